@@ -1,0 +1,40 @@
+# Every target does its own set-up: `make up` and `make test` work on a machine that has only Python 3.11 and this checkout.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: up down venv test check format bench bench-peers
+
+$(STAMP): pyproject.toml requirements-dev.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[all]' -r requirements-dev.txt
+	@touch $(STAMP)
+
+venv: $(STAMP)
+
+up: venv
+	@$(BIN)/headwater up -d
+
+down: venv
+	@$(BIN)/headwater down
+
+check: venv
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: venv
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+test: venv
+	@tests/tools.sh
+	$(BIN)/pytest
+
+bench: venv
+	$(BIN)/python -m bench
+
+bench-peers: venv
+	$(BIN)/python -m bench --peers
