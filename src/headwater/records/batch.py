@@ -30,6 +30,7 @@ HEADER_BYTES: Final = 61
 LENGTH_PREFIX_BYTES: Final = 12  # base offset and batch length: what the length does not count
 MAGIC: Final = 2
 
+MAGIC_AT: Final = 16
 CRC_AT: Final = 17
 ATTRIBUTES_AT: Final = 21
 MAX_TIMESTAMP_AT: Final = 35
