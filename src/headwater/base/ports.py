@@ -41,7 +41,9 @@ class Scheduler(Protocol):
 
     def call_later(self, delay_ms: int, function: Callable[[], None]) -> Timer: ...
 
-    def compute(self, function: Callable[..., Any], *arguments: Any, done: Callable[[Any, BaseException | None], None]) -> None:
+    def compute(
+        self, function: Callable[..., Any], *arguments: Any, done: Callable[[Any, BaseException | None], None]
+    ) -> None:
         """Runs Python that computes in a worker process (never a thread): function and arguments must pickle."""
         ...
 
@@ -100,7 +102,19 @@ class Warm:
     length: int
 
 
-DiskWork = Sync | SyncDirectory | Remove | Warm
+@dataclass(frozen=True, slots=True)
+class Writeback:
+    """Starts writing a stretch of dirty pages out, so that a later append does not meet the kernel's throttle.
+
+    Promises nothing about durability: only `Sync` does.
+    """
+
+    file: File
+    position: int
+    length: int
+
+
+DiskWork = Sync | SyncDirectory | Remove | Warm | Writeback
 
 
 class Disk(Protocol):

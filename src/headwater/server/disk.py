@@ -1,0 +1,269 @@
+"""The real Disk port: files of the operating system, and a few threads for what may wait for the device.
+
+Files are unbuffered descriptors opened for appending and reading, with a reference count that only the owner of the
+loop touches. `submit` hands work to threads that are started when first needed; they only wait in system calls (fsync,
+reads, unlink), and their completions come back through the `post` function of the loop.
+
+The directory lock is a POSIX record lock, the kind that Java's `FileChannel.tryLock` takes: a running Apache Kafka and a
+running Headwater keep each other out. Such a lock belongs to the process, so two brokers inside one process are kept
+apart by a table here.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+import shutil
+import threading
+from collections.abc import Callable
+from functools import partial
+from queue import SimpleQueue
+from typing import Any, Final
+
+from headwater.base.ports import Buffer, DiskWork, File, Remove, Sync, SyncDirectory, Warm, Writeback
+
+THREADS_MAX: Final = 4
+WARM_CHUNK_BYTES: Final = 1 << 20
+_SYNC_FILE_RANGE_WRITE: Final = 2
+_APPEND_FLAGS: Final = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
+
+_locked_paths: dict[str, int] = {}  # real path -> descriptor that holds the lock; of this whole process
+
+Post = Callable[[Callable[[], None]], None]
+Done = Callable[[OSError | None], None]
+
+
+class OsFile:
+    """An open file: one descriptor, closed when the last reference goes."""
+
+    __slots__ = ("_descriptor", "_references", "path")
+
+    def __init__(self, path: str, descriptor: int) -> None:
+        self.path = path
+        self._descriptor = descriptor
+        self._references = 1
+
+    def size(self) -> int:
+        return os.fstat(self._descriptor).st_size
+
+    def append(self, data: Buffer) -> None:
+        written = os.write(self._descriptor, data)
+        if written != len(data):
+            self._append_rest(data, written)
+
+    def _append_rest(self, data: Buffer, written: int) -> None:
+        """The kernel took only a part (nearly full disk, or over 2 GiB): finish, or take back what it took."""
+        view = memoryview(data).cast("B")
+        start = self.size() - written
+        try:
+            while written < len(view):
+                written += os.write(self._descriptor, view[written:])
+        except OSError:
+            os.ftruncate(self._descriptor, start)
+            raise
+
+    def pread(self, position: int, length: int) -> bytes:
+        data = os.pread(self._descriptor, length, position)
+        if len(data) == length or not data:
+            return data
+        chunks = [data]
+        have = len(data)
+        while have < length and (data := os.pread(self._descriptor, length - have, position + have)):
+            chunks.append(data)
+            have += len(data)
+        return b"".join(chunks)
+
+    def truncate(self, length: int) -> None:
+        os.ftruncate(self._descriptor, length)
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def retain(self) -> None:
+        assert self._references > 0, f"{self.path} is closed"
+        self._references += 1
+
+    def release(self) -> None:
+        assert self._references > 0, f"{self.path} was released too often"
+        self._references -= 1
+        if self._references == 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+class OsDisk:
+    """Owned by the loop. Pickles as a disk without threads, for scans in a worker process."""
+
+    def __init__(self, post: Post | None = None, threads_max: int = THREADS_MAX) -> None:
+        self._post = post
+        self._threads_max = threads_max
+        self._threads: list[threading.Thread] = []
+        self._queue: SimpleQueue[tuple[DiskWork, Done] | None] = SimpleQueue()
+        self._under_way = 0  # submitted and not yet completed; touched by the loop only
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (OsDisk, ())
+
+    # -- at page-cache speed
+
+    def open(self, path: str, *, create: bool = False) -> OsFile:
+        flags = _APPEND_FLAGS | os.O_CREAT if create else _APPEND_FLAGS
+        return OsFile(path, os.open(path, flags, 0o644))
+
+    def read_file(self, path: str) -> bytes:
+        with open(path, "rb", buffering=0) as file:
+            return file.read() or b""
+
+    def write_file(self, path: str, data: bytes, *, durable: bool = True) -> None:
+        beside = path + ".tmp"
+        with open(beside, "wb", buffering=0) as file:
+            view = memoryview(data)
+            while view:
+                view = view[file.write(view) :]
+            if durable:
+                os.fsync(file.fileno())
+        os.rename(beside, path)
+        if durable:
+            _sync_directory(os.path.dirname(path))
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def file_size(self, path: str) -> int:
+        return os.stat(path).st_size
+
+    def modified_ms(self, path: str) -> int:
+        return os.stat(path).st_mtime_ns // 1_000_000
+
+    def list_directory(self, path: str) -> list[str]:
+        return sorted(os.listdir(path))
+
+    def is_directory(self, path: str) -> bool:
+        return os.path.isdir(path)
+
+    def make_directory(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def rename(self, old: str, new: str) -> None:
+        os.rename(old, new)
+
+    def remove(self, path: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+
+    def lock(self, path: str) -> None:
+        real = os.path.realpath(path)
+        if real in _locked_paths:
+            raise BlockingIOError(errno.EWOULDBLOCK, "locked by another broker of this process", path)
+        descriptor = os.open(real, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(descriptor)
+            raise
+        _locked_paths[real] = descriptor
+
+    def unlock(self, path: str) -> None:
+        descriptor = _locked_paths.pop(os.path.realpath(path), None)
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def usage(self, path: str) -> tuple[int, int]:
+        status = os.statvfs(path)
+        return status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize
+
+    def sync_now(self, file: File) -> None:
+        os.fdatasync(file.fileno())
+
+    # -- what may wait for the device
+
+    def submit(self, work: DiskWork, done: Done) -> None:
+        assert self._post is not None, "a disk without a loop takes no work"
+        if isinstance(work, Sync | Warm | Writeback):
+            work.file.retain()
+        self._under_way += 1
+        if len(self._threads) < min(self._under_way, self._threads_max):
+            thread = threading.Thread(target=self._work, name=f"headwater-disk-{len(self._threads)}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+        self._queue.put((work, done))
+
+    def close(self) -> None:
+        """Finishes what was submitted, then ends the threads. Completions are posted as ever."""
+        for _ in self._threads:
+            self._queue.put(None)
+        for thread in self._threads:
+            thread.join()
+        self._threads.clear()
+
+    def _work(self) -> None:
+        post = self._post
+        assert post is not None
+        while (item := self._queue.get()) is not None:
+            work, done = item
+            error: OSError | None = None
+            try:
+                _perform(work)
+            except OSError as raised:
+                error = raised
+            post(partial(self._complete, work, done, error))
+
+    def _complete(self, work: DiskWork, done: Done, error: OSError | None) -> None:
+        """On the loop's thread: lets go of the file, then tells the one who asked."""
+        self._under_way -= 1
+        if isinstance(work, Sync | Warm | Writeback):
+            work.file.release()
+        done(error)
+
+
+def _perform(work: DiskWork) -> None:
+    """On a pool thread: system calls that release the GIL, and nothing that computes."""
+    if isinstance(work, Sync):
+        os.fdatasync(work.file.fileno())
+    elif isinstance(work, SyncDirectory):
+        _sync_directory(work.path)
+    elif isinstance(work, Remove):
+        for path in work.paths:
+            _remove_tree(path)
+    elif isinstance(work, Warm):
+        end = work.position + work.length
+        for position in range(work.position, end, WARM_CHUNK_BYTES):
+            os.pread(work.file.fileno(), min(WARM_CHUNK_BYTES, end - position), position)
+    else:
+        _start_writeback(work.file.fileno(), work.position, work.length)
+
+
+def _remove_tree(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return
+    except (IsADirectoryError, PermissionError):
+        if not os.path.isdir(path):
+            raise
+        shutil.rmtree(path)
+
+
+def _sync_directory(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+_sync_file_range: Any = None
+
+
+def _start_writeback(descriptor: int, position: int, length: int) -> None:
+    """`sync_file_range(2)`, which the standard library lacks; where libc lacks it too, the kernel decides alone."""
+    global _sync_file_range
+    if _sync_file_range is None:
+        import ctypes  # 20 ms to import: only once a broker has written tens of megabytes
+
+        function: Any = getattr(ctypes.CDLL(None, use_errno=True), "sync_file_range", False)
+        if function:
+            function.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
+        _sync_file_range = function
+    if _sync_file_range:
+        _sync_file_range(descriptor, position, length, _SYNC_FILE_RANGE_WRITE)
