@@ -1,0 +1,100 @@
+"""Brokers and clients for the compatibility tests.
+
+The broker under test is Headwater, started as users start it. With HEADWATER_COMPAT_TARGET=apache it is Apache Kafka
+4.3 (one KRaft node, from Maven Central): every test here passes against it too, which shows that the tests ask for what
+Kafka does and not for what we happen to do. Run both when you add a test:
+
+    pytest tests/compat
+    HEADWATER_COMPAT_TARGET=apache pytest tests/compat
+
+One broker serves the whole session; a test keeps to itself by its own topic names (fixture `topic`). Tests that kill,
+restart or configure a broker get their own from `broker_factory`.
+"""
+
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from compat.support.broker import ApacheBroker, BrokerProcess, HeadwaterBroker
+from compat.support.clients import CLIENTS, Client
+from compat.support.java import Java
+
+APACHE = os.environ.get("HEADWATER_COMPAT_TARGET") == "apache"
+BrokerFactory = Callable[..., BrokerProcess]
+
+_numbers = itertools.count(1)
+
+
+def _make_broker(directory: Path, properties: dict[str, str]) -> BrokerProcess:
+    return (ApacheBroker if APACHE else HeadwaterBroker)(directory, properties)
+
+
+def _end(broker: BrokerProcess) -> None:
+    try:
+        assert broker.alive, f"the broker died during the tests; its log ends:\n{broker.log[-4000:]}"
+    finally:
+        broker.kill()
+
+
+@pytest.fixture(scope="session")
+def headwater_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    broker = _make_broker(tmp_path_factory.mktemp("broker"), {})
+    broker.start()
+    yield broker
+    _end(broker)
+
+
+@pytest.fixture(scope="session")
+def broker_address(headwater_process: BrokerProcess) -> str:
+    """host:port of the shared broker."""
+    return headwater_process.bootstrap
+
+
+@pytest.fixture
+def broker_factory() -> Iterator[BrokerFactory]:
+    """`broker_factory(tmp_path, **properties)`: a started broker of one's own; dots in names as underscores."""
+    brokers: list[BrokerProcess] = []
+
+    def factory(directory: Path, **properties: object) -> BrokerProcess:
+        named = {name.replace("_", "."): str(value) for name, value in properties.items()}
+        broker = _make_broker(directory, named)
+        brokers.append(broker)
+        broker.start()
+        return broker
+
+    yield factory
+    for broker in brokers:
+        broker.kill()
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    """A name that no other test uses. The topic does not exist yet."""
+    name = request.node.originalname.removeprefix("test_")[:60]
+    return f"{name}.{next(_numbers)}"
+
+
+@pytest.fixture(scope="session")
+def java() -> Iterator[Java]:
+    harness = Java()
+    yield harness
+    harness.close()
+
+
+@pytest.fixture(params=sorted(CLIENTS))
+def client(request: pytest.FixtureRequest) -> Client:
+    """Each client in turn."""
+    return make_client(request, request.param)
+
+
+@pytest.fixture
+def client_named(request: pytest.FixtureRequest) -> Callable[[str], Client]:
+    return lambda name: make_client(request, name)
+
+
+def make_client(request: pytest.FixtureRequest, name: str) -> Client:
+    if name == "kcat":
+        request.getfixturevalue("require")("kcat")
+    return CLIENTS[name](request.getfixturevalue("java") if name == "java" else None)

@@ -1,0 +1,108 @@
+"""The Java side: compiles tests/java/src once, and talks to one long-lived JVM by JSON lines (see Harness.java)."""
+
+import json
+import shutil
+import subprocess
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+JAVA = Path(__file__).parents[2] / "java"
+LIBRARY = JAVA / "target" / "lib"
+CLASSES = JAVA / "target" / "classes"
+ANSWER_TIMEOUT_S = 90
+
+
+def classpath() -> str:
+    """The compiled harness and all jars, or a skip that says what is missing."""
+    if shutil.which("javac") is None:
+        pytest.skip("java is not installed (a JDK is needed)")
+    if not (LIBRARY / ".complete").exists():
+        pytest.skip("the jars of tests/java/pom.xml are not there: run tests/tools.sh (needs Maven)")
+    sources = sorted((JAVA / "src").glob("*.java"))
+    compiled = CLASSES / "Harness.class"
+    if not compiled.exists() or compiled.stat().st_mtime < max(source.stat().st_mtime for source in sources):
+        subprocess.run(
+            ["javac", "-nowarn", "-cp", f"{LIBRARY}/*", "-d", str(CLASSES), *map(str, sources)],
+            check=True,
+            timeout=120,
+        )
+    return f"{CLASSES}:{LIBRARY}/*"
+
+
+def java_command(heap: str) -> list[str]:
+    """Small and quick to start: these JVMs live for seconds and share two cores."""
+    return ["java", f"-Xmx{heap}", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData"]
+
+
+class JavaError(Exception):
+    """An exception of the Java client, with its class name and Kafka's error code."""
+
+    def __init__(self, name: str, code: int, message: str) -> None:
+        super().__init__(f"{name} ({code}): {message}")
+        self.name = name
+        self.code = code
+        self.message = message
+
+
+class Tool:
+    """What a console tool answered."""
+
+    def __init__(self, answer: dict[str, Any]) -> None:
+        self.status: int = answer["status"]
+        self.stdout: str = answer["stdout"]
+        self.stderr: str = answer["stderr"]
+
+    def __repr__(self) -> str:
+        return f"status={self.status}\nstdout:\n{self.stdout}\nstderr:\n{self.stderr}"
+
+
+class Java:
+    """The harness process. One command at a time; each answer is waited for."""
+
+    def __init__(self) -> None:
+        command = [*java_command("384m"), "-cp", classpath(), "Harness"]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        self._lock = threading.Lock()
+
+    def call(self, op: str, **arguments: Any) -> Any:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with self._lock:
+            self._process.stdin.write(json.dumps({"op": op, **arguments}) + "\n")
+            self._process.stdin.flush()
+            watchdog = threading.Timer(ANSWER_TIMEOUT_S, self._process.kill)
+            watchdog.start()
+            line = self._process.stdout.readline()
+            watchdog.cancel()
+            watchdog.join()
+        if not line:
+            raise AssertionError(f"the JVM ended, or did not answer within {ANSWER_TIMEOUT_S} s: {op} {arguments}")
+        answer = json.loads(line)
+        if isinstance(answer, dict) and isinstance(answer.get("error"), dict):
+            raise JavaError(**answer["error"])
+        return answer
+
+    def tool(self, main: str, *arguments: str, stdin: str = "") -> Tool:
+        """Runs a console tool by its class name, short for those of org.apache.kafka.tools."""
+        name = main if "." in main else f"org.apache.kafka.tools.{main}"
+        return Tool(self.call("tool", main=name, arguments=list(arguments), stdin=stdin))
+
+    def admin(self, bootstrap: str, call: str, **arguments: Any) -> Any:
+        config = {"bootstrap.servers": bootstrap, "request.timeout.ms": 15_000, "default.api.timeout.ms": 20_000}
+        return self.call("admin", call=call, config=config, **arguments)
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()

@@ -1,0 +1,49 @@
+"""What all tests share: `require` for tools that a machine may lack, and no silent skips where all must run.
+
+With HEADWATER_REQUIRE_ALL=1 (`.ci/run` sets it) a skip is a failure: a green run then means that every test ran.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Generator
+
+import pytest
+
+REQUIRE_ALL = os.environ.get("HEADWATER_REQUIRE_ALL") == "1"
+
+
+def require(tool: str) -> str:
+    """The path of a program, or a skip that names it."""
+    path = shutil.which(tool)
+    if path is None:
+        pytest.skip(f"{tool} is not installed (tests/tools.sh gets it where it can)")
+    return path
+
+
+@pytest.fixture(name="require", scope="session")
+def require_fixture() -> Callable[[str], str]:
+    """`require` for tests: conftest files cannot be imported."""
+    return require
+
+
+def _fail_if_skipped(report: pytest.TestReport | pytest.CollectReport) -> None:
+    if REQUIRE_ALL and report.skipped and not hasattr(report, "wasxfail"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        report.outcome = "failed"
+        report.longrepr = f"HEADWATER_REQUIRE_ALL=1 and this was skipped. {reason}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: object) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    _fail_if_skipped(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    _fail_if_skipped(report)
+    return report
