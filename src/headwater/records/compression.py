@@ -27,15 +27,16 @@ ZSTD: Final = 4
 CODEC_IDS: Final = {"none": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
 CODEC_NAMES: Final = {codec: name for name, codec in CODEC_IDS.items()}
 
-_PIECE_BYTES: Final = 1 << 20
+_PIECE_BYTES: Final = 1 << 18
 _STREAMS_MAX: Final = 64  # members or frames in a row; thousands of empty ones would only cost time
 _GZIP_WINDOW_BITS: Final = 31  # 15, and 16 for the gzip wrapper
 _GZIP_LEVEL: Final = -1
+_LZ4_SLICE_BYTES: Final = 1 << 17
 _ZSTD_LEVEL: Final = 3
 _ZSTD_WINDOW_BYTES_MAX: Final = 1 << 27  # what level 22 asks for; memory of it is touched only as output grows
 _ZSTD_SKIPPABLE: Final = 0x184D2A50  # the low four bits are free
 _ZSTD_RLE_BLOCK: Final = 1
-_ZSTD_BLOCKS_PER_PIECE: Final = 8
+_ZSTD_BLOCKS_PER_PIECE: Final = 2
 _SNAPPY_RATIO_MAX: Final = 22  # the densest element makes 64 bytes from 3
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
@@ -76,7 +77,7 @@ def decompress(codec: int, data: Buffer, limit_bytes: int) -> Buffer:
     if codec == SNAPPY:
         return _gather(_snappy_pieces(memoryview(data), limit_bytes), limit_bytes)
     if codec == LZ4:
-        return _gather(_lz4_pieces(data), limit_bytes)
+        return _gather(_lz4_pieces(memoryview(data)), limit_bytes)
     if codec == ZSTD:
         return _gather(_zstd_pieces(memoryview(data)), limit_bytes)
     raise _unknown(codec)
@@ -118,25 +119,28 @@ def _gzip_pieces(data: Buffer, limit_bytes: int) -> Iterator[bytes]:
     raise _corrupt("gzip", f"more than {_STREAMS_MAX} members")
 
 
-def _lz4_pieces(data: Buffer) -> Iterator[bytes]:
+def _lz4_pieces(data: memoryview) -> Iterator[bytes]:
     import lz4.frame
 
-    rest: Buffer = data
+    # The library sets aside as much as it is asked for at most: ask for little when little came. It copies the input
+    # that it has not used yet, so it gets that in slices.
+    piece_bytes = min(_PIECE_BYTES, max(1 << 16, 8 * len(data)))
+    at = 0
     for _ in range(_STREAMS_MAX):
         frame = lz4.frame.LZ4FrameDecompressor()
-        # The library sets aside as much as it is asked for at most: ask for little when little came.
-        piece_bytes = min(_PIECE_BYTES, max(1 << 16, 8 * len(rest)))
         while not frame.eof:
+            slice_bytes = _LZ4_SLICE_BYTES if frame.needs_input else 0
+            taken = data[at : at + slice_bytes]
+            at += len(taken)
             try:
-                piece: bytes = frame.decompress(rest, piece_bytes)
+                piece: bytes = frame.decompress(taken, piece_bytes)
             except (RuntimeError, ValueError, EOFError) as error:
                 raise _corrupt("lz4", error) from None
-            rest = b""
-            if not (piece or frame.eof):
+            if at == len(data) and not (piece or taken or frame.eof):
                 raise _corrupt("lz4", "it ends early")
             yield piece
-        rest = frame.unused_data or b""
-        if not rest:
+        at -= len(frame.unused_data or b"")
+        if at == len(data):
             return
     raise _corrupt("lz4", f"more than {_STREAMS_MAX} frames")
 
@@ -158,7 +162,7 @@ def _zstd_pieces(data: memoryview) -> Iterator[bytes]:
 
 
 def _zstd_blocks(data: memoryview) -> Iterator[memoryview]:
-    """Cuts frames at the ends of their blocks. A block makes 128 KiB at most, so no piece of output is over 1 MiB."""
+    """Cuts frames at the ends of their blocks. A block makes 128 KiB at most, so no piece of output is over 256 KiB."""
     import zstandard
 
     at = 0
