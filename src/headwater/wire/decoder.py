@@ -1,0 +1,220 @@
+"""Writes the source of a decoder.
+
+    def decode(b, p):
+        e = len(b)
+        try:
+            o1 = new(ProduceRequest)
+            n2, = unpack_from_h(b, p); p += 2
+            ...
+            if p != e: raise bad_end(p, e)
+            return o1
+        except (struct_error, IndexError, UnicodeDecodeError) as error:
+            raise malformed(error) from error
+
+`b` is the buffer, `p` the position, `e` the end. How bounds are kept, in little code:
+
+- A read of constant width past the end raises by itself.
+- A slice past the end is merely short, and cheap. It leaves `p` past the end, so the next read raises, or the last
+  test `p != e` does. `p` never goes back.
+- The count of an array is tested against the bytes left before anything is made for it.
+"""
+
+import struct
+from typing import Any
+
+from headwater.wire.codec import Source, size_bytes_min
+from headwater.wire.primitives import (
+    bad_count,
+    bad_end,
+    bad_tag,
+    continue_uvarint,
+    decode_uvarint,
+    malformed,
+    null_field,
+    skip_tagged_fields,
+)
+from headwater.wire.schema import RECORDS, STRING, UUID, Array, Field, FieldType, FixedType, Message, SizedType, Struct
+
+
+class _Decoder(Source):
+    def __init__(self, version: int, flexible: bool) -> None:
+        super().__init__(version, flexible)
+        self._run: list[tuple[str, int, str]] = []  # (struct format, size in bytes, target)
+
+    def struct(self, cls: type[Struct], variable: str) -> None:
+        tagged = []
+        self.line(f"{variable} = new({self.name_for(cls.__name__, cls)})")
+        for field in cls.FIELDS:
+            target = f"{variable}.{field.name}"
+            if field.tagged_in(self.version):
+                tagged.append(field)
+                self.line(f"{target} = {self._default(field)}")
+            elif field.in_version(self.version):
+                self.value(field.type, target, field.nullable_in(self.version), f"{cls.__name__}.{field.name}")
+            else:
+                self.line(f"{target} = {self._default(field)}")
+        if self.flexible:
+            self._tagged_fields(tagged, variable, cls.__name__)
+
+    def value(self, type_: FieldType, target: str, nullable: bool, name: str) -> None:
+        if isinstance(type_, FixedType):
+            self._run.append((type_.format, type_.size_bytes, target))
+        elif isinstance(type_, SizedType):
+            self._sized(type_, target, nullable, name)
+        elif isinstance(type_, Array):
+            self._array(type_, target, nullable, name)
+        elif nullable:
+            self._nullable_struct(type_, target)
+        else:
+            variable = self.variable("o")
+            self.struct(type_, variable)
+            self.line(f"{target} = {variable}")
+
+    def flush(self) -> None:
+        if not self._run:
+            return
+        if len(self._run) == 1 and self._run[0][0] == "B":  # a bare length: indexing is cheaper than a call
+            self.line(f"{self._run[0][2]} = b[p]")
+            self.line("p += 1")
+            self._run.clear()
+            return
+        unpack = self.layout("".join(format_ for format_, _, _ in self._run), "unpack_from")
+        targets = "".join(f"{target}, " for _, _, target in self._run).rstrip()
+        self.line(f"{targets} = {unpack}(b, p)")
+        self.line(f"p += {sum(size_bytes for _, size_bytes, _ in self._run)}")
+        self._run.clear()
+
+    def _default(self, field: Field) -> str:
+        if field.default == ():
+            return "[]"
+        if isinstance(field.default, type):
+            return f"{self.name_for(field.default.__name__, field.default)}()"
+        return repr(field.default)
+
+    def _length(self, format_: str, nullable: bool, target: str, name: str) -> str:
+        """Reads a length or count, and deals with null. The lines that follow belong to a value that is there."""
+        length = self.variable("n")
+        if self.flexible:
+            self._run.append(("B", 1, length))
+            self.flush()
+            self.line(f"if {length} > 127: {length}, p = continue_uvarint({length}, b, p)")
+            null = f"not {length}"
+        else:
+            self._run.append((format_, struct.calcsize(">" + format_), length))
+            self.flush()
+            null = f"{length} < 0"
+        if nullable:
+            self.line(f"if {null}: {target} = None")
+            self.line("else:")
+            self.indent()
+        else:
+            self.line(f"if {null}: raise null_field({name!r})")
+        return length
+
+    def _sized(self, type_: SizedType, target: str, nullable: bool, name: str) -> None:
+        length = self._length(type_.length_format, nullable, target, name)
+        self.line(f"q = p + {length}{' - 1' if self.flexible else ''}")
+        if type_ is STRING:
+            self.line(f'{target} = str(b[p:q], "utf-8")')
+        elif type_ is RECORDS:
+            self.line(f"{target} = memoryview(b)[p:q]")
+        else:
+            self.line(f"{target} = bytes(b[p:q])")
+        self.line("p = q")
+        if nullable:
+            self.dedent()
+
+    def _array(self, type_: Array, target: str, nullable: bool, name: str) -> None:
+        count = self._length("i", nullable, target, name)
+        element = type_.element
+        if self.flexible:
+            self.line(f"{count} -= 1")
+        size_min = size_bytes_min(element, self.version, self.flexible)
+        self.line(f"if {count} * {size_min} > e - p: raise bad_count({name!r}, {count})")
+        if isinstance(element, FixedType) and element is not UUID:
+            self.line(f'{target} = list(unpack_from(f">{{{count}}}{element.format}", b, p))')
+            self.line(f"p += {count} * {element.size_bytes}")
+        else:
+            items, item = self.variable("x"), self.variable("o")
+            self.line(f"{target} = {items} = []")
+            self.line(f"for _ in range({count}):")
+            self.indent()
+            if isinstance(element, type):
+                self.struct(element, item)
+            else:
+                self.value(element, item, False, name)
+            self.flush()
+            self.line(f"{items}.append({item})")
+            self.dedent()
+        if nullable:
+            self.dedent()
+
+    def _nullable_struct(self, cls: type[Struct], target: str) -> None:
+        present, variable = self.variable("n"), self.variable("o")
+        self._run.append(("b", 1, present))
+        self.flush()
+        self.line(f"if {present} < 0: {target} = None")
+        self.line("else:")
+        self.indent()
+        self.struct(cls, variable)
+        self.flush()
+        self.line(f"{target} = {variable}")
+        self.dedent()
+
+    def _tagged_fields(self, fields: list[Field], variable: str, name: str) -> None:
+        count = self.variable("n")
+        self._run.append(("B", 1, count))
+        self.flush()
+        if not fields:
+            self.line(f"if {count}: p = skip_tagged_fields({count}, b, p)")
+            return
+        tag, end = self.variable("tag"), self.variable("end")
+        self.line(f"if {count}:")
+        self.indent()
+        self.line(f"if {count} > 127: {count}, p = continue_uvarint({count}, b, p)")
+        self.line(f"for _ in range({count}):")
+        self.indent()
+        self.line(f"{tag}, p = decode_uvarint(b, p)")
+        self.line(f"{end}, p = decode_uvarint(b, p)")
+        self.line(f"{end} += p")
+        for field in fields:
+            self.line(f"if {tag} == {field.tag}:")
+            self.indent()
+            self.value(field.type, f"{variable}.{field.name}", field.nullable_in(self.version), f"{name}.{field.name}")
+            self.flush()
+            self.line(f"if p != {end}: raise bad_tag({f'{name}.{field.name}'!r})")
+            self.dedent()
+        self.line(f"p = {end}")
+        self.dedent()
+        self.dedent()
+
+
+def write_decoder(cls: type[Message], version: int, flexible: bool) -> Source:
+    source = _Decoder(version, flexible)
+    helpers: dict[str, Any] = {
+        "bad_count": bad_count,
+        "bad_end": bad_end,
+        "bad_tag": bad_tag,
+        "continue_uvarint": continue_uvarint,
+        "decode_uvarint": decode_uvarint,
+        "malformed": malformed,
+        "new": object.__new__,
+        "null_field": null_field,
+        "skip_tagged_fields": skip_tagged_fields,
+        "struct_error": struct.error,
+        "unpack_from": struct.unpack_from,
+    }
+    source.names.update(helpers)
+    source.line("def decode(b, p):")
+    source.indent()
+    source.line("e = len(b)")
+    source.line("try:")
+    source.indent()
+    source.struct(cls, "m")
+    source.flush()
+    source.line("if p != e: raise bad_end(p, e)")
+    source.line("return m")
+    source.dedent()
+    source.line("except (struct_error, IndexError, UnicodeDecodeError) as error:")
+    source.line("    raise malformed(error) from error")
+    return source

@@ -1,0 +1,86 @@
+"""What the compiled codecs call when a value leaves the common case: long varints, tagged fields, errors.
+
+A varint here is Kafka's unsigned one: seven bits a byte, the lowest first, the high bit set on all but the last byte.
+Decoders read beyond nothing: `buffer[position]` raises IndexError at the end, which they turn into a DecodeError.
+"""
+
+from typing import Final
+
+from headwater.base.ports import Buffer
+from headwater.wire.errors import DecodeError
+
+VARINT_BYTES_MAX: Final = 5
+
+
+def encode_uvarint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+SHORT_UVARINTS: Final = tuple(bytes((value,)) for value in range(0x80))
+
+
+def continue_uvarint(first: int, buffer: Buffer, position: int) -> tuple[int, int]:
+    """Goes on after a first byte that has the high bit set: (value, position behind it)."""
+    value = first & 0x7F
+    for shift in range(7, 7 * VARINT_BYTES_MAX, 7):
+        byte = buffer[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+    raise DecodeError("a varint has more than 5 bytes")
+
+
+def decode_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
+    first = buffer[position]
+    if first < 0x80:
+        return first, position + 1
+    return continue_uvarint(first, buffer, position + 1)
+
+
+def skip_tagged_fields(count: int, buffer: Buffer, position: int) -> int:
+    """The position behind tagged fields that nobody here knows. `count` is the first byte of their number."""
+    if count > 0x7F:
+        count, position = continue_uvarint(count, buffer, position)
+    for _ in range(count):  # a lie about the count ends at the end of the buffer
+        _, position = decode_uvarint(buffer, position)
+        size_bytes, position = decode_uvarint(buffer, position)
+        position += size_bytes
+    return position
+
+
+def encode_tagged_fields(fields: list[tuple[int, bytes]]) -> bytes:
+    """A whole tag section of (tag, value), in the order given: ascending tags."""
+    out = [encode_uvarint(len(fields))]
+    for tag, value in fields:
+        out += (encode_uvarint(tag), encode_uvarint(len(value)), value)
+    return b"".join(out)
+
+
+def null_field(name: str) -> DecodeError:
+    return DecodeError(f"{name} is null, but must not be")
+
+
+def bad_count(name: str, count: int) -> DecodeError:
+    return DecodeError(f"{name} claims {count} elements, more than the bytes left can hold")
+
+
+def bad_tag(name: str) -> DecodeError:
+    return DecodeError(f"the tagged field {name} does not end where its size says")
+
+
+def bad_end(position: int, end: int) -> DecodeError:
+    if position > end:
+        return DecodeError(f"the message is cut short: {position - end} bytes are missing")
+    return DecodeError(f"{end - position} bytes are left behind the message")
+
+
+def malformed(error: Exception) -> DecodeError:
+    if isinstance(error, UnicodeDecodeError):
+        return DecodeError("a string is not UTF-8")
+    return DecodeError("the message is cut short")
