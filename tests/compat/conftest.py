@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
 from compat.support.broker import ApacheBroker, BrokerProcess, HeadwaterBroker
 from compat.support.clients import CLIENTS, Client
 from compat.support.java import Java
@@ -74,6 +76,18 @@ def topic(request: pytest.FixtureRequest) -> str:
     """A name that no other test uses. The topic does not exist yet."""
     name = request.node.originalname.removeprefix("test_")[:60]
     return f"{name}.{next(_numbers)}"
+
+
+@pytest.fixture
+def create_topic(broker_address: str) -> Callable[..., None]:
+    """`create_topic(name, {config}, partitions=1)`, with a client that is not the point of the test."""
+
+    def create(name: str, config: dict[str, str] | None = None, partitions: int = 1) -> None:
+        admin = AdminClient({"bootstrap.servers": broker_address})
+        for future in admin.create_topics([NewTopic(name, partitions, 1, config=config or {})]).values():
+            future.result(20)
+
+    return create
 
 
 @pytest.fixture(scope="session")
