@@ -13,6 +13,10 @@ VARINT_BYTES_MAX: Final = 5
 
 
 def encode_uvarint(value: int) -> bytes:
+    if 0x80 <= value < 0x4000:
+        return bytes((value & 0x7F | 0x80, value >> 7))
+    if 0x4000 <= value < 0x20_0000:  # lengths of records, mostly
+        return bytes((value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14))
     out = bytearray()
     while value > 0x7F:
         out.append(value & 0x7F | 0x80)
@@ -27,6 +31,9 @@ SHORT_UVARINTS: Final = tuple(bytes((value,)) for value in range(0x80))
 def continue_uvarint(first: int, buffer: Buffer, position: int) -> tuple[int, int]:
     """Goes on after a first byte that has the high bit set: (value, position behind it)."""
     value = first & 0x7F
+    byte = buffer[position]
+    if byte < 0x80:
+        return value | byte << 7, position + 1
     for shift in range(7, 7 * VARINT_BYTES_MAX, 7):
         byte = buffer[position]
         position += 1
