@@ -1,5 +1,5 @@
 """Headwater: a streaming platform in Python that any Kafka client already knows."""
 
-from headwater._version import VERSION as __version__
+from headwater import _version
 
-__all__ = ["__version__"]
+__version__ = _version.VERSION

@@ -1,0 +1,1 @@
+"""The cluster image and the MetadataStore port."""

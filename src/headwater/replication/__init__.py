@@ -1,0 +1,1 @@
+"""A partition as its broker sees it: leader epoch, high watermark, and who waits for them."""

@@ -1,0 +1,176 @@
+"""The broker's state: its config, the cluster image, the partitions it leads, and who waits for them.
+
+One object, owned by one loop (the server's, or a simulated world's). Handlers get it as their first argument and find
+everything here; it knows no socket, no thread and no clock of its own.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from headwater.base.config.broker import BrokerConfig
+from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.ids import BrokerId, PartitionKey, TopicId
+from headwater.base.metrics import BrokerMetrics
+from headwater.base.ports import Clock, Disk, Random, Scheduler
+from headwater.broker.fetch_sessions import FetchSessions
+from headwater.broker.producer_ids import ProducerIds
+from headwater.log.config import LogConfig
+from headwater.log.manager import LogManager
+from headwater.metadata.image import (
+    BrokerConfigured,
+    Change,
+    ClusterImage,
+    Endpoint,
+    MetadataStore,
+    PartitionsAdded,
+    TopicConfigured,
+    TopicCreated,
+    TopicDeleted,
+    TopicState,
+)
+from headwater.replication.partition import Partition
+
+logger = logging.getLogger("headwater.broker")
+
+NO_AUTHORIZED_OPERATIONS: Final = -(2**31)
+
+
+class Broker:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        image: ClusterImage,
+        store: MetadataStore,
+        logs: LogManager,
+        *,
+        clock: Clock,
+        random: Random,
+        scheduler: Scheduler,
+        disk: Disk,
+    ) -> None:
+        self.config = config
+        self.broker_id = BrokerId(config.int("node.id"))
+        self.image = image
+        self.store = store
+        self.logs = logs
+        self.clock = clock
+        self.random = random
+        self.scheduler = scheduler
+        self.disk = disk
+        self.now_ms = clock.now_ms
+        self.metrics = BrokerMetrics()
+        self.fetch_sessions = FetchSessions(config.int("max.incremental.fetch.session.cache.slots"), random)
+        self.producer_ids = ProducerIds(image, store)
+        self.endpoints: dict[str, Endpoint] = {}  # what this broker advertises, by listener
+        self.partitions: dict[PartitionKey, Partition] = {}
+        # The produce path finds a topic by the bytes of its name or by its id, whichever its request holds.
+        self.partitions_by_wire_name: dict[bytes, list[Partition]] = {}
+        self.partitions_by_topic_id: dict[bytes, list[Partition]] = {}
+        self.woken: list[Any] = []  # parked requests that are due
+
+    # Partitions
+
+    def open_partitions(self) -> None:
+        """At start: every partition of the image that is ours gets its log."""
+        for topic in self.image.topics.values():
+            self._open_topic(topic)
+
+    def partition(self, topic: str, index: int) -> Partition:
+        return self.partition_of(self.image.topic(topic).topic_id, index)
+
+    def partition_of(self, topic_id: TopicId, index: int) -> Partition:
+        partition = self.partitions.get(PartitionKey(topic_id, index))
+        if partition is not None:
+            return partition
+        topic = self.image.topic_by_id(topic_id)
+        if 0 <= index < len(topic.partitions):
+            if topic.partitions[index].leader != self.broker_id:
+                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "This broker does not lead that partition.")
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "The partition's log directory is not available.")
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+
+    def log_config(self, topic: TopicState) -> LogConfig:
+        return LogConfig.from_values(self.config.topic_values(topic.config))
+
+    def apply(self, changes: Sequence[Change]) -> None:
+        """Follows the image: called by the store right after it applied the changes."""
+        for change in changes:
+            match change:
+                case TopicCreated(topic_id=topic_id) | PartitionsAdded(topic_id=topic_id):
+                    self._open_topic(self.image.topics[topic_id])
+                case TopicDeleted(topic_id=topic_id):
+                    self._delete_topic(topic_id)
+                case TopicConfigured(topic_id=topic_id):
+                    self._configure_topic(self.image.topics[topic_id])
+                case BrokerConfigured():
+                    self._configure_broker()
+                case _:
+                    pass
+
+    def _open_topic(self, topic: TopicState) -> None:
+        config = self.log_config(topic)
+        listed: list[Partition] = []
+        for index, state in enumerate(topic.partitions):
+            key = PartitionKey(topic.topic_id, index)
+            partition = self.partitions.get(key)
+            if partition is None and state.leader == self.broker_id:
+                try:
+                    log = self.logs.open_log(topic.name, topic.topic_id, index, config)
+                except OSError as problem:
+                    logger.error("event=log-not-opened partition=%s-%d reason=%r", topic.name, index, problem.strerror)
+                else:
+                    partition = Partition(topic.name, topic.topic_id, index, log, state.leader_epoch)
+                    self.partitions[key] = partition
+            if partition is not None and len(listed) == index:
+                listed.append(partition)
+        self.partitions_by_wire_name[topic.name.encode()] = listed
+        self.partitions_by_topic_id[topic.topic_id] = listed
+
+    def _delete_topic(self, topic_id: TopicId) -> None:
+        listed = self.partitions_by_topic_id.pop(topic_id, [])
+        gone = [key for key in self.partitions if key.topic_id == topic_id]
+        for key in gone:
+            partition = self.partitions.pop(key)
+            self.logs.delete_log(partition.log)
+            partition.delete()
+            name = partition.topic.encode()
+            if self.partitions_by_wire_name.get(name) is listed:
+                del self.partitions_by_wire_name[name]
+
+    def _configure_topic(self, topic: TopicState) -> None:
+        config = self.log_config(topic)
+        for partition in self.partitions_by_topic_id.get(topic.topic_id, ()):
+            partition.log.reconfigure(config)
+
+    def _configure_broker(self) -> None:
+        self.config.set_dynamic(
+            self.image.broker_configs.get("", {}), self.image.broker_configs.get(str(self.broker_id), {})
+        )
+        for topic in self.image.topics.values():
+            self._configure_topic(topic)
+
+    # Changes to the cluster
+
+    def commit(self, changes: Sequence[Change], done: Callable[[KafkaError | None], None]) -> None:
+        self.store.commit(changes, done)
+
+    def new_topic_id(self) -> TopicId:
+        """Random, as Kafka makes them: a version 4 UUID whose text form does not begin with a dash."""
+        while True:
+            raw = bytearray(self.random.bytes(16))
+            raw[6] = raw[6] & 0x0F | 0x40
+            raw[8] = raw[8] & 0x3F | 0x80
+            if raw[0] >> 2 != 62:  # base64url digit 62 is "-"
+                return TopicId(bytes(raw))
+
+    # Parked requests
+
+    def wake(self, parked: Any) -> None:
+        """Notes that a parked request is due; it is answered when the events of this turn are handled."""
+        self.woken.append(parked)
+
+    def answer_woken(self) -> None:
+        woken, self.woken = self.woken, []
+        for parked in woken:
+            parked.answer()

@@ -1,0 +1,25 @@
+"""What a handler knows about who asks: the request's header and its connection."""
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class ConnectionContext:
+    """One per connection. What a peer says about itself is never put into a path, and is escaped in logs."""
+
+    client_host: str
+    client_port: int
+    listener: str
+    principal: str = "User:ANONYMOUS"
+    client_software: str = ""
+    client_software_version: str = ""
+
+
+@dataclass(slots=True)
+class RequestContext:
+    """One per request."""
+
+    connection: ConnectionContext
+    api_key: int
+    api_version: int
+    client_id: str | None

@@ -1,0 +1,278 @@
+"""Fetch (key 1), versions 4 to 18: records from offsets on, as slices of the segment files.
+
+v5 log start offset, v7 fetch sessions (broker/fetch_sessions.py), v9 leader epochs, v11 racks, v12 flexible and diverging
+epochs, v13 topic ids in place of names, v15 the replica's state as a tagged field, v16 node endpoints, v17 directory ids, v18 the follower's
+high watermark.
+
+A fetch is answered at once when it finds `min_bytes`, an error, or has no time to wait; otherwise it is parked on its
+partitions, woken by appends, and answered when enough has come or its time is over. A parked fetch dies with its connection.
+A consumer reads up to the high watermark, or with read_committed up to the last stable offset. `max_bytes` bounds the answer, but
+the first partition that has anything gives at least one whole batch, or a large batch could never be read.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.ids import TopicId
+from headwater.base.ports import FileSlice
+from headwater.broker.context import RequestContext
+from headwater.broker.deferred import Deferred
+from headwater.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, FetchSession, FetchSpec
+from headwater.replication.partition import Partition
+from headwater.wire.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+
+if TYPE_CHECKING:
+    from headwater.broker.broker import Broker
+
+_FIRST_TOPIC_ID: Final = 13
+_READ_COMMITTED: Final = 1
+
+_Read = tuple[FetchSpec, "Partition | None", PartitionData]
+
+
+def handle(broker: "Broker", context: RequestContext, request: FetchRequest) -> FetchResponse | Deferred:
+    by_id = context.api_version >= _FIRST_TOPIC_ID
+    try:
+        session, specs, is_incremental = _session_for(broker, request, by_id)
+    except KafkaError as problem:
+        return FetchResponse(error_code=int(problem.code), session_id=0, responses=[])
+    fetch = Fetch(broker, request, session, specs, is_incremental, by_id)
+    return fetch.begin()
+
+
+def _session_for(
+    broker: "Broker", request: FetchRequest, by_id: bool
+) -> tuple[FetchSession | None, list[FetchSpec], bool]:
+    """(session or None, what to read, whether the answer holds changes only)."""
+    sessions = broker.fetch_sessions
+    specs = _specs(request)
+    epoch = request.session_epoch
+    if epoch in (FINAL_EPOCH, INITIAL_EPOCH):
+        if request.session_id:
+            sessions.close(request.session_id)
+        if epoch == FINAL_EPOCH:
+            return None, specs, False
+        session = sessions.create(by_id, broker.clock.monotonic_ms())
+        if session is not None:
+            session.update(specs, [])
+        return session, specs, False
+    session = sessions.find(request.session_id, epoch, by_id, broker.clock.monotonic_ms())
+    forgotten: list[tuple[str | bytes, int]] = [
+        (topic.topic or topic.topic_id, partition)
+        for topic in request.forgotten_topics_data
+        for partition in topic.partitions
+    ]
+    session.update(specs, forgotten)
+    return session, list(session.specs.values()), True
+
+
+def _specs(request: FetchRequest) -> list[FetchSpec]:
+    return [
+        FetchSpec(
+            topic.topic,
+            topic.topic_id,
+            part.partition,
+            part.fetch_offset,
+            part.partition_max_bytes,
+            part.current_leader_epoch,
+            part.last_fetched_epoch,
+        )
+        for topic in request.topics
+        for part in topic.partitions
+    ]
+
+
+class Fetch:
+    """One fetch: read now, and again when it was parked and its time has come."""
+
+    __slots__ = (
+        "_broker",
+        "_by_id",
+        "_bytes_to_come",
+        "_deferred",
+        "_is_incremental",
+        "_is_read_committed",
+        "_is_woken",
+        "_max_bytes",
+        "_max_wait_ms",
+        "_min_bytes",
+        "_parked_on",
+        "_session",
+        "_specs",
+        "_timer",
+    )
+
+    def __init__(
+        self,
+        broker: "Broker",
+        request: FetchRequest,
+        session: FetchSession | None,
+        specs: list[FetchSpec],
+        is_incremental: bool,
+        by_id: bool,
+    ) -> None:
+        self._broker = broker
+        self._session = session
+        self._specs = specs
+        self._is_incremental = is_incremental
+        self._by_id = by_id
+        self._is_read_committed = request.isolation_level == _READ_COMMITTED
+        self._max_bytes = min(request.max_bytes, broker.config.int("fetch.max.bytes"))
+        self._min_bytes = min(request.min_bytes, self._max_bytes)
+        self._max_wait_ms = request.max_wait_ms
+        self._is_woken = False
+        self._bytes_to_come = 0
+        self._parked_on: list[Partition] = []
+
+    def begin(self) -> FetchResponse | Deferred:
+        read, size, is_urgent = self._read()
+        if is_urgent or size >= self._min_bytes or self._max_wait_ms <= 0 or not self._specs:
+            return self._respond(read)
+        for _, _, data in read:
+            if isinstance(data.records, FileSlice):
+                data.records.release()
+        self._bytes_to_come = self._min_bytes - size
+        self._park()
+        return self._deferred
+
+    # Parking
+
+    def _park(self) -> None:
+        broker = self._broker
+        self._deferred = Deferred(self._leave)
+        for spec in self._specs:
+            partition = self._find(spec)
+            if partition is not None:
+                partition.waiters.add(self)
+                self._parked_on.append(partition)
+        self._timer = broker.scheduler.call_later(self._max_wait_ms, self.answer)
+
+    def on_progress(self, appended_bytes: int) -> None:
+        self._bytes_to_come -= appended_bytes
+        if not self._is_woken and (self._bytes_to_come <= 0 or appended_bytes == 0):
+            self._is_woken = True
+            self._broker.wake(self)
+
+    def answer(self) -> None:
+        """Woken, or out of time."""
+        if not self._deferred.done:
+            self._leave()
+            self._deferred.complete(self._respond(self._read()[0]))
+
+    def _leave(self) -> None:
+        self._timer.cancel()
+        for partition in self._parked_on:
+            partition.waiters.discard(self)
+        self._parked_on.clear()
+
+    # Reading
+
+    def _find(self, spec: FetchSpec) -> Partition | None:
+        try:
+            return self._partition(spec)
+        except KafkaError:
+            return None
+
+    def _partition(self, spec: FetchSpec) -> Partition:
+        if self._by_id:
+            return self._broker.partition_of(TopicId(spec.topic_id), spec.partition)
+        return self._broker.partition(spec.topic, spec.partition)
+
+    def _read(self) -> tuple[list[_Read], int, bool]:
+        """What each partition has, the bytes of all records, and whether something cannot wait."""
+        read = []
+        size = 0
+        is_urgent = False
+        for spec in self._specs:
+            partition = None
+            try:
+                partition = self._partition(spec)
+                data = self._read_one(partition, spec, self._max_bytes - size, size == 0)
+            except KafkaError as problem:
+                data = PartitionData(
+                    partition_index=spec.partition, error_code=int(problem.code), high_watermark=-1, records=b""
+                )
+                is_urgent = True
+            if data.diverging_epoch is not None:
+                is_urgent = True
+            size += len(data.records or b"")
+            read.append((spec, partition, data))
+        return read, size, is_urgent
+
+    def _read_one(self, partition: Partition, spec: FetchSpec, room: int, must_give: bool) -> PartitionData:
+        partition.check_leader_epoch(spec.current_leader_epoch)
+        log = partition.log
+        stable = partition.last_stable_offset
+        high_watermark = partition.high_watermark
+        data = PartitionData(
+            partition_index=spec.partition,
+            error_code=0,
+            high_watermark=high_watermark,
+            last_stable_offset=stable,
+            log_start_offset=log.log_start_offset,
+            aborted_transactions=None,
+            records=b"",
+        )
+        offset = spec.fetch_offset
+        if not log.log_start_offset <= offset <= log.log_end_offset:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        if spec.last_fetched_epoch >= 0:
+            epoch, end_offset = log.end_offset_for_epoch(spec.last_fetched_epoch)
+            if epoch < spec.last_fetched_epoch or end_offset < offset:
+                data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
+                return data
+        upper = stable if self._is_read_committed else high_watermark
+        if offset < upper and (room > 0 or must_give):
+            piece = log.read(offset, min(room, spec.max_bytes), upper, min_one_batch=must_give)
+            if piece is not None:
+                data.records = piece
+        if self._is_read_committed:
+            data.aborted_transactions = [
+                AbortedTransaction(producer_id=producer_id, first_offset=first_offset)
+                for producer_id, first_offset in log.aborted_transactions(offset, upper)
+            ]
+        return data
+
+    # Answering
+
+    def _respond(self, read: list[_Read]) -> FetchResponse:
+        session = self._session
+        topics: dict[str | bytes, FetchableTopicResponse] = {}
+        for spec, partition, data in read:
+            size = len(data.records or b"")
+            if partition is not None:
+                partition.bytes_out += size
+            if session is not None:
+                if self._is_incremental and not _is_news(spec, data):
+                    continue
+                spec.told_high_watermark = data.high_watermark
+                spec.told_log_start_offset = data.log_start_offset
+                if size:
+                    session.to_the_end(spec)
+                if data.error_code:  # told again as long as it lasts
+                    spec.told_high_watermark = -1
+            name = spec.topic or spec.topic_id
+            topic = topics.get(name)
+            if topic is None:
+                topic = topics[name] = FetchableTopicResponse(topic=spec.topic, topic_id=spec.topic_id, partitions=[])
+            topic.partitions.append(data)
+        return FetchResponse(
+            error_code=0, session_id=session.session_id if session is not None else 0, responses=list(topics.values())
+        )
+
+
+def _is_news(spec: FetchSpec, data: PartitionData) -> bool:
+    return bool(
+        data.records
+        or data.error_code
+        or data.high_watermark != spec.told_high_watermark
+        or data.log_start_offset != spec.told_log_start_offset
+        or data.diverging_epoch is not None
+    )

@@ -1,0 +1,244 @@
+"""Produce (key 0), versions 3 to 13; 0 to 2 are advertised only (see broker/registry.py).
+
+Each partition of a request stands for itself: its batches are appended or refused with a code of their own. acks=0 gets no
+answer, and an error then closes the connection, which is the only way to tell. acks=1 is answered after the append. acks=all
+(-1) is answered when the high watermark has passed the last record, or with REQUEST_TIMED_OUT; there must be enough in-sync
+replicas before the append. v8 has error messages, v9 is flexible, v10 names the leader on NOT_LEADER, v13 has topic ids.
+
+`handle_frame` is the hot path: one topic, one partition, no transaction, appended and committed in one go. It works on the
+bytes of the frame without decoding it into objects, and gives up (None) before it has changed anything whenever a request
+is not of that shape; `handle` is the general way and means the same. NON_OBVIOUS.md tells what may not be put in here.
+"""
+
+import struct
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Final
+
+from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.ids import TopicId
+from headwater.broker.context import RequestContext
+from headwater.broker.deferred import Deferred
+from headwater.replication.partition import Partition
+from headwater.wire.headers import response_header_bytes
+from headwater.wire.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+
+if TYPE_CHECKING:
+    from headwater.broker.broker import Broker
+
+ACKS_NONE: Final = 0
+ACKS_LEADER: Final = 1
+ACKS_ALL: Final = -1
+
+_FIRST_FLEXIBLE: Final = 9
+_FIRST_TOPIC_ID: Final = 13
+_LAST: Final = 13
+
+_SHORT: Final = Struct(">h")
+_INT: Final = Struct(">i")
+_CLASSIC_BODY: Final = Struct(">hhiih")  # null transactional id, acks, timeout, one topic, length of its name
+_CLASSIC_PARTITION: Final = Struct(">iii")  # one partition, its index, length of its records
+_FLEXIBLE_BODY: Final = Struct(">BBhiB")  # no header tags, null transactional id, acks, timeout, one topic
+_FLEXIBLE_PARTITION: Final = Struct(">Bi")  # one partition, its index
+_NO_TAGS: Final = b"\0\0\0"  # partition, topic, request
+
+
+def handle_frame(
+    broker: "Broker", frame: memoryview, at: int, end: int, version: int, correlation_id: int
+) -> bytes | None:
+    """The whole answer, framed (empty for acks=0), or None: take the general way. `at` is behind the correlation id."""
+    try:
+        (size,) = _SHORT.unpack_from(frame, at)  # the client id
+        at += 2 + size if size > 0 else 2  # null is -1
+        if version < _FIRST_FLEXIBLE:
+            if version < 3:
+                return None
+            no_transaction, acks, _, topics, size = _CLASSIC_BODY.unpack_from(frame, at)
+            if no_transaction != -1 or topics != 1 or size < 0:
+                return None
+            at += 14 + size
+            partitions = broker.partitions_by_wire_name.get(bytes(frame[at - size : at]))
+            one, index, size = _CLASSIC_PARTITION.unpack_from(frame, at)
+            at += 12
+            if one != 1 or at + size != end:
+                return None
+        else:
+            tags, no_transaction, acks, _, topics = _FLEXIBLE_BODY.unpack_from(frame, at)
+            if tags or no_transaction or topics != 2 or version > _LAST:
+                return None
+            at += 9
+            if version < _FIRST_TOPIC_ID:
+                size = frame[at]  # one more than the length of the name
+                if size > 127:
+                    return None
+                at += size
+                partitions = broker.partitions_by_wire_name.get(bytes(frame[at + 1 - size : at]))
+            else:
+                at += 16
+                partitions = broker.partitions_by_topic_id.get(bytes(frame[at - 16 : at]))
+            one, index = _FLEXIBLE_PARTITION.unpack_from(frame, at)
+            at += 5
+            size = shift = 0
+            while (byte := frame[at]) > 127:
+                size |= (byte & 127) << shift
+                shift += 7
+                at += 1
+            size = (size | byte << shift) - 1
+            at += 1
+            if one != 2 or at + size + 3 != end or bytes(frame[at + size : end]) != _NO_TAGS:
+                return None
+        if partitions is None or size <= 0 or index < 0 or not -1 <= acks <= 1:
+            return None
+        partition = partitions[index]
+        if not partition.is_alone:
+            return None
+        result = partition.append(frame[at : at + size], broker.now_ms())
+    except (struct.error, IndexError, KafkaError):
+        return None  # the general way says what is wrong; nothing was appended
+    if acks == ACKS_NONE:
+        return b""
+    reply = partition.produce_replies.get(version)
+    if reply is None:
+        reply = partition.produce_replies[version] = _reply_for(partition, version)
+    pack, size, before, behind = reply
+    answer: bytes = pack(
+        size, correlation_id, before, result.base_offset, result.append_time_ms, result.log_start_offset, behind
+    )
+    return answer
+
+
+def _reply_for(partition: Partition, version: int) -> tuple[Any, int, bytes, bytes]:
+    """What is the same in every answer for this partition: cut out of one that the general encoder made."""
+    marks = (0x1111111111111111, 0x2222222222222222, 0x3333333333333333)
+    sample = PartitionProduceResponse(
+        index=partition.index,
+        error_code=0,
+        base_offset=marks[0],
+        log_append_time_ms=marks[1],
+        log_start_offset=marks[2],
+    )
+    topic = TopicProduceResponse(name=partition.topic, topic_id=partition.topic_id, partition_responses=[sample])
+    body = response_header_bytes(0, version, 0)[4:] + b"".join(ProduceResponse(responses=[topic]).encode(version))
+    has_start = version >= 5
+    offsets = Struct(">qqq").pack(*marks) if has_start else Struct(">qq").pack(*marks[:2])
+    before, behind = body.split(offsets)
+    if has_start:
+        whole = Struct(f">ii{len(before)}sqqq{len(behind)}s")
+        return whole.pack, whole.size - 4, before, behind
+    old = Struct(f">ii{len(before)}sqq{len(behind)}s")
+
+    def pack_old(
+        size: int, correlation: int, start: bytes, base: int, time_ms: int, _log_start: int, rest: bytes
+    ) -> bytes:
+        return old.pack(size, correlation, start, base, time_ms, rest)
+
+    return pack_old, old.size - 4, before, behind
+
+
+def handle(broker: "Broker", context: RequestContext, request: ProduceRequest) -> ProduceResponse | Deferred | None:
+    acks = request.acks
+    responses = [
+        TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=[])
+        for topic in request.topic_data
+    ]
+    response = ProduceResponse(responses=responses)
+    awaited: list[tuple[Partition, int, PartitionProduceResponse]] = []
+    for topic, answer in zip(request.topic_data, responses, strict=True):
+        for data in topic.partition_data:
+            part = PartitionProduceResponse(index=data.index, error_code=0, base_offset=-1)
+            answer.partition_responses.append(part)
+            try:
+                _produce_one(broker, context, request, topic, data, part, awaited)
+            except KafkaError as problem:
+                part.error_code = int(problem.code)
+                part.error_message = problem.message
+    if acks == ACKS_NONE:
+        failed = next((p for t in responses for p in t.partition_responses if p.error_code), None)
+        if failed is not None:
+            raise KafkaError(
+                ErrorCode(failed.error_code), "produce with acks=0 failed; closing is the only way to tell"
+            )
+        return None
+    if acks == ACKS_ALL and awaited:
+        return ProduceWait(broker, response, awaited, request.timeout_ms).deferred
+    return response
+
+
+def _produce_one(
+    broker: "Broker",
+    context: RequestContext,
+    request: ProduceRequest,
+    topic: TopicProduceData,
+    data: PartitionProduceData,
+    answer: PartitionProduceResponse,
+    awaited: list[tuple[Partition, int, PartitionProduceResponse]],
+) -> None:
+    if request.acks not in (ACKS_NONE, ACKS_LEADER, ACKS_ALL):
+        raise KafkaError(
+            ErrorCode.INVALID_REQUIRED_ACKS,
+            f"acks must be 0, 1 or all (-1), not {request.acks}; 2 and more ended with Kafka 0.9",
+        )
+    if context.api_version >= _FIRST_TOPIC_ID:
+        partition = broker.partition_of(TopicId(topic.topic_id), data.index)
+    else:
+        partition = broker.partition(topic.name, data.index)
+    if not data.records:
+        raise KafkaError(ErrorCode.INVALID_RECORD, "The request has no records for the partition.")
+    result = partition.append(data.records, broker.now_ms())
+    answer.base_offset = result.base_offset
+    answer.log_append_time_ms = result.append_time_ms
+    answer.log_start_offset = result.log_start_offset
+    if not partition.is_committed(result.last_offset):
+        awaited.append((partition, result.last_offset, answer))
+
+
+class ProduceWait:
+    """An acks=all produce whose records are appended and not yet on all in-sync replicas."""
+
+    def __init__(
+        self,
+        broker: "Broker",
+        response: ProduceResponse,
+        awaited: list[tuple[Partition, int, PartitionProduceResponse]],
+        timeout_ms: int,
+    ) -> None:
+        self._broker = broker
+        self._response = response
+        self._awaited = awaited
+        self._is_woken = False
+        self.deferred = Deferred(self._leave)
+        self._timer = broker.scheduler.call_later(timeout_ms, self._timed_out)
+        for partition, _, _ in awaited:
+            partition.waiters.add(self)
+
+    def on_progress(self, appended_bytes: int) -> None:  # noqa: ARG002
+        if not self._is_woken and all(p.deleted or p.is_committed(offset) for p, offset, _ in self._awaited):
+            self._is_woken = True
+            self._broker.wake(self)
+
+    def answer(self) -> None:
+        for partition, offset, answer in self._awaited:
+            if not partition.is_committed(offset):
+                answer.error_code = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                answer.base_offset = -1
+        self._leave()
+        self.deferred.complete(self._response)
+
+    def _timed_out(self) -> None:
+        for partition, offset, answer in self._awaited:
+            if not partition.is_committed(offset):
+                answer.error_code = int(ErrorCode.REQUEST_TIMED_OUT)
+                answer.base_offset = -1
+        self._leave()
+        self.deferred.complete(self._response)
+
+    def _leave(self) -> None:
+        self._timer.cancel()
+        for partition, _, _ in self._awaited:
+            partition.waiters.discard(self)

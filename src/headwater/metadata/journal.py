@@ -1,0 +1,91 @@
+"""How changes are written down: JSON, one object per change, in CRC-framed entries. The bytes, not the file.
+
+An entry is one commit, all of it or nothing:
+
+    uint32  length of the payload
+    uint32  CRC-32C of the payload
+    payload UTF-8 JSON: a list of changes, each {"type": ..., fields}
+
+A torn tail (a crash in the middle of a write) is the only damage that is healed by cutting; a bad entry with more behind
+it means a broken disk, and is reported instead of skipped.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
+from struct import Struct
+from typing import Any, Final
+
+import crc32c
+
+from headwater.base.errors import UserError
+from headwater.metadata import image
+from headwater.metadata.image import Change, ClusterImage
+
+_FRAME: Final = Struct(">II")
+_TYPES: Final[dict[str, type[Any]]] = {
+    kind.__name__: kind
+    for kind in (
+        image.TopicCreated,
+        image.TopicDeleted,
+        image.PartitionsAdded,
+        image.TopicConfigured,
+        image.BrokerConfigured,
+        image.ProducerIdsReserved,
+    )
+}
+
+
+def encode_entry(changes: Sequence[Change]) -> bytes:
+    payload = json.dumps([_to_json(change) for change in changes], separators=(",", ":")).encode()
+    return _FRAME.pack(len(payload), crc32c.crc32c(payload)) + payload
+
+
+def decode_entries(data: bytes, path: str) -> Iterator[tuple[int, list[Change]]]:
+    """(position behind the entry, its changes); stops before a torn tail, raises UserError on damage in the middle."""
+    at = 0
+    while at + _FRAME.size <= len(data):
+        length, crc = _FRAME.unpack_from(data, at)
+        end = at + _FRAME.size + length
+        payload = data[at + _FRAME.size : end]
+        if end > len(data):
+            return
+        if crc32c.crc32c(payload) != crc:
+            if end == len(data):
+                return
+            raise UserError(
+                f"The metadata file {path} is damaged at byte {at}",
+                "an entry in the middle does not match its checksum, so the disk lost or changed what was written",
+                "restore the file from a copy, or move it away: topics are then adopted from their directories, without their configs",
+            )
+        yield end, [_from_json(item) for item in json.loads(payload)]
+        at = end
+
+
+def snapshot(state: ClusterImage) -> list[Change]:
+    """Changes that make `state` out of nothing. Leaders and ISRs of a store without a controller are as at creation."""
+    changes: list[Change] = [
+        image.TopicCreated(t.name, t.topic_id, tuple(tuple(p.replicas) for p in t.partitions), t.config)
+        for t in state.topics.values()
+    ]
+    changes += [image.BrokerConfigured(broker, config) for broker, config in state.broker_configs.items()]
+    changes.append(image.ProducerIdsReserved(state.next_producer_id))
+    return changes
+
+
+def _to_json(change: Change) -> dict[str, Any]:
+    out: dict[str, Any] = {"type": type(change).__name__}
+    for field in fields(change):
+        value = getattr(change, field.name)
+        out[field.name] = value.hex() if isinstance(value, bytes) else value
+    return out
+
+
+def _from_json(item: dict[str, Any]) -> Change:
+    values = {name: value for name, value in item.items() if name != "type"}
+    if "topic_id" in values:
+        values["topic_id"] = bytes.fromhex(values["topic_id"])
+    if "assignments" in values:
+        values["assignments"] = tuple(tuple(replicas) for replicas in values["assignments"])
+    change: Change = _TYPES[item["type"]](**values)
+    return change

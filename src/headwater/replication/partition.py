@@ -1,0 +1,105 @@
+"""A partition: one log, a leader epoch and a high watermark.
+
+Append and commit are two things, also with one replica. `append` writes to the log; what consumers may read, and what an
+acks=all producer is told, follows the high watermark, which is the log's end only because the in-sync replicas are this one.
+Whoever waits for progress (parked fetches, produces that wait for replicas) is in `waiters` and is told through
+`on_progress`; it must not read or answer from there, only note that it is due: the append that woke it comes first.
+
+Owned by the broker's loop.
+"""
+
+from typing import Any, Protocol
+
+from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.ids import LeaderEpoch, TopicId
+from headwater.log.log import AppendResult, Log
+
+
+class Waiter(Protocol):
+    def on_progress(self, appended_bytes: int) -> None:
+        """The high watermark of a partition it waits for has moved, or the partition is gone (0 bytes)."""
+        ...
+
+
+class Partition:
+    __slots__ = (
+        "bytes_in",
+        "bytes_out",
+        "deleted",
+        "high_watermark",
+        "index",
+        "is_alone",
+        "leader_epoch",
+        "log",
+        "produce_replies",
+        "records_in",
+        "topic",
+        "topic_id",
+        "waiters",
+    )
+
+    def __init__(self, topic: str, topic_id: TopicId, index: int, log: Log, leader_epoch: LeaderEpoch) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.index = index
+        self.log = log
+        self.leader_epoch = leader_epoch
+        self.high_watermark = log.log_end_offset  # the only replica: all that it has is committed
+        self.is_alone = True  # no other in-sync replica: what is appended is committed
+        self.waiters: set[Waiter] = set()
+        self.produce_replies: dict[int, Any] = {}  # per Produce version, what does not change between two answers
+        self.deleted = False
+        self.bytes_in = 0
+        self.bytes_out = 0
+        self.records_in = 0
+
+    def append(self, records: memoryview, now_ms: int) -> AppendResult:
+        """As leader: assigns offsets, appends, and moves the high watermark as far as the in-sync replicas allow."""
+        log = self.log
+        before = log.log_end_offset
+        result = log.append_as_leader(records, self.leader_epoch, now_ms)
+        end = log.log_end_offset
+        if end != before:  # not a duplicate
+            self.records_in += end - before
+            self.bytes_in += len(records)
+            if self.is_alone:
+                self.high_watermark = end
+                if self.waiters:
+                    self._progressed(len(records))
+        return result
+
+    def commit_through(self, offset: int, appended_bytes: int = 0) -> None:
+        """All in-sync replicas have what lies below `offset`."""
+        assert self.high_watermark <= offset <= self.log.log_end_offset
+        self.high_watermark = offset
+        self._progressed(appended_bytes)
+
+    def is_committed(self, offset: int) -> bool:
+        """Whether the record at `offset` stands on every in-sync replica."""
+        return offset < self.high_watermark
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Where a read_committed consumer must stop: the first offset of an open transaction, or the high watermark."""
+        return min(self.log.last_stable_offset, self.high_watermark)
+
+    def check_leader_epoch(self, current_leader_epoch: int) -> None:
+        """A client that knows an older or a newer leader than we do is told so; -1 means that it does not say."""
+        if current_leader_epoch < 0 or current_leader_epoch == self.leader_epoch:
+            return
+        if current_leader_epoch < self.leader_epoch:
+            raise KafkaError(
+                ErrorCode.FENCED_LEADER_EPOCH, "The leader epoch in the request is older than the epoch on the broker."
+            )
+        raise KafkaError(
+            ErrorCode.UNKNOWN_LEADER_EPOCH, "The leader epoch in the request is newer than the epoch on the broker."
+        )
+
+    def delete(self) -> None:
+        """The topic is gone: whoever waits learns it."""
+        self.deleted = True
+        self._progressed(0)
+
+    def _progressed(self, appended_bytes: int) -> None:
+        for waiter in tuple(self.waiters):
+            waiter.on_progress(appended_bytes)

@@ -1,0 +1,451 @@
+"""One client connection: bytes in, frames to the dispatcher, responses out in the order of their requests.
+
+Reading. Frames that fit into the loop's shared read buffer are handled right there: the bytes of a request are valid only
+while its handler runs, and a handler that defers copies what it needs. What is left of a frame waits in `_leftover`. A larger
+frame gets a buffer of its own from the pool, which grows with what has really come, so that a length prefix alone costs nothing.
+
+Writing. `_out` holds bytes and file slices in order; slices go out by `sendfile`, after a look whether their pages are in
+memory. As long as something waits in `_out`, or too many answers are pending, nothing more is read from this client: a slow
+reader holds its own requests and nobody else's.
+
+A closed connection cancels its deferred answers: file descriptors are reused, and a late answer would land in the stream of
+somebody else.
+"""
+
+import os
+import select
+import socket
+from collections import deque
+from struct import Struct
+from typing import TYPE_CHECKING, Any, Final
+
+from headwater.base.ports import FileSlice, Warm
+from headwater.broker.context import ConnectionContext
+from headwater.broker.deferred import Deferred
+from headwater.broker.handlers.produce import handle_frame as handle_produce_frame
+
+if TYPE_CHECKING:
+    from headwater.server.listener import Server
+
+SHARED_BYTES: Final = 128 * 1024
+_SHORT_READ_BYTES: Final = (
+    8 * 1024
+)  # after a large frame: the next is probably large too, and copying its start is waste
+_GROW_FROM_BYTES: Final = 64 * 1024
+_OUT_BYTES_MAX: Final = 512 * 1024
+_PENDING_MAX: Final = 64
+_SENDFILE_BYTES_MAX: Final = 4 * 1024 * 1024
+_LENGTH: Final = Struct(">i")
+_HEAD: Final = Struct(">hhi")  # the start of every request header: API key, version, correlation id
+_HEAD_BYTES: Final = 8
+_PRODUCE: Final = 0
+
+_PROBE: Final = [bytearray(1)]
+
+
+class Slot:
+    """The place of one response in its connection's order; `chunks` is None while it is awaited."""
+
+    __slots__ = ("chunks", "deferred")
+
+    def __init__(self) -> None:
+        self.chunks: list[Any] | None = None
+        self.deferred: Deferred | None = None
+
+
+class Connection:
+    __slots__ = (
+        "_blocked",
+        "_broker",
+        "_events",
+        "_fd",
+        "_filled",
+        "_frame",
+        "_frame_bytes",
+        "_frame_view",
+        "_largest_frame",
+        "_leftover",
+        "_out",
+        "_out_bytes",
+        "_pending",
+        "_recv_into",
+        "_send",
+        "_server",
+        "_shared",
+        "_slice_sent",
+        "_socket",
+        "_warming",
+        "closed",
+        "context",
+        "last_active_ms",
+        "warned",
+    )
+
+    def __init__(self, server: "Server", sock: socket.socket, context: ConnectionContext, shared: memoryview) -> None:
+        self._server = server
+        self._broker = server.broker
+        self._socket = sock
+        self._fd = sock.fileno()
+        self._recv_into = sock.recv_into
+        self._send = sock.send
+        self._shared = shared
+        self.context = context
+        self._leftover = b""
+        self._frame: bytearray | None = None
+        self._frame_view = shared
+        self._frame_bytes = 0
+        self._filled = 0
+        self._largest_frame = 0
+        self._out: deque[Any] = deque()
+        self._out_bytes = 0
+        self._pending: deque[Slot] = deque()
+        self._slice_sent = 0
+        self._warming = False
+        self._blocked = False
+        self._events = select.EPOLLIN
+        self.closed = False
+        self.warned = False
+        self.last_active_ms = server.now_ms
+
+    def on_events(self, events: int) -> None:
+        if events & select.EPOLLOUT:
+            self._flush()
+            if self._blocked and not self.closed:
+                self._unblock()
+        if events & ~select.EPOLLOUT and not self.closed:
+            if self._blocked:
+                if events & (select.EPOLLHUP | select.EPOLLERR):
+                    self.close("peer is gone")
+            elif self._frame is not None:
+                self._read_frame()
+            else:
+                self._read_shared()
+
+    # Reading
+
+    def _read_shared(self) -> None:
+        shared = self._shared
+        left = len(self._leftover)
+        try:
+            if left:
+                shared[:left] = self._leftover
+                count = self._recv_into(shared[left:])
+            elif self._largest_frame > SHARED_BYTES:
+                count = self._recv_into(shared, _SHORT_READ_BYTES)
+            else:
+                count = self._recv_into(shared)
+        except BlockingIOError:
+            return
+        except OSError as problem:
+            self.close(problem.strerror or "read failed")
+            return
+        if count == 0:
+            self.close("closed by the peer")
+            return
+        self._consume(shared, left + count)
+
+    def _consume(self, buffer: memoryview, end: int) -> None:
+        """Handles the frames in buffer[:end] and keeps what is left of the last one."""
+        at = 0
+        out = self._out
+        while end - at >= 4:
+            (size,) = _LENGTH.unpack_from(buffer, at)
+            begin = at + 4
+            behind = begin + size
+            if behind > end or size < _HEAD_BYTES:
+                if not self._server.frame_bytes_max >= size >= _HEAD_BYTES:
+                    self._server.refuse_frame(self, size)
+                    return
+                if size > SHARED_BYTES - 4:
+                    self._begin_frame(size, buffer[begin:end])
+                    at = end
+                break
+            self._dispatch(buffer, begin, behind)
+            if self.closed:
+                return
+            at = behind
+            if self._out_bytes > _OUT_BYTES_MAX or len(self._pending) >= _PENDING_MAX or self._blocked:
+                self._flush()
+                if self._must_wait():
+                    break
+        self._leftover = bytes(buffer[at:end]) if at < end else b""
+        if out:
+            self._flush()
+        if not self.closed and self._must_wait():
+            self._block()
+
+    def _must_wait(self) -> bool:
+        return bool(self._out) or len(self._pending) >= _PENDING_MAX or self._held()
+
+    def _held(self) -> bool:
+        """Whether the last request wants nothing begun behind it."""
+        if not self._pending:
+            return False
+        deferred = self._pending[-1].deferred
+        return deferred is not None and deferred.holds_order and not deferred.done
+
+    def _dispatch(self, buffer: memoryview, begin: int, behind: int) -> None:
+        key, version, correlation_id = _HEAD.unpack_from(buffer, begin)
+        server = self._server
+        self.last_active_ms = server.now_ms
+        if key == _PRODUCE and not self._pending:
+            reply = handle_produce_frame(self._broker, buffer, begin + _HEAD_BYTES, behind, version, correlation_id)
+            if reply is not None:
+                if reply:
+                    self._out.append(reply)
+                return
+        server.dispatch(self, buffer[begin:behind])
+
+    def _begin_frame(self, size: int, start: memoryview) -> None:
+        # Only a client that has sent frames of this size gets all the memory at once.
+        trusted = size <= self._largest_frame
+        wanted = size if trusted else min(size, max(_GROW_FROM_BYTES, 2 * len(start)))
+        frame = self._server.buffers.take(wanted)
+        if frame is None:
+            self._leftover = b""
+            self._wait_for_memory(size, bytes(start))
+            return
+        self._frame = frame
+        self._frame_view = memoryview(frame)
+        self._frame_bytes = size
+        self._filled = len(start)
+        self._frame_view[: len(start)] = start
+
+    def _wait_for_memory(self, size: int, start: bytes) -> None:
+        self._block()
+
+        def resume() -> None:
+            if not self.closed:
+                self._begin_frame(size, memoryview(start))
+                if self._frame is not None:
+                    self._unblock()
+
+        self._server.buffers.wait(resume)
+
+    def _read_frame(self) -> None:
+        frame = self._frame
+        assert frame is not None
+        room = min(len(frame), self._frame_bytes)
+        try:
+            count = self._recv_into(self._frame_view[self._filled : room])
+        except BlockingIOError:
+            return
+        except OSError as problem:
+            self.close(problem.strerror or "read failed")
+            return
+        if count == 0:
+            self.close("closed by the peer in the middle of a request")
+            return
+        self._filled += count
+        if self._filled < room:
+            return
+        if room < self._frame_bytes:
+            self._grow_frame(frame)
+            return
+        self._largest_frame = max(self._largest_frame, room)
+        self._frame = None
+        view = self._frame_view
+        self._frame_view = self._shared
+        self._dispatch(view, 0, room)
+        self._server.buffers.give(frame)
+        if not self.closed:
+            self._flush()
+            if self._must_wait():
+                self._block()
+
+    def _grow_frame(self, frame: bytearray) -> None:
+        larger = self._server.buffers.take(min(self._frame_bytes, 4 * len(frame)))
+        if larger is None:
+            self._block()
+            self._server.buffers.wait(lambda: self._grow_later(frame))
+            return
+        larger[: self._filled] = self._frame_view[: self._filled]
+        self._frame = larger
+        self._frame_view = memoryview(larger)
+        self._server.buffers.give(frame)
+
+    def _grow_later(self, frame: bytearray) -> None:
+        if not self.closed:
+            self._grow_frame(frame)
+            if self._frame is not frame:
+                self._unblock()
+
+    # Blocking: no reading while answers wait
+
+    def _block(self) -> None:
+        self._blocked = True
+        self._want()
+
+    def _unblock(self) -> None:
+        if self._must_wait() or self.closed:
+            return
+        self._blocked = False
+        self._want()
+        if self._leftover:
+            left = self._leftover
+            self._shared[: len(left)] = left
+            self._consume(self._shared, len(left))
+
+    def _want(self) -> None:
+        events = (0 if self._blocked else select.EPOLLIN) | (select.EPOLLOUT if self._out and not self._warming else 0)
+        if events != self._events and not self.closed:
+            self._events = events
+            self._server.loop.modify(self._fd, events)
+
+    # Responses
+
+    def answer(self, chunks: list[Any]) -> None:
+        """A response that is ready at once, unless earlier ones are not."""
+        if self._pending:
+            slot = Slot()
+            slot.chunks = chunks
+            self._pending.append(slot)
+        else:
+            self._queue(chunks)
+
+    def answer_later(self) -> Slot:
+        slot = Slot()
+        self._pending.append(slot)
+        return slot
+
+    def answered(self, slot: Slot, chunks: list[Any]) -> None:
+        """The response for a slot is there: sends whatever is now in order."""
+        if self.closed:
+            release_chunks(chunks)
+            return
+        slot.chunks = chunks
+        slot.deferred = None
+        pending = self._pending
+        while pending:
+            ready = pending[0].chunks
+            if ready is None:
+                break
+            pending.popleft()
+            self._queue(ready)
+        if self._out:
+            self._flush()
+        if self._blocked and not self.closed:
+            self._unblock()
+
+    def _queue(self, chunks: list[Any]) -> None:
+        for chunk in chunks:
+            self._out.append(chunk)
+            self._out_bytes += len(chunk)
+
+    def _flush(self) -> None:
+        """Sends what it can; asks for EPOLLOUT when something is left."""
+        out = self._out
+        if self._warming or self.closed:
+            return
+        try:
+            while out:
+                chunk = out[0]
+                if type(chunk) is FileSlice:
+                    if not self._send_slice(chunk):
+                        break
+                    out.popleft()
+                    chunk.release()
+                    continue
+                out.popleft()
+                if out:
+                    chunk = self._join(chunk)
+                sent = self._send(chunk, socket.MSG_MORE if out else 0)
+                if sent < len(chunk):
+                    out.appendleft(memoryview(chunk)[sent:])
+                    break
+        except BlockingIOError:
+            if type(chunk) is not FileSlice:
+                out.appendleft(chunk)
+        except OSError as problem:
+            self.close(problem.strerror or "write failed")
+            return
+        if out:
+            self._want()
+        else:
+            self._out_bytes = 0
+            if self._events & select.EPOLLOUT:
+                self._want()
+
+    def _join(self, chunk: Any) -> Any:
+        """The bytes up to the next slice as one piece: one send for many small answers."""
+        out = self._out
+        if type(out[0]) is FileSlice:
+            return chunk
+        pieces = [chunk]
+        while out and type(out[0]) is not FileSlice:
+            pieces.append(out.popleft())
+        return b"".join(pieces)
+
+    def _send_slice(self, piece: FileSlice) -> bool:
+        """True when all of it is out. A short `sendfile` means that the file lost bytes: the stream cannot go on."""
+        if self._slice_sent == 0 and not self._is_warm(piece):
+            self._warming = True
+            self._want()
+            self._server.disk.submit(Warm(piece.file, piece.position, piece.length), self._warmed)
+            return False
+        source = piece.file.fileno()
+        left = piece.length - self._slice_sent
+        while left:
+            sent = os.sendfile(self._fd, source, piece.position + self._slice_sent, min(left, _SENDFILE_BYTES_MAX))
+            if sent == 0:
+                raise OSError(0, "a segment is shorter than its log says")
+            self._slice_sent += sent
+            left -= sent
+        self._slice_sent = 0
+        return True
+
+    def _is_warm(self, piece: FileSlice) -> bool:
+        fd = piece.file.fileno()
+        try:
+            os.preadv(fd, _PROBE, piece.position, os.RWF_NOWAIT)
+            os.preadv(fd, _PROBE, piece.position + piece.length - 1, os.RWF_NOWAIT)
+        except BlockingIOError:
+            return False
+        except OSError:  # a file system that cannot tell
+            return True
+        return True
+
+    def _warmed(self, _problem: OSError | None) -> None:
+        self._warming = False
+        if self.closed or not self._out:
+            return
+        # Whatever the disk said, `sendfile` now waits for the device if it must: going round again could go on for ever.
+        piece = self._out[0]
+        try:
+            self._slice_sent = os.sendfile(self._fd, piece.file.fileno(), piece.position, min(piece.length, 65536))
+        except BlockingIOError:
+            self._want()
+            return
+        except OSError as problem:
+            self.close(problem.strerror or "write failed")
+            return
+        self._flush()
+        if self._blocked and not self.closed:
+            self._unblock()
+
+    # The end
+
+    def close(self, why: str) -> None:
+        if self.closed:
+            return
+        self.closed = True
+        self._server.loop.unregister(self._fd)
+        self._socket.close()
+        for slot in self._pending:
+            if slot.deferred is not None:
+                slot.deferred.cancel()
+            if slot.chunks is not None:
+                release_chunks(slot.chunks)
+        self._pending.clear()
+        release_chunks(self._out)
+        self._out.clear()
+        if self._frame is not None:
+            self._server.buffers.give(self._frame)
+            self._frame = None
+        self._server.forget(self, self._fd, why)
+
+
+def release_chunks(chunks: Any) -> None:
+    for chunk in chunks:
+        if type(chunk) is FileSlice:
+            chunk.release()

@@ -1,0 +1,98 @@
+"""The broker's figures for others: Prometheus text, and the JSON that `headwater status` reads."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from headwater._version import VERSION
+from headwater.base.metrics import LATENCY_BOUNDS_NS
+from headwater.broker.registry import APIS
+
+if TYPE_CHECKING:
+    from headwater.server.node import Node
+
+
+def prometheus_text(node: "Node") -> str:
+    return "\n".join(_lines(node)) + "\n"
+
+
+def status(node: "Node") -> dict[str, Any]:
+    """What `headwater status` shows of one broker."""
+    broker = node.broker
+    apis = {
+        APIS[key].name: {"requests": m.count, "mean_us": round(m.total_ns / m.count / 1000, 1)}
+        for key, m in sorted(broker.metrics.apis.items())
+        if m.count
+    }
+    return {
+        "id": broker.broker_id,
+        "cluster_id": broker.image.cluster_id,
+        "version": VERSION,
+        "uptime_ms": broker.clock.monotonic_ms() - broker.metrics.started_ms,
+        "connections": node.connection_count(),
+        "topics": len(broker.image.topics),
+        "partitions": len(broker.partitions),
+        "log_bytes": sum(p.log.size_bytes() for p in broker.partitions.values()),
+        "bytes_in": sum(p.bytes_in for p in broker.partitions.values()),
+        "bytes_out": sum(p.bytes_out for p in broker.partitions.values()),
+        "records_in": sum(p.records_in for p in broker.partitions.values()),
+        "stalls": node.loop.stall_count,
+        "stall_longest_ms": node.loop.stall_longest_ms,
+        "apis": apis,
+    }
+
+
+def _lines(node: "Node") -> Iterator[str]:
+    broker = node.broker
+    metrics = broker.metrics
+    yield from _single("headwater_uptime_seconds", "gauge", (broker.clock.monotonic_ms() - metrics.started_ms) / 1000)
+    yield from _single("headwater_connections", "gauge", node.connection_count())
+    yield from _single("headwater_connections_total", "counter", metrics.connections_total)
+    yield from _single("headwater_connections_refused_total", "counter", metrics.connections_refused)
+    yield from _single("headwater_requests_refused_total", "counter", metrics.requests_refused)
+    yield from _single("headwater_loop_stalls_total", "counter", node.loop.stall_count)
+    yield from _single("headwater_loop_stalled_seconds_total", "counter", node.loop.stalled_ms / 1000)
+    yield from _single("headwater_request_memory_bytes", "gauge", node.server.buffers.held_bytes)
+    yield from _single("headwater_fetch_sessions", "gauge", len(broker.fetch_sessions))
+    yield from _single("headwater_topics", "gauge", len(broker.image.topics))
+    yield from _single("headwater_partitions", "gauge", len(broker.partitions))
+    yield from _latencies(node)
+    yield from _topics(node)
+    yield "# TYPE headwater_log_size_bytes gauge"
+    for p in broker.partitions.values():
+        yield f'headwater_log_size_bytes{{topic="{p.topic}",partition="{p.index}"}} {p.log.size_bytes()}'
+    yield "# TYPE headwater_log_end_offset gauge"
+    for p in broker.partitions.values():
+        yield f'headwater_log_end_offset{{topic="{p.topic}",partition="{p.index}"}} {p.log.log_end_offset}'
+
+
+def _single(name: str, kind: str, value: float) -> Iterator[str]:
+    yield f"# TYPE {name} {kind}"
+    yield f"{name} {value}"
+
+
+def _latencies(node: "Node") -> Iterator[str]:
+    name = "headwater_request_seconds"
+    yield f"# TYPE {name} histogram"
+    for key, m in sorted(node.broker.metrics.apis.items()):
+        api = APIS[key].name
+        below = 0
+        for bound_ns, count in zip(LATENCY_BOUNDS_NS, m.buckets, strict=False):
+            below += count
+            yield f'{name}_bucket{{api="{api}",le="{bound_ns / 1e9:g}"}} {below}'
+        yield f'{name}_bucket{{api="{api}",le="+Inf"}} {m.count}'
+        yield f'{name}_sum{{api="{api}"}} {m.total_ns / 1e9:.9f}'
+        yield f'{name}_count{{api="{api}"}} {m.count}'
+
+
+def _topics(node: "Node") -> Iterator[str]:
+    """Sums per topic. Topic names are legal label values as they are: no quote, no backslash, no line break."""
+    sums: dict[str, list[int]] = {}
+    for p in node.broker.partitions.values():
+        row = sums.setdefault(p.topic, [0, 0, 0])
+        row[0] += p.bytes_in
+        row[1] += p.bytes_out
+        row[2] += p.records_in
+    for column, name in enumerate(("bytes_in", "bytes_out", "records_in")):
+        yield f"# TYPE headwater_topic_{name}_total counter"
+        for topic, row in sums.items():
+            yield f'headwater_topic_{name}_total{{topic="{topic}"}} {row[column]}'

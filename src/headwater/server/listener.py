@@ -1,0 +1,258 @@
+"""The server: listeners, connections and their limits, and the way of a request to its handler and back.
+
+Limits: bytes of a frame (`socket.request.max.bytes`), connections in all and per address, idle time, and memory held by large
+frames. What goes beyond a limit is closed with one log line; the loop goes on.
+"""
+
+import errno
+import logging
+import select
+import socket
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.metrics import ApiMetrics
+from headwater.base.ports import Disk
+from headwater.broker.context import ConnectionContext, RequestContext
+from headwater.broker.deferred import Deferred
+from headwater.broker.handlers.api_versions import unsupported_version_response
+from headwater.broker.registry import APIS, Api
+from headwater.server.buffers import BufferPool
+from headwater.server.connection import SHARED_BYTES, Connection, Slot, release_chunks
+from headwater.wire.headers import decode_request_header, response_header_bytes
+
+if TYPE_CHECKING:
+    from headwater.broker.broker import Broker
+    from headwater.server.loop import Loop
+
+_ACCEPTS_PER_EVENT: Final = 64
+_ACCEPT_PAUSE_MS: Final = 1000
+_IDLE_CHECK_MS: Final = 10_000
+_API_VERSIONS: Final = 18
+_BACKLOG: Final = 1024
+
+logger = logging.getLogger("headwater.server")
+
+
+class Server:
+    """Owned by the loop's thread."""
+
+    def __init__(self, loop: "Loop", broker: "Broker", disk: Disk) -> None:
+        config = broker.config
+        self.loop = loop
+        self.broker = broker
+        self.disk = disk
+        self.frame_bytes_max = config.int("socket.request.max.bytes")
+        self.buffers = BufferPool(_memory_limit_bytes(config.int("queued.max.request.bytes")))
+        self.now_ms = time.monotonic_ns() // 1_000_000
+        self._connections_max = config.int("max.connections")
+        self._connections_per_address_max = config.int("max.connections.per.ip")
+        self._idle_ms = config.int("connections.max.idle.ms")
+        self._connections: dict[int, Connection] = {}
+        self._per_address: Counter[str] = Counter()
+        self._listeners: list[socket.socket] = []
+        self._shared = memoryview(bytearray(SHARED_BYTES))
+        self.metrics: dict[int, ApiMetrics] = broker.metrics.apis
+        loop.after_turn.append(self._after_turn)
+        loop.call_later(_IDLE_CHECK_MS, self._close_idle)
+
+    # Listening
+
+    def listen(self, name: str, host: str, port: int) -> int:
+        """Binds a listener and gives its real port."""
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        if not host:
+            family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
+        listener = socket.create_server(
+            (host, port), family=family, backlog=_BACKLOG, dualstack_ipv6=not host and family == socket.AF_INET6
+        )
+        listener.setblocking(False)
+        self._listeners.append(listener)
+        self.loop.register(listener.fileno(), select.EPOLLIN, lambda _events: self._accept(listener, name))
+        bound: int = listener.getsockname()[1]
+        return bound
+
+    def _accept(self, listener: socket.socket, name: str) -> None:
+        for _ in range(_ACCEPTS_PER_EVENT):
+            try:
+                sock, address = listener.accept()
+            except BlockingIOError:
+                return
+            except OSError as problem:
+                if problem.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+                    self._pause_accepting(listener, problem)
+                    return
+                continue  # the client gave up before we got to it
+            self._connected(sock, address[0], address[1], name)
+
+    def _pause_accepting(self, listener: socket.socket, problem: OSError) -> None:
+        logger.error(
+            "event=accept-paused reason=%r connections=%d hint='raise ulimit -n'",
+            problem.strerror,
+            len(self._connections),
+        )
+        fd = listener.fileno()
+        self.loop.modify(fd, 0)
+        self.loop.call_later(_ACCEPT_PAUSE_MS, lambda: self.loop.modify(fd, select.EPOLLIN))
+
+    def _connected(self, sock: socket.socket, host: str, port: int, listener: str) -> None:
+        host = host.removeprefix("::ffff:")
+        if (
+            len(self._connections) >= self._connections_max
+            or self._per_address[host] >= self._connections_per_address_max
+        ):
+            self.broker.metrics.connections_refused += 1
+            if self.broker.metrics.connections_refused % 100 == 1:
+                logger.warning("event=connection-refused peer=%s reason='too many connections'", host)
+            sock.close()
+            return
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection = Connection(self, sock, ConnectionContext(host, port, listener), self._shared)
+        self._per_address[host] += 1
+        self._connections[sock.fileno()] = connection
+        self.broker.metrics.connections_total += 1
+        self.loop.register(sock.fileno(), select.EPOLLIN, connection.on_events)
+
+    @property
+    def connection_count(self) -> int:
+        return len(self._connections)
+
+    def forget(self, connection: Connection, fd: int, why: str) -> None:
+        del self._connections[fd]
+        host = connection.context.client_host
+        self._per_address[host] -= 1
+        if not self._per_address[host]:
+            del self._per_address[host]
+        logger.debug("event=disconnected peer=%s reason=%r", host, why)
+
+    def close(self) -> None:
+        self.loop.after_turn.remove(self._after_turn)
+        for listener in self._listeners:
+            self.loop.unregister(listener.fileno())
+            listener.close()
+        self._listeners.clear()
+        for connection in list(self._connections.values()):
+            connection.close("the broker is shutting down")
+
+    def _after_turn(self) -> None:
+        self.now_ms = time.monotonic_ns() // 1_000_000
+        if self.broker.woken:
+            self.broker.answer_woken()
+
+    def _close_idle(self) -> None:
+        self.loop.call_later(_IDLE_CHECK_MS, self._close_idle)
+        oldest_ms = self.now_ms - self._idle_ms
+        for connection in list(self._connections.values()):
+            if connection.last_active_ms < oldest_ms:
+                connection.close(f"idle for {self._idle_ms} ms")
+
+    # Requests
+
+    def refuse_frame(self, connection: Connection, size: int) -> None:
+        start = (size & 0xFFFFFFFF).to_bytes(4)
+        if start in (b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI"):
+            why = "this is HTTP; the port speaks the Kafka protocol"
+        elif start[:2] == b"\x16\x03":
+            why = "this is TLS; the listener is plain text"
+        else:
+            why = f"a frame of {size} bytes; allowed are 8 to {self.frame_bytes_max} (socket.request.max.bytes)"
+        self.refuse(connection, why)
+
+    def refuse(self, connection: Connection, why: str) -> None:
+        """Bad input: one line for people, and the connection is gone."""
+        context = connection.context
+        self.broker.metrics.requests_refused += 1
+        logger.warning("event=connection-closed peer=%s:%d reason=%r", context.client_host, context.client_port, why)
+        connection.close(why)
+
+    def dispatch(self, connection: Connection, frame: memoryview) -> None:
+        """One request, by the general way: header, decoding, handler, answer."""
+        began_ns = time.perf_counter_ns()
+        try:
+            header = decode_request_header(frame)
+            api = APIS.get(header.api_key)
+            if api is None:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, f"unknown API key {header.api_key}")
+            version = header.api_version
+            if not api.serves[0] <= version <= api.serves[1]:
+                if api.key == _API_VERSIONS:
+                    self._answer(connection, api, 0, header.correlation_id, unsupported_version_response(), began_ns)
+                    return
+                raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{api.name} version {version} is not served")
+            if api.decode is None or api.handle is None:
+                api.load()
+                assert api.decode is not None
+                assert api.handle is not None
+            request = api.decode(frame, header.body_at, version)
+            context = RequestContext(connection.context, api.key, version, header.client_id)
+            result = api.handle(self.broker, context, request)
+        except KafkaError as problem:
+            self.refuse(connection, f"bad request: {problem}")
+            return
+        except Exception:
+            logger.exception("event=handler-failed peer=%s", connection.context.client_host)
+            connection.close("internal error")
+            return
+        if result is None:  # a produce with acks=0
+            self.metrics[api.key].observe(time.perf_counter_ns() - began_ns)
+        elif type(result) is Deferred:
+            self._answer_later(connection, api, version, header.correlation_id, result, began_ns)
+        else:
+            self._answer(connection, api, version, header.correlation_id, result, began_ns)
+
+    def _answer(
+        self, connection: Connection, api: Api, version: int, correlation_id: int, response: Any, began_ns: int
+    ) -> None:
+        connection.answer(_frame(api, version, correlation_id, response))
+        self.metrics[api.key].observe(time.perf_counter_ns() - began_ns)
+
+    def _answer_later(
+        self, connection: Connection, api: Api, version: int, correlation_id: int, deferred: Deferred, began_ns: int
+    ) -> None:
+        slot: Slot = connection.answer_later()
+        slot.deferred = deferred
+
+        def ready(response: Any) -> None:
+            if isinstance(response, BaseException):
+                self.refuse(connection, str(response))
+                return
+            try:
+                chunks = _frame(api, version, correlation_id, response)
+            except Exception:
+                logger.exception("event=encoding-failed api=%s", api.name)
+                connection.close("internal error")
+                return
+            if connection.closed:
+                release_chunks(chunks)
+                return
+            connection.answered(slot, chunks)
+            self.metrics[api.key].observe(time.perf_counter_ns() - began_ns)
+
+        deferred.listen(ready)
+
+
+def _frame(api: Api, version: int, correlation_id: int, response: Any) -> list[Any]:
+    """Length prefix, header and body as chunks; file slices stay as they are."""
+    chunks: list[Any] = response.encode(version)
+    header = response_header_bytes(api.key, version, correlation_id)
+    size = len(header)
+    for chunk in chunks:
+        size += len(chunk)
+    prefix = size.to_bytes(4) + header
+    if chunks and type(chunks[0]) is bytes:
+        chunks[0] = prefix + chunks[0]
+    else:
+        chunks.insert(0, prefix)
+    return chunks
+
+
+def _memory_limit_bytes(configured: int) -> int:
+    """`queued.max.request.bytes`; without one, a quarter of the machine's memory."""
+    if configured > 0:
+        return configured
+    import os
+
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4

@@ -1,0 +1,188 @@
+"""The loop that owns everything: one thread, one epoll, timers, and completions posted by helper threads.
+
+Whoever registers a descriptor gets called with its events; nobody below this file knows about epoll. A callback that
+raises is reported and costs at most its own connection, never the loop. `stalled_ms` tells how long the longest turn took:
+what a request may have waited behind somebody else's work.
+"""
+
+import heapq
+import logging
+import os
+import select
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ProcessPoolExecutor
+
+EVENTS_PER_TURN: Final = 256
+STALL_MS: Final = 20
+_LONGEST_WAIT_S: Final = 60.0
+
+logger = logging.getLogger("headwater.server")
+
+
+class SystemClock:
+    """The Clock port on the kernel's clocks."""
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic_ms(self) -> int:
+        return time.monotonic_ns() // 1_000_000
+
+
+class SystemRandom:
+    """The Random port on the kernel's generator."""
+
+    def bytes(self, count: int) -> bytes:
+        return os.urandom(count)
+
+    def below(self, limit: int) -> int:
+        return int.from_bytes(os.urandom(8)) % limit
+
+
+class LoopTimer:
+    """One call in the future. Cancelling marks it; the heap drops it when its time comes."""
+
+    __slots__ = ("cancelled", "due_ms", "function")
+
+    def __init__(self, due_ms: int, function: Callable[[], None]) -> None:
+        self.due_ms = due_ms
+        self.function = function
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+    def __lt__(self, other: "LoopTimer") -> bool:
+        return self.due_ms < other.due_ms
+
+
+class Loop:
+    def __init__(self) -> None:
+        self._poller = select.epoll()
+        self._handlers: dict[int, Callable[[int], None]] = {}
+        self._timers: list[LoopTimer] = []
+        self._posted: deque[Callable[[], None]] = deque()
+        self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._stopping = False
+        self._workers: ProcessPoolExecutor | None = None
+        self.after_turn: list[Callable[[], None]] = []
+        self.stall_count = 0
+        self.stalled_ms = 0
+        self.stall_longest_ms = 0
+        self.register(self._wake_fd, select.EPOLLIN, self._woken)
+
+    # Descriptors
+
+    def register(self, fd: int, events: int, handler: Callable[[int], None]) -> None:
+        self._handlers[fd] = handler
+        self._poller.register(fd, events)
+
+    def modify(self, fd: int, events: int) -> None:
+        self._poller.modify(fd, events)
+
+    def unregister(self, fd: int) -> None:
+        del self._handlers[fd]
+        self._poller.unregister(fd)
+
+    # The Scheduler port
+
+    def call_later(self, delay_ms: int, function: Callable[[], None]) -> LoopTimer:
+        timer = LoopTimer(time.monotonic_ns() // 1_000_000 + delay_ms, function)
+        heapq.heappush(self._timers, timer)
+        return timer
+
+    def compute(
+        self, function: Callable[..., Any], *arguments: Any, done: Callable[[Any, BaseException | None], None]
+    ) -> None:
+        if self._workers is None:
+            from concurrent.futures import ProcessPoolExecutor
+            from multiprocessing import get_context
+
+            self._workers = ProcessPoolExecutor(max_workers=os.cpu_count(), mp_context=get_context("forkserver"))
+
+        def finished(future: "Future[Any]") -> None:
+            problem = future.exception()
+            self.post(lambda: done(None if problem else future.result(), problem))
+
+        self._workers.submit(function, *arguments).add_done_callback(finished)
+
+    def post(self, function: Callable[[], None]) -> None:
+        """Runs `function` on the loop's thread, soon. The one method that other threads may call."""
+        self._posted.append(function)
+        os.eventfd_write(self._wake_fd, 1)
+
+    # Running
+
+    def stop(self) -> None:
+        """Ends `run` after the current turn. Safe in a signal handler."""
+        self._stopping = True
+        os.eventfd_write(self._wake_fd, 1)
+
+    def run(self) -> None:
+        self._stopping = False
+        while not self._stopping:
+            self.turn(_LONGEST_WAIT_S)
+
+    def run_until(self, finished: Callable[[], bool], timeout_ms: int) -> bool:
+        """Turns until `finished` or the time is over: for start-up and shutdown."""
+        deadline_ms = time.monotonic_ns() // 1_000_000 + timeout_ms
+        while not finished():
+            left_ms = deadline_ms - time.monotonic_ns() // 1_000_000
+            if left_ms <= 0:
+                return False
+            self.turn(left_ms / 1000)
+        return True
+
+    def turn(self, wait_s: float) -> None:
+        timers = self._timers
+        if timers:
+            wait_s = min(wait_s, max(0.0, (timers[0].due_ms - time.monotonic_ns() / 1_000_000) / 1000))
+        handlers = self._handlers
+        ready = self._poller.poll(wait_s, EVENTS_PER_TURN)
+        began_ns = time.monotonic_ns()
+        for fd, events in ready:
+            handler = handlers.get(fd)  # an earlier event of this turn may have closed it
+            if handler is not None:
+                try:
+                    handler(events)
+                except Exception:
+                    logger.exception("event=handler-failed fd=%d", fd)
+        if timers and timers[0].due_ms <= began_ns // 1_000_000:
+            self._run_timers()
+        for function in self.after_turn:
+            self._guarded(function)
+        taken_ms = (time.monotonic_ns() - began_ns) // 1_000_000
+        if taken_ms >= STALL_MS:
+            self.stall_count += 1
+            self.stalled_ms += taken_ms
+            self.stall_longest_ms = max(self.stall_longest_ms, taken_ms)
+
+    def close(self) -> None:
+        if self._workers is not None:
+            self._workers.shutdown(cancel_futures=True)
+        self._poller.close()
+        os.close(self._wake_fd)
+
+    def _run_timers(self) -> None:
+        timers = self._timers
+        now_ms = time.monotonic_ns() // 1_000_000
+        while timers and timers[0].due_ms <= now_ms:
+            timer = heapq.heappop(timers)
+            if not timer.cancelled:
+                self._guarded(timer.function)
+
+    def _woken(self, _events: int) -> None:
+        os.eventfd_read(self._wake_fd)
+        for _ in range(len(self._posted)):
+            self._guarded(self._posted.popleft())
+
+    def _guarded(self, function: Callable[[], None]) -> None:
+        try:
+            function()
+        except Exception:
+            logger.exception("event=callback-failed function=%r", function)

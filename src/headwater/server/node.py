@@ -1,0 +1,87 @@
+"""A running broker: the loop, the kernel's ports, the listeners, and the order of start and stop."""
+
+import logging
+import os
+from typing import Final
+
+from headwater.base.config.broker import BrokerConfig
+from headwater.base.errors import UserError
+from headwater.base.ids import BrokerId
+from headwater.metadata.image import BrokerState, Endpoint
+from headwater.server.assembly import open_broker
+from headwater.server.disk import OsDisk
+from headwater.server.listener import Server
+from headwater.server.loop import Loop, SystemClock, SystemRandom
+from headwater.server.metrics_endpoint import MetricsEndpoint
+
+logger = logging.getLogger("headwater.server")
+
+_CLOSE_TIMEOUT_MS: Final = 30_000
+
+
+class Node:
+    """Owned by the thread that calls `start`, `run` and `close`."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self.config = config
+        self.loop = Loop()
+        self.disk = OsDisk(self.loop.post)
+        self.endpoints: list[Endpoint] = []
+        self.metrics: MetricsEndpoint | None = None
+
+    def start(self) -> None:
+        """Opens and recovers the logs, then listens. Raises UserError."""
+        clock = SystemClock()
+        self.broker, self.store = open_broker(
+            self.config, disk=self.disk, clock=clock, random=SystemRandom(), scheduler=self.loop
+        )
+        self.broker.metrics.started_ms = clock.monotonic_ms()
+        self.server = Server(self.loop, self.broker, self.disk)
+        self._listen()
+        port = self.config.int("metrics.port")
+        if port >= 0:
+            self.metrics = MetricsEndpoint(self, "127.0.0.1", port)
+
+    def connection_count(self) -> int:
+        return self.server.connection_count
+
+    @property
+    def ready_line(self) -> str:
+        listeners = ",".join(f"{e.listener}://{_in_url(e.host)}:{e.port}" for e in self.endpoints)
+        line = f"ready broker={self.broker.broker_id} listeners={listeners}"
+        return line if self.metrics is None else f"{line} metrics=http://127.0.0.1:{self.metrics.port}/metrics"
+
+    def run(self) -> None:
+        """Until `loop.stop()`."""
+        self.loop.run()
+
+    def close(self) -> None:
+        """A clean shutdown: no new work, everything flushed, the marker written."""
+        if self.metrics is not None:
+            self.metrics.close()
+        self.server.close()
+        self.broker.logs.close()
+        self.store.close()
+        self.disk.close()
+        self.loop.close()
+
+    def _listen(self) -> None:
+        advertised = {listener.name: listener for listener in self.config.advertised_listeners()}
+        for listener in self.config.listeners():
+            try:
+                port = self.server.listen(listener.name, listener.host, listener.port)
+            except OSError as problem:
+                raise UserError(
+                    f"Cannot listen on {listener.name}://{listener.host}:{listener.port}",
+                    os.strerror(problem.errno) if problem.errno and problem.errno > 0 else str(problem),
+                    "stop what uses the port, or choose another: --set listeners=PLAINTEXT://localhost:0 takes a free one",
+                ) from problem
+            told = advertised.get(listener.name, listener)
+            self.endpoints.append(Endpoint(listener.name, told.host or os.uname().nodename, told.port or port))
+        broker_id = BrokerId(self.broker.broker_id)
+        self.broker.image.brokers[broker_id] = BrokerState(broker_id, self.endpoints, self.config.string("broker.rack"))
+        self.broker.image.controller_id = broker_id
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,97 @@
+"""The metadata store of a broker that stands alone: one file of entries beside the partitions.
+
+The file is `headwater.metadata` in the first log directory; metadata/journal.py describes its bytes. Every commit is
+appended and synced before it is applied. At start the file is read once, and written anew when most of it is history.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.ports import Disk, File, Sync
+from headwater.metadata.image import Change, ClusterImage
+from headwater.metadata.journal import decode_entries, encode_entry, snapshot
+
+FILE_NAME: Final = "headwater.metadata"
+_REWRITE_FROM_BYTES: Final = 1 << 20
+
+
+class EmbeddedStore:
+    """Owned by the broker's loop. Commits are synced one after the other, in the order they came."""
+
+    def __init__(self, disk: Disk, directory: str, image: ClusterImage) -> None:
+        self._disk = disk
+        self._path = f"{directory}/{FILE_NAME}"
+        self._image = image
+        self._file: File | None = None
+        self._queue: list[tuple[Sequence[Change], Callable[[KafkaError | None], None]]] = []
+        self._busy = False
+        self._failed: KafkaError | None = None
+        self.on_applied: Callable[[Sequence[Change]], None] = lambda _changes: None
+
+    def load(self) -> None:
+        """Reads what was committed into the image; cuts a torn tail."""
+        disk = self._disk
+        data = disk.read_file(self._path) if disk.exists(self._path) else b""
+        end = 0
+        for entry_end, changes in decode_entries(data, self._path):
+            end = entry_end
+            for change in changes:
+                self._image.apply(change)
+        if end > _REWRITE_FROM_BYTES:
+            compact = encode_entry(snapshot(self._image))
+            if len(compact) < end // 2:
+                disk.write_file(self._path, compact)
+                end = len(compact)
+        self._file = disk.open(self._path, create=True)
+        if self._file.size() > end:
+            self._file.truncate(end)
+
+    def commit(self, changes: Sequence[Change], done: Callable[[KafkaError | None], None]) -> None:
+        self._queue.append((changes, done))
+        if not self._busy:
+            self._next()
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.release()
+            self._file = None
+
+    def _next(self) -> None:
+        assert self._file is not None
+        self._busy = True
+        error = self._failed
+        size = self._file.size()
+        if error is None:
+            try:
+                self._file.append(encode_entry(self._queue[0][0]))
+            except OSError as problem:
+                error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"cannot write {self._path}: {problem.strerror}")
+        if error is not None:
+            self._finish(error)
+            return
+        self._disk.submit(Sync(self._file), lambda problem: self._synced(problem, size))
+
+    def _synced(self, problem: OSError | None, size_before: int) -> None:
+        if problem is None:
+            self._finish(None)
+            return
+        # After a failed fsync nobody knows what the disk holds. Refuse every later change until a restart has read it.
+        self._failed = KafkaError(
+            ErrorCode.KAFKA_STORAGE_ERROR,
+            f"sync of {self._path} failed ({problem.strerror}); restart after mending the disk",
+        )
+        if self._file is not None:
+            self._file.truncate(size_before)
+        self._finish(self._failed)
+
+    def _finish(self, error: KafkaError | None) -> None:
+        changes, done = self._queue.pop(0)
+        if error is None:
+            for change in changes:
+                self._image.apply(change)
+            self.on_applied(changes)
+        self._busy = False
+        done(error)
+        if self._queue and not self._busy:
+            self._next()

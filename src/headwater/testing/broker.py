@@ -1,0 +1,108 @@
+"""The embedded broker: a process of its own on a free port, with a directory that goes when it goes.
+
+A process, not a thread: a test that computes in Python would hold the interpreter lock under a broker in the same process,
+and a broker that is killed in the middle of a write is worth testing against. The child stops when its stdin closes, so it
+does not outlive the test run, however that ends.
+"""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from types import TracebackType
+
+from headwater.base.errors import UserError
+
+_READY = "ready "
+
+
+class Broker:
+    """`Broker()` or `Broker({"num.partitions": 3})`; keyword arguments are config names with underscores for dots."""
+
+    def __init__(
+        self, config: Mapping[str, object] | None = None, *, data_dir: str | None = None, **settings: object
+    ) -> None:
+        self._settings = {
+            "listeners": "PLAINTEXT://127.0.0.1:0",
+            **{name.replace("_", "."): value for name, value in settings.items()},
+            **(config or {}),
+        }
+        self._given_dir = data_dir
+        self._process: subprocess.Popen[str] | None = None
+        self.data_dir = ""
+        self.bootstrap_servers = ""
+        self.port = 0
+
+    def start(self) -> "Broker":
+        if self._process is not None:
+            return self
+        if not self.data_dir:
+            self.data_dir = self._given_dir or tempfile.mkdtemp(prefix="headwater-")
+        values = {"log.dirs": self.data_dir, **self._settings}
+        process = subprocess.Popen(
+            [sys.executable, "-m", "headwater.server", *(f"{name}={_text(value)}" for name, value in values.items())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._process = process
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        if not line.startswith(_READY):
+            assert process.stderr is not None
+            process.wait()
+            reason = process.stderr.read().strip()
+            self.stop()
+            raise UserError("The embedded broker did not start", reason or f"it printed {line!r}", "see the lines above")
+        address = line.split("listeners=")[1].split()[0].split(",")[0]
+        self.bootstrap_servers = address.split("://")[1]
+        self.port = int(self.bootstrap_servers.rsplit(":", 1)[1])
+        # A restart comes back where clients expect it.
+        self._settings["listeners"] = f"PLAINTEXT://{self.bootstrap_servers}"
+        return self
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "the broker is not running"
+        return self._process.pid
+
+    def stop(self) -> None:
+        """A clean shutdown; `start` goes on where it was. The directory stays until `close`."""
+        self._end(kill=False)
+
+    def kill(self) -> None:
+        """SIGKILL: as a crash of the process."""
+        self._end(kill=True)
+
+    def close(self) -> None:
+        self.stop()
+        if self.data_dir and self._given_dir is None:
+            shutil.rmtree(self.data_dir, ignore_errors=True)
+            self.data_dir = ""
+
+    def __enter__(self) -> "Broker":
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _end(self, *, kill: bool) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        if kill:
+            process.kill()
+        else:
+            process.terminate()
+        for stream in (process.stdin, process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
+        process.wait()
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
