@@ -1,0 +1,103 @@
+"""The options that every verb takes, and the way from them to a cluster.
+
+A verb decorated with `client_options` gets one argument, `target`: it names the output and connects on first use, so
+that a wrong argument is reported before anything is tried.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from headwater.cli.output import OUTPUTS, emit
+from headwater.cli.settings import ClientSettings, ConnectOptions, resolve
+
+if TYPE_CHECKING:
+    from headwater.client.cluster import Cluster
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Target:
+    """What a command talks to and how it answers. Owned by one run of one command."""
+
+    def __init__(self, connect: ConnectOptions, output: str) -> None:
+        self.connect = connect
+        self.output = output
+        self._settings: ClientSettings | None = None
+        self._cluster: Cluster | None = None
+
+    @property
+    def settings(self) -> ClientSettings:
+        if self._settings is None:
+            self._settings = resolve(self.connect)
+        return self._settings
+
+    @property
+    def cluster(self) -> "Cluster":
+        if self._cluster is None:
+            from headwater.cli.connecting import open_cluster
+
+            self._cluster = open_cluster(self.settings)
+        return self._cluster
+
+    def emit(self, value: Any, table: str) -> None:
+        emit(self.output, value, table)
+
+    def close(self) -> None:
+        if self._cluster is not None:
+            self._cluster.close()
+
+
+def output_option(function: F) -> F:
+    return click.option(
+        "-o", "--output", type=click.Choice(OUTPUTS), default="table", show_default=True, help="Shape of the result."
+    )(function)
+
+
+def connect_options(function: F) -> F:
+    """`--bootstrap-server`, `--command-config`, `--profile`, as separate arguments."""
+    for option in (
+        click.option("--profile", metavar="NAME", help="A profile of ~/.config/headwater/profiles.toml."),
+        click.option("--command-config", metavar="FILE", type=click.Path(dir_okay=False), help="Client properties."),
+        click.option(
+            "--bootstrap-server",
+            metavar="HOST:PORT[,...]",
+            help="Brokers to ask first. [env: HEADWATER_BOOTSTRAP_SERVER; default: what `headwater up` started]",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def client_options(function: F) -> F:
+    """`connect_options` and `-o`, put together into `target`, which is closed when the command ends."""
+
+    @functools.wraps(function)
+    def wrapper(
+        *args: Any,
+        bootstrap_server: str | None,
+        command_config: str | None,
+        profile: str | None,
+        output: str = "table",
+        **kwargs: Any,
+    ) -> Any:
+        target = Target(ConnectOptions(bootstrap_server, command_config, profile), output)
+        try:
+            return function(*args, target=target, **kwargs)
+        finally:
+            target.close()
+
+    return connect_options(output_option(wrapper))  # type: ignore[return-value]
+
+
+def key_values(pairs: tuple[str, ...], option: str) -> dict[str, str]:
+    """('a=1', 'b=') -> {'a': '1', 'b': ''}."""
+    result = {}
+    for pair in pairs:
+        key, separator, value = pair.partition("=")
+        if not separator or not key.strip():
+            raise click.BadParameter(f"{pair!r} is not key=value", param_hint=option)
+        result[key.strip()] = value.strip()
+    return result

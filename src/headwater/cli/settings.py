@@ -1,0 +1,140 @@
+"""Which cluster a command talks to, and how: options, environment, profile, properties file, what runs locally.
+
+The first of these that names a bootstrap server wins: `--bootstrap-server`; `bootstrap.servers` in `--command-config`;
+`--profile`; $HEADWATER_BOOTSTRAP_SERVER; the current profile of profiles.toml; the broker that `headwater up` started;
+localhost:9092.
+
+    current = "local"                       # profiles.toml
+    [profiles.local]
+    bootstrap_server = "localhost:9092"
+    [profiles.production]
+    bootstrap_server = "a.example:9092,b.example:9092"
+    command_config = "~/production.properties"
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import click
+
+from headwater.base.errors import UserError
+from headwater.cli.paths import default_data_dir, default_profiles_file
+
+BOOTSTRAP_VARIABLE: Final = "HEADWATER_BOOTSTRAP_SERVER"
+PROFILE_VARIABLE: Final = "HEADWATER_PROFILE"
+_FALLBACK: Final = "localhost:9092"
+_NUMBERS: Final = {
+    "request.timeout.ms": 30_000,
+    "default.api.timeout.ms": 60_000,
+    "socket.connection.setup.timeout.ms": 10_000,
+}
+_KNOWN: Final = {"bootstrap.servers", "client.id", "security.protocol", *_NUMBERS}
+
+
+class ClientSettings(NamedTuple):
+    bootstrap: str
+    source: str  # what named it, for errors
+    client_id: str
+    request_timeout_ms: int
+    api_timeout_ms: int
+    connect_timeout_ms: int
+
+
+class ConnectOptions(NamedTuple):
+    """What was typed."""
+
+    bootstrap_server: str | None = None
+    command_config: str | None = None
+    profile: str | None = None
+
+
+def resolve(options: ConnectOptions, environment: Mapping[str, str] = os.environ) -> ClientSettings:
+    profile = read_profile(options.profile, environment)
+    config_path = options.command_config or profile.get("command_config")
+    properties = _read_properties(config_path) if config_path else {}
+    candidates = [
+        (options.bootstrap_server, "--bootstrap-server"),
+        (
+            properties.get("bootstrap.servers") if options.command_config else None,
+            f"bootstrap.servers of {config_path}",
+        ),
+        (profile.get("bootstrap_server") if options.profile else None, f"the profile {options.profile}"),
+        (environment.get(BOOTSTRAP_VARIABLE), f"${BOOTSTRAP_VARIABLE}"),
+        (profile.get("bootstrap_server"), "the current profile"),
+        (properties.get("bootstrap.servers"), f"bootstrap.servers of {config_path}"),
+    ]
+    found = next(((server, source) for server, source in candidates if server), None)
+    bootstrap, source = found or _local(environment)
+    return ClientSettings(
+        bootstrap=bootstrap,
+        source=source,
+        client_id=properties.get("client.id", "headwater-cli"),
+        request_timeout_ms=_number(properties, "request.timeout.ms"),
+        api_timeout_ms=_number(properties, "default.api.timeout.ms"),
+        connect_timeout_ms=_number(properties, "socket.connection.setup.timeout.ms"),
+    )
+
+
+def _local(environment: Mapping[str, str]) -> tuple[str, str]:
+    from headwater.cli.state import read_state
+
+    state = read_state(default_data_dir(environment))
+    running = [broker.address for broker in state.brokers if broker.ready] if state else []
+    return (",".join(running), "what `headwater up` started") if running else (_FALLBACK, "the default")
+
+
+def read_profile(name: str | None, environment: Mapping[str, str]) -> dict[str, str]:
+    """The named profile, else the current one, else nothing."""
+    path = default_profiles_file(environment)
+    wanted = name or environment.get(PROFILE_VARIABLE)
+    if not path.exists():
+        if wanted:
+            raise UserError(
+                f"There is no profile {wanted!r}", f"{path} does not exist", "Write it, with [profiles.NAME] in it"
+            )
+        return {}
+    document = _read_toml(path)
+    profiles = document.get("profiles", {})
+    wanted = wanted or document.get("current")
+    if wanted is None:
+        return {}
+    profile = profiles.get(wanted) if isinstance(profiles, dict) else None
+    if not isinstance(profile, dict):
+        raise UserError(f"There is no profile {wanted!r}", f"{path} has: {', '.join(profiles) or 'none'}")
+    for key, value in profile.items():
+        if key not in ("bootstrap_server", "command_config") or not isinstance(value, str):
+            raise UserError(f"Cannot use the profile {wanted!r}", f"in {path}, {key} = {value!r} is not understood")
+    return profile
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    import tomllib
+
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"Cannot read {path}", str(error)) from None
+
+
+def _read_properties(path: str) -> dict[str, str]:
+    from headwater.base.config.properties import parse_properties
+
+    try:
+        properties = parse_properties(Path(path).expanduser().read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UserError(f"Cannot read the command config {path}", str(error)) from None
+    protocol = properties.get("security.protocol", "PLAINTEXT")
+    if protocol.upper() != "PLAINTEXT":
+        raise UserError(f"Cannot connect with security.protocol={protocol}", "only PLAINTEXT is supported so far")
+    for name in sorted(properties.keys() - _KNOWN):
+        click.echo(f"warning: {path}: {name} has no meaning here and is ignored", err=True)
+    return properties
+
+
+def _number(properties: dict[str, str], name: str) -> int:
+    text = properties.get(name, str(_NUMBERS[name])).strip()
+    if not (text.isascii() and text.isdigit()) or int(text) == 0:
+        raise UserError(f"Cannot use {name}={text}", "it is not a number above zero")
+    return int(text)

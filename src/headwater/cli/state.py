@@ -1,0 +1,121 @@
+"""The state file of `headwater up`: `up.json` in the data directory says what runs and where.
+
+Written by the supervisor alone, which holds a lock on `up.lock` for as long as it lives; each write replaces the file in
+one step. Everyone else only reads, and believes a process id only together with its start time: after a crash, a
+reboot, or a reused id the file counts as stale.
+"""
+
+import fcntl
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from headwater.base.errors import UserError
+from headwater.cli.processes import ProcessId, is_alive
+
+FILE_NAME: Final = "up.json"
+LOCK_NAME: Final = "up.lock"
+_FORMAT: Final = 1
+
+
+@dataclass(slots=True)
+class BrokerState:
+    """One supervised broker. `pid` is -1 while it waits to be started again."""
+
+    id: int
+    host: str
+    port: int
+    pid: int
+    start_ticks: int
+    ready: bool
+    started_ms: int
+    restarts: int
+    log_dirs: list[str]
+    metrics_port: int
+    log_file: str | None
+
+    @property
+    def process(self) -> ProcessId:
+        return ProcessId(self.pid, self.start_ticks)
+
+    @property
+    def is_alive(self) -> bool:
+        return self.pid > 0 and is_alive(self.process)
+
+    @property
+    def address(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(slots=True)
+class UpState:
+    data_dir: str
+    version: str
+    supervisor_pid: int
+    supervisor_start_ticks: int
+    brokers: list[BrokerState] = field(default_factory=list)
+
+    @property
+    def supervisor(self) -> ProcessId:
+        return ProcessId(self.supervisor_pid, self.supervisor_start_ticks)
+
+
+def to_json(state: UpState) -> str:
+    return json.dumps({"format": _FORMAT, **asdict(state)}, indent=2) + "\n"
+
+
+def from_json(text: str) -> UpState | None:
+    """None for what this version did not write: a torn or foreign file is as good as none."""
+    try:
+        document: Any = json.loads(text)
+        if document.pop("format") != _FORMAT:
+            return None
+        brokers = [BrokerState(**broker) for broker in document.pop("brokers")]
+        return UpState(**document, brokers=brokers)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+def write_state(data_dir: Path, state: UpState) -> None:
+    beside = data_dir / f"{FILE_NAME}.new"
+    beside.write_text(to_json(state), encoding="utf-8")
+    beside.rename(data_dir / FILE_NAME)
+
+
+def remove_state(data_dir: Path) -> None:
+    (data_dir / FILE_NAME).unlink(missing_ok=True)
+
+
+def read_state(data_dir: Path) -> UpState | None:
+    """What runs there: the state, if its supervisor or one of its brokers is alive."""
+    try:
+        state = from_json((data_dir / FILE_NAME).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError):
+        return None
+    if state is None:
+        return None
+    alive = is_alive(state.supervisor) or any(broker.is_alive for broker in state.brokers)
+    return state if alive else None
+
+
+def take_lock(data_dir: Path) -> int:
+    """One supervisor per data directory. The lock goes with the descriptor, so with the process, however it ends."""
+    try:
+        data_dir.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(data_dir / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise UserError(
+            f"Cannot use the data directory {data_dir}", error.strerror or str(error), "Name another with --data-dir"
+        ) from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise UserError(
+            f"Headwater is running already on {data_dir}",
+            "another `headwater up` holds its lock",
+            "See `headwater status`; stop it with `headwater down`",
+        ) from None
+    return descriptor

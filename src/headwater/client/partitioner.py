@@ -1,0 +1,70 @@
+"""Which partition a record goes to: the same choice that Kafka's Java client makes, so that keys meet.
+
+With a key: murmur2 of its bytes, sign bit dropped, modulo the number of partitions. Without: `Sticky` stays with one
+partition until a batch is full, `RoundRobin` takes them in turn.
+"""
+
+from typing import Final
+
+from headwater.base.ports import Random
+
+_SEED: Final = 0x9747B28C
+_MULTIPLIER: Final = 0x5BD1E995
+_MASK: Final = 0xFFFFFFFF
+
+
+def murmur2(data: bytes) -> int:
+    """The 32 bit hash, unsigned."""
+    length = len(data)
+    value = (_SEED ^ length) & _MASK
+    whole = length - length % 4
+    for position in range(0, whole, 4):
+        word = int.from_bytes(data[position : position + 4], "little") * _MULTIPLIER & _MASK
+        word = (word ^ word >> 24) * _MULTIPLIER & _MASK
+        value = (value * _MULTIPLIER & _MASK) ^ word
+    if whole < length:
+        value = (value ^ int.from_bytes(data[whole:], "little")) * _MULTIPLIER & _MASK
+    value = (value ^ value >> 13) * _MULTIPLIER & _MASK
+    return value ^ value >> 15
+
+
+def partition_for_key(key: bytes, partition_count: int) -> int:
+    return (murmur2(key) & 0x7FFFFFFF) % partition_count
+
+
+class RoundRobin:
+    """Takes the available partitions in turn. Owned by one producer."""
+
+    def __init__(self) -> None:
+        self._next = 0
+
+    def choose(self, available: list[int]) -> int:
+        partition = available[self._next % len(available)]
+        self._next += 1
+        return partition
+
+    def batch_done(self) -> None:
+        """A batch was sent: nothing to this one."""
+
+
+class Sticky:
+    """Stays with a partition until the batch for it is sent, so that batches fill. Owned by one producer."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._current = -1
+        self._full = True
+
+    def choose(self, available: list[int]) -> int:
+        if self._full or self._current not in available:
+            others = [partition for partition in available if partition != self._current] or available
+            self._current = others[self._random.below(len(others))]
+            self._full = False
+        return self._current
+
+    def batch_done(self) -> None:
+        """The next record without a key goes to another partition."""
+        self._full = True
+
+
+Partitioner = RoundRobin | Sticky
