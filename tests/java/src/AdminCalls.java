@@ -16,6 +16,7 @@ import org.apache.kafka.clients.admin.CreateTopicsOptions;
 import org.apache.kafka.clients.admin.CreateTopicsResult;
 import org.apache.kafka.clients.admin.DescribeClusterResult;
 import org.apache.kafka.clients.admin.DescribeConfigsOptions;
+import org.apache.kafka.clients.admin.FeatureMetadata;
 import org.apache.kafka.clients.admin.ListOffsetsResult.ListOffsetsResultInfo;
 import org.apache.kafka.clients.admin.LogDirDescription;
 import org.apache.kafka.clients.admin.NewPartitions;
@@ -62,7 +63,7 @@ final class AdminCalls {
                 case "listOffsets":
                     return listOffsets(admin, command);
                 case "describeFeatures":
-                    return Harness.JSON.createObjectNode().put("features", admin.describeFeatures().featureMetadata().get().toString());
+                    return describeFeatures(admin);
                 default:
                     throw new IllegalArgumentException("no such call: " + command);
             }
@@ -147,7 +148,7 @@ final class AdminCalls {
             ObjectNode node = answer.putObject(entry.name())
                     .put("value", entry.value())
                     .put("source", entry.source().name())
-                    .put("type", entry.type().name())
+                    .put("type", String.valueOf(entry.type()))
                     .put("readOnly", entry.isReadOnly())
                     .put("sensitive", entry.isSensitive())
                     .put("documentation", entry.documentation());
@@ -225,6 +226,14 @@ final class AdminCalls {
             ObjectNode replicas = node.putObject("replicas");
             description.replicaInfos().forEach((partition, info) -> replicas.put(partition.toString(), info.size()));
         });
+        return answer;
+    }
+
+    private static JsonNode describeFeatures(Admin admin) throws Exception {
+        FeatureMetadata features = admin.describeFeatures().featureMetadata().get();
+        ObjectNode answer = object().put("epoch", features.finalizedFeaturesEpoch().orElse(-1L));
+        ObjectNode levels = answer.putObject("finalized");
+        features.finalizedFeatures().forEach((name, range) -> levels.put(name, range.maxVersionLevel()));
         return answer;
     }
 
