@@ -34,12 +34,13 @@ final class Tools {
         System.setIn(new ByteArrayInputStream(command.path("stdin").asText("").getBytes(StandardCharsets.UTF_8)));
         System.setOut(new PrintStream(out, true, StandardCharsets.UTF_8));
         System.setErr(new PrintStream(err, true, StandardCharsets.UTF_8));
-        Exit.setExitProcedure((status, message) -> {
-            throw new Exited(status);
-        });
-        Exit.setHaltProcedure((status, message) -> {
-            throw new Exited(status);
-        });
+        Exited[] first = new Exited[1]; // some tools catch what we throw and exit again: the first time counts
+        Exit.Procedure exit = (status, message) -> {
+            first[0] = first[0] == null ? new Exited(status) : first[0];
+            throw first[0];
+        };
+        Exit.setExitProcedure(exit);
+        Exit.setHaltProcedure(exit);
         Exit.setShutdownHookAdder((name, hook) -> hooks.add(hook));
         int status;
         try {
