@@ -114,7 +114,15 @@ class Writeback:
     length: int
 
 
-DiskWork = Sync | SyncDirectory | Remove | Warm | Writeback
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """`write_file`, durable, off the loop. One at a time for a path."""
+
+    path: str
+    data: bytes
+
+
+DiskWork = Sync | SyncDirectory | Remove | Warm | Writeback | Replace
 
 
 class Disk(Protocol):

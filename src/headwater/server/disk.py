@@ -20,7 +20,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any, Final
 
-from headwater.base.ports import Buffer, DiskWork, File, Remove, Sync, SyncDirectory, Warm, Writeback
+from headwater.base.ports import Buffer, DiskWork, File, Remove, Replace, Sync, SyncDirectory, Warm, Writeback
 
 THREADS_MAX: Final = 4
 WARM_CHUNK_BYTES: Final = 1 << 20
@@ -115,16 +115,7 @@ class OsDisk:
             return file.read() or b""
 
     def write_file(self, path: str, data: bytes, *, durable: bool = True) -> None:
-        beside = path + ".tmp"
-        with open(beside, "wb", buffering=0) as file:
-            view = memoryview(data)
-            while view:
-                view = view[file.write(view) :]
-            if durable:
-                os.fsync(file.fileno())
-        os.rename(beside, path)
-        if durable:
-            _sync_directory(os.path.dirname(path))
+        _replace_file(path, data, durable)
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
@@ -229,8 +220,23 @@ def _perform(work: DiskWork) -> None:
         end = work.position + work.length
         for position in range(work.position, end, WARM_CHUNK_BYTES):
             os.pread(work.file.fileno(), min(WARM_CHUNK_BYTES, end - position), position)
+    elif isinstance(work, Replace):
+        _replace_file(work.path, work.data, durable=True)
     else:
         _start_writeback(work.file.fileno(), work.position, work.length)
+
+
+def _replace_file(path: str, data: bytes, durable: bool) -> None:
+    beside = path + ".tmp"
+    with open(beside, "wb", buffering=0) as file:
+        view = memoryview(data)
+        while view:
+            view = view[file.write(view) :]
+        if durable:
+            os.fsync(file.fileno())
+    os.rename(beside, path)
+    if durable:
+        _sync_directory(os.path.dirname(path))
 
 
 def _remove_tree(path: str) -> None:

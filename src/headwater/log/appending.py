@@ -1,0 +1,152 @@
+"""The careful ways into the log: everything that the hot path in `log.py` does not take.
+
+For a leader, a batch that needs a closer look: a new leader epoch, a producer that is new, fenced or repeats itself,
+transactions, recompression, log-append time, or simply something wrong with it. For a follower, batches as the leader
+has them. Both end in `_append_run`: one write, then the notes in memory.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from headwater.base.errors import ErrorCode, KafkaError
+from headwater.log.producer_state import SEQUENCES, ProducerStates
+from headwater.log.results import AppendResult
+from headwater.log.rolling import make_room
+from headwater.log.segment import Segment
+from headwater.log.transaction_index import AbortedTransaction
+from headwater.log.validation import check_batch, final_form
+from headwater.records.batch import HEADER, BatchHeader, crc_of, read_header
+from headwater.records.control import read_end_transaction_marker
+from headwater.records.reader import read_batches, read_records
+
+if TYPE_CHECKING:
+    from headwater.log.log import Log
+
+CONTROL_BATCH_BYTES_MAX: Final = 1 << 20
+Run = list[tuple[int, BatchHeader]]  # batches of one leader epoch for one segment: where each begins, its header
+
+
+def append_carefully(
+    log: "Log", records: memoryview, leader_epoch: int, now_ms: int, *, from_client: bool
+) -> AppendResult:
+    """Every check with its own error, every feature; one batch."""
+    log.refuse_if_failed()
+    header = check_batch(records, log.config, now_ms, from_client=from_client)
+    if header.producer_id >= 0 and not header.is_control:
+        duplicate = _check_producer(log, header, from_client)
+        if duplicate is not None:
+            return duplicate
+    batch = final_form(records, header, log.config, now_ms)
+    header = read_header(batch)
+    base_offset = log.log_end_offset
+    assigned = header._replace(base_offset=base_offset, partition_leader_epoch=leader_epoch)
+    HEADER.pack_into(batch, 0, *assigned)
+    _append_run(log, batch, [(0, assigned)], now_ms)
+    append_time_ms = now_ms if log.config.log_append_time else -1
+    return AppendResult(base_offset, assigned.last_offset, append_time_ms, log.log_start_offset, False)
+
+
+def _check_producer(log: "Log", header: BatchHeader, from_client: bool) -> AppendResult | None:
+    """None if the batch may be appended, its old place if it is a duplicate; raises if it is out of order."""
+    producer = log.producers.producers.get(header.producer_id)
+    if producer is None:
+        return None
+    if not from_client:
+        producer.check(header.producer_epoch, None, header.is_transactional)
+        return None
+    last_sequence = (header.base_sequence + header.last_offset_delta) % SEQUENCES
+    old = producer.find_duplicate(header.producer_epoch, header.base_sequence, last_sequence)
+    if old is not None:
+        append_time_ms = old.timestamp if log.config.log_append_time else -1
+        return AppendResult(old.first_offset, old.last_offset, append_time_ms, log.log_start_offset, True)
+    producer.check(header.producer_epoch, header.base_sequence, header.is_transactional)
+    return None
+
+
+def append_as_follower(log: "Log", records: memoryview, now_ms: int) -> AppendResult:
+    """Whole batches as the leader has them, offsets and all. A failure may leave the first of them appended."""
+    log.refuse_if_failed()
+    first = expected = log.log_end_offset
+    run: Run = []
+    run_at = end = 0
+    for at, header in read_batches(records):
+        end = at + header.size_bytes
+        if header.base_offset < expected:
+            raise _bad_leader(log, f"offset {header.base_offset} where {expected} or later comes")
+        if crc_of(records[at:end]) != header.crc:
+            raise _bad_leader(log, f"a batch with a wrong CRC at offset {header.base_offset}")
+        if run and (
+            log.active.size_bytes + end - run_at > log.config.segment_bytes
+            or header.partition_leader_epoch != run[-1][1].partition_leader_epoch
+        ):
+            _append_run(log, records[run_at:at], run, now_ms)
+            run, run_at = [], at
+        run.append((at - run_at, header))
+        expected = header.last_offset + 1
+    if run:
+        _append_run(log, records[run_at:end], run, now_ms)
+    return AppendResult(first, log.log_end_offset - 1, -1, log.log_start_offset, False)
+
+
+def _bad_leader(log: "Log", what: str) -> KafkaError:
+    return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{log.partition}: the leader sent {what}")
+
+
+def _append_run(log: "Log", data: memoryview, run: Run, now_ms: int) -> None:
+    """Memory changes only after the write. What the disk refuses is a KAFKA_STORAGE_ERROR."""
+    first, last = run[0][1], run[-1][1]
+    max_timestamp = max(header.max_timestamp for _, header in run)
+    try:
+        log.begin_epoch(first.partition_leader_epoch, first.base_offset)
+        segment = make_room(log, len(data), max_timestamp, last.last_offset, now_ms)
+        segment.open_file().append(data)
+    except OSError as error:
+        raise log.storage_error(error) from error
+    for at, header in run:
+        _note(log, segment, header, data[at : at + header.size_bytes])
+    log.flush_if_due()
+
+
+def _note(log: "Log", segment: Segment, header: BatchHeader, batch: memoryview) -> None:
+    """`batch` is in the segment now: indexes, producer state and end offset follow."""
+    position = segment.size_bytes
+    last_offset = header.last_offset
+    segment.size_bytes = position + header.size_bytes
+    segment.recent[header.base_offset] = position
+    if header.max_timestamp > segment.max_timestamp:
+        segment.max_timestamp = header.max_timestamp
+        segment.max_timestamp_offset = last_offset
+    if segment.bytes_since_index > segment.index_interval_bytes:
+        segment.add_index_entry(last_offset, position)
+    segment.bytes_since_index += header.size_bytes
+    log.log_end_offset = last_offset + 1
+    aborted = note_producer(log.producers, header, batch)
+    if aborted is not None:
+        segment.transaction_index.append(log.context.disk, aborted)
+
+
+def note_producer(states: ProducerStates, header: BatchHeader, batch: memoryview | None) -> AbortedTransaction | None:
+    """What a batch in the log says about its producer. `batch` may be missing if it is not a control batch.
+
+    The result is for the transaction index of the segment that the batch stands in.
+    """
+    if header.producer_id < 0:
+        return None
+    if not header.is_control:
+        states.append(
+            header.producer_id,
+            header.producer_epoch,
+            header.base_sequence,
+            header.base_offset,
+            header.last_offset,
+            header.max_timestamp,
+            header.is_transactional,
+        )
+        return None
+    assert batch is not None, "a control batch must be read to know what it ends"
+    for record in read_records(batch, CONTROL_BATCH_BYTES_MAX):
+        marker = read_end_transaction_marker(record)
+        if marker is not None:
+            return states.end_transaction(
+                header.producer_id, header.producer_epoch, marker, header.base_offset, record.timestamp
+            )
+    return None

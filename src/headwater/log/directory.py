@@ -1,0 +1,145 @@
+"""One log directory (`log.dirs` has one or more): its lock, its identity and the checkpoints that all its logs share.
+
+`meta.properties` says whose directory it is; one of another cluster or broker is refused. The checkpoints hold, for each
+partition, the recovery point, the log start offset where it is not simply the first segment's, and the high watermark.
+`.kafka_cleanshutdown` is written last of all at a clean shutdown and taken away before anything is changed. Owned by the
+manager.
+"""
+
+import logging
+from base64 import urlsafe_b64encode
+from functools import partial
+
+from headwater.base.errors import UserError
+from headwater.base.ports import Disk, Random, Replace
+from headwater.log import names
+from headwater.log.checkpoint import (
+    CheckpointError,
+    Offsets,
+    format_clean_shutdown,
+    format_offsets,
+    format_properties,
+    parse_clean_shutdown,
+    parse_offsets,
+    parse_properties,
+    read_if_present,
+)
+
+logger = logging.getLogger("headwater.log")
+
+
+class LogDirectory:
+    def __init__(self, disk: Disk, path: str) -> None:
+        self._disk = disk
+        self.path = path
+        self.clean = False  # whether the last owner shut down cleanly
+        self.last_broker_epoch = -1
+        self.recovery_points: Offsets = {}
+        self.log_start_offsets: Offsets = {}
+        self.high_watermarks: Offsets = {}
+        self._written: dict[str, bytes] = {}  # what each checkpoint held when we last wrote it
+        self._in_flight: set[str] = set()
+
+    def _file(self, name: str) -> str:
+        return f"{self.path}/{name}"
+
+    def lock(self) -> None:
+        try:
+            self._disk.make_directory(self.path)
+            self._disk.lock(self._file(names.LOCK))
+        except BlockingIOError:
+            raise UserError(
+                f"The log directory {self.path} is in use",
+                "another broker (Headwater or Apache Kafka) holds its lock",
+                "stop that one, or set log.dirs to another directory",
+            ) from None
+        except OSError as error:
+            raise UserError(f"The log directory {self.path} cannot be used", str(error), "check log.dirs") from None
+
+    def unlock(self) -> None:
+        self._disk.unlock(self._file(names.LOCK))
+
+    # Identity
+
+    def read_identity(self) -> dict[str, str]:
+        """`meta.properties` with `broker.id` filled in whatever its version; empty if there is none."""
+        text = read_if_present(self._disk, self._file(names.META_PROPERTIES))
+        properties = parse_properties(text) if text else {}
+        if properties and properties.get("version") not in ("0", "1"):
+            raise UserError(
+                f"{self._file(names.META_PROPERTIES)} has version {properties.get('version')}",
+                "only 0 and 1 are known",
+                "was it written by a later version?",
+            )
+        if "node.id" in properties:
+            properties.setdefault("broker.id", properties["node.id"])
+        return properties
+
+    def claim(self, cluster_id: str, broker_id: int, random: Random) -> None:
+        """Checks that the directory is ours, or makes it so."""
+        found = self.read_identity()
+        for name, ours in (("cluster.id", cluster_id), ("broker.id", str(broker_id))):
+            if found.get(name, ours) != ours:
+                raise UserError(
+                    f"The log directory {self.path} belongs to another {name.replace('.id', '')}",
+                    f"its meta.properties has {name}={found[name]}, this broker has {ours}",
+                    f"use another log.dirs, or set the {name} that it was made for",
+                )
+        if not found:
+            properties = {
+                "version": "0",
+                "broker.id": str(broker_id),
+                "cluster.id": cluster_id,
+                "directory.id": urlsafe_b64encode(random.bytes(16)).rstrip(b"=").decode(),
+            }
+            self._disk.write_file(self._file(names.META_PROPERTIES), format_properties(properties))
+
+    # Checkpoints
+
+    def load(self) -> None:
+        """Reads the checkpoints, and takes the clean-shutdown mark away for good."""
+        self.recovery_points = self._offsets(names.RECOVERY_POINT_CHECKPOINT)
+        self.log_start_offsets = self._offsets(names.LOG_START_OFFSET_CHECKPOINT)
+        self.high_watermarks = self._offsets(names.REPLICATION_OFFSET_CHECKPOINT)
+        mark = read_if_present(self._disk, self._file(names.CLEAN_SHUTDOWN))
+        self.clean = mark is not None
+        if mark is not None:
+            self.last_broker_epoch = parse_clean_shutdown(mark)
+            self._disk.remove(self._file(names.CLEAN_SHUTDOWN))
+            # A durable write into the same directory: the removal is on the device too before anything else happens.
+            self._disk.write_file(
+                self._file(names.RECOVERY_POINT_CHECKPOINT), format_offsets(self.recovery_points), durable=True
+            )
+
+    def _offsets(self, name: str) -> Offsets:
+        text = read_if_present(self._disk, self._file(name))
+        if text is None:
+            return {}
+        try:
+            return parse_offsets(text)
+        except CheckpointError as error:
+            logger.error("event=checkpoint-unusable path=%s reason=%r", self._file(name), str(error))
+            return {}
+
+    def checkpoint(self, name: str, offsets: Offsets) -> None:
+        """Writes one if it has changed, off the loop. Skipped while the last one is still being written."""
+        data = format_offsets(offsets)
+        if self._written.get(name) == data or name in self._in_flight:
+            return
+        self._in_flight.add(name)
+        self._disk.submit(Replace(self._file(name), data), partial(self._checkpointed, name, data))
+
+    def _checkpointed(self, name: str, data: bytes, error: OSError | None) -> None:
+        self._in_flight.discard(name)
+        if error is None:
+            self._written[name] = data
+        else:
+            logger.error("event=checkpoint-failed path=%s error=%r", self._file(name), str(error))
+
+    def checkpoint_now(self, name: str, offsets: Offsets) -> None:
+        """At shutdown. Raises OSError."""
+        self._disk.write_file(self._file(name), format_offsets(offsets))
+
+    def mark_clean(self, broker_epoch: int) -> None:
+        """Everything in the directory is on the device: the last thing that is written."""
+        self._disk.write_file(self._file(names.CLEAN_SHUTDOWN), format_clean_shutdown(broker_epoch))

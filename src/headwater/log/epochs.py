@@ -1,0 +1,66 @@
+"""Which leader wrote from which offset on: (epoch, start offset), both growing. Truncation after failover goes by it.
+
+In the file `leader-epoch-checkpoint` (docs/formats/checkpoints.md). It is written at every change, but synced only with
+the segments: whatever lies past the recovery point is found again in the batch headers. Owned by its log.
+"""
+
+from headwater.base.ports import Disk
+from headwater.log.checkpoint import Epochs, format_epochs
+
+UNDEFINED: int = -1
+
+
+class LeaderEpochs:
+    __slots__ = ("_disk", "dirty", "entries", "latest_epoch", "path")
+
+    def __init__(self, disk: Disk, path: str, entries: Epochs) -> None:
+        self._disk = disk
+        self.path = path
+        self.entries = entries
+        self.latest_epoch = entries[-1][0] if entries else UNDEFINED
+        self.dirty = False  # written since it was last synced
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """`epoch` begins at `start_offset`. Entries that contradict it came from a leader that lost; they go."""
+        if self.entries and self.entries[-1][0] == epoch and self.entries[-1][1] <= start_offset:
+            return
+        self._replace(
+            [entry for entry in self.entries if entry[0] < epoch and entry[1] < start_offset] + [(epoch, start_offset)]
+        )
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """(largest epoch at or below `epoch`, where the next one begins); (-1, -1) if `epoch` is not known here yet."""
+        if epoch == UNDEFINED or epoch > self.latest_epoch:
+            return UNDEFINED, UNDEFINED
+        if epoch == self.latest_epoch:
+            return epoch, log_end_offset
+        found = epoch
+        for known, start_offset in self.entries:
+            if known > epoch:
+                return found, start_offset
+            found = known
+        raise AssertionError(f"epoch {epoch} is below {self.latest_epoch} and has no end")
+
+    def epoch_of(self, offset: int) -> int:
+        """The epoch under which `offset` was written."""
+        for epoch, start_offset in reversed(self.entries):
+            if start_offset <= offset:
+                return epoch
+        return UNDEFINED
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        kept = [entry for entry in self.entries if entry[1] < end_offset]
+        if len(kept) != len(self.entries):
+            self._replace(kept)
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """The epoch in force at `start_offset` begins there now; those before it are gone."""
+        gone = [entry for entry in self.entries if entry[1] <= start_offset]
+        if gone and gone != [(gone[-1][0], start_offset)]:
+            self._replace([(gone[-1][0], start_offset), *self.entries[len(gone) :]])
+
+    def _replace(self, entries: Epochs) -> None:
+        self._disk.write_file(self.path, format_epochs(entries), durable=False)
+        self.entries = entries
+        self.latest_epoch = entries[-1][0] if entries else UNDEFINED
+        self.dirty = True

@@ -1,0 +1,137 @@
+"""Brings a log's bytes to the device, and says how far they are there: the recovery point.
+
+One flush is under way at a time; whoever asks meanwhile waits for the next one, which takes all of them together. The
+recovery point moves only when every fsync of a flush has succeeded. A failed fsync is never tried again and trusted:
+the kernel may have dropped the pages and reports it only once. The log is marked failed and takes no more appends.
+
+A flush covers the segments from the recovery point on: the `.log` file always, and for those that are rolled also the
+indexes, once, so that a later start may believe them. Owned by its log.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from headwater.base.ports import DiskWork, File, Sync, SyncDirectory
+from headwater.log.names import snapshot_name
+
+if TYPE_CHECKING:
+    from headwater.log.log import Log
+
+logger = logging.getLogger("headwater.log")
+
+Done = Callable[[OSError | None], None]
+
+
+class Flusher:
+    __slots__ = ("_error", "_in_flight", "_log", "_target", "_waiting", "_waiting_for_next", "directory_dirty")
+
+    def __init__(self, log: "Log") -> None:
+        self._log = log
+        self._in_flight = 0  # pieces of the flush that is under way
+        self._target = 0
+        self._error: OSError | None = None
+        self._waiting: list[Done] = []
+        self._waiting_for_next: list[Done] = []
+        self.directory_dirty = False  # files were made or renamed since the directory was last synced
+
+    @property
+    def under_way(self) -> bool:
+        return self._in_flight > 0
+
+    def flush(self, done: Done) -> None:
+        """Everything that is in the log now; `done` comes later, through the disk."""
+        if self._in_flight:
+            self._waiting_for_next.append(done)
+        else:
+            self._waiting.append(done)
+            self._start()
+
+    def truncated(self, offset: int) -> None:
+        """What was flushed past `offset` is no longer there to be claimed."""
+        self._target = min(self._target, offset)
+
+    def _start(self) -> None:
+        log = self._log
+        self._target = log.log_end_offset
+        self._error = None
+        try:
+            self._submit_all()
+        except OSError as error:
+            self._error = error
+        if self.directory_dirty or not self._in_flight:  # `done` is never run inside `flush`, also with nothing to do
+            self.directory_dirty = False
+            self._submit(SyncDirectory(log.directory))
+
+    def _submit_all(self) -> None:
+        log = self._log
+        for segment in log.unflushed_segments():
+            if segment is not log.active:
+                for path in segment.index_paths():
+                    self._submit_path(path)
+            if segment.base_offset >= log.recovery_point:  # the state that a recovery from here on begins with
+                self._submit_path(_snapshot_path(log, segment.base_offset))
+            self._submit(Sync(segment.open_file()))
+        if log.epochs.dirty:
+            log.epochs.dirty = False
+            self._submit_path(log.epochs.path)
+
+    def _submit_path(self, path: str) -> None:
+        disk = self._log.context.disk
+        if disk.exists(path):
+            file: File = disk.open(path)
+            self._submit(Sync(file))
+            file.release()
+
+    def _submit(self, work: DiskWork) -> None:
+        self._in_flight += 1
+        self._log.context.disk.submit(work, self._piece_done)
+
+    def _piece_done(self, error: OSError | None) -> None:
+        if error is not None:
+            self._error = error
+        self._in_flight -= 1
+        if self._in_flight == 0:
+            self._finish()
+
+    def _finish(self) -> None:
+        log = self._log
+        error = log.failed or self._error
+        waiting, self._waiting = self._waiting, []
+        if error is not None:
+            log.fail(error)
+            waiting += self._waiting_for_next
+            self._waiting_for_next = []
+        else:
+            log.flushed_to(self._target)
+        for done in waiting:
+            done(error)
+        if self._waiting_for_next and not self._in_flight:
+            self._waiting, self._waiting_for_next = self._waiting_for_next, []
+            self._start()
+
+
+def flush_now(log: "Log") -> None:
+    """The same, waited for: at a clean close. Raises OSError."""
+    disk = log.context.disk
+    for segment in log.unflushed_segments():
+        disk.sync_now(segment.open_file())
+        for path in segment.index_paths():
+            if disk.exists(path):
+                _sync_path(log, path)
+    for path in (*(_snapshot_path(log, offset) for offset in log.snapshot_offsets[-2:]), log.epochs.path):
+        if disk.exists(path):
+            _sync_path(log, path)
+    log.epochs.dirty = False
+
+
+def _snapshot_path(log: "Log", offset: int) -> str:
+    return f"{log.directory}/{snapshot_name(offset)}"
+
+
+def _sync_path(log: "Log", path: str) -> None:
+    file = log.context.disk.open(path)
+    try:
+        log.context.disk.sync_now(file)
+    finally:
+        file.release()

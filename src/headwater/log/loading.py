@@ -1,0 +1,144 @@
+"""Makes a `Log` of a partition's directory.
+
+After a clean shutdown (or after `recovery.recover` has put the directory in order) one listing of the directory and the
+sizes of its `.log` files are enough: where the log ends is the recovery point of the checkpoint, and the producers'
+state lies in the snapshot of that offset. No segment is read. Only where these do not fit together (a directory that was
+copied, a checkpoint that is missing) are the last batches looked at.
+"""
+
+import logging
+
+from headwater.base.ids import NO_TOPIC_ID, TopicId, TopicPartition
+from headwater.base.ports import Disk
+from headwater.log import names
+from headwater.log.checkpoint import (
+    CheckpointError,
+    Epochs,
+    format_partition_metadata,
+    parse_epochs,
+    parse_partition_metadata,
+    read_if_present,
+)
+from headwater.log.config import LogConfig
+from headwater.log.context import LogContext
+from headwater.log.epochs import LeaderEpochs
+from headwater.log.log import Log
+from headwater.log.producer_state import ProducerStates
+from headwater.log.scan import headers_from
+from headwater.log.segment import Segment
+from headwater.log.truncation import load_producers, truncate_fully
+
+logger = logging.getLogger("headwater.log")
+
+_LEFTOVERS = (names.DELETED, names.CLEANED, names.SWAP, ".tmp")
+
+
+def create_log(
+    context: LogContext, partition: TopicPartition, topic_id: TopicId, directory: str, config: LogConfig
+) -> Log:
+    """A new log with one empty segment. Raises OSError."""
+    disk = context.disk
+    disk.make_directory(directory)
+    disk.write_file(f"{directory}/{names.PARTITION_METADATA}", format_partition_metadata(topic_id), durable=False)
+    segment = Segment.create(disk, context.handles, directory, 0, config.index_interval_bytes)
+    log = Log(
+        context,
+        partition,
+        topic_id,
+        directory,
+        config,
+        segments=[segment],
+        log_start_offset=0,
+        log_end_offset=0,
+        recovery_point=0,
+        epochs=LeaderEpochs(disk, f"{directory}/{names.LEADER_EPOCH_CHECKPOINT}", []),
+        producers=ProducerStates(),
+        snapshot_offsets=[],
+    )
+    log.flusher.directory_dirty = True
+    return log
+
+
+def load_log(
+    context: LogContext,
+    partition: TopicPartition,
+    directory: str,
+    config: LogConfig,
+    *,
+    recovery_point: int,
+    log_start_offset: int,
+    log_end_offset: int | None = None,
+) -> Log:
+    """The log in `directory`, which is in order. `log_end_offset` is given where recovery has found it."""
+    disk = context.disk
+    entries = disk.list_directory(directory)
+    segments = [
+        Segment(
+            disk,
+            context.handles,
+            directory,
+            names.offset_of(name),
+            disk.file_size(f"{directory}/{name}"),
+            config.index_interval_bytes,
+        )
+        for name in entries
+        if name.endswith(names.LOG)
+    ]
+    if not segments:
+        segments = [Segment.create(disk, context.handles, directory, log_start_offset, config.index_interval_bytes)]
+    for name in entries:
+        if name.endswith(_LEFTOVERS):
+            disk.remove(f"{directory}/{name}")
+    if log_end_offset is None:
+        log_end_offset = _end_offset(segments[-1], recovery_point)
+    log = Log(
+        context,
+        partition,
+        _topic_id(disk, directory, entries),
+        directory,
+        config,
+        segments=segments,
+        log_start_offset=max(log_start_offset, segments[0].base_offset),
+        log_end_offset=log_end_offset,
+        recovery_point=min(recovery_point, log_end_offset),
+        epochs=LeaderEpochs(disk, f"{directory}/{names.LEADER_EPOCH_CHECKPOINT}", _epochs(disk, directory, entries)),
+        producers=ProducerStates(),
+        snapshot_offsets=[names.offset_of(name) for name in entries if name.endswith(names.SNAPSHOT)],
+    )
+    if log.log_start_offset > log_end_offset:
+        truncate_fully(log, log.log_start_offset)
+    else:
+        log.producers = load_producers(log, log_end_offset)
+    return log
+
+
+def _end_offset(active: Segment, recovery_point: int) -> int:
+    """Cleanly closed, so the recovery point is the end, if it lies in the last segment at all."""
+    if not active.size_bytes:
+        return active.base_offset
+    if recovery_point > active.base_offset:
+        return recovery_point
+    end_offset = active.base_offset
+    for _, header in headers_from(active.open_file(), active.offset_index.last_position(), active.size_bytes):
+        end_offset = header.last_offset + 1
+    return end_offset
+
+
+def _topic_id(disk: Disk, directory: str, entries: list[str]) -> TopicId:
+    if names.PARTITION_METADATA in entries:
+        path = f"{directory}/{names.PARTITION_METADATA}"
+        try:
+            return parse_partition_metadata(disk.read_file(path))
+        except CheckpointError as error:
+            logger.warning("event=file-unusable path=%s reason=%r", path, str(error))
+    return NO_TOPIC_ID
+
+
+def _epochs(disk: Disk, directory: str, entries: list[str]) -> Epochs:
+    if names.LEADER_EPOCH_CHECKPOINT in entries:
+        path = f"{directory}/{names.LEADER_EPOCH_CHECKPOINT}"
+        try:
+            return parse_epochs(read_if_present(disk, path) or b"")
+        except CheckpointError as error:
+            logger.warning("event=file-unusable path=%s reason=%r", path, str(error))
+    return []

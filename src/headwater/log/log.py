@@ -1,0 +1,386 @@
+"""The log of one partition: an ordered list of segments, of which only the last is written to.
+
+Offsets: `log_start_offset` <= everything that may be read < `log_end_offset`, where the next record goes. Below
+`recovery_point` everything is on the device; after a crash only what lies past it is checked.
+
+`append_as_leader` is the hot path of the broker. It reads the header once, compares it with integers that stand ready
+(in the log and in its active segment), patches offset and epoch into the batch, writes, and takes note. Whatever is not
+plainly fine leaves it for a slower function: `append_carefully` for what the batch is and who sent it,
+`make_room` for where it goes. Memory changes only after the write has succeeded, so a full disk costs nothing but
+that batch.
+
+One owner, the loop; no threads. The attributes without underscore below `recovery_point` are for the modules of this
+package.
+"""
+
+import logging
+from bisect import bisect_right
+from collections.abc import Callable
+from struct import Struct
+from typing import Final
+
+import crc32c as _crc32c
+
+from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.ids import TopicId, TopicPartition
+from headwater.base.ports import FileSlice
+from headwater.log import appending, lookup, retention, truncation
+from headwater.log.config import KEEP_PRODUCERS_CODEC, LogConfig
+from headwater.log.context import LogContext
+from headwater.log.epochs import LeaderEpochs
+from headwater.log.flushing import Done, Flusher, flush_now
+from headwater.log.producer_state import SEQUENCES, Producer, ProducerStates
+from headwater.log.results import AppendResult, TimestampOffset
+from headwater.log.rolling import make_room, take_snapshot
+from headwater.log.segment import Segment
+from headwater.log.transaction_index import AbortedTransaction
+from headwater.records.batch import ATTRIBUTES_AT, HEADER, HEADER_BYTES, LENGTH_PREFIX_BYTES, MAGIC
+
+_ASSIGN: Final = Struct(">qii")  # base offset, batch length, leader epoch: the first 16 bytes of a batch
+_ORDINARY_ATTRIBUTES_MAX: Final = 4  # a codec and no flag
+
+logger = logging.getLogger("headwater.log")
+
+_unpack_header = HEADER.unpack_from
+_assign = _ASSIGN.pack_into
+_crc: Callable[[memoryview], int] = _crc32c.crc32c
+
+
+class Log:
+    __slots__ = (
+        "_after_max_ms",
+        "_awaiting_flush",
+        "_before_max_ms",
+        "_fast_bytes_max",
+        "_flush_messages",
+        "_reported_offset",
+        "active",
+        "base_offsets",
+        "config",
+        "context",
+        "directory",
+        "epochs",
+        "failed",
+        "flush_requested_offset",
+        "flushed_at_ms",
+        "flusher",
+        "latest_epoch",
+        "log_end_offset",
+        "log_start_offset",
+        "on_flushed",
+        "partition",
+        "producers",
+        "recovery_point",
+        "segments",
+        "snapshot_offsets",
+        "topic_id",
+    )
+
+    def __init__(
+        self,
+        context: LogContext,
+        partition: TopicPartition,
+        topic_id: TopicId,
+        directory: str,
+        config: LogConfig,
+        *,
+        segments: list[Segment],
+        log_start_offset: int,
+        log_end_offset: int,
+        recovery_point: int,
+        epochs: LeaderEpochs,
+        producers: ProducerStates,
+        snapshot_offsets: list[int],
+    ) -> None:
+        assert segments, "a log has at least one segment"
+        self.context = context
+        self.partition = partition
+        self.topic_id = topic_id
+        self.directory = directory
+        self.log_start_offset = log_start_offset
+        self.log_end_offset = log_end_offset
+        self.recovery_point = recovery_point
+        self.failed: OSError | None = None
+        self.on_flushed: Callable[[Log], None] | None = None  # told whenever the recovery point has moved
+        self.segments = segments
+        self.base_offsets = [segment.base_offset for segment in segments]
+        self.active = segments[-1]
+        self.epochs = epochs
+        self.latest_epoch = epochs.latest_epoch
+        self.producers = producers
+        self.snapshot_offsets = snapshot_offsets  # of the `.snapshot` files, growing
+        self.flushed_at_ms = 0
+        self.flusher = Flusher(self)
+        self.flush_requested_offset = recovery_point
+        self._awaiting_flush = False
+        self._reported_offset = -1
+        self.update_config(config)
+
+    def update_config(self, config: LogConfig) -> None:
+        self.config = config
+        ordinary = config.codec == KEEP_PRODUCERS_CODEC and not config.cleanup_compact and not config.log_append_time
+        # Nothing is this small, so with any of the other settings every batch goes the careful way.
+        self._fast_bytes_max = min(config.max_message_bytes, config.segment_bytes) if ordinary else -1
+        self._after_max_ms = config.timestamp_after_max_ms
+        self._before_max_ms = config.timestamp_before_max_ms
+        self._flush_messages = config.flush_messages
+        self.active.limit_bytes = -1
+        for segment in self.segments:
+            segment.index_interval_bytes = config.index_interval_bytes
+
+    # Appending
+
+    def append_as_leader(
+        self, records: memoryview, leader_epoch: int, now_ms: int, *, from_client: bool = True
+    ) -> AppendResult:
+        """Appends the one batch in `records`, a writable buffer: its offset and leader epoch are put in, in place."""
+        size = len(records)
+        if size < HEADER_BYTES or leader_epoch != self.latest_epoch or self.failed is not None:
+            return appending.append_carefully(self, records, leader_epoch, now_ms, from_client=from_client)
+        (_, length, _, magic, crc, attributes, last_delta, base_timestamp, max_timestamp, producer_id, producer_epoch,
+         base_sequence, count) = _unpack_header(records, 0)  # fmt: skip
+        if (
+            length + LENGTH_PREFIX_BYTES != size
+            or magic != MAGIC
+            or not 0 <= attributes <= _ORDINARY_ATTRIBUTES_MAX
+            or size > self._fast_bytes_max
+            or count != last_delta + 1
+            or count <= 0
+            or max_timestamp - now_ms > self._after_max_ms
+            or now_ms - base_timestamp > self._before_max_ms
+            or base_timestamp > max_timestamp
+            or _crc(records[ATTRIBUTES_AT:]) != crc
+        ):
+            return appending.append_carefully(self, records, leader_epoch, now_ms, from_client=from_client)
+        producer: Producer | None = None
+        if producer_id >= 0:
+            producer = self.producers.producers.get(producer_id)
+            if (
+                producer is None
+                or producer.next_sequence != base_sequence
+                or producer.epoch != producer_epoch
+                or producer.transaction_first_offset >= 0
+            ):
+                return appending.append_carefully(self, records, leader_epoch, now_ms, from_client=from_client)
+
+        base_offset = self.log_end_offset
+        last_offset = base_offset + last_delta
+        segment = self.active
+        if (
+            segment.size_bytes + size > segment.limit_bytes
+            or max_timestamp > segment.roll_after_timestamp
+            or last_offset > segment.last_offset_max
+        ):
+            segment = self._make_room(size, max_timestamp, last_offset, now_ms)
+        _assign(records, 0, base_offset, length, leader_epoch)
+        try:
+            (segment.file or segment.open_file()).append(records)
+        except OSError as error:
+            raise self.storage_error(error) from error
+
+        position = segment.size_bytes
+        segment.size_bytes = position + size
+        segment.recently_used = True
+        segment.recent[base_offset] = position
+        if max_timestamp > segment.max_timestamp:
+            segment.max_timestamp = max_timestamp
+            segment.max_timestamp_offset = last_offset
+        if segment.bytes_since_index > segment.index_interval_bytes:
+            segment.add_index_entry(last_offset, position)
+        segment.bytes_since_index += size
+        self.log_end_offset = last_offset + 1
+        if producer is not None:
+            last_sequence = base_sequence + last_delta
+            if last_sequence >= SEQUENCES:
+                last_sequence -= SEQUENCES
+            producer.batches.append((base_sequence, last_sequence, base_offset, last_offset, max_timestamp))
+            producer.next_sequence = last_sequence + 1 if last_sequence < SEQUENCES - 1 else 0
+            producer.last_timestamp = max_timestamp
+        if last_offset - self.flush_requested_offset >= self._flush_messages - 1:
+            self.flush_if_due()
+        return AppendResult(base_offset, last_offset, -1, self.log_start_offset, False)
+
+    def append_as_follower(self, records: memoryview, now_ms: int = 0) -> AppendResult:
+        """Appends whole batches as the leader has them, offsets and all."""
+        return appending.append_as_follower(self, records, now_ms)
+
+    def begin_epoch(self, leader_epoch: int, start_offset: int | None = None) -> None:
+        """A leader takes over at the log's end, or (following) at `start_offset`. Raises OSError."""
+        if leader_epoch != self.latest_epoch and leader_epoch >= 0:
+            self.epochs.assign(leader_epoch, self.log_end_offset if start_offset is None else start_offset)
+            self.latest_epoch = self.epochs.latest_epoch
+
+    def _make_room(self, size: int, max_timestamp: int, last_offset: int, now_ms: int) -> Segment:
+        try:
+            return make_room(self, size, max_timestamp, last_offset, now_ms)
+        except OSError as error:
+            raise self.storage_error(error) from error
+
+    # Reading
+
+    def read(self, offset: int, max_bytes: int, upper_offset: int, *, min_one_batch: bool) -> FileSlice | None:
+        """Whole batches of one segment, from the one with `offset` on, all below `upper_offset` (a batch border).
+
+        None when there is nothing to read yet, or when not even the first batch fits `max_bytes` and it need not.
+        """
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            raise self._out_of_range(offset)
+        if offset >= upper_offset or offset == self.log_end_offset:
+            return None
+        segment = self.active
+        at = len(self.segments) - 1
+        if offset < segment.base_offset:
+            at = bisect_right(self.base_offsets, offset) - 1
+            segment = self.segments[at]
+        position = segment.recent.get(offset)
+        if position is None:
+            position = segment.find(offset)
+            while position == segment.size_bytes and segment is not self.active:  # its last records were compacted away
+                at += 1
+                segment = self.segments[at]
+                position = 0
+        end_offset = self.log_end_offset if segment is self.active else self.base_offsets[at + 1]
+        end = segment.size_bytes if upper_offset >= end_offset else segment.find(upper_offset)
+        if end - position > max_bytes:
+            end = segment.cut(position, position + max_bytes, end)
+            if end == position and min_one_batch:
+                end = segment.batch_end(position)
+        if end <= position:
+            return None
+        return FileSlice(segment.open_file(), position, end - position)
+
+    def _out_of_range(self, offset: int) -> KafkaError:
+        return KafkaError(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"{self.partition}: offset {offset} is outside [{self.log_start_offset}, {self.log_end_offset}]",
+        )
+
+    def offset_for_timestamp(self, timestamp: int, upper_offset: int) -> TimestampOffset | None:
+        return lookup.offset_for_timestamp(self, timestamp, upper_offset)
+
+    def max_timestamp_offset(self) -> TimestampOffset | None:
+        return lookup.max_timestamp_offset(self)
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        return self.epochs.end_offset_for(epoch, self.log_end_offset)
+
+    def last_stable_offset(self, high_watermark: int) -> int:
+        """Below it, every transaction is decided and its marker committed."""
+        producers = self.producers
+        if not producers.ongoing and not producers.ended:
+            return high_watermark
+        unstable = producers.first_unstable_offset(high_watermark)
+        return high_watermark if unstable is None else min(unstable, high_watermark)
+
+    def aborted_transactions(self, from_offset: int, to_offset: int) -> list[AbortedTransaction]:
+        """Those that touch [from, to), in the order of their first offsets."""
+        found = []
+        for segment in self.segments[max(0, bisect_right(self.base_offsets, from_offset) - 1) :]:
+            for aborted in segment.transaction_index.aborted:
+                if aborted.last_offset >= from_offset and aborted.first_offset < to_offset:
+                    found.append(aborted)
+                if aborted.last_stable_offset >= to_offset:
+                    return sorted(found, key=lambda entry: entry.first_offset)
+        return sorted(found, key=lambda entry: entry.first_offset)
+
+    def size_bytes(self) -> int:
+        return sum(segment.size_bytes for segment in self.segments)
+
+    # Shrinking
+
+    def truncate_to(self, offset: int) -> None:
+        truncation.truncate_to(self, offset)
+
+    def truncate_fully(self, offset: int) -> None:
+        truncation.truncate_fully(self, offset)
+
+    def delete_records_before(self, offset: int) -> None:
+        """Moves the log start offset; segments that fall below it go with the next retention."""
+        if offset > self.log_end_offset:
+            raise self._out_of_range(offset)
+        self.advance_start_offset(offset)
+
+    def advance_start_offset(self, offset: int) -> None:
+        if offset > self.log_start_offset:
+            self.log_start_offset = offset
+            self.epochs.truncate_from_start(offset)
+
+    def apply_retention(self, now_ms: int, high_watermark: int | None = None) -> int:
+        """Deletes what has expired; the number of segments. Producers that have been quiet for long go too."""
+        self.producers.expire(now_ms, self.config.producer_id_expiration_ms)
+        return retention.apply_retention(
+            self, now_ms, self.log_end_offset if high_watermark is None else high_watermark
+        )
+
+    # Durability
+
+    @property
+    def committable_offset(self) -> int:
+        """How far this replica may say that it has the records: to its end, unless `flush.messages` asks for more."""
+        return self.recovery_point if self._awaiting_flush else self.log_end_offset
+
+    def flush(self, done: Done | None = None) -> None:
+        """Brings everything in the log to the device; `done` is called later."""
+        self.flush_requested_offset = self.log_end_offset
+        self.flusher.flush(done or _ignore)
+
+    def flush_if_due(self) -> None:
+        """By `flush.messages`. While such a flush is under way, more records just wait for the next one."""
+        if self.log_end_offset - self.flush_requested_offset >= self._flush_messages:
+            self._awaiting_flush = True
+            if not self.flusher.under_way:
+                self.flush()
+
+    def flushed_to(self, offset: int) -> None:
+        self.recovery_point = max(self.recovery_point, offset)
+        if self._awaiting_flush:
+            self._awaiting_flush = self.log_end_offset - self.recovery_point >= self._flush_messages
+            if self._awaiting_flush and not self.flusher.under_way:
+                self.flush()
+        if self.on_flushed is not None:
+            self.on_flushed(self)
+
+    def unflushed_segments(self) -> list[Segment]:
+        return self.segments[max(0, bisect_right(self.base_offsets, self.recovery_point) - 1) :]
+
+    def close(self) -> None:
+        """Cleanly: everything is written and synced, so that the next start reads no segment. Raises OSError."""
+        self.refuse_if_failed()
+        self.active.end_time_index()
+        take_snapshot(self)
+        if self.recovery_point < self.log_end_offset or self.epochs.dirty:
+            flush_now(self)
+            self.recovery_point = self.log_end_offset
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Closes the files and leaves the rest as it is."""
+        for segment in self.segments:
+            segment.close()
+
+    def fail(self, error: OSError) -> None:
+        if self.failed is None:
+            self.failed = error
+            logger.error("event=log-failed partition=%s error=%r: it takes no more records", self.partition, str(error))
+
+    def refuse_if_failed(self) -> None:
+        if self.failed is not None:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.partition} failed: {self.failed}")
+
+    def storage_error(self, error: OSError) -> KafkaError:
+        """What to raise for a write that failed. Makes sure that nothing of it stays in the file."""
+        segment = self.active
+        try:
+            file = segment.open_file()
+            if file.size() != segment.size_bytes:
+                file.truncate(segment.size_bytes)
+        except OSError as second:
+            self.fail(second)
+        if self._reported_offset != self.log_end_offset:  # once, however often it is tried again
+            self._reported_offset = self.log_end_offset
+            logger.error("event=append-failed partition=%s error=%r", self.partition, str(error))
+        return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.partition}: {error.strerror or error}")
+
+
+def _ignore(error: OSError | None) -> None:
+    """A failed flush has marked the log already."""

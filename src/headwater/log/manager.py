@@ -1,0 +1,308 @@
+"""All logs of a broker: opens them at the start, makes and deletes them, looks after them, closes them.
+
+At the start each log directory is locked and listed. After a clean shutdown logs are opened from their directory entries
+alone. Otherwise each is recovered first (`recovery.recover`): small ones in place, big ones in a worker process; `open`
+tells when all are there. From then on `tick` is called every now and then and decides what is due: flushes by `flush.ms`,
+retention, checkpoints. Nothing here waits for the device except `open` and `close`.
+
+Owned by the loop. `logs` is keyed by name because directories are; the broker's memory is keyed by topic id.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from headwater.base.errors import ErrorCode, KafkaError, UserError
+from headwater.base.ids import TopicId, TopicPartition
+from headwater.base.ports import Remove, SyncDirectory
+from headwater.log import names
+from headwater.log.config import LogConfig
+from headwater.log.context import LogContext
+from headwater.log.directory import LogDirectory
+from headwater.log.loading import create_log, load_log
+from headwater.log.log import Log
+from headwater.log.recovery import Recovered, bytes_to_scan, recover
+from headwater.log.rolling import roll_if_old
+
+RECOVER_IN_PLACE_BYTES: Final = 16 << 20
+
+logger = logging.getLogger("headwater.log")
+
+ConfigOf = Callable[[str], LogConfig]
+
+
+@dataclass(frozen=True, slots=True)
+class ManagerSettings:
+    """The broker settings that concern all logs together."""
+
+    retention_check_interval_ms: int = 300_000  # log.retention.check.interval.ms
+    flush_check_interval_ms: int = 1_000  # how often flush.ms is looked at
+    checkpoint_interval_ms: int = 60_000  # log.flush.offset.checkpoint.interval.ms and its sibling
+    high_watermark_interval_ms: int = 5_000  # replica.high.watermark.checkpoint.interval.ms
+
+
+class LogManager:
+    def __init__(
+        self,
+        context: LogContext,
+        directories: list[str],
+        config_of: ConfigOf,
+        settings: ManagerSettings | None = None,
+    ) -> None:
+        self.context = context
+        self.directories = [LogDirectory(context.disk, path) for path in directories]
+        self.logs: dict[TopicPartition, Log] = {}
+        self.clean_start = False  # every directory was shut down cleanly, or is new
+        self.high_watermark_of: Callable[[Log], int] = _end_of
+        self._config_of = config_of
+        self._settings = settings or ManagerSettings()
+        self._home: dict[TopicPartition, LogDirectory] = {}
+        self._recovering = 0
+        self._due: dict[str, int] = {}
+
+    # Starting
+
+    def lock(self) -> None:
+        """Takes the directories for this process; raises UserError if another has one of them."""
+        taken = []
+        try:
+            for directory in self.directories:
+                directory.lock()
+                taken.append(directory)
+        except UserError:
+            for directory in taken:
+                directory.unlock()
+            raise
+
+    def claim(self, cluster_id: str, broker_id: int) -> None:
+        for directory in self.directories:
+            directory.claim(cluster_id, broker_id, self.context.random)
+
+    def open(self, done: Callable[[], None]) -> None:
+        """Opens every log that is there; `done` is called when all are, at once if nothing needs a worker process."""
+        disk = self.context.disk
+        self._recovering = 1  # until all are looked at
+        self.clean_start = True
+        for directory in self.directories:
+            directory.load()
+            for name in disk.list_directory(directory.path):
+                path = f"{directory.path}/{name}"
+                partition = names.parse_partition_directory(name)
+                if names.is_deleted_directory(name):
+                    disk.submit(Remove((path,)), _report_removal)
+                elif names.is_set_aside_directory(name):
+                    logger.warning("event=directory-ignored path=%s", path)
+                elif partition is not None and disk.is_directory(path):
+                    self._open_one(directory, partition, path, done)
+        self._recovered_one(done)
+
+    def _open_one(
+        self, directory: LogDirectory, partition: TopicPartition, path: str, done: Callable[[], None]
+    ) -> None:
+        if partition in self.logs:
+            raise UserError(
+                f"Partition {partition} is in two log directories",
+                f"{self._home[partition].path} and {directory.path}",
+                "move the wrong one away",
+            )
+        recovery_point = directory.recovery_points.get(partition, 0)
+        if directory.clean:
+            self._load(directory, partition, path, recovery_point, None)
+            return
+        self.clean_start = False
+        start_offset = directory.log_start_offsets.get(partition, 0)
+        arguments = (path, recovery_point, start_offset, self._config_of(partition.topic).index_interval_bytes)
+        finished = partial(self._recovered, directory, partition, path, recovery_point, done)
+        self._recovering += 1
+        if bytes_to_scan(self.context.disk, path, recovery_point) <= RECOVER_IN_PLACE_BYTES:
+            finished(recover(self.context.disk, *arguments), None)
+        else:
+            self.context.scheduler.compute(recover, self.context.disk, *arguments, done=finished)
+
+    def _recovered(
+        self,
+        directory: LogDirectory,
+        partition: TopicPartition,
+        path: str,
+        recovery_point: int,
+        done: Callable[[], None],
+        recovered: Any,
+        error: BaseException | None,
+    ) -> None:
+        if error is not None:
+            logger.error("event=recovery-failed partition=%s error=%r", partition, str(error))
+        else:
+            assert isinstance(recovered, Recovered)
+            for line in recovered.report:
+                logger.warning("event=recovered partition=%s %s", partition, line)
+            self._load(directory, partition, path, recovery_point, recovered.log_end_offset)
+        self._recovered_one(done)
+
+    def _recovered_one(self, done: Callable[[], None]) -> None:
+        self._recovering -= 1
+        if self._recovering == 0:
+            done()
+
+    def _load(
+        self,
+        directory: LogDirectory,
+        partition: TopicPartition,
+        path: str,
+        recovery_point: int,
+        log_end_offset: int | None,
+    ) -> None:
+        self.logs[partition] = load_log(
+            self.context,
+            partition,
+            path,
+            self._config_of(partition.topic),
+            recovery_point=recovery_point,
+            log_start_offset=directory.log_start_offsets.get(partition, 0),
+            log_end_offset=log_end_offset,
+        )
+        self._home[partition] = directory
+
+    # Making and deleting
+
+    def create(self, partition: TopicPartition, topic_id: TopicId, config: LogConfig | None = None) -> Log:
+        """A new log, in the directory that has the fewest. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
+        assert partition not in self.logs, f"{partition} is there already"
+        counts = [sum(1 for home in self._home.values() if home is directory) for directory in self.directories]
+        directory = self.directories[counts.index(min(counts))]
+        path = f"{directory.path}/{partition}"
+        try:
+            log = create_log(self.context, partition, topic_id, path, config or self._config_of(partition.topic))
+        except OSError as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{path}: {error.strerror or error}") from error
+        self.context.disk.submit(SyncDirectory(directory.path), _ignore)
+        self.logs[partition] = log
+        self._home[partition] = directory
+        return log
+
+    def delete(self, partition: TopicPartition) -> None:
+        """Out of sight at once, off the disk after `file.delete.delay.ms`."""
+        log = self.logs.pop(partition)
+        directory = self._home.pop(partition)
+        log.abandon()
+        unique = self.context.random.bytes(16).hex()
+        gone = f"{directory.path}/{names.deleted_directory_name(partition, unique)}"
+        try:
+            self.context.disk.rename(log.directory, gone)
+        except OSError as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{log.directory}: {error.strerror or error}") from error
+        self.context.scheduler.call_later(log.config.file_delete_delay_ms, partial(self._remove, gone))
+
+    def _remove(self, path: str) -> None:
+        self.context.disk.submit(Remove((path,)), _report_removal)
+
+    # Looking after them
+
+    def tick(self, now_ms: int, monotonic_ms: int) -> None:
+        """Does what is due. `now_ms` is for the age of records, `monotonic_ms` for our own intervals."""
+        settings = self._settings
+        if self._is_due("flush", monotonic_ms, settings.flush_check_interval_ms):
+            self._flush_old(monotonic_ms)
+        if self._is_due("retention", monotonic_ms, settings.retention_check_interval_ms):
+            self.apply_retention(now_ms)
+        if self._is_due("checkpoint", monotonic_ms, settings.checkpoint_interval_ms):
+            self.write_checkpoints()
+        if self._is_due("high-watermark", monotonic_ms, settings.high_watermark_interval_ms):
+            for directory in self.directories:
+                directory.checkpoint(names.REPLICATION_OFFSET_CHECKPOINT, self._high_watermarks(directory))
+
+    def _is_due(self, what: str, monotonic_ms: int, interval_ms: int) -> bool:
+        """The first time counts from the first tick."""
+        due_ms = self._due.setdefault(what, monotonic_ms + interval_ms)
+        if monotonic_ms < due_ms:
+            return False
+        self._due[what] = monotonic_ms + interval_ms
+        return True
+
+    def _flush_old(self, monotonic_ms: int) -> None:
+        for log in self.logs.values():
+            if log.recovery_point == log.log_end_offset or log.failed is not None:
+                log.flushed_at_ms = monotonic_ms
+            elif monotonic_ms - log.flushed_at_ms >= log.config.flush_ms:
+                log.flushed_at_ms = monotonic_ms
+                log.flush()
+
+    def apply_retention(self, now_ms: int) -> int:
+        count = 0
+        for log in self.logs.values():
+            if log.failed is None:
+                try:
+                    roll_if_old(log, now_ms)
+                    count += log.apply_retention(now_ms, self.high_watermark_of(log))
+                except OSError as error:
+                    logger.error("event=retention-failed partition=%s error=%r", log.partition, str(error))
+        return count
+
+    def write_checkpoints(self) -> None:
+        for directory in self.directories:
+            directory.checkpoint(names.RECOVERY_POINT_CHECKPOINT, self._recovery_points(directory))
+            directory.checkpoint(names.LOG_START_OFFSET_CHECKPOINT, self._log_start_offsets(directory))
+
+    def _logs_of(self, directory: LogDirectory) -> list[Log]:
+        return [log for partition, log in self.logs.items() if self._home[partition] is directory]
+
+    def _recovery_points(self, directory: LogDirectory) -> dict[TopicPartition, int]:
+        return {log.partition: log.recovery_point for log in self._logs_of(directory)}
+
+    def _log_start_offsets(self, directory: LogDirectory) -> dict[TopicPartition, int]:
+        """Only where the first segment's name does not tell it."""
+        return {
+            log.partition: log.log_start_offset
+            for log in self._logs_of(directory)
+            if log.log_start_offset > log.base_offsets[0]
+        }
+
+    def _high_watermarks(self, directory: LogDirectory) -> dict[TopicPartition, int]:
+        return {log.partition: self.high_watermark_of(log) for log in self._logs_of(directory)}
+
+    def saved_high_watermark(self, partition: TopicPartition) -> int:
+        """As it was when it was last written down; 0 if it never was."""
+        return self._home[partition].high_watermarks.get(partition, 0)
+
+    def directory_of(self, partition: TopicPartition) -> str:
+        return self._home[partition].path
+
+    # Stopping
+
+    def close(self, broker_epoch: int = -1) -> None:
+        """Flushes and closes everything, and leaves the mark of a clean shutdown where all of it went well."""
+        for directory in self.directories:
+            logs = self._logs_of(directory)
+            high_watermarks = self._high_watermarks(directory)
+            clean = True
+            for log in logs:
+                try:
+                    log.close()
+                except (OSError, KafkaError) as error:
+                    clean = False
+                    log.abandon()
+                    logger.error("event=close-failed partition=%s error=%r", log.partition, str(error))
+            try:
+                directory.checkpoint_now(names.RECOVERY_POINT_CHECKPOINT, self._recovery_points(directory))
+                directory.checkpoint_now(names.LOG_START_OFFSET_CHECKPOINT, self._log_start_offsets(directory))
+                directory.checkpoint_now(names.REPLICATION_OFFSET_CHECKPOINT, high_watermarks)
+                if clean:
+                    directory.mark_clean(broker_epoch)
+            except OSError as error:
+                logger.error("event=close-failed directory=%s error=%r", directory.path, str(error))
+            directory.unlock()
+
+
+def _end_of(log: Log) -> int:
+    """Without replication, everything is committed."""
+    return log.log_end_offset
+
+
+def _report_removal(error: OSError | None) -> None:
+    if error is not None:
+        logger.warning("event=directory-not-removed error=%r", str(error))
+
+
+def _ignore(error: OSError | None) -> None:
+    """A new directory that is not durable yet: the flush of its first records says so too."""

@@ -1,0 +1,64 @@
+"""The names of files and directories in a log directory, as Kafka has them."""
+
+import re
+from typing import Final
+
+from headwater.base.ids import TopicPartition
+
+LOG: Final = ".log"
+OFFSET_INDEX: Final = ".index"
+TIME_INDEX: Final = ".timeindex"
+TRANSACTION_INDEX: Final = ".txnindex"
+SNAPSHOT: Final = ".snapshot"
+DELETED: Final = ".deleted"
+CLEANED: Final = ".cleaned"
+SWAP: Final = ".swap"
+
+LEADER_EPOCH_CHECKPOINT: Final = "leader-epoch-checkpoint"
+PARTITION_METADATA: Final = "partition.metadata"
+RECOVERY_POINT_CHECKPOINT: Final = "recovery-point-offset-checkpoint"
+LOG_START_OFFSET_CHECKPOINT: Final = "log-start-offset-checkpoint"
+REPLICATION_OFFSET_CHECKPOINT: Final = "replication-offset-checkpoint"
+META_PROPERTIES: Final = "meta.properties"
+CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
+LOCK: Final = ".lock"
+
+_DELETED_DIRECTORY: Final = re.compile(r"(.+)\.([0-9a-f]{32})-delete")
+_OTHER_DIRECTORY: Final = re.compile(r".+\.([0-9a-f]{32})-(future|stray)")
+_DIRECTORY_NAME_MAX: Final = 255
+
+
+def segment_name(offset: int) -> str:
+    return f"{offset:020d}"
+
+
+def snapshot_name(offset: int) -> str:
+    return segment_name(offset) + SNAPSHOT
+
+
+def offset_of(name: str) -> int:
+    """The offset that a segment's or snapshot's file is named after."""
+    return int(name[: name.index(".")])
+
+
+def parse_partition_directory(name: str) -> TopicPartition | None:
+    """The partition whose log this directory holds; None for anything else that lies in a log directory."""
+    topic, dash, number = name.rpartition("-")
+    if not dash or not topic or not number.isdecimal() or _DELETED_DIRECTORY.fullmatch(name):
+        return None
+    return TopicPartition(topic, int(number))
+
+
+def is_deleted_directory(name: str) -> bool:
+    return _DELETED_DIRECTORY.fullmatch(name) is not None
+
+
+def is_set_aside_directory(name: str) -> bool:
+    """A replica on its way between log directories (`-future`), or one that its cluster does not know (`-stray`)."""
+    return _OTHER_DIRECTORY.fullmatch(name) is not None
+
+
+def deleted_directory_name(partition: TopicPartition, unique: str) -> str:
+    """`topic-partition.<32 hex digits>-delete`; a long topic name is cut, the name is never parsed back."""
+    suffix = f".{unique}-delete"
+    return str(partition)[: _DIRECTORY_NAME_MAX - len(suffix)] + suffix

@@ -1,0 +1,141 @@
+"""The sparse offset index of a segment: offset -> position in the `.log` file.
+
+    8 bytes an entry, big endian:  int32 last offset of a batch, relative to the segment's base;  int32 its position
+
+Both columns grow. A lookup finds the entry with the largest offset at or below the target; from its batch the reader
+walks on. Entries are collected here and written in stretches (512 at the latest, and before any flush, roll or close):
+after a crash the indexes of all segments past the recovery point are rebuilt, so nothing is lost by it.
+
+Apache Kafka preallocates its index files, so after a crash of it one may have a tail of zeroes; it is cut. Owned by its
+segment.
+"""
+
+from struct import Struct
+from typing import Final
+
+from headwater.base.ports import Disk
+
+ENTRY: Final = Struct(">ii")
+ENTRY_BYTES: Final = 8
+WRITE_BEHIND_BYTES: Final = 512 * ENTRY_BYTES
+
+
+class OffsetIndex:
+    __slots__ = ("_written_bytes", "base_offset", "entries", "path")
+
+    def __init__(self, path: str, base_offset: int) -> None:
+        self.path = path
+        self.base_offset = base_offset
+        self.entries = bytearray()
+        self._written_bytes = 0
+
+    @classmethod
+    def load(cls, disk: Disk, path: str, base_offset: int, segment_bytes: int) -> "OffsetIndex | None":
+        """None if the file is missing or cannot be this segment's index: then it must be rebuilt."""
+        index = cls(path, base_offset)
+        try:
+            data = disk.read_file(path)
+        except FileNotFoundError:
+            return None
+        index.entries = bytearray(without_zero_tail(data, ENTRY_BYTES))
+        index._written_bytes = len(index.entries)
+        if len(index.entries) != len(data):
+            index.rewrite(disk)
+        return index if index._is_sane(segment_bytes) else None
+
+    def _is_sane(self, segment_bytes: int) -> bool:
+        """Whole entries, the columns growing at both ends, and no position past the segment's end."""
+        size = len(self.entries)
+        if size % ENTRY_BYTES:
+            return False
+        if size == 0:
+            return True
+        first_offset, first_position = ENTRY.unpack_from(self.entries, 0)
+        last_offset, last_position = ENTRY.unpack_from(self.entries, size - ENTRY_BYTES)
+        if first_offset < 0 or first_position < 0 or last_position >= segment_bytes:
+            return False
+        return size == ENTRY_BYTES or bool(last_offset > first_offset and last_position > first_position)
+
+    def append(self, last_offset: int, position: int) -> None:
+        self.entries += ENTRY.pack(last_offset - self.base_offset, position)
+
+    def lookup(self, offset: int) -> int:
+        """Where to start walking to find `offset`: the position of a batch that does not lie past it."""
+        entries = self.entries
+        relative = offset - self.base_offset
+        unpack = ENTRY.unpack_from
+        low, high = 0, len(entries) // ENTRY_BYTES
+        while low < high:
+            middle = (low + high) >> 1
+            if unpack(entries, middle << 3)[0] > relative:
+                high = middle
+            else:
+                low = middle + 1
+        return int(unpack(entries, (low - 1) << 3)[1]) if low else 0
+
+    def floor_position(self, position: int) -> int:
+        """The last indexed batch border at or before `position`; 0 if there is none."""
+        entries = self.entries
+        unpack = ENTRY.unpack_from
+        low, high = 0, len(entries) // ENTRY_BYTES
+        while low < high:
+            middle = (low + high) >> 1
+            if unpack(entries, middle << 3)[1] > position:
+                high = middle
+            else:
+                low = middle + 1
+        return int(unpack(entries, (low - 1) << 3)[1]) if low else 0
+
+    def last_position(self) -> int:
+        size = len(self.entries)
+        return int(ENTRY.unpack_from(self.entries, size - ENTRY_BYTES)[1]) if size else 0
+
+    def truncate_to_position(self, disk: Disk, position: int) -> None:
+        """Forgets the entries of batches at or past `position`."""
+        size = len(self.entries)
+        while size and ENTRY.unpack_from(self.entries, size - ENTRY_BYTES)[1] >= position:
+            size -= ENTRY_BYTES
+        if size != len(self.entries):
+            del self.entries[size:]
+            self.rewrite(disk)
+
+    def write(self, disk: Disk) -> None:
+        """Puts what is new into the file."""
+        self._written_bytes = write_entries(disk, self.path, self.entries, self._written_bytes)
+
+    def rewrite(self, disk: Disk) -> None:
+        """Makes the file hold exactly these entries."""
+        self._written_bytes = rewrite_entries(disk, self.path, self.entries)
+
+    @property
+    def unwritten_bytes(self) -> int:
+        return len(self.entries) - self._written_bytes
+
+
+def without_zero_tail(data: bytes, entry_bytes: int) -> bytes:
+    """Cuts whole entries of zeroes off the end: preallocated and never used."""
+    if data[-entry_bytes:].strip(b"\0"):
+        return data
+    used = len(data.rstrip(b"\0"))
+    return data[: -(-used // entry_bytes) * entry_bytes]
+
+
+def write_entries(disk: Disk, path: str, entries: bytearray, written_bytes: int) -> int:
+    if written_bytes < len(entries):
+        file = disk.open(path, create=True)
+        try:
+            file.append(bytes(memoryview(entries)[written_bytes:]))
+        finally:
+            file.release()
+    return len(entries)
+
+
+def rewrite_entries(disk: Disk, path: str, entries: bytearray) -> int:
+    file = disk.open(path, create=True)
+    try:
+        file.truncate(0)
+        if entries:
+            file.append(bytes(entries))
+    finally:
+        file.release()
+    return len(entries)

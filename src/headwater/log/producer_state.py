@@ -1,0 +1,242 @@
+"""What a log knows of its producers: enough to refuse duplicates, gaps and fenced epochs, and to tell open transactions.
+
+Per producer id: its epoch, and its last five batches with their sequences and offsets. A batch that follows on is
+accepted, one of the last five is answered with its old offset, anything else is out of order. A producer that is not
+known (never was, or expired) may begin with any sequence: Kafka has answered no UNKNOWN_PRODUCER_ID since 2.4.
+
+Saved as `<offset>.snapshot`, the state after all records before that offset:
+
+    int16 version = 1;  uint32 CRC-32C of all that follows;  int32 count;  then 46 bytes for each producer, big endian:
+    int64 producer id;  int16 epoch;  int32 last sequence;  int64 last offset;  int32 last offset - first offset of the
+    last batch;  int64 timestamp;  int32 coordinator epoch;  int64 first offset of the open transaction, or -1
+
+Owned by its log. Followers build it too, from what they are sent.
+"""
+
+from collections import deque
+from struct import Struct
+from struct import error as struct_error
+from typing import Final, NamedTuple
+
+import crc32c as _crc32c
+
+from headwater.base.errors import ErrorCode, KafkaError
+from headwater.log.transaction_index import AbortedTransaction
+from headwater.records.control import EndTransactionMarker
+
+BATCHES_KEPT: Final = 5
+SEQUENCES: Final = 1 << 31  # after the last one comes 0 again
+NONE: Final = -1
+
+_SNAPSHOT_HEAD: Final = Struct(">hIi")
+_SNAPSHOT_ENTRY: Final = Struct(">qhiqiqiq")
+_SNAPSHOT_VERSION: Final = 1
+_CRC_COVERS_FROM: Final = 6
+
+
+class SnapshotError(Exception):
+    """A snapshot that cannot be used; the state must come from an older one and the log."""
+
+
+class ProducedBatch(NamedTuple):
+    first_sequence: int
+    last_sequence: int
+    first_offset: int
+    last_offset: int
+    timestamp: int
+
+
+class Producer:
+    """One producer id. `next_sequence` is there for the append path: the sequence that follows on."""
+
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "epoch",
+        "last_timestamp",
+        "next_sequence",
+        "producer_id",
+        "transaction_first_offset",
+    )
+
+    def __init__(self, producer_id: int, epoch: int) -> None:
+        self.producer_id = producer_id
+        self.epoch = epoch
+        self.coordinator_epoch = NONE
+        self.last_timestamp = NONE
+        self.transaction_first_offset = NONE
+        self.next_sequence = 0
+        self.batches: deque[tuple[int, int, int, int, int]] = deque(maxlen=BATCHES_KEPT)
+
+    def set_epoch(self, epoch: int) -> None:
+        if epoch != self.epoch:
+            self.epoch = epoch
+            self.batches.clear()
+            self.next_sequence = 0
+
+    def last_batch(self) -> ProducedBatch | None:
+        return ProducedBatch._make(self.batches[-1]) if self.batches else None
+
+    def find_duplicate(self, epoch: int, first_sequence: int, last_sequence: int) -> ProducedBatch | None:
+        if epoch == self.epoch:
+            for batch in self.batches:
+                if batch[0] == first_sequence and batch[1] == last_sequence:
+                    return ProducedBatch._make(batch)
+        return None
+
+    def check(self, epoch: int, first_sequence: int | None, transactional: bool) -> None:
+        """Raises what a sender must be told about a batch that does not follow on.
+
+        A coordinator's own writes have no sequence (None); only their epoch is checked.
+        """
+        if epoch < self.epoch:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"producer {self.producer_id} has epoch {epoch}, and {self.epoch} has been seen",
+            )
+        expected = self.next_sequence if epoch == self.epoch else 0
+        if first_sequence is not None and first_sequence != expected:
+            raise KafkaError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {self.producer_id} sent sequence {first_sequence}, and {expected} follows",
+            )
+        if self.transaction_first_offset >= 0 and not transactional:
+            raise KafkaError(
+                ErrorCode.INVALID_TXN_STATE, f"producer {self.producer_id} has an open transaction and wrote outside it"
+            )
+
+
+def last_sequence_of(first_sequence: int, last_offset_delta: int) -> int:
+    return (first_sequence + last_offset_delta) % SEQUENCES
+
+
+class ProducerStates:
+    __slots__ = ("ended", "ongoing", "producers")
+
+    def __init__(self) -> None:
+        self.producers: dict[int, Producer] = {}
+        self.ongoing: dict[int, int] = {}  # first offset of an open transaction -> producer id, in offset order
+        self.ended: dict[int, int] = {}  # first offset -> offset of the marker, until that is below the high watermark
+
+    def append(
+        self,
+        producer_id: int,
+        epoch: int,
+        first_sequence: int,
+        first_offset: int,
+        last_offset: int,
+        timestamp: int,
+        transactional: bool,
+    ) -> None:
+        """Takes note of a batch that is in the log now, whatever its numbers: it was checked by whoever led then."""
+        producer = self.producers.get(producer_id)
+        if producer is None:
+            producer = self.producers[producer_id] = Producer(producer_id, epoch)
+        producer.set_epoch(epoch)
+        if first_sequence >= 0:  # a coordinator's own transactional writes have none
+            last_sequence = (first_sequence + last_offset - first_offset) % SEQUENCES
+            producer.batches.append((first_sequence, last_sequence, first_offset, last_offset, timestamp))
+            producer.next_sequence = (last_sequence + 1) % SEQUENCES
+        producer.last_timestamp = timestamp
+        if transactional and producer.transaction_first_offset < 0:
+            producer.transaction_first_offset = first_offset
+            self.ongoing[first_offset] = producer_id
+
+    def end_transaction(
+        self, producer_id: int, epoch: int, marker: EndTransactionMarker, offset: int, timestamp: int
+    ) -> AbortedTransaction | None:
+        """Takes note of a marker; what the transaction index must be told, if it aborts something."""
+        producer = self.producers.get(producer_id)
+        if producer is None:
+            producer = self.producers[producer_id] = Producer(producer_id, epoch)
+        producer.set_epoch(epoch)
+        producer.coordinator_epoch = marker.coordinator_epoch
+        producer.last_timestamp = timestamp
+        first_offset = producer.transaction_first_offset
+        if first_offset < 0:
+            return None
+        producer.transaction_first_offset = NONE
+        self.ongoing.pop(first_offset, None)
+        self.ended[first_offset] = offset
+        if marker.committed:
+            return None
+        last_stable_offset = next(iter(self.ongoing), offset + 1)
+        return AbortedTransaction(producer_id, first_offset, offset, last_stable_offset)
+
+    def first_unstable_offset(self, high_watermark: int) -> int | None:
+        """The first offset of a transaction that is open, or whose marker is not below the high watermark."""
+        ended = self.ended
+        if ended:
+            for first_offset in [first for first, marker in ended.items() if marker < high_watermark]:
+                del ended[first_offset]
+        undecided = next(iter(self.ongoing), None)
+        if not ended:
+            return undecided
+        return min(ended) if undecided is None else min(undecided, *ended)
+
+    def expire(self, now_ms: int, expiration_ms: int) -> None:
+        """Forgets producers that have been quiet for long, except those with a transaction open."""
+        producers = self.producers
+        for producer in [
+            producer
+            for producer in producers.values()
+            if producer.transaction_first_offset < 0 and now_ms - producer.last_timestamp >= expiration_ms
+        ]:
+            del producers[producer.producer_id]
+
+    def to_snapshot(self) -> bytes:
+        body = bytearray(len(self.producers).to_bytes(4, "big"))
+        for producer in self.producers.values():
+            last = producer.last_batch() or ProducedBatch(NONE, NONE, NONE, NONE, NONE)
+            body += _SNAPSHOT_ENTRY.pack(
+                producer.producer_id,
+                producer.epoch,
+                last.last_sequence,
+                last.last_offset,
+                last.last_offset - last.first_offset,
+                producer.last_timestamp,
+                producer.coordinator_epoch,
+                producer.transaction_first_offset,
+            )
+        crc = int(_crc32c.crc32c(body))
+        return _SNAPSHOT_VERSION.to_bytes(2, "big") + crc.to_bytes(4, "big") + bytes(body)
+
+    @classmethod
+    def from_snapshot(cls, data: bytes) -> "ProducerStates":
+        try:
+            version, crc, count = _SNAPSHOT_HEAD.unpack_from(data)
+        except struct_error:
+            raise SnapshotError("it is too short") from None
+        if version != _SNAPSHOT_VERSION:
+            raise SnapshotError(f"version {version} is unknown")
+        if int(_crc32c.crc32c(memoryview(data)[_CRC_COVERS_FROM:])) != crc:
+            raise SnapshotError("its CRC is wrong")
+        if len(data) != _SNAPSHOT_HEAD.size + count * _SNAPSHOT_ENTRY.size:
+            raise SnapshotError(f"{len(data)} bytes do not hold {count} producers")
+        states = cls()
+        for fields in _SNAPSHOT_ENTRY.iter_unpack(data[_SNAPSHOT_HEAD.size :]):
+            states._load(*fields)
+        states.ongoing = dict(sorted(states.ongoing.items()))
+        return states
+
+    def _load(
+        self,
+        producer_id: int,
+        epoch: int,
+        last_sequence: int,
+        last_offset: int,
+        offset_delta: int,
+        timestamp: int,
+        coordinator_epoch: int,
+        transaction_first_offset: int,
+    ) -> None:
+        producer = self.producers[producer_id] = Producer(producer_id, epoch)
+        producer.coordinator_epoch = coordinator_epoch
+        producer.last_timestamp = timestamp
+        if last_offset >= 0 and last_sequence >= 0:
+            first_sequence = (last_sequence - offset_delta) % SEQUENCES
+            producer.batches.append((first_sequence, last_sequence, last_offset - offset_delta, last_offset, timestamp))
+            producer.next_sequence = (last_sequence + 1) % SEQUENCES
+        if transaction_first_offset >= 0:
+            producer.transaction_first_offset = transaction_first_offset
+            self.ongoing[transaction_first_offset] = producer_id

@@ -1,0 +1,198 @@
+"""Puts a partition's directory in order after a crash: a function of the directory, run in a worker process if it is big.
+
+From the segment with the recovery point on, every batch past that point is checked (header, order, CRC), indexes are
+rebuilt, producer state and leader epochs are collected again. At the first bad batch the log ends: the rest of that
+segment is cut off, later segments are set aside as `.deleted`. Usually that is a torn tail that was never acknowledged as
+durable; if whole batches lie behind the bad one, the report says how many bytes went. What is below the recovery
+point is not read, except to rebuild an index or a state that is missing.
+
+Doing it twice does no harm: a crash during recovery is just another crash.
+"""
+
+import logging
+from typing import Final
+
+from headwater.base.errors import KafkaError
+from headwater.base.ports import Disk
+from headwater.log import names
+from headwater.log.appending import note_producer
+from headwater.log.checkpoint import CheckpointError, parse_epochs
+from headwater.log.epochs import LeaderEpochs
+from headwater.log.offset_index import rewrite_entries
+from headwater.log.producer_state import ProducerStates, SnapshotError
+from headwater.log.scan import SegmentScan, scan_segment
+from headwater.log.transaction_index import TransactionIndex
+from headwater.records.batch import BatchHeader
+
+NOTHING_CHECKED: Final = 1 << 62
+
+logger = logging.getLogger("headwater.log")
+
+
+class Recovered:
+    """Where the log ends now, and what a person should know. Comes back from the worker process."""
+
+    __slots__ = ("bytes_cut", "log_end_offset", "report")
+
+    def __init__(self, log_end_offset: int) -> None:
+        self.log_end_offset = log_end_offset
+        self.bytes_cut = 0
+        self.report: list[str] = []
+
+
+class _Recovery:
+    """One run of `recover`: the state that is collected from batch to batch."""
+
+    def __init__(self, disk: Disk, directory: str, log_start_offset: int) -> None:
+        self.disk = disk
+        self.directory = directory
+        self.log_start_offset = log_start_offset
+        self.states = ProducerStates()
+        self.epochs = LeaderEpochs(disk, f"{directory}/{names.LEADER_EPOCH_CHECKPOINT}", [])
+        self.epochs_lost = False
+        self.aborted = TransactionIndex("")
+        self.result = Recovered(log_start_offset)
+
+    def path(self, offset: int, suffix: str) -> str:
+        return f"{self.directory}/{names.segment_name(offset)}{suffix}"
+
+    def load_epochs(self, entries: list[str]) -> None:
+        if names.LEADER_EPOCH_CHECKPOINT in entries:
+            try:
+                self.epochs.entries = parse_epochs(self.disk.read_file(self.epochs.path))
+                self.epochs.latest_epoch = self.epochs.entries[-1][0] if self.epochs.entries else -1
+                return
+            except CheckpointError as error:
+                self.result.report.append(f"leader epochs rebuilt: {error}")
+        self.epochs_lost = True
+
+    def load_snapshot(self, bases: list[int], snapshots: list[int], first: int) -> int:
+        """Loads the producers' state as of a segment's beginning; which segment that is, `first` or one before it.
+
+        Only snapshots at a segment's beginning serve: the indexes of all that is scanned are written anew, also that
+        of aborted transactions, which needs the state from the first batch on.
+        """
+        for at in range(first, -1, -1):
+            if bases[at] in snapshots:
+                try:
+                    data = self.disk.read_file(self.path(bases[at], names.SNAPSHOT))
+                    self.states = ProducerStates.from_snapshot(data)
+                    return at
+                except SnapshotError as error:
+                    self.result.report.append(f"snapshot {bases[at]} not used: {error}")
+        return 0
+
+    def on_batch(self, header: BatchHeader, batch: memoryview | None) -> None:
+        if header.partition_leader_epoch > self.epochs.latest_epoch:
+            self.epochs.assign(header.partition_leader_epoch, header.base_offset)
+        try:
+            aborted = note_producer(self.states, header, batch)
+        except KafkaError as error:  # a marker of a later version: its transaction stays open here
+            logger.warning("event=marker-unreadable offset=%d reason=%r", header.base_offset, str(error))
+            return
+        if aborted is not None:
+            self.aborted.aborted.append(aborted)
+
+    def scan(self, base_offset: int, recovery_point: int, interval_bytes: int) -> SegmentScan:
+        """Scans one segment, cuts its bad tail off and writes its indexes anew."""
+        self.aborted = TransactionIndex(self.path(base_offset, names.TRANSACTION_INDEX))
+        file = self.disk.open(self.path(base_offset, names.LOG))
+        try:
+            scan = scan_segment(file, base_offset, recovery_point, interval_bytes, self.on_batch)
+            if scan.problem is not None:
+                cut = file.size() - scan.valid_bytes
+                self.result.bytes_cut += cut
+                self.result.report.append(
+                    f"cut {cut} bytes off {names.segment_name(base_offset)}.log at position {scan.valid_bytes}, "
+                    f"offset {scan.next_offset}: {scan.problem}"
+                )
+                file.truncate(scan.valid_bytes)
+        finally:
+            file.release()
+        rewrite_entries(self.disk, self.path(base_offset, names.OFFSET_INDEX), scan.offset_entries)
+        rewrite_entries(self.disk, self.path(base_offset, names.TIME_INDEX), scan.time_entries)
+        self.aborted.rewrite(self.disk)
+        return scan
+
+    def write_snapshot(self, offset: int) -> None:
+        self.disk.write_file(self.path(offset, names.SNAPSHOT), self.states.to_snapshot(), durable=False)
+
+    def set_aside(self, base_offset: int) -> None:
+        """A segment behind a bad batch."""
+        size = self.disk.file_size(self.path(base_offset, names.LOG))
+        self.result.bytes_cut += size
+        self.result.report.append(f"set aside {names.segment_name(base_offset)}.log, {size} bytes behind the cut")
+        for suffix in (names.LOG, names.OFFSET_INDEX, names.TIME_INDEX, names.TRANSACTION_INDEX):
+            path = self.path(base_offset, suffix)
+            if self.disk.exists(path):
+                self.disk.rename(path, path + names.DELETED)
+
+
+def recover(
+    disk: Disk, directory: str, recovery_point: int, log_start_offset: int, index_interval_bytes: int
+) -> Recovered:
+    """Afterwards `loading.load_log` finds a directory as after a clean shutdown. Raises OSError."""
+    _finish_swaps(disk, directory)
+    entries = disk.list_directory(directory)
+    bases = [names.offset_of(name) for name in entries if name.endswith(names.LOG)]
+    run = _Recovery(disk, directory, max(log_start_offset, bases[0] if bases else 0))
+    if not bases:
+        return run.result
+    run.load_epochs(entries)
+    snapshots = [names.offset_of(name) for name in entries if name.endswith(names.SNAPSHOT)]
+    first = run.load_snapshot(bases, snapshots, 0 if run.epochs_lost else _floor(bases, recovery_point))
+    run.epochs.truncate_from_end(recovery_point)
+
+    kept_snapshots = {offset for offset in snapshots if offset <= bases[first]}
+    next_offset = bases[first]
+    for at in range(first, len(bases)):
+        if run.result.bytes_cut:
+            run.set_aside(bases[at])
+            continue
+        if at > first:
+            run.write_snapshot(bases[at])
+            kept_snapshots.add(bases[at])
+        next_offset = run.scan(bases[at], recovery_point, index_interval_bytes).next_offset
+    run.result.log_end_offset = next_offset
+    run.epochs.truncate_from_end(next_offset)
+    run.write_snapshot(next_offset)
+    for offset in set(snapshots) - kept_snapshots - {next_offset}:
+        disk.remove(run.path(offset, names.SNAPSHOT))
+    return run.result
+
+
+def _floor(bases: list[int], offset: int) -> int:
+    """The segment that holds `offset`, by its place in the list."""
+    return max(0, sum(1 for base in bases if base <= offset) - 1)
+
+
+def _finish_swaps(disk: Disk, directory: str) -> None:
+    """A compaction that was about to swap its result in: the result is whole, what it replaces may be half gone."""
+    entries = disk.list_directory(directory)
+    for name in entries:
+        if name.endswith(names.CLEANED):
+            disk.remove(f"{directory}/{name}")
+    swaps = [names.offset_of(name) for name in entries if name.endswith(names.LOG + names.SWAP)]
+    for base_offset in swaps:
+        stem = f"{directory}/{names.segment_name(base_offset)}"
+        file = disk.open(stem + names.LOG + names.SWAP)
+        try:
+            end_offset = scan_segment(file, base_offset, NOTHING_CHECKED, 4096).next_offset
+        finally:
+            file.release()
+        for name in entries:
+            if name.endswith(names.LOG) and base_offset <= names.offset_of(name) < end_offset:
+                for suffix in (names.LOG, names.OFFSET_INDEX, names.TIME_INDEX, names.TRANSACTION_INDEX):
+                    disk.remove(f"{directory}/{names.segment_name(names.offset_of(name))}{suffix}")
+    for name in entries:
+        if name.endswith(names.SWAP):
+            disk.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(names.SWAP)}")
+
+
+def bytes_to_scan(disk: Disk, directory: str, recovery_point: int) -> int:
+    """Roughly, to decide whether a worker process is worth its start."""
+    bases = [names.offset_of(name) for name in disk.list_directory(directory) if name.endswith(names.LOG)]
+    return sum(
+        disk.file_size(f"{directory}/{names.segment_name(base)}{names.LOG}")
+        for base in bases[_floor(bases, recovery_point) :]
+    )

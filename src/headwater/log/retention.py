@@ -1,0 +1,120 @@
+"""Which segments have outlived their purpose, and how they go.
+
+A segment goes when all of it is older than `retention.ms` (by its largest timestamp), when the log without it still has
+`retention.bytes`, or when all of it lies below the log start offset; always from the oldest on, without gaps, and never
+past the high watermark. The active segment is never deleted: if all of it has expired, it is rolled first.
+
+Deleting means: the files get the suffix `.deleted`, the segment leaves the log, and after `file.delete.delay.ms` the
+files are removed. A slice in flight keeps its descriptor.
+"""
+
+import logging
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from headwater.base.ports import Remove
+from headwater.log import names
+from headwater.log.rolling import roll, snapshot_path
+from headwater.log.segment import Segment
+
+if TYPE_CHECKING:
+    from headwater.log.log import Log
+
+logger = logging.getLogger("headwater.log")
+
+
+def apply_retention(log: "Log", now_ms: int, high_watermark: int) -> int:
+    """The number of segments that were deleted. Raises OSError."""
+    count = 0
+    if log.config.cleanup_delete:
+        count += _delete_oldest(log, _expired(log, now_ms, high_watermark), now_ms, "retention.ms")
+        count += _delete_oldest(log, _over_size(log, high_watermark), now_ms, "retention.bytes")
+    count += _delete_oldest(log, _below_start(log), now_ms, "log-start-offset")
+    return count
+
+
+def _ends(log: "Log") -> Iterable[tuple[Segment, int]]:
+    """Each segment with the offset at which the next one begins."""
+    return zip(log.segments, [*log.base_offsets[1:], log.log_end_offset], strict=True)
+
+
+def _expired(log: "Log", now_ms: int, high_watermark: int) -> int:
+    retention_ms = log.config.retention_ms
+    count = 0
+    if retention_ms >= 0:
+        for segment, end_offset in _ends(log):
+            if (segment is log.active and not segment.size_bytes) or end_offset > high_watermark:
+                break
+            if now_ms - segment.largest_timestamp() <= retention_ms:
+                break
+            count += 1
+    return count
+
+
+def _over_size(log: "Log", high_watermark: int) -> int:
+    if log.config.retention_bytes < 0:
+        return 0
+    excess = log.size_bytes() - log.config.retention_bytes
+    count = 0
+    for segment, end_offset in _ends(log):
+        excess -= segment.size_bytes
+        if excess < 0 or end_offset > high_watermark or (segment is log.active and not segment.size_bytes):
+            break
+        count += 1
+    return count
+
+
+def _below_start(log: "Log") -> int:
+    return sum(1 for base_offset in log.base_offsets[1:] if base_offset <= log.log_start_offset)
+
+
+def _delete_oldest(log: "Log", count: int, now_ms: int, reason: str) -> int:
+    if not count:
+        return 0
+    if count == len(log.segments):
+        roll(log, now_ms)
+    gone = log.segments[:count]
+    log.advance_start_offset(max(log.log_start_offset, log.base_offsets[count]))
+    logger.info(
+        "event=segments-deleted partition=%s count=%d reason=%s log_start_offset=%d",
+        log.partition, count, reason, log.log_start_offset,
+    )  # fmt: skip
+    delete_segments(log, gone)
+    return count
+
+
+def delete_segments(log: "Log", gone: list[Segment]) -> None:
+    """Takes these out of the log; their files are renamed now and removed later."""
+    paths = []
+    for segment in gone:
+        at = log.segments.index(segment)
+        del log.segments[at]
+        del log.base_offsets[at]
+        paths += [segment.path(names.LOG), *segment.index_paths()]
+        segment.close()
+        if segment.base_offset in log.snapshot_offsets:
+            log.snapshot_offsets.remove(segment.base_offset)
+            paths.append(snapshot_path(log, segment.base_offset))
+    delete_later(log, paths)
+
+
+def delete_later(log: "Log", paths: list[str]) -> None:
+    disk = log.context.disk
+    marked = []
+    for path in paths:
+        if disk.exists(path):
+            disk.rename(path, path + names.DELETED)
+            marked.append(path + names.DELETED)
+    log.flusher.directory_dirty = True
+    if marked:
+        log.context.scheduler.call_later(log.config.file_delete_delay_ms, partial(_remove, log, tuple(marked)))
+
+
+def _remove(log: "Log", paths: tuple[str, ...]) -> None:
+    log.context.disk.submit(Remove(paths), partial(_removed, paths))
+
+
+def _removed(paths: tuple[str, ...], error: OSError | None) -> None:
+    if error is not None:
+        logger.warning("event=files-not-removed paths=%s error=%r", ",".join(paths), str(error))

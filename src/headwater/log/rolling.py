@@ -1,0 +1,103 @@
+"""Where the next batch goes: the active segment, or a new one when that is full or old.
+
+A segment is rolled by size (`segment.bytes`), by age (`segment.ms` less a random jitter, counted in record timestamps
+from its first batch), when an index is full, and when an offset would not fit the indexes' 32 bits. Rolling makes the
+old segment's indexes final, saves the producers' state at the border, and starts a flush of what is behind it.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from headwater.base.ports import Writeback
+from headwater.log.names import snapshot_name
+from headwater.log.segment import Segment
+
+if TYPE_CHECKING:
+    from headwater.log.log import Log
+
+WRITEBACK_BYTES: Final = 32 << 20  # dirty pages are sent on their way in pieces of this size
+
+
+def make_room(log: "Log", size: int, max_timestamp: int, last_offset: int, now_ms: int) -> Segment:
+    """The segment that takes `size` more bytes, ready for the append path. Raises OSError and changes nothing."""
+    segment = log.active
+    config = log.config
+    if segment.limit_bytes < 0:
+        segment.load_timestamps()
+        segment.index_bytes_max = config.segment_index_bytes
+    if segment.size_bytes and (
+        segment.size_bytes + size > config.segment_bytes
+        or max_timestamp > _roll_after(log, segment, now_ms)
+        or last_offset > segment.last_offset_max
+        or segment.indexes_full()
+    ):
+        segment = roll(log, now_ms)
+    if segment.size_bytes == 0:
+        segment.first_timestamp = max_timestamp
+        segment.created_ms = now_ms
+        segment.roll_after_timestamp = -1
+        _roll_after(log, segment, now_ms)
+    if segment.size_bytes - segment.writeback_from >= WRITEBACK_BYTES:
+        _start_writeback(log, segment)
+    segment.limit_bytes = min(config.segment_bytes, segment.writeback_from + WRITEBACK_BYTES)
+    return segment
+
+
+def _roll_after(log: "Log", segment: Segment, now_ms: int) -> int:
+    """The timestamp beyond which a batch belongs into the next segment. The jitter is drawn once per segment."""
+    if segment.roll_after_timestamp < 0:
+        begins_ms = segment.first_timestamp
+        if begins_ms < 0:
+            begins_ms = segment.created_ms or now_ms
+        jitter_ms = min(log.config.segment_jitter_ms, log.config.segment_ms)
+        drawn_ms = log.context.random.below(jitter_ms) if jitter_ms > 0 else 0
+        segment.roll_after_timestamp = begins_ms + log.config.segment_ms - drawn_ms
+    return segment.roll_after_timestamp
+
+
+def roll_if_old(log: "Log", now_ms: int) -> None:
+    """For records without timestamps, whose segments age by the clock."""
+    segment = log.active
+    if segment.size_bytes and segment.first_timestamp == -1:
+        if not segment.created_ms:
+            segment.created_ms = now_ms
+        if now_ms - segment.created_ms > log.config.segment_ms:
+            roll(log, now_ms)
+
+
+def roll(log: "Log", now_ms: int) -> Segment:
+    """Ends the active segment and begins the next at the log's end. Raises OSError and changes nothing."""
+    log.active.end_time_index()
+    take_snapshot(log)
+    new = Segment.create(
+        log.context.disk, log.context.handles, log.directory, log.log_end_offset, log.config.index_interval_bytes
+    )
+    new.created_ms = now_ms
+    log.segments.append(new)
+    log.base_offsets.append(new.base_offset)
+    log.active = new
+    log.flusher.directory_dirty = True
+    log.flush()
+    return new
+
+
+def take_snapshot(log: "Log") -> None:
+    """Saves the producers' state as of the log's end, unless that has been done."""
+    offset = log.log_end_offset
+    if log.snapshot_offsets and log.snapshot_offsets[-1] >= offset:
+        return
+    path = snapshot_path(log, offset)
+    log.context.disk.write_file(path, log.producers.to_snapshot(), durable=False)
+    log.snapshot_offsets.append(offset)
+
+
+def snapshot_path(log: "Log", offset: int) -> str:
+    return f"{log.directory}/{snapshot_name(offset)}"
+
+
+def _start_writeback(log: "Log", segment: Segment) -> None:
+    begin, segment.writeback_from = segment.writeback_from, segment.size_bytes
+    log.context.disk.submit(Writeback(segment.open_file(), begin, segment.size_bytes - begin), _ignore)
+
+
+def _ignore(error: OSError | None) -> None:
+    """Writeback is only a hint; a bad device shows at the next fsync."""

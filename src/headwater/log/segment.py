@@ -1,0 +1,288 @@
+"""One segment of a log: the `.log` file with its batches, and its three indexes. Named after its first offset.
+
+Nothing is read when a segment is made known: its size comes from the directory, everything else (file, indexes, largest
+timestamp) is loaded when first needed, and let go of when the handle cache wants it back. The log appends to the last
+segment only, and keeps in it, as plain attributes, what the append path compares: the limits beyond which it must stop
+and think. `recent` remembers where recently written or read batches stand, so that a consumer at the tail needs no
+lookup. Owned by its log.
+"""
+
+import logging
+from typing import Final
+
+from headwater.base.ports import Disk, File
+from headwater.log import names
+from headwater.log.handles import Handles
+from headwater.log.offset_index import ENTRY_BYTES as OFFSET_ENTRY_BYTES
+from headwater.log.offset_index import WRITE_BEHIND_BYTES, OffsetIndex
+from headwater.log.scan import headers_from, last_border, position_of, scan_segment
+from headwater.log.time_index import ENTRY_BYTES as TIME_ENTRY_BYTES
+from headwater.log.time_index import TimeIndex
+from headwater.log.transaction_index import TransactionIndex
+from headwater.records.batch import HEADER_BYTES, LENGTH_PREFIX_BYTES, read_header
+
+UNKNOWN: Final = -2  # a timestamp that has not been loaded; -1 is Kafka's "none"
+RELATIVE_OFFSET_MAX: Final = (1 << 31) - 1
+RECENT_MAX: Final = 256
+
+logger = logging.getLogger("headwater.log")
+
+
+class Segment:
+    __slots__ = (
+        "_disk",
+        "_handles",
+        "_offset_index",
+        "_stem",
+        "_time_index",
+        "_transaction_index",
+        "base_offset",
+        "bytes_since_index",
+        "created_ms",
+        "file",
+        "first_timestamp",
+        "index_bytes_max",
+        "index_interval_bytes",
+        "last_offset_max",
+        "limit_bytes",
+        "max_timestamp",
+        "max_timestamp_offset",
+        "recent",
+        "recently_used",
+        "roll_after_timestamp",
+        "size_bytes",
+        "writeback_from",
+    )
+
+    def __init__(
+        self, disk: Disk, handles: Handles, directory: str, base_offset: int, size_bytes: int, index_interval_bytes: int
+    ) -> None:
+        self._disk = disk
+        self._handles = handles
+        self._stem = f"{directory}/{names.segment_name(base_offset)}"
+        self._offset_index: OffsetIndex | None = None
+        self._time_index: TimeIndex | None = None
+        self._transaction_index: TransactionIndex | None = None
+        self.file: File | None = None
+        self.recently_used = False
+        self.base_offset = base_offset
+        self.size_bytes = size_bytes
+        self.index_interval_bytes = index_interval_bytes
+        self.index_bytes_max = 10 << 20
+        self.bytes_since_index = 0
+        self.max_timestamp = UNKNOWN if size_bytes else -1
+        self.max_timestamp_offset = base_offset
+        self.first_timestamp = UNKNOWN if size_bytes else -1
+        self.created_ms = 0
+        self.recent: dict[int, int] = {}  # offset -> position of the batch that begins with it
+        # What the append path compares. -1 until the log has armed the segment.
+        self.limit_bytes = -1
+        self.roll_after_timestamp = -1
+        self.last_offset_max = base_offset + RELATIVE_OFFSET_MAX
+        self.writeback_from = size_bytes
+
+    @classmethod
+    def create(cls, disk: Disk, handles: Handles, directory: str, base_offset: int, interval_bytes: int) -> "Segment":
+        """A new, empty one, with its files. What a crash left under these names is wiped."""
+        segment = cls(disk, handles, directory, base_offset, 0, interval_bytes)
+        segment._offset_index = OffsetIndex(segment.path(names.OFFSET_INDEX), base_offset)
+        segment._time_index = TimeIndex(segment.path(names.TIME_INDEX), base_offset)
+        segment._transaction_index = TransactionIndex(segment.path(names.TRANSACTION_INDEX))
+        segment._offset_index.rewrite(disk)
+        segment._time_index.rewrite(disk)
+        disk.remove(segment._transaction_index.path)
+        file = segment.open_file(create=True)
+        if file.size():
+            file.truncate(0)
+        return segment
+
+    def path(self, suffix: str) -> str:
+        return self._stem + suffix
+
+    def index_paths(self) -> tuple[str, str, str]:
+        stem = self._stem
+        return stem + names.OFFSET_INDEX, stem + names.TIME_INDEX, stem + names.TRANSACTION_INDEX
+
+    # Opening and letting go
+
+    def open_file(self, *, create: bool = False) -> File:
+        file = self.file
+        if file is None:
+            file = self.file = self._disk.open(self._stem + names.LOG, create=create)
+            self._handles.opened(self)
+        else:
+            self.recently_used = True
+        return file
+
+    def let_go(self) -> None:
+        """Closes the file (unless a slice still holds it) and drops what can be loaded again."""
+        try:
+            self.write_indexes()
+        except OSError as error:  # entries may be missing from a sparse index; a wrong one may not be in it
+            logger.warning("event=index-not-written segment=%s error=%r", self.path(names.LOG), str(error))
+        if self.file is not None:
+            self.file.release()
+            self.file = None
+        self._offset_index = self._time_index = self._transaction_index = None
+        self.recent.clear()
+
+    def close(self) -> None:
+        self._handles.closed(self)
+        self.let_go()
+
+    # Indexes
+
+    @property
+    def offset_index(self) -> OffsetIndex:
+        index = self._offset_index
+        if index is None:
+            index = OffsetIndex.load(self._disk, self.path(names.OFFSET_INDEX), self.base_offset, self.size_bytes)
+            if index is None:
+                self._rebuild_indexes("the offset index is missing or damaged")
+                index = self._offset_index
+                assert index is not None
+            self._offset_index = index
+        return index
+
+    @property
+    def time_index(self) -> TimeIndex:
+        index = self._time_index
+        if index is None:
+            index = TimeIndex.load(self._disk, self.path(names.TIME_INDEX), self.base_offset)
+            if index is None:
+                self._rebuild_indexes("the time index is missing or damaged")
+                index = self._time_index
+                assert index is not None
+            self._time_index = index
+        return index
+
+    @property
+    def transaction_index(self) -> TransactionIndex:
+        index = self._transaction_index
+        if index is None:
+            path = self.path(names.TRANSACTION_INDEX)
+            index = TransactionIndex.load(self._disk, path)
+            if index is None:
+                logger.error(
+                    "event=transaction-index-damaged path=%s: aborted records may be served as committed", path
+                )
+                index = TransactionIndex(path)
+            self._transaction_index = index
+        return index
+
+    def _rebuild_indexes(self, why: str) -> None:
+        """Both from one walk over the headers. Rare: recovery has rebuilt what a crash could have broken."""
+        logger.warning("event=index-rebuilt segment=%s reason=%r", self.path(names.LOG), why)
+        scan = scan_segment(
+            self.open_file(), self.base_offset, self.base_offset + RELATIVE_OFFSET_MAX + 1, self.index_interval_bytes
+        )
+        offset_index = OffsetIndex(self.path(names.OFFSET_INDEX), self.base_offset)
+        offset_index.entries = scan.offset_entries
+        offset_index.rewrite(self._disk)
+        time_index = TimeIndex(self.path(names.TIME_INDEX), self.base_offset)
+        time_index.entries = scan.time_entries
+        time_index.rewrite(self._disk)
+        self._offset_index, self._time_index = offset_index, time_index
+
+    def add_index_entry(self, last_offset: int, position: int) -> None:
+        """For the batch at `position`; the append path calls it every `index.interval.bytes`."""
+        index = self.offset_index
+        index.append(last_offset, position)
+        self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
+        self.bytes_since_index = 0
+        if index.unwritten_bytes >= WRITE_BEHIND_BYTES:
+            self.write_indexes()
+        if self.indexes_full():
+            self.limit_bytes = -1
+        if len(self.recent) > RECENT_MAX:
+            for offset in list(self.recent)[: RECENT_MAX // 2]:
+                del self.recent[offset]
+
+    def indexes_full(self) -> bool:
+        """Whether either has reached `segment.index.bytes`; one entry of the time index is kept for the end."""
+        limit = self.index_bytes_max
+        return (
+            len(self.offset_index.entries) > limit - OFFSET_ENTRY_BYTES
+            or len(self.time_index.entries) > limit - 2 * TIME_ENTRY_BYTES
+        )
+
+    def write_indexes(self) -> None:
+        if self._offset_index is not None:
+            self._offset_index.write(self._disk)
+        if self._time_index is not None:
+            self._time_index.write(self._disk)
+
+    def end_time_index(self) -> None:
+        """Makes the largest timestamp its last entry, as a rolled or cleanly closed segment has it; writes both."""
+        self.load_timestamps()
+        self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
+        self.write_indexes()
+
+    def load_timestamps(self) -> None:
+        """Largest and first timestamp of a segment that was there before this process."""
+        self._load_max_timestamp()
+        if self.first_timestamp == UNKNOWN:
+            head = self.open_file().pread(0, HEADER_BYTES)
+            self.first_timestamp = read_header(head).max_timestamp if len(head) == HEADER_BYTES else -1
+
+    def _load_max_timestamp(self) -> None:
+        if self.max_timestamp == UNKNOWN:
+            self.max_timestamp, self.max_timestamp_offset = self.time_index.last_entry()
+            self.bytes_since_index = self.size_bytes - self.offset_index.last_position()
+
+    def largest_timestamp(self) -> int:
+        """For retention: that of its records, or the file's own where records have none."""
+        self._load_max_timestamp()
+        if self.max_timestamp >= 0:
+            return self.max_timestamp
+        return self._disk.modified_ms(self.path(names.LOG))
+
+    # Positions
+
+    def find(self, offset: int) -> int:
+        """Where the batch with `offset`, or else the next one, stands; the segment's end if there is none."""
+        position = self.recent.get(offset)
+        if position is None:
+            position = position_of(self.open_file(), offset, self.offset_index.lookup(offset), self.size_bytes)
+        return position
+
+    def cut(self, position: int, limit: int, end: int) -> int:
+        """The last batch border in (position, limit] that is cheap to find, or `position` if none is there.
+
+        An indexed border is good enough when it leaves something: what it gives away is below one index interval.
+        """
+        indexed = self.offset_index.floor_position(limit)
+        if indexed > position:
+            return indexed
+        return last_border(self.open_file(), position, limit, end)
+
+    def batch_end(self, position: int) -> int:
+        """Where the batch at `position` ends."""
+        return position + int.from_bytes(self.open_file().pread(position + 8, 4), "big") + LENGTH_PREFIX_BYTES
+
+    def truncate(self, position: int, offset: int) -> None:
+        """Drops everything from `position` on, where `offset` would stand."""
+        file = self.open_file()
+        self.offset_index.truncate_to_position(self._disk, position)
+        self.time_index.truncate_to_offset(self._disk, offset)
+        self.transaction_index.truncate_to_offset(self._disk, offset)
+        file.truncate(position)
+        self.recent.clear()
+        self.size_bytes = position
+        self.writeback_from = min(self.writeback_from, position)
+        self.limit_bytes = -1
+        if position == 0:
+            self.max_timestamp = self.first_timestamp = -1
+            self.max_timestamp_offset = self.base_offset
+            self.bytes_since_index = 0
+        else:
+            self._find_largest_timestamp()
+
+    def _find_largest_timestamp(self) -> None:
+        """After a truncation: the last entry that is left, and whatever stands after it."""
+        self.max_timestamp, self.max_timestamp_offset = self.time_index.last_entry()
+        start = self.offset_index.lookup(self.max_timestamp_offset)
+        for _, header in headers_from(self.open_file(), start, self.size_bytes):
+            if header.max_timestamp > self.max_timestamp:
+                self.max_timestamp, self.max_timestamp_offset = header.max_timestamp, header.last_offset
+        self.bytes_since_index = self.size_bytes - self.offset_index.last_position()

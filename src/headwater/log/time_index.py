@@ -1,0 +1,95 @@
+"""The sparse time index of a segment: timestamp -> offset.
+
+    12 bytes an entry, big endian:  int64 largest timestamp so far;  int32 last offset of the batch that has it, relative
+
+Both columns grow. An entry (t, o) says: no batch before the one ending at o has a timestamp above t. When a segment is
+rolled or closed its overall maximum is the last entry; retention by time and a clean start live on that. Written behind
+like the offset index (see there), with the same handling of a tail of zeroes. Owned by its segment.
+"""
+
+from struct import Struct
+from typing import Final
+
+from headwater.base.ports import Disk
+from headwater.log.offset_index import rewrite_entries, without_zero_tail, write_entries
+
+ENTRY: Final = Struct(">qi")
+ENTRY_BYTES: Final = 12
+
+
+class TimeIndex:
+    __slots__ = ("_written_bytes", "base_offset", "entries", "path")
+
+    def __init__(self, path: str, base_offset: int) -> None:
+        self.path = path
+        self.base_offset = base_offset
+        self.entries = bytearray()
+        self._written_bytes = 0
+
+    @classmethod
+    def load(cls, disk: Disk, path: str, base_offset: int) -> "TimeIndex | None":
+        """None if the file is missing or damaged: then it must be rebuilt."""
+        index = cls(path, base_offset)
+        try:
+            data = disk.read_file(path)
+        except FileNotFoundError:
+            return None
+        index.entries = bytearray(without_zero_tail(data, ENTRY_BYTES))
+        index._written_bytes = len(index.entries)
+        if len(index.entries) != len(data):
+            index.rewrite(disk)
+        return index if index._is_sane() else None
+
+    def _is_sane(self) -> bool:
+        size = len(self.entries)
+        if size % ENTRY_BYTES:
+            return False
+        if size <= ENTRY_BYTES:
+            return True
+        first_timestamp, first_offset = ENTRY.unpack_from(self.entries, 0)
+        last_timestamp, last_offset = ENTRY.unpack_from(self.entries, size - ENTRY_BYTES)
+        return bool(last_timestamp >= first_timestamp and last_offset >= first_offset >= 0)
+
+    def append(self, timestamp: int, offset: int) -> None:
+        """Adds an entry if it says something new."""
+        last_timestamp, last_offset = self.last_entry()
+        if timestamp > last_timestamp and offset >= last_offset:
+            self.entries += ENTRY.pack(timestamp, offset - self.base_offset)
+
+    def last_entry(self) -> tuple[int, int]:
+        """(largest timestamp, offset of its batch); (-1, base offset) when empty."""
+        size = len(self.entries)
+        if not size:
+            return -1, self.base_offset
+        timestamp, relative = ENTRY.unpack_from(self.entries, size - ENTRY_BYTES)
+        return timestamp, self.base_offset + relative
+
+    def lookup(self, timestamp: int) -> int:
+        """An offset before which no record is as late as `timestamp`."""
+        entries = self.entries
+        low, high = 0, len(entries) // ENTRY_BYTES
+        while low < high:
+            middle = (low + high) >> 1
+            if ENTRY.unpack_from(entries, middle * ENTRY_BYTES)[0] >= timestamp:
+                high = middle
+            else:
+                low = middle + 1
+        if not low:
+            return self.base_offset
+        return self.base_offset + int(ENTRY.unpack_from(entries, (low - 1) * ENTRY_BYTES)[1])
+
+    def truncate_to_offset(self, disk: Disk, offset: int) -> None:
+        """Forgets the entries at or past `offset`."""
+        size = len(self.entries)
+        relative = offset - self.base_offset
+        while size and ENTRY.unpack_from(self.entries, size - ENTRY_BYTES)[1] >= relative:
+            size -= ENTRY_BYTES
+        if size != len(self.entries):
+            del self.entries[size:]
+            self.rewrite(disk)
+
+    def write(self, disk: Disk) -> None:
+        self._written_bytes = write_entries(disk, self.path, self.entries, self._written_bytes)
+
+    def rewrite(self, disk: Disk) -> None:
+        self._written_bytes = rewrite_entries(disk, self.path, self.entries)
