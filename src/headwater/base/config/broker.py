@@ -1,0 +1,256 @@
+"""The config of one broker: what the file and `--set` say, what admins changed since, and the typed values of it all.
+
+Four layers, the first that says something wins: dynamic for this broker, dynamic for all brokers, static (file and
+`--set`), the table's default. The dynamic layers are set by the owner of the cluster image, whenever it changes, through
+`set_dynamic`; readers ask for values when they need them, so a change takes effect with the next question.
+
+Owned by the broker; no thread but its own touches it.
+"""
+
+import builtins
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from headwater.base.config.definition import ConfigType, Definition, Value
+from headwater.base.config.listeners import Listener, parse_listeners, parse_protocol_map, require_supported
+from headwater.base.config.properties import parse_properties
+from headwater.base.config.table import BROKER, TOPIC
+from headwater.base.config.validators import ConfigValueError
+from headwater.base.errors import UserError
+
+_WHOLE: Final = (ConfigType.INT, ConfigType.SHORT, ConfigType.LONG)
+_LISTENER_PREFIX: Final = "listener.name."
+
+
+class BrokerConfig:
+    __slots__ = ("_booleans", "_integers", "_topic_defaults", "_values", "dynamic_broker", "dynamic_default", "static")
+
+    def __init__(self, static: Mapping[str, str] | None = None) -> None:
+        """From properties that need not be complete; raises UserError on a bad value. Unknown names are kept, unused."""
+        self.static = dict(static or {})
+        self.dynamic_default: dict[str, str] = {}
+        self.dynamic_broker: dict[str, str] = {}
+        self._settle_broker_id()
+        self._compute(strict=True)
+        _check_together(self)
+
+    @classmethod
+    def load(cls, path: str | None, overrides: Iterable[str] = ()) -> "tuple[BrokerConfig, list[str]]":
+        """The config of a file and of `key=value` settings over it, and warnings for people. At start-up only."""
+        properties: dict[str, str] = {}
+        if path is not None:
+            try:
+                with open(path, encoding="utf-8") as file:
+                    properties = parse_properties(file.read())
+            except OSError as problem:
+                raise UserError(f"Cannot read the config file {path}", problem.strerror or str(problem)) from None
+            except UnicodeDecodeError:
+                raise UserError(f"Cannot read the config file {path}", "it is not UTF-8 text") from None
+        for setting in overrides:
+            name, equals, value = setting.partition("=")
+            if not equals or not name.strip():
+                raise UserError(
+                    f"Cannot read the setting {setting!r}", "there is no `=` in it", "Write --set name=value"
+                )
+            properties[name.strip()] = value
+        return cls(properties), warnings_for(properties)
+
+    # Typed values
+
+    def int(self, name: str) -> builtins.int:
+        return self._integers[name]
+
+    def bool(self, name: str) -> builtins.bool:
+        return self._booleans[name]
+
+    def float(self, name: str) -> builtins.float:
+        value = self._values[name]
+        assert isinstance(value, builtins.float), name
+        return value
+
+    def string(self, name: str) -> str | None:
+        value = self._values[name]
+        assert value is None or isinstance(value, str), name
+        return value
+
+    def list(self, name: str) -> builtins.list[str]:
+        value = self._values[name]
+        assert value is None or isinstance(value, builtins.list), name
+        return value or []
+
+    def value(self, name: str) -> Value:
+        """Of any type; None where nothing is set and the table has no default."""
+        return self._values[name]
+
+    def log_dirs(self) -> builtins.list[str]:
+        """Where the log lies: log.dirs, or else log.dir."""
+        found = self.list("log.dirs") or self.list("log.dir")
+        if not found:
+            raise UserError(
+                "No log directory is set", "log.dirs and log.dir are both empty", "Set log.dirs=/path/to/data"
+            )
+        return found
+
+    def listeners(self) -> builtins.list[Listener]:
+        """Where to listen. Listeners of a KRaft controller are left out: there is none here."""
+        return self._without_controllers(parse_listeners("listeners", self.list("listeners"), self._protocols()))
+
+    def advertised_listeners(self) -> builtins.list[Listener]:
+        entries = self.list("advertised.listeners")
+        if not entries:
+            return self.listeners()
+        return self._without_controllers(parse_listeners("advertised.listeners", entries, self._protocols()))
+
+    # Topics
+
+    def topic_values(self, overrides: Mapping[str, str]) -> dict[str, Value]:
+        """Typed values by topic config name: the topic's own over the broker's.
+
+        What is stored was checked when it was set; should a later table refuse it, the broker's value stands in.
+        """
+        values = dict(self._topic_defaults)
+        for name, text in overrides.items():
+            definition = TOPIC.get(name)
+            if definition is not None:
+                try:
+                    values[name] = definition.parse(text)
+                except ConfigValueError:
+                    continue
+        if values["internal.segment.bytes"] is not None:
+            values["segment.bytes"] = values["internal.segment.bytes"]
+        return values
+
+    # Changes
+
+    def set_dynamic(self, default: Mapping[str, str], broker: Mapping[str, str]) -> None:
+        """The dynamic layers from now on: those of all brokers, and those of this one."""
+        self.dynamic_default = dict(default)
+        self.dynamic_broker = dict(broker)
+        self._compute(strict=False)
+
+    def _compute(self, *, strict: builtins.bool) -> None:
+        values = {name: self._effective(definition, strict=strict) for name, definition in BROKER.items()}
+        self._values = values
+        self._integers = {n: v for n, v in values.items() if isinstance(v, builtins.int) and BROKER[n].type in _WHOLE}
+        self._booleans = {n: v for n, v in values.items() if isinstance(v, builtins.bool)}
+        self._topic_defaults = {name: _topic_default(values, definition) for name, definition in TOPIC.items()}
+        self._topic_defaults["producer.id.expiration.ms"] = values["producer.id.expiration.ms"]
+
+    def _effective(self, definition: Definition, *, strict: builtins.bool) -> Value:
+        name = definition.name
+        for layer in (self.dynamic_broker, self.dynamic_default):
+            if name in layer:
+                try:
+                    return definition.parse(layer[name])
+                except ConfigValueError:
+                    continue  # refused when it was set; only an older store can hold it
+        if name not in self.static:
+            return definition.default
+        try:
+            return definition.parse(self.static[name])
+        except ConfigValueError as problem:
+            assert strict, name
+            shown = "(hidden)" if definition.is_sensitive else self.static[name]
+            raise UserError(
+                f"Bad value for {name}: {shown}", problem.reason, f"Allowed: {definition.allowed}"
+            ) from None
+
+    def _settle_broker_id(self) -> None:
+        """broker.id is the older name of node.id."""
+        older, newer = self.static.get("broker.id", "-1").strip(), self.static.get("node.id", "").strip()
+        if older == "-1":
+            return
+        if newer and newer != older:
+            raise UserError(
+                f"Bad value for broker.id: {older}",
+                f"node.id says {newer}",
+                "Set one of them, or both to the same number",
+            )
+        self.static["node.id"] = older
+
+    def _protocols(self) -> dict[str, str]:
+        protocols = parse_protocol_map(self.string("listener.security.protocol.map") or "")
+        for name in self.list("controller.listener.names"):
+            protocols.setdefault(name.upper(), "PLAINTEXT")
+        return protocols
+
+    def _without_controllers(self, listeners: builtins.list[Listener]) -> builtins.list[Listener]:
+        controllers = {name.upper() for name in self.list("controller.listener.names")}
+        return [listener for listener in listeners if listener.name not in controllers]
+
+
+def _topic_default(values: Mapping[str, Value], definition: Definition) -> Value:
+    """What the broker's properties say for a topic config: the first synonym that is set, in milliseconds."""
+    for synonym in definition.synonyms:
+        value = values[synonym.name]
+        if value is None:
+            continue
+        if synonym.multiplier != 1 and isinstance(value, int):
+            return value * synonym.multiplier if value >= 0 else -1
+        if definition.name == "retention.ms" and isinstance(value, int):
+            return max(value, -1)
+        return value
+    return definition.default
+
+
+def _check_together(config: BrokerConfig) -> None:
+    """What only several properties together can get wrong."""
+    listeners, advertised = config.listeners(), config.advertised_listeners()
+    if not listeners:
+        raise UserError("No listener is left", "every one of listeners belongs to controller.listener.names")
+    require_supported(listeners)
+    unknown = {listener.name for listener in advertised} - {listener.name for listener in listeners}
+    if unknown:
+        raise UserError(
+            f"Bad value for advertised.listeners: {','.join(config.list('advertised.listeners'))}",
+            f"no listener is called {', '.join(sorted(unknown))}",
+            f"Names in listeners are {', '.join(listener.name for listener in listeners)}",
+        )
+    if any(listener.host in ("0.0.0.0", "::") for listener in advertised) and config.list("advertised.listeners"):
+        raise UserError(
+            "Bad value for advertised.listeners",
+            "nobody can connect to the address of all interfaces",
+            "Name a host that clients can reach",
+        )
+    between = config.string("inter.broker.listener.name")
+    if between and between.upper() not in {listener.name for listener in listeners}:
+        raise UserError(f"Bad value for inter.broker.listener.name: {between}", "no listener has that name")
+    held_bytes, request_bytes = config.int("queued.max.request.bytes"), config.int("socket.request.max.bytes")
+    if 0 < held_bytes < request_bytes:
+        raise UserError(
+            f"Bad value for queued.max.request.bytes: {held_bytes}",
+            f"it must be no less than socket.request.max.bytes ({request_bytes})",
+        )
+    if config.int("log.cleaner.min.compaction.lag.ms") > config.int("log.cleaner.max.compaction.lag.ms"):
+        raise UserError(
+            "Bad value for log.cleaner.min.compaction.lag.ms", "it is larger than log.cleaner.max.compaction.lag.ms"
+        )
+
+
+def warnings_for(properties: Mapping[str, str]) -> list[str]:
+    """For people: names that nobody knows, and names that have no effect here."""
+    warnings: list[str] = []
+    without_effect: list[str] = []
+    for name in properties:
+        known = BROKER.get(name) or BROKER.get(_base_name(name))
+        if known is None:
+            warnings.append(f"unknown property {name!r}: it has no effect{_did_you_mean(name)}")
+        elif not known.used or name.startswith(_LISTENER_PREFIX):
+            without_effect.append(name)
+    if without_effect:
+        warnings.append(f"known to Apache Kafka, without effect here: {', '.join(sorted(without_effect))}")
+    return warnings
+
+
+def _base_name(name: str) -> str:
+    """`listener.name.<listener>.<property>` is a property for one listener."""
+    return name[len(_LISTENER_PREFIX) :].partition(".")[2] if name.startswith(_LISTENER_PREFIX) else name
+
+
+def _did_you_mean(name: str) -> str:
+    from difflib import get_close_matches  # 5 ms that only a typing error needs
+
+    close = get_close_matches(name, [d.name for d in BROKER.values() if not d.hidden], 1, 0.75)
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    return "; that is a topic config: give it to a topic" if name in TOPIC else ""

@@ -1,0 +1,19 @@
+"""The one table of configs: `BROKER` and `TOPIC`, by name."""
+
+from typing import Final
+
+from headwater.base.config import broker_log, broker_network, broker_replication, broker_unused, topic
+from headwater.base.config.definition import Definition
+
+BROKER: Final[dict[str, Definition]] = {
+    definition.name: definition
+    for definitions in (
+        broker_network.DEFINITIONS,
+        broker_log.DEFINITIONS,
+        broker_replication.DEFINITIONS,
+        broker_unused.DEFINITIONS,
+    )
+    for definition in definitions
+}
+
+TOPIC: Final[dict[str, Definition]] = {definition.name: definition for definition in topic.DEFINITIONS}
