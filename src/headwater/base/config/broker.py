@@ -91,6 +91,16 @@ class BrokerConfig:
             )
         return found
 
+    def node_id(self) -> builtins.int:
+        """This broker's id: node.id or broker.id, or else 0."""
+        return max(0, self.int("node.id"))
+
+    def adopt_node_id(self, found: builtins.int) -> None:
+        """The id that the log directories were made for, unless the config names one."""
+        if "node.id" not in self.static:
+            self.static["node.id"] = str(found)
+            self._compute(strict=True)
+
     def listeners(self) -> builtins.list[Listener]:
         """Where to listen. Listeners of a KRaft controller are left out: there is none here."""
         return self._without_controllers(parse_listeners("listeners", self.list("listeners"), self._protocols()))

@@ -1,0 +1,158 @@
+"""Changes to configs, checked before anyone stores them: pure functions, for CreateTopics, AlterConfigs and
+IncrementalAlterConfigs.
+
+Errors are those of Apache Kafka: INVALID_CONFIG for a topic's unknown names and bad values, INVALID_REQUEST for what a
+broker may not change while it runs. Unlike Apache Kafka, a broker config that nobody knows is refused too.
+"""
+
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from typing import NamedTuple, NoReturn
+
+from headwater.base.config.broker import BrokerConfig
+from headwater.base.config.definition import ConfigType, Definition, DynamicMode, format_value
+from headwater.base.config.table import BROKER, TOPIC
+from headwater.base.config.validators import ConfigValueError
+from headwater.base.errors import ErrorCode, KafkaError
+
+
+class Operation(IntEnum):
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class ConfigOperation(NamedTuple):
+    name: str
+    operation: Operation
+    value: str | None
+
+
+def checked_topic_configs(configs: Iterable[tuple[str, str | None]]) -> dict[str, str]:
+    """A topic's whole overrides, as a client sent them; the last of several settings of one name wins."""
+    wanted = dict(configs)
+    missing = [name for name, value in wanted.items() if value is None]
+    if missing:
+        _refuse(f"Null value not supported for topic configs: {','.join(missing)}")
+    overrides = {name: value for name, value in wanted.items() if value is not None}
+    validate_topic_configs(overrides)
+    return overrides
+
+
+def validate_topic_configs(overrides: Mapping[str, str]) -> None:
+    """Raises KafkaError(INVALID_CONFIG) unless a topic may have all of these."""
+    values = {}
+    for name, text in overrides.items():
+        definition = TOPIC.get(name)
+        if definition is None:
+            _refuse(f"Unknown topic config name: {name}")
+        try:
+            values[name] = definition.parse(text)
+        except ConfigValueError as problem:
+            _refuse(str(problem))
+    if values.get("remote.storage.enable"):
+        _refuse(
+            "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage."
+        )
+    least, most = (values.get(name, TOPIC[name].default) for name in ("min.compaction.lag.ms", "max.compaction.lag.ms"))
+    if isinstance(least, int) and isinstance(most, int) and least > most:
+        _refuse(f"conflict topic config setting min.compaction.lag.ms ({least}) > max.compaction.lag.ms ({most})")
+
+
+def altered_topic_configs(current: Mapping[str, str], operations: Iterable[ConfigOperation]) -> dict[str, str]:
+    """A topic's overrides after the operations, checked as a whole.
+
+    A list that the topic has not set starts from the table's default, not from the broker's config.
+    """
+    result = _apply(TOPIC, current, operations)
+    validate_topic_configs(result)
+    return result
+
+
+def altered_broker_configs(
+    config: BrokerConfig, current: Mapping[str, str], operations: Iterable[ConfigOperation], *, one_broker: bool
+) -> dict[str, str]:
+    """The dynamic config of one broker, or of all, after the operations."""
+    operations = list(operations)
+    result = _apply(BROKER, current, operations)
+    touched = [
+        o.name for o in operations if o.operation is not Operation.DELETE and result.get(o.name) != current.get(o.name)
+    ]
+    validate_broker_configs(config, {name: result[name] for name in touched}, one_broker=one_broker)
+    return result
+
+
+def validate_broker_configs(config: BrokerConfig, overrides: Mapping[str, str], *, one_broker: bool) -> None:
+    """Raises KafkaError(INVALID_REQUEST) unless these may change while brokers run."""
+    unknown = [name for name in overrides if name not in BROKER]
+    if unknown:
+        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown broker config name: {', '.join(unknown)}")
+    fixed = [name for name in overrides if BROKER[name].mode is DynamicMode.READ_ONLY]
+    if fixed:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
+    for_one = [name for name in overrides if BROKER[name].mode is DynamicMode.PER_BROKER]
+    if for_one and not one_broker:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            f"Cannot update these configs at default cluster level, broker id must be specified: [{', '.join(for_one)}]",
+        )
+    bound = [name for name in ("listeners", "listener.security.protocol.map") if name in overrides]
+    if any(overrides[name].strip() != format_value(config.value(name)) for name in bound):
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"{' and '.join(bound)} can change only with a restart of this broker."
+        )
+    for name, text in overrides.items():
+        try:
+            BROKER[name].parse(text)
+        except ConfigValueError as problem:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, str(problem)) from None
+
+
+def check_operations(operations: Iterable[tuple[str, int, str | None]]) -> list[ConfigOperation]:
+    """The operations of one resource as a client sent them; raises KafkaError(INVALID_REQUEST)."""
+    result = []
+    for name, number, value in operations:
+        if not 0 <= number <= 3:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown operation type {number} for {name}")
+        result.append(ConfigOperation(name, Operation(number), value))
+    if len({operation.name for operation in result}) != len(result):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+    missing = [o.name for o in result if o.value is None and o.operation is not Operation.DELETE]
+    if missing:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {','.join(missing)}")
+    return result
+
+
+def _apply(
+    table: Mapping[str, Definition], current: Mapping[str, str], operations: Iterable[ConfigOperation]
+) -> dict[str, str]:
+    result = dict(current)
+    for name, operation, value in operations:
+        if operation is Operation.DELETE:
+            result.pop(name, None)
+            continue
+        assert value is not None, name  # check_operations has seen to it
+        if operation is Operation.SET:
+            result[name] = value
+            continue
+        definition = table.get(name)
+        if definition is None or definition.type is not ConfigType.LIST:
+            _refuse(f"Can't {operation.name} to key {name} because its type is not LIST.")
+        before = result.get(name)
+        entries = _split(before if before is not None else format_value(definition.default) or "")
+        change = _split(value)
+        if operation is Operation.APPEND:
+            entries += [entry for entry in change if entry not in entries]
+        else:
+            entries = [entry for entry in entries if entry not in change]
+        result[name] = ",".join(entries)
+    return result
+
+
+def _split(text: str) -> list[str]:
+    return [entry.strip() for entry in text.split(",") if entry.strip()]
+
+
+def _refuse(message: str) -> NoReturn:
+    raise KafkaError(ErrorCode.INVALID_CONFIG, message)
