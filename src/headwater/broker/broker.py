@@ -10,12 +10,13 @@ from typing import Any, Final
 
 from headwater.base.config.broker import BrokerConfig
 from headwater.base.errors import ErrorCode, KafkaError
-from headwater.base.ids import BrokerId, PartitionKey, TopicId
+from headwater.base.ids import BrokerId, PartitionKey, TopicId, TopicPartition
 from headwater.base.metrics import BrokerMetrics
 from headwater.base.ports import Clock, Disk, Random, Scheduler
 from headwater.broker.fetch_sessions import FetchSessions
 from headwater.broker.producer_ids import ProducerIds
 from headwater.log.config import LogConfig
+from headwater.log.log import Log
 from headwater.log.manager import LogManager
 from headwater.metadata.image import (
     BrokerConfigured,
@@ -50,7 +51,7 @@ class Broker:
         disk: Disk,
     ) -> None:
         self.config = config
-        self.broker_id = BrokerId(config.int("node.id"))
+        self.broker_id = BrokerId(config.node_id())
         self.image = image
         self.store = store
         self.logs = logs
@@ -90,6 +91,10 @@ class Broker:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "The partition's log directory is not available.")
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
 
+    def high_watermark_of(self, log: Log) -> int:
+        partition = self.partitions.get(PartitionKey(log.topic_id, log.partition.partition))
+        return log.log_end_offset if partition is None else partition.high_watermark
+
     def log_config(self, topic: TopicState) -> LogConfig:
         return LogConfig.from_values(self.config.topic_values(topic.config))
 
@@ -116,9 +121,9 @@ class Broker:
             partition = self.partitions.get(key)
             if partition is None and state.leader == self.broker_id:
                 try:
-                    log = self.logs.open_log(topic.name, topic.topic_id, index, config)
-                except OSError as problem:
-                    logger.error("event=log-not-opened partition=%s-%d reason=%r", topic.name, index, problem.strerror)
+                    log = self._log(topic, index, config)
+                except KafkaError as problem:
+                    logger.error("event=log-not-opened partition=%s-%d reason=%r", topic.name, index, problem.message)
                 else:
                     partition = Partition(topic.name, topic.topic_id, index, log, state.leader_epoch)
                     self.partitions[key] = partition
@@ -127,21 +132,37 @@ class Broker:
         self.partitions_by_wire_name[topic.name.encode()] = listed
         self.partitions_by_topic_id[topic.topic_id] = listed
 
+    def _log(self, topic: TopicState, index: int, config: LogConfig) -> Log:
+        """The log that was there at the start, or a new one."""
+        name = TopicPartition(topic.name, index)
+        log = self.logs.logs.get(name)
+        if log is None:
+            return self.logs.create(name, topic.topic_id, config)
+        log.update_config(config)
+        return log
+
     def _delete_topic(self, topic_id: TopicId) -> None:
         listed = self.partitions_by_topic_id.pop(topic_id, [])
         gone = [key for key in self.partitions if key.topic_id == topic_id]
         for key in gone:
             partition = self.partitions.pop(key)
-            self.logs.delete_log(partition.log)
             partition.delete()
+            self._delete_log(partition)
             name = partition.topic.encode()
             if self.partitions_by_wire_name.get(name) is listed:
                 del self.partitions_by_wire_name[name]
 
+    def _delete_log(self, partition: Partition) -> None:
+        try:
+            self.logs.delete(partition.log.partition)
+        except KafkaError as problem:  # the directory is found and removed at the next start
+            logger.error("event=log-not-deleted partition=%s reason=%r", partition.log.partition, problem.message)
+
     def _configure_topic(self, topic: TopicState) -> None:
         config = self.log_config(topic)
         for partition in self.partitions_by_topic_id.get(topic.topic_id, ()):
-            partition.log.reconfigure(config)
+            partition.log.update_config(config)
+            partition.config_changed()
 
     def _configure_broker(self) -> None:
         self.config.set_dynamic(

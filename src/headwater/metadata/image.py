@@ -112,6 +112,9 @@ class ClusterImage:
     ids_by_name: dict[str, TopicId] = field(default_factory=dict)
     broker_configs: dict[str, dict[str, str]] = field(default_factory=dict)
     next_producer_id: int = 0
+    deleted_topics: set[TopicId] = field(
+        default_factory=set
+    )  # a directory that a crash left behind is not adopted again
 
     def topic(self, name: str) -> TopicState:
         """By name; raises UNKNOWN_TOPIC_OR_PARTITION."""
@@ -136,7 +139,10 @@ class ClusterImage:
                 )
                 self.ids_by_name[name] = topic_id
             case TopicDeleted(topic_id):
-                del self.ids_by_name[self.topics.pop(topic_id).name]
+                self.deleted_topics.add(topic_id)
+                topic = self.topics.pop(topic_id, None)
+                if topic is not None:
+                    del self.ids_by_name[topic.name]
             case PartitionsAdded(topic_id, assignments):
                 self.topics[topic_id].partitions.extend(_new_partition(a) for a in assignments)
             case TopicConfigured(topic_id, config):

@@ -69,6 +69,7 @@ def snapshot(state: ClusterImage) -> list[Change]:
         for t in state.topics.values()
     ]
     changes += [image.BrokerConfigured(broker, config) for broker, config in state.broker_configs.items()]
+    changes += [image.TopicDeleted(topic_id) for topic_id in sorted(state.deleted_topics)]
     changes.append(image.ProducerIdsReserved(state.next_producer_id))
     return changes
 

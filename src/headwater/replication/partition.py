@@ -12,7 +12,9 @@ from typing import Any, Protocol
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import LeaderEpoch, TopicId
-from headwater.log.log import AppendResult, Log
+from headwater.log.config import INT64_MAX
+from headwater.log.log import Log
+from headwater.log.results import AppendResult
 
 
 class Waiter(Protocol):
@@ -45,7 +47,9 @@ class Partition:
         self.log = log
         self.leader_epoch = leader_epoch
         self.high_watermark = log.log_end_offset  # the only replica: all that it has is committed
-        self.is_alone = True  # no other in-sync replica: what is appended is committed
+        log.on_flushed = self._flushed
+        self.is_alone = True
+        self.config_changed()
         self.waiters: set[Waiter] = set()
         self.produce_replies: dict[int, Any] = {}  # per Produce version, what does not change between two answers
         self.deleted = False
@@ -66,7 +70,13 @@ class Partition:
                 self.high_watermark = end
                 if self.waiters:
                     self._progressed(len(records))
+            else:
+                self._flushed(log)
         return result
+
+    def config_changed(self) -> None:
+        """`is_alone`: what is appended is committed, with no other in-sync replica and no flush to wait for."""
+        self.is_alone = self.log.config.flush_messages == INT64_MAX
 
     def commit_through(self, offset: int, appended_bytes: int = 0) -> None:
         """All in-sync replicas have what lies below `offset`."""
@@ -81,7 +91,7 @@ class Partition:
     @property
     def last_stable_offset(self) -> int:
         """Where a read_committed consumer must stop: the first offset of an open transaction, or the high watermark."""
-        return min(self.log.last_stable_offset, self.high_watermark)
+        return self.log.last_stable_offset(self.high_watermark)
 
     def check_leader_epoch(self, current_leader_epoch: int) -> None:
         """A client that knows an older or a newer leader than we do is told so; -1 means that it does not say."""
@@ -99,6 +109,11 @@ class Partition:
         """The topic is gone: whoever waits learns it."""
         self.deleted = True
         self._progressed(0)
+
+    def _flushed(self, log: Log) -> None:
+        """With `flush.messages`, a record counts as had when it is on the device."""
+        if not self.is_alone and log.committable_offset > self.high_watermark:
+            self.commit_through(log.committable_offset)
 
     def _progressed(self, appended_bytes: int) -> None:
         for waiter in tuple(self.waiters):

@@ -1,28 +1,139 @@
 """Puts a broker together on given ports: what the server does with the kernel, the simulation does with a heap of events.
 
-The order matters. The metadata file says which topics there should be; the log directories say which there are. A directory
-that the metadata does not know was written by Apache Kafka (or by us, before the metadata was lost): it is adopted, with
-its topic id. A topic that was deleted just before a crash may have left directories: they are known by their id and removed.
+The metadata file says which topics there should be; the log directories say which there are. A directory that the metadata does
+not know was written by Apache Kafka (or by us, before the metadata was lost): it is adopted, with its topic id. One whose topic was
+deleted just before a crash is known by its id, and removed.
 """
 
 import base64
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable
+from typing import Final
 
 from headwater.base.config.broker import BrokerConfig
-from headwater.base.errors import KafkaError
-from headwater.base.ids import BrokerId
+from headwater.base.errors import UserError
+from headwater.base.ids import NO_TOPIC_ID, BrokerId, TopicId
 from headwater.base.ports import Clock, Disk, Random, Scheduler
 from headwater.broker.broker import Broker
-from headwater.log.manager import LogManager
-from headwater.metadata.image import Change, ClusterImage, TopicCreated
+from headwater.log.config import LogConfig
+from headwater.log.context import LogContext
+from headwater.log.log import Log
+from headwater.log.manager import LogManager, ManagerSettings
+from headwater.metadata.image import ClusterImage, TopicCreated
 from headwater.server.stores.embedded import EmbeddedStore
+
+_TICK_MS: Final = 500
 
 logger = logging.getLogger("headwater.server")
 
 
-def open_broker(
-    config: BrokerConfig, *, disk: Disk, clock: Clock, random: Random, scheduler: Scheduler
-) -> tuple[Broker, EmbeddedStore]:
-    """A broker with its logs open and recovered, that no client can reach yet."""
-    raise NotImplementedError
+class Assembly:
+    """The parts on their way to becoming a broker. `open` calls `ready` when the logs are recovered."""
+
+    def __init__(self, config: BrokerConfig, *, disk: Disk, clock: Clock, random: Random, scheduler: Scheduler) -> None:
+        self._config = config
+        self._disk = disk
+        self._clock = clock
+        self._random = random
+        self._scheduler = scheduler
+        context = LogContext(disk, scheduler, random)
+        self.logs = LogManager(context, config.log_dirs(), self._config_of, _settings(config))
+        self.image = ClusterImage("")
+        self.store = EmbeddedStore(disk, config.log_dirs()[0], self.image)
+
+    def open(self, ready: Callable[[Broker], None]) -> None:
+        """Raises UserError."""
+        self.logs.lock()
+        self._identify()
+        self.store.load()
+        self._config.set_dynamic(
+            self.image.broker_configs.get("", {}), self.image.broker_configs.get(str(self._config.node_id()), {})
+        )
+        self.logs.open(lambda: ready(self._broker()))
+
+    def _identify(self) -> None:
+        """Whose directories these are: what `meta.properties` says, or a new cluster."""
+        found = self.logs.directories[0].read_identity()
+        self.image.cluster_id = found.get("cluster.id") or _new_cluster_id(self._random)
+        if "broker.id" in found:
+            self._config.adopt_node_id(int(found["broker.id"]))
+        self.logs.claim(self.image.cluster_id, self._config.node_id())
+
+    def _config_of(self, topic: str) -> LogConfig:
+        topic_id = self.image.ids_by_name.get(topic)
+        overrides = self.image.topics[topic_id].config if topic_id is not None else {}
+        return LogConfig.from_values(self._config.topic_values(overrides))
+
+    def _broker(self) -> Broker:
+        broker = Broker(
+            self._config,
+            self.image,
+            self.store,
+            self.logs,
+            clock=self._clock,
+            random=self._random,
+            scheduler=self._scheduler,
+            disk=self._disk,
+        )
+        self._reconcile(broker)
+        broker.open_partitions()
+        self.store.on_applied = broker.apply
+        self.logs.high_watermark_of = broker.high_watermark_of
+        self._scheduler.call_later(_TICK_MS, lambda: self._tick(broker))
+        return broker
+
+    def _tick(self, broker: Broker) -> None:
+        self._scheduler.call_later(_TICK_MS, lambda: self._tick(broker))
+        self.logs.tick(self._clock.now_ms(), self._clock.monotonic_ms())
+
+    # Directories against metadata
+
+    def _reconcile(self, broker: Broker) -> None:
+        adopted: dict[str, list[Log]] = {}
+        for partition, log in list(self.logs.logs.items()):
+            known = self.image.ids_by_name.get(partition.topic)
+            if log.topic_id in self.image.deleted_topics:
+                self.logs.delete(partition)
+            elif known is None:
+                adopted.setdefault(partition.topic, []).append(log)
+            elif log.topic_id not in (known, NO_TOPIC_ID):
+                raise UserError(
+                    f"The directory {log.directory} belongs to another topic of the same name",
+                    f"its partition.metadata has topic id {log.topic_id.hex()}, the metadata has {known.hex()}",
+                    "move the directory away if it is not needed",
+                )
+        changes = [self._adoption(broker, topic, logs) for topic, logs in sorted(adopted.items())]
+        if changes:
+            logger.warning(
+                "event=topics-adopted topics=%s note='configs that were not in the directories have their defaults'",
+                ",".join(change.name for change in changes),
+            )
+            self.store.commit_now(changes)
+
+    def _adoption(self, broker: Broker, topic: str, logs: list[Log]) -> TopicCreated:
+        ids = {log.topic_id for log in logs} - {NO_TOPIC_ID}
+        if len(ids) > 1:
+            raise UserError(
+                f"The directories of topic {topic} have different topic ids",
+                "they come from different clusters, or from before and after the topic was made again",
+                "move the wrong ones away",
+            )
+        count = max(log.partition.partition for log in logs) + 1
+        topic_id: TopicId = ids.pop() if ids else broker.new_topic_id()
+        return TopicCreated(topic, topic_id, ((int(BrokerId(self._config.node_id())),),) * count, {})
+
+
+def _settings(config: BrokerConfig) -> ManagerSettings:
+    return ManagerSettings(
+        retention_check_interval_ms=config.int("log.retention.check.interval.ms"),
+        checkpoint_interval_ms=config.int("log.flush.offset.checkpoint.interval.ms"),
+        high_watermark_interval_ms=config.int("replica.high.watermark.checkpoint.interval.ms"),
+    )
+
+
+def _new_cluster_id(random: Random) -> str:
+    """As Kafka makes them: a UUID in base64url, 22 characters, not beginning with a dash."""
+    while True:
+        text = base64.urlsafe_b64encode(random.bytes(16)).decode().rstrip("=")
+        if not text.startswith("-"):
+            return text

@@ -2,21 +2,19 @@
 
 import logging
 import os
-from typing import Final
 
 from headwater.base.config.broker import BrokerConfig
 from headwater.base.errors import UserError
 from headwater.base.ids import BrokerId
+from headwater.broker.broker import Broker
 from headwater.metadata.image import BrokerState, Endpoint
-from headwater.server.assembly import open_broker
+from headwater.server.assembly import Assembly
 from headwater.server.disk import OsDisk
 from headwater.server.listener import Server
 from headwater.server.loop import Loop, SystemClock, SystemRandom
 from headwater.server.metrics_endpoint import MetricsEndpoint
 
 logger = logging.getLogger("headwater.server")
-
-_CLOSE_TIMEOUT_MS: Final = 30_000
 
 
 class Node:
@@ -28,13 +26,18 @@ class Node:
         self.disk = OsDisk(self.loop.post)
         self.endpoints: list[Endpoint] = []
         self.metrics: MetricsEndpoint | None = None
+        self.exit_code = 0
 
     def start(self) -> None:
         """Opens and recovers the logs, then listens. Raises UserError."""
         clock = SystemClock()
-        self.broker, self.store = open_broker(
-            self.config, disk=self.disk, clock=clock, random=SystemRandom(), scheduler=self.loop
-        )
+        assembly = Assembly(self.config, disk=self.disk, clock=clock, random=SystemRandom(), scheduler=self.loop)
+        ready: list[Broker] = []
+        assembly.open(ready.append)
+        while not ready:  # recovery in worker processes
+            self.loop.turn(1.0)
+        self.broker = ready[0]
+        self.store = assembly.store
         self.broker.metrics.started_ms = clock.monotonic_ms()
         self.server = Server(self.loop, self.broker, self.disk)
         self._listen()

@@ -40,22 +40,24 @@ class Broker:
         if not self.data_dir:
             self.data_dir = self._given_dir or tempfile.mkdtemp(prefix="headwater-")
         values = {"log.dirs": self.data_dir, **self._settings}
+        complaints = tempfile.TemporaryFile(mode="w+")  # a file, not a pipe: nobody reads it while the broker runs
         process = subprocess.Popen(
             [sys.executable, "-m", "headwater.server", *(f"{name}={_text(value)}" for name, value in values.items())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            stderr=complaints,
             text=True,
         )
         self._process = process
         assert process.stdout is not None
         line = process.stdout.readline()
         if not line.startswith(_READY):
-            assert process.stderr is not None
-            process.wait()
-            reason = process.stderr.read().strip()
             self.stop()
-            raise UserError("The embedded broker did not start", reason or f"it printed {line!r}", "see the lines above")
+            complaints.seek(0)
+            reason = complaints.read().strip()
+            complaints.close()
+            raise UserError("The embedded broker did not start", reason or f"it printed {line!r}")
+        complaints.close()  # the child has its own descriptor
         address = line.split("listeners=")[1].split()[0].split(",")[0]
         self.bootstrap_servers = address.split("://")[1]
         self.port = int(self.bootstrap_servers.rsplit(":", 1)[1])
@@ -98,7 +100,7 @@ class Broker:
             process.kill()
         else:
             process.terminate()
-        for stream in (process.stdin, process.stdout, process.stderr):
+        for stream in (process.stdin, process.stdout):
             if stream is not None:
                 stream.close()
         process.wait()

@@ -235,8 +235,8 @@ class Fetch:
                 data.records = piece
         if self._is_read_committed:
             data.aborted_transactions = [
-                AbortedTransaction(producer_id=producer_id, first_offset=first_offset)
-                for producer_id, first_offset in log.aborted_transactions(offset, upper)
+                AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
+                for aborted in log.aborted_transactions(offset, upper)
             ]
         return data
 

@@ -165,7 +165,7 @@ def handle(broker: "Broker", context: RequestContext, request: ProduceRequest) -
                 ErrorCode(failed.error_code), "produce with acks=0 failed; closing is the only way to tell"
             )
         return None
-    if acks == ACKS_ALL and awaited:
+    if awaited:
         return ProduceWait(broker, response, awaited, request.timeout_ms).deferred
     return response
 

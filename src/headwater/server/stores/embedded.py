@@ -52,6 +52,15 @@ class EmbeddedStore:
         if not self._busy:
             self._next()
 
+    def commit_now(self, changes: Sequence[Change]) -> None:
+        """The same, waited for: at start, before anybody can ask. Raises OSError."""
+        assert self._file is not None
+        assert not self._queue
+        self._file.append(encode_entry(changes))
+        self._disk.sync_now(self._file)
+        for change in changes:
+            self._image.apply(change)
+
     def close(self) -> None:
         if self._file is not None:
             self._file.release()

@@ -1,0 +1,80 @@
+"""ListOffsets (key 2), versions 1 to 11: the ends of a partition, or the first offset as late as a time.
+
+Special timestamps: -1 latest, -2 earliest, -3 (v7) largest timestamp, -4 (v8) earliest on local disk, -5 (v9) latest in tiered
+storage and -6 (v11) earliest not yet uploaded, which this broker, having no tiers, answers with offset -1. "Latest" is what the
+reader may see: the high watermark, or with read_committed the last stable offset. v4 has leader epochs.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from headwater.base.errors import ErrorCode, KafkaError
+from headwater.broker.context import RequestContext
+from headwater.replication.partition import Partition
+from headwater.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+if TYPE_CHECKING:
+    from headwater.broker.broker import Broker
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+EARLIEST_PENDING_UPLOAD: Final = -6
+
+_FIRST_VERSION: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+_READ_COMMITTED: Final = 1
+
+
+def handle(broker: "Broker", context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    asked = [(topic.name, part.partition_index) for topic in request.topics for part in topic.partitions]
+    duplicates = {key for key in asked if asked.count(key) > 1} if len(set(asked)) < len(asked) else set()
+    topics = []
+    for topic in request.topics:
+        answers = []
+        for part in topic.partitions:
+            answer = ListOffsetsPartitionResponse(partition_index=part.partition_index, error_code=0)
+            try:
+                if (topic.name, part.partition_index) in duplicates:
+                    raise KafkaError(ErrorCode.INVALID_REQUEST)
+                partition = broker.partition(topic.name, part.partition_index)
+                _find(partition, part, context.api_version, request.isolation_level == _READ_COMMITTED, answer)
+            except KafkaError as problem:
+                answer.error_code = int(problem.code)
+            answers.append(answer)
+        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+    return ListOffsetsResponse(topics=topics)
+
+
+def _find(
+    partition: Partition,
+    asked: ListOffsetsPartition,
+    version: int,
+    is_read_committed: bool,
+    answer: ListOffsetsPartitionResponse,
+) -> None:
+    partition.check_leader_epoch(asked.current_leader_epoch)
+    if asked.timestamp < 0 and version < _FIRST_VERSION.get(asked.timestamp, 1):
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
+    log = partition.log
+    upper = partition.last_stable_offset if is_read_committed else partition.high_watermark
+    match asked.timestamp:
+        case -1:
+            answer.offset, answer.leader_epoch = upper, partition.leader_epoch
+        case -2 | -4:
+            answer.offset = log.log_start_offset
+            answer.leader_epoch = log.epochs.epoch_of(log.log_start_offset)
+        case -5 | -6:
+            pass
+        case timestamp:
+            found = (
+                log.max_timestamp_offset() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp, upper)
+            )
+            if found is not None and found.offset < upper:
+                answer.timestamp, answer.offset, answer.leader_epoch = found

@@ -1,0 +1,82 @@
+"""The Scheduler and Random ports in a simulated world: one heap of events, one seed, no thread and no wall clock."""
+
+import heapq
+import random
+from collections.abc import Callable
+from typing import Any
+
+from headwater.sim.clock import SimClock
+
+
+class SimTimer:
+    __slots__ = ("cancelled", "function")
+
+    def __init__(self, function: Callable[[], None]) -> None:
+        self.function = function
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+class SimRandom:
+    """The Random port, from a seed."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+
+    def bytes(self, count: int) -> bytes:
+        return self._random.randbytes(count)
+
+    def below(self, limit: int) -> int:
+        return self._random.randrange(limit)
+
+
+class SimScheduler:
+    """Events run in the order of their time; of two at the same time, the one that was scheduled first."""
+
+    def __init__(self, clock: SimClock) -> None:
+        self._clock = clock
+        self._heap: list[tuple[int, int, SimTimer]] = []
+        self._count = 0
+
+    def call_later(self, delay_ms: int, function: Callable[[], None]) -> SimTimer:
+        timer = SimTimer(function)
+        self._count += 1
+        heapq.heappush(self._heap, (self._clock.monotonic_ms() + delay_ms, self._count, timer))
+        return timer
+
+    def post(self, function: Callable[[], None]) -> None:
+        self.call_later(0, function)
+
+    def compute(
+        self, function: Callable[..., Any], *arguments: Any, done: Callable[[Any, BaseException | None], None]
+    ) -> None:
+        def run() -> None:
+            try:
+                result = function(*arguments)
+            except Exception as problem:  # noqa: BLE001 - a worker process reports whatever happened in it
+                done(None, problem)
+            else:
+                done(result, None)
+
+        self.post(run)
+
+    def forget_all(self) -> None:
+        """The process is gone, and all that it had planned."""
+        self._heap.clear()
+
+    def due_in_ms(self) -> int | None:
+        """How long until the next event; None if there is none."""
+        while self._heap and self._heap[0][2].cancelled:
+            heapq.heappop(self._heap)
+        return max(0, self._heap[0][0] - self._clock.monotonic_ms()) if self._heap else None
+
+    def run_due(self) -> int:
+        """Runs what is due now; how many events that were."""
+        ran = 0
+        while self.due_in_ms() == 0:
+            timer = heapq.heappop(self._heap)[2]
+            ran += 1
+            timer.function()
+        return ran

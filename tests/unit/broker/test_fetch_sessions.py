@@ -1,0 +1,80 @@
+"""Fetch sessions: epochs, eviction, and what an incremental fetch reads."""
+
+import pytest
+
+from headwater.base.errors import ErrorCode, KafkaError
+from headwater.broker.fetch_sessions import FetchSession, FetchSessions, FetchSpec
+
+
+class Counting:
+    def __init__(self) -> None:
+        self.next = 1
+
+    def bytes(self, count: int) -> bytes:
+        self.next += 2
+        return self.next.to_bytes(count)
+
+    def below(self, limit: int) -> int:
+        return 0
+
+
+def spec(partition: int, offset: int = 0) -> FetchSpec:
+    return FetchSpec("orders", bytes(16), partition, offset, 1000, -1, -1)
+
+
+def new(sessions: FetchSessions, now_ms: int = 0) -> FetchSession:
+    session = sessions.create(False, now_ms)
+    assert session is not None
+    return session
+
+
+def test_each_request_needs_the_next_epoch() -> None:
+    sessions = FetchSessions(10, Counting())
+    session = new(sessions)
+    assert sessions.find(session.session_id, 1, False, 0) is session
+    assert sessions.find(session.session_id, 2, False, 0) is session
+    with pytest.raises(KafkaError) as caught:
+        sessions.find(session.session_id, 2, False, 0)
+    assert caught.value.code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+
+
+def test_an_unknown_id_and_a_change_between_names_and_ids_are_told_apart() -> None:
+    sessions = FetchSessions(10, Counting())
+    session = new(sessions)
+    with pytest.raises(KafkaError) as caught:
+        sessions.find(session.session_id + 1, 1, False, 0)
+    assert caught.value.code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    with pytest.raises(KafkaError) as caught:
+        sessions.find(session.session_id, 1, True, 0)
+    assert caught.value.code == ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+
+
+def test_a_full_cache_gives_up_only_sessions_that_rested_two_minutes() -> None:
+    sessions = FetchSessions(2, Counting())
+    old, young = new(sessions, 0), new(sessions, 100_000)
+    assert sessions.create(False, 119_999) is None
+    assert sessions.create(False, 120_000) is not None
+    with pytest.raises(KafkaError):
+        sessions.find(old.session_id, 1, False, 120_000)
+    assert sessions.find(young.session_id, 1, False, 120_000) is young
+
+
+def test_changes_and_forgotten_partitions_make_the_next_read() -> None:
+    session = FetchSession(7, False)
+    session.update([spec(0), spec(1), spec(2)], [])
+    session.update([spec(1, offset=5)], [("orders", 0)])
+    assert [(s.partition, s.fetch_offset) for s in session.specs.values()] == [(1, 5), (2, 0)]
+
+
+def test_a_partition_that_gave_records_goes_to_the_end() -> None:
+    session = FetchSession(7, False)
+    session.update([spec(0), spec(1), spec(2)], [])
+    session.to_the_end(session.specs[("orders", 0)])
+    assert [s.partition for s in session.specs.values()] == [1, 2, 0]
+
+
+def test_the_epoch_after_the_largest_is_one_again() -> None:
+    session = FetchSession(7, False)
+    session.epoch = 2**31 - 1
+    session.advance()
+    assert session.epoch == 1

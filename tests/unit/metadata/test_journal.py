@@ -1,0 +1,66 @@
+"""The metadata journal: what is written is read, a torn tail is cut, damage in the middle is reported."""
+
+import pytest
+
+from headwater.base.errors import UserError
+from headwater.base.ids import TopicId
+from headwater.metadata.image import (
+    BrokerConfigured,
+    Change,
+    ClusterImage,
+    PartitionsAdded,
+    ProducerIdsReserved,
+    TopicConfigured,
+    TopicCreated,
+    TopicDeleted,
+)
+from headwater.metadata.journal import decode_entries, encode_entry, snapshot
+
+ORDERS = TopicId(bytes(range(16)))
+CLICKS = TopicId(bytes(range(16, 32)))
+HISTORY: list[list[Change]] = [
+    [TopicCreated("orders", ORDERS, ((0,), (0,)), {"retention.ms": "1000"})],
+    [TopicCreated("clicks", CLICKS, ((0,),), {}), ProducerIdsReserved(1000)],
+    [PartitionsAdded(ORDERS, ((0,),)), TopicConfigured(ORDERS, {"cleanup.policy": "compact"})],
+    [TopicDeleted(CLICKS), BrokerConfigured("", {"log.retention.ms": "5"})],
+]
+
+
+def image_of(entries: list[list[Change]]) -> ClusterImage:
+    image = ClusterImage("cluster")
+    for changes in entries:
+        for change in changes:
+            image.apply(change)
+    return image
+
+
+def test_what_is_written_is_read() -> None:
+    data = b"".join(encode_entry(changes) for changes in HISTORY)
+    assert [changes for _, changes in decode_entries(data, "file")] == HISTORY
+
+
+def test_the_image_follows_the_changes() -> None:
+    image = image_of(HISTORY)
+    assert list(image.ids_by_name) == ["orders"]
+    assert len(image.topic("orders").partitions) == 3
+    assert image.topic("orders").config == {"cleanup.policy": "compact"}
+    assert image.next_producer_id == 1000
+
+
+def test_every_torn_tail_leaves_the_entries_before_it() -> None:
+    first = encode_entry(HISTORY[0])
+    data = first + encode_entry(HISTORY[1])
+    for length in range(len(first), len(data)):
+        assert [end for end, _ in decode_entries(data[:length], "file")] == [len(first)]
+
+
+def test_a_flipped_bit_in_the_middle_is_reported_not_skipped() -> None:
+    first = bytearray(encode_entry(HISTORY[0]))
+    first[20] ^= 1
+    with pytest.raises(UserError, match="damaged at byte 0"):
+        list(decode_entries(bytes(first) + encode_entry(HISTORY[1]), "file"))
+
+
+def test_a_snapshot_makes_the_same_image() -> None:
+    image = image_of(HISTORY)
+    assert image_of([snapshot(image)]) == image
