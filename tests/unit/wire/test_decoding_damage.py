@@ -1,0 +1,114 @@
+"""Whatever a peer sends, decoding ends with the message or with a DecodeError, at a cost that its bytes bound."""
+
+import pytest
+
+from headwater.base.errors import ErrorCode, KafkaError
+from headwater.wire.errors import DecodeError
+from headwater.wire.messages.fetch import FetchRequest
+from headwater.wire.messages.metadata import MetadataRequest
+from headwater.wire.schema import STRING, Array, Message
+from unit.wire.support import reference
+from unit.wire.support.values import all_messages, example, structs_of, versions_of
+
+every_message = pytest.mark.parametrize("cls", all_messages(), ids=lambda cls: cls.__name__)
+
+
+@every_message
+def test_an_example_survives(cls: type[Message]) -> None:
+    for version in versions_of(cls):
+        message = example(cls, version)
+        encoded = b"".join(message.encode(version))
+        assert encoded == reference.encode(message, version)
+        assert cls.decode(encoded, 0, version) == message
+        assert cls.decode(memoryview(bytearray(b"head" + encoded)), 4, version) == message
+
+
+@every_message
+def test_every_truncation_is_refused(cls: type[Message]) -> None:
+    for version in versions_of(cls):
+        encoded = b"".join(example(cls, version).encode(version))
+        for length in range(len(encoded)):
+            with pytest.raises(DecodeError):
+                cls.decode(encoded[:length], 0, version)
+
+
+@every_message
+def test_bytes_behind_the_message_are_refused(cls: type[Message]) -> None:
+    for version in versions_of(cls):
+        encoded = b"".join(example(cls, version).encode(version))
+        with pytest.raises(DecodeError, match="1 bytes are left"):
+            cls.decode(encoded + b"\0", 0, version)
+
+
+@every_message
+def test_unknown_tagged_fields_are_skipped_in_every_struct(cls: type[Message]) -> None:
+    for version in versions_of(cls):
+        if version >= cls.FLEXIBLE_SINCE:
+            message = example(cls, version)
+            encoded = reference.encode(message, version, unknown_tags=True)
+            assert encoded.count(reference.UNKNOWN) >= 1
+            assert cls.decode(encoded, 0, version) == message
+
+
+@every_message
+@pytest.mark.parametrize("kind", ["count", "length", "null", "utf8"])
+def test_a_lie_in_any_field_is_refused(cls: type[Message], kind: str) -> None:
+    struck = 0
+    for version in versions_of(cls):
+        message = example(cls, version)
+        for number in range(1000):
+            fault = reference.Fault(kind, number)
+            encoded = reference.encode(message, version, fault=fault)
+            if not fault.done:
+                break
+            struck += 1
+            with pytest.raises(DecodeError):
+                cls.decode(encoded, 0, version)
+    assert struck or not _could_strike(cls, kind)
+
+
+def _could_strike(cls: type[Message], kind: str) -> bool:
+    types = [field.type for struct in structs_of(cls) for field in struct.FIELDS]
+    if kind == "count":
+        return any(isinstance(type_, Array) for type_ in types)
+    return kind == "utf8" and STRING in types
+
+
+def test_an_array_of_two_thousand_million_is_refused_before_anything_is_made_for_it() -> None:
+    with pytest.raises(DecodeError, match="claims 2147483647 elements"):
+        MetadataRequest.decode(b"\x7f\xff\xff\xff", 0, 1)
+    with pytest.raises(DecodeError, match="claims 4294967294 elements"):
+        MetadataRequest.decode(b"\xff\xff\xff\xff\x0f" + bytes(4), 0, 9)
+
+
+def test_a_count_must_fit_the_smallest_elements() -> None:
+    three_topics_in_four_bytes = b"\0\0\0\x03" + b"\0\0\0\0"
+    with pytest.raises(DecodeError, match="claims 3 elements"):
+        MetadataRequest.decode(three_topics_in_four_bytes, 0, 1)
+
+
+def test_a_varint_without_an_end_is_refused() -> None:
+    with pytest.raises(DecodeError, match="varint"):
+        MetadataRequest.decode(b"\xff" * 20, 0, 9)
+
+
+def test_a_tagged_field_must_end_where_its_size_says() -> None:
+    message = FetchRequest(cluster_id="cluster")
+    encoded = b"".join(message.encode(12))
+    good = b"\x01\x00\x08\x08cluster"
+    assert encoded.endswith(good)
+    with pytest.raises(DecodeError, match="does not end where its size says"):
+        FetchRequest.decode(encoded[: -len(good)] + b"\x01\x00\x09\x08cluster\x00", 0, 12)
+
+
+def test_a_million_tagged_fields_that_are_not_there_cost_nothing() -> None:
+    encoded = b"".join(MetadataRequest().encode(9))
+    with pytest.raises(DecodeError):
+        MetadataRequest.decode(encoded[:-1] + b"\xff\xff\xff\xff\x07", 0, 9)
+
+
+def test_a_version_that_does_not_exist_is_refused() -> None:
+    for attempt in (lambda: MetadataRequest.decode(b"", 0, 99), lambda: MetadataRequest().encode(99)):
+        with pytest.raises(KafkaError) as caught:
+            attempt()
+        assert caught.value.code == ErrorCode.UNSUPPORTED_VERSION
