@@ -12,6 +12,7 @@ $(STAMP): pyproject.toml requirements-dev.txt
 	@touch $(STAMP)
 
 venv: $(STAMP)
+	@$(BIN)/python -m compileall -q src
 
 up: venv
 	@$(BIN)/headwater up -d

@@ -16,8 +16,7 @@ from dataclasses import fields
 from struct import Struct
 from typing import Any, Final
 
-import crc32c
-
+from headwater.base import checksum
 from headwater.base.errors import UserError
 from headwater.metadata import image
 from headwater.metadata.image import Change, ClusterImage
@@ -38,7 +37,7 @@ _TYPES: Final[dict[str, type[Any]]] = {
 
 def encode_entry(changes: Sequence[Change]) -> bytes:
     payload = json.dumps([_to_json(change) for change in changes], separators=(",", ":")).encode()
-    return _FRAME.pack(len(payload), crc32c.crc32c(payload)) + payload
+    return _FRAME.pack(len(payload), checksum.crc32c(payload)) + payload
 
 
 def decode_entries(data: bytes, path: str) -> Iterator[tuple[int, list[Change]]]:
@@ -50,7 +49,7 @@ def decode_entries(data: bytes, path: str) -> Iterator[tuple[int, list[Change]]]
         payload = data[at + _FRAME.size : end]
         if end > len(data):
             return
-        if crc32c.crc32c(payload) != crc:
+        if checksum.crc32c(payload) != crc:
             if end == len(data):
                 return
             raise UserError(

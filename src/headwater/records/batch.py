@@ -21,8 +21,7 @@ A batch of N records that compaction has not touched spans the offsets base .. b
 from struct import Struct
 from typing import Final, NamedTuple
 
-import crc32c as _crc32c
-
+from headwater.base import checksum as _crc32c
 from headwater.base.ports import Buffer
 
 HEADER: Final = Struct(">qiibIhiqqqhii")
