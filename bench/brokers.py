@@ -1,0 +1,153 @@
+"""The brokers that are measured, each a process of its own behind a context manager: gone when the block is left.
+
+Both run with their defaults but for the listener, the directory, and one replica of the internal topics.
+"""
+
+import contextlib
+import os
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from bench.requests import Broken
+
+ROOT = Path(__file__).parent.parent
+JARS = ROOT / "tests/java/target/lib"
+READY_TIMEOUT_S = 90
+STOP_TIMEOUT_S = 60
+CLOCK_TICKS_S = os.sysconf("SC_CLK_TCK")
+
+
+class Broker(NamedTuple):
+    name: str
+    port: int
+    pid: int
+    ready_ms: float
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a process so far, all threads."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / CLOCK_TICKS_S
+
+
+def memory_mb(pid: int) -> float:
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+class Start(Protocol):
+    """Starts a broker on a directory (a new one, or one that a broker of this kind has stopped cleanly on)."""
+
+    def __call__(self, directory: Path) -> contextlib.AbstractContextManager[Broker]: ...
+
+
+@contextlib.contextmanager
+def headwater(directory: Path) -> Iterator[Broker]:
+    command = [str(Path(sys.executable).with_name("headwater")), "broker", "start"]
+    for setting in ("listeners=PLAINTEXT://127.0.0.1:0", f"log.dirs={directory}"):
+        command += ["--set", setting]
+    with _process(command, directory) as (process, began):
+        line = _first_line(process, began)
+        ready_ms = (time.perf_counter() - began) * 1e3
+        if not line.startswith("ready "):
+            raise Broken(f"headwater did not get ready: {_tail(directory)}")
+        yield Broker("headwater", int(line.rsplit(":", 1)[1]), process.pid, ready_ms)
+
+
+@contextlib.contextmanager
+def apache_kafka(directory: Path) -> Iterator[Broker]:
+    port, controller_port = _free_ports(2)
+    directory.mkdir(parents=True, exist_ok=True)
+    properties = directory.with_suffix(".properties")
+    properties.write_text(
+        "process.roles=broker,controller\nnode.id=1\n"
+        f"controller.quorum.voters=1@127.0.0.1:{controller_port}\ncontroller.listener.names=CONTROLLER\n"
+        f"listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}\n"
+        f"advertised.listeners=PLAINTEXT://127.0.0.1:{port}\nlog.dirs={directory}\n"
+        "offsets.topic.replication.factor=1\ntransaction.state.log.replication.factor=1\n"
+    )
+    java = ["java", "-Xms1g", "-Xmx1g", "-cp", f"{_jars()}/*"]  # the heap of kafka-server-start.sh
+    if not (directory / "meta.properties").exists():
+        format_command = [
+            *java,
+            "kafka.tools.StorageTool",
+            "format",
+            "-t",
+            "AAAAAAAAAAAAAAAAAAAAAA",
+            "-c",
+            str(properties),
+        ]
+        with (directory.with_suffix(".output")).open("ab") as output:
+            subprocess.run(format_command, check=True, timeout=60, stdout=output, stderr=output)
+    with _process([*java, "kafka.Kafka", str(properties)], directory) as (process, began):
+        _wait_for_port(port, process, directory)
+        yield Broker("Apache Kafka", port, process.pid, (time.perf_counter() - began) * 1e3)
+
+
+@contextlib.contextmanager
+def _process(command: list[str], directory: Path) -> Iterator[tuple[subprocess.Popen[str], float]]:
+    """The process and when it began. It gets SIGTERM at the end, and SIGKILL if that does not help."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("HEADWATER_")}
+    with directory.with_suffix(".output").open("ab") as output:
+        began = time.perf_counter()
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=output, text=True, env=environment)
+    try:
+        yield process, began
+        if process.poll() is not None:
+            raise Broken(f"the broker ended with {process.returncode} while it was measured: {_tail(directory)}")
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        try:
+            process.communicate(timeout=STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+
+
+def _first_line(process: subprocess.Popen[str], began: float) -> str:
+    assert process.stdout is not None
+    left_s = READY_TIMEOUT_S - (time.perf_counter() - began)
+    readable, _, _ = select.select([process.stdout], [], [], left_s)
+    return process.stdout.readline().strip() if readable else ""
+
+
+def _wait_for_port(port: int, process: subprocess.Popen[str], directory: Path) -> None:
+    deadline = time.perf_counter() + READY_TIMEOUT_S
+    while time.perf_counter() < deadline and process.poll() is None:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return
+        time.sleep(0.01)
+    raise Broken(f"Apache Kafka did not get ready: {_tail(directory)}")
+
+
+def _tail(directory: Path) -> str:
+    return directory.with_suffix(".output").read_text(errors="replace")[-1000:]
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
+
+
+def _jars() -> Path:
+    """Apache Kafka's jars, which the tests get from Maven Central."""
+    if not (JARS / ".complete").exists():
+        subprocess.run([str(ROOT / "tests/tools.sh")], check=True, timeout=600)
+    if not (JARS / ".complete").exists() or not shutil.which("java"):
+        raise Broken("Apache Kafka is not here: Java, Maven and the jars of tests/java/pom.xml are needed")
+    return JARS

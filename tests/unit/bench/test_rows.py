@@ -1,0 +1,44 @@
+"""The rows of the issue are all there, each once, with its target."""
+
+from pathlib import Path
+
+from bench.report import BEGIN, END
+from bench.rows import scenarios
+
+KINDS = {kind.row: kind for scenario in scenarios() for kind in scenario.kinds}
+
+
+def test_targets():
+    assert {row: kind.target for row, kind in KINDS.items() if kind.target is not None} == {
+        "produce-1mb": 0.40,
+        "fetch-1mb": 0.75,
+        "produce-small": 40_000,
+        "produce-small-cpu": 15,
+        "round-trip-p50": 1.6,
+        "round-trip-p99": 2,
+        "beside-1mb-p99": 3,
+        "start-empty": 300,
+        "start-1000-partitions": 1000,
+        "memory-idle": 50,
+    }
+    of_limit = {row for row, kind in KINDS.items() if kind.of_limit}
+    assert of_limit == {"produce-1mb", "fetch-1mb", "round-trip-p50", "round-trip-p99"}
+
+
+def test_librdkafka_rows():
+    named = {row for row in KINDS if row.startswith("librdkafka-")}
+    assert named == {
+        f"librdkafka-{what}-{size}b-{codec}"
+        for what in ("produce", "consume")
+        for size in (100, 1000)
+        for codec in ("none", "lz4")
+    }
+
+
+def test_no_row_is_measured_twice():
+    assert len(KINDS) == sum(len(scenario.kinds) for scenario in scenarios())
+
+
+def test_the_docs_have_a_place_for_the_table():
+    text = (Path(__file__).parents[3] / "docs/PERFORMANCE.md").read_text()
+    assert text.index(BEGIN) < text.index(END)
