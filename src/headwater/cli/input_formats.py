@@ -92,7 +92,7 @@ def record_from_json(line: bytes, number: int) -> OutgoingRecord:
     if not isinstance(document, dict):
         raise UserError(f"Line {number} is not a JSON object", 'a record looks like {"key": "a", "value": "b"}')
     for name, kind in (("partition", int), ("timestamp", int)):
-        if not isinstance(document.get(name), kind | None):  # type: ignore[arg-type]
+        if not isinstance(document.get(name), kind | None):
             raise UserError(f"Line {number}: {name} is not a number")
     return OutgoingRecord(
         value=_json_bytes(document, "value", number),

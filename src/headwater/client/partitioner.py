@@ -4,9 +4,9 @@ With a key: murmur2 of its bytes, sign bit dropped, modulo the number of partiti
 partition until a batch is full, `RoundRobin` takes them in turn.
 """
 
+import random
+from collections.abc import Callable
 from typing import Final
-
-from headwater.base.ports import Random
 
 _SEED: Final = 0x9747B28C
 _MULTIPLIER: Final = 0x5BD1E995
@@ -50,15 +50,15 @@ class RoundRobin:
 class Sticky:
     """Stays with a partition until the batch for it is sent, so that batches fill. Owned by one producer."""
 
-    def __init__(self, random: Random) -> None:
-        self._random = random
+    def __init__(self, below: Callable[[int], int] = random.randrange) -> None:
+        self._below = below
         self._current = -1
         self._full = True
 
     def choose(self, available: list[int]) -> int:
         if self._full or self._current not in available:
             others = [partition for partition in available if partition != self._current] or available
-            self._current = others[self._random.below(len(others))]
+            self._current = others[self._below(len(others))]
             self._full = False
         return self._current
 
