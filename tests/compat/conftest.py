@@ -49,6 +49,12 @@ def headwater_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Brok
 
 
 @pytest.fixture(scope="session")
+def apache() -> bool:
+    """Whether the broker under test is Apache Kafka."""
+    return APACHE
+
+
+@pytest.fixture(scope="session")
 def broker_address(headwater_process: BrokerProcess) -> str:
     """host:port of the shared broker."""
     return headwater_process.bootstrap
