@@ -5,7 +5,7 @@ everything here; it knows no socket, no thread and no clock of its own.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from headwater.base.config.broker import BrokerConfig
@@ -13,6 +13,7 @@ from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import BrokerId, PartitionKey, TopicId, TopicPartition
 from headwater.base.metrics import BrokerMetrics
 from headwater.base.ports import Clock, Disk, Random, Scheduler
+from headwater.broker.changes import ChangeQueue
 from headwater.broker.fetch_sessions import FetchSessions
 from headwater.broker.producer_ids import ProducerIds
 from headwater.log.config import LogConfig
@@ -63,6 +64,7 @@ class Broker:
         self.metrics = BrokerMetrics()
         self.fetch_sessions = FetchSessions(config.int("max.incremental.fetch.session.cache.slots"), random)
         self.producer_ids = ProducerIds(image, store)
+        self.changes = ChangeQueue(store)
         self.endpoints: dict[str, Endpoint] = {}  # what this broker advertises, by listener
         self.partitions: dict[PartitionKey, Partition] = {}
         # The produce path finds a topic by the bytes of its name or by its id, whichever its request holds.
@@ -172,9 +174,6 @@ class Broker:
             self._configure_topic(topic)
 
     # Changes to the cluster
-
-    def commit(self, changes: Sequence[Change], done: Callable[[KafkaError | None], None]) -> None:
-        self.store.commit(changes, done)
 
     def new_topic_id(self) -> TopicId:
         """Random, as Kafka makes them: a version 4 UUID whose text form does not begin with a dash."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from headwater.base.errors import ErrorCode, KafkaError
-from headwater.base.names import validate_topic_name
+from headwater.base.names import colliding_topic, validate_topic_name
 from headwater.metadata.image import TopicCreated
 
 if TYPE_CHECKING:
@@ -23,6 +23,9 @@ def plan_topic(
     validate_topic_name(name)
     if name in broker.image.ids_by_name:
         raise KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    collision = colliding_topic(name, broker.image.ids_by_name)
+    if collision is not None:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {collision}")
     if assignments is None:
         assignments = place(broker, partition_count, replication_factor)
     return TopicCreated(name, broker.new_topic_id(), tuple(tuple(replicas) for replicas in assignments), dict(config))
@@ -45,7 +48,8 @@ def place(broker: "Broker", partition_count: int, replication_factor: int, first
     if replication_factor > len(brokers):
         raise KafkaError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"Unable to replicate the partition {replication_factor} time(s): only {len(brokers)} broker(s) are registered.",
+            f"Unable to replicate the partition {replication_factor} time(s): The target replication factor of "
+            f"{replication_factor} cannot be reached because only {len(brokers)} broker(s) are registered.",
         )
     return [
         [int(brokers[(first + index + replica) % len(brokers)]) for replica in range(replication_factor)]

@@ -37,17 +37,21 @@ def handle(broker: "Broker", context: RequestContext, request: MetadataRequest) 
     missing = _to_create(broker, request)
     if not missing:
         return _respond(broker, context, request)
+    deferred = Deferred()
+    broker.changes.submit(
+        lambda: _plan(broker, missing), lambda _error: deferred.complete(_respond(broker, context, request))
+    )
+    return deferred
+
+
+def _plan(broker: "Broker", names: list[str]) -> list[Change]:
     changes: list[Change] = []
-    for name in missing:
+    for name in names:
         try:
             changes.append(plan_topic(broker, name, -1, -1, {}))
         except KafkaError:
             continue  # `_respond` says what is wrong with it
-    if not changes:
-        return _respond(broker, context, request)
-    deferred = Deferred()
-    broker.commit(changes, lambda _error: deferred.complete(_respond(broker, context, request)))
-    return deferred
+    return changes
 
 
 def _to_create(broker: "Broker", request: MetadataRequest) -> list[str]:

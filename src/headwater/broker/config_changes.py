@@ -1,0 +1,101 @@
+"""Changes to the configs of topics and brokers: what AlterConfigs and IncrementalAlterConfigs have in common.
+
+Each resource succeeds or fails on its own. A resource that stands in a request twice is refused both times, because
+nobody can say which of the two was meant to be the last.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from headwater.base.config.alter import ConfigOperation, altered_broker_configs, altered_topic_configs
+from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.names import validate_topic_name
+from headwater.broker.deferred import Deferred
+from headwater.metadata.image import BrokerConfigured, Change, TopicConfigured
+
+if TYPE_CHECKING:
+    from headwater.broker.broker import Broker
+
+TOPIC_RESOURCE: Final = 2
+BROKER_RESOURCE: Final = 4
+
+
+class Alteration(NamedTuple):
+    """What one resource is to become. `operations` gets its dynamic config as it is; it may raise KafkaError."""
+
+    resource_type: int
+    resource_name: str
+    operations: Callable[[dict[str, str]], list[ConfigOperation]]
+
+
+class Alterations:
+    """One request on its way through the queue of changes. `respond` turns the outcomes into the response."""
+
+    def __init__(
+        self,
+        broker: "Broker",
+        alterations: Sequence[Alteration],
+        respond: Callable[[list[KafkaError | None]], object],
+        *,
+        validate_only: bool,
+    ) -> None:
+        self.deferred = Deferred()
+        self._broker = broker
+        self._alterations = alterations
+        self._respond = respond
+        self._validate_only = validate_only
+        self._outcomes: list[KafkaError | None] = []
+
+    def submit(self) -> Deferred:
+        self._broker.changes.submit(self._plan, self._done)
+        return self.deferred
+
+    def _plan(self) -> Sequence[Change]:
+        changes: list[Change] = []
+        counts = Counter((a.resource_type, a.resource_name) for a in self._alterations)
+        for alteration in self._alterations:
+            try:
+                if counts[alteration.resource_type, alteration.resource_name] > 1:
+                    raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+                changes.append(_plan_one(self._broker, alteration))
+            except KafkaError as problem:
+                self._outcomes.append(problem)
+            else:
+                self._outcomes.append(None)
+        return [] if self._validate_only else changes
+
+    def _done(self, error: KafkaError | None) -> None:
+        self.deferred.complete(self._respond([outcome or error for outcome in self._outcomes]))
+
+
+def _plan_one(broker: "Broker", alteration: Alteration) -> Change:
+    name = alteration.resource_name
+    if alteration.resource_type == TOPIC_RESOURCE:
+        return _plan_topic(broker, name, alteration)
+    if alteration.resource_type == BROKER_RESOURCE:
+        _check_broker_name(broker, name)
+        current = broker.image.broker_configs.get(name, {})
+        operations = alteration.operations(current)
+        return BrokerConfigured(name, altered_broker_configs(broker.config, current, operations, one_broker=name != ""))
+    raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {alteration.resource_type}")
+
+
+def _plan_topic(broker: "Broker", name: str, alteration: Alteration) -> Change:
+    if name == "":
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+    validate_topic_name(name)
+    if name not in broker.image.ids_by_name:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+    topic = broker.image.topic(name)
+    return TopicConfigured(topic.topic_id, altered_topic_configs(topic.config, alteration.operations(topic.config)))
+
+
+def _check_broker_name(broker: "Broker", name: str) -> None:
+    if name in ("", str(broker.broker_id)):
+        return
+    if not name.isascii() or not name.lstrip("-").isdigit():
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
+    raise KafkaError(
+        ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {broker.broker_id}, but received {name}"
+    )

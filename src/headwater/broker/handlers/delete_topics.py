@@ -1,0 +1,89 @@
+"""DeleteTopics (key 20), versions 1 to 6: by name, and from v6 on by name or id, each topic on its own.
+
+Records are out of reach when the answer goes out; the files follow after `file.delete.delay.ms`.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.ids import NO_TOPIC_ID, TopicId
+from headwater.broker.context import RequestContext
+from headwater.broker.deferred import Deferred
+from headwater.metadata.image import TopicDeleted, TopicState
+from headwater.wire.messages.delete_topics import (
+    DeletableTopicResult,
+    DeleteTopicsRequest,
+    DeleteTopicsResponse,
+    DeleteTopicState,
+)
+
+if TYPE_CHECKING:
+    from headwater.broker.broker import Broker
+
+_FIRST_WITH_IDS: Final = 6
+_FIRST_WITH_DISABLED_ERROR: Final = 3
+
+
+def handle(broker: "Broker", context: RequestContext, request: DeleteTopicsRequest) -> Deferred:
+    asked = request.topics
+    if context.api_version < _FIRST_WITH_IDS:
+        asked = [DeleteTopicState(name=name, topic_id=NO_TOPIC_ID) for name in request.topic_names]
+    work = _Deletion(broker, context.api_version, asked)
+    broker.changes.submit(work.plan, work.done)
+    return work.deferred
+
+
+class _Deletion:
+    def __init__(self, broker: "Broker", version: int, asked: list[DeleteTopicState]) -> None:
+        self.deferred = Deferred()
+        self._broker = broker
+        self._version = version
+        self._asked = asked
+        self._results: list[DeletableTopicResult] = []
+
+    def plan(self) -> Sequence[TopicDeleted]:
+        changes: dict[TopicId, TopicDeleted] = {}
+        counts = Counter((topic.name, topic.topic_id) for topic in self._asked)
+        for asked in self._asked:
+            count = counts.pop((asked.name, asked.topic_id), 0)
+            if count == 0:
+                continue  # the first of several has been answered for all
+            result = DeletableTopicResult(name=asked.name, topic_id=asked.topic_id, error_code=0)
+            self._results.append(result)
+            try:
+                topic = self._find(asked)
+                if count > 1 or topic.topic_id in changes:
+                    what = "id" if asked.name is None else "name"
+                    raise KafkaError(ErrorCode.INVALID_REQUEST, f"Duplicate topic {what}.")
+                self._refuse_if_disabled()
+            except KafkaError as problem:
+                result.error_code, result.error_message = int(problem.code), problem.message
+            else:
+                result.name, result.topic_id = topic.name, topic.topic_id
+                changes[topic.topic_id] = TopicDeleted(topic.topic_id)
+        return list(changes.values())
+
+    def done(self, error: KafkaError | None) -> None:
+        if error is not None:
+            for result in self._results:
+                if result.error_code == 0:
+                    result.error_code, result.error_message = int(error.code), error.message
+        self.deferred.complete(DeleteTopicsResponse(responses=self._results))
+
+    def _find(self, asked: DeleteTopicState) -> TopicState:
+        has_id = asked.topic_id != NO_TOPIC_ID
+        if asked.name is None and not has_id:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
+        if asked.name is not None and has_id:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
+        if asked.name is None:
+            return self._broker.image.topic_by_id(TopicId(asked.topic_id))
+        return self._broker.image.topic(asked.name)
+
+    def _refuse_if_disabled(self) -> None:
+        if not self._broker.config.bool("delete.topic.enable"):
+            newer = self._version >= _FIRST_WITH_DISABLED_ERROR
+            code = ErrorCode.TOPIC_DELETION_DISABLED if newer else ErrorCode.INVALID_REQUEST
+            raise KafkaError(code, "Topic deletion is disabled.")
