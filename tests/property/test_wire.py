@@ -16,7 +16,7 @@ from unit.wire.support.values import all_messages, messages, versions_of
 
 every_message = pytest.mark.parametrize("cls", all_messages(), ids=lambda cls: cls.__name__)
 few = settings(
-    max_examples=6,
+    max_examples=4,
     deadline=None,
     database=None,
     phases=[Phase.generate],  # an example holds all versions: shrinking it takes minutes

@@ -1,5 +1,6 @@
-"""AlterConfigs: replaces all dynamic configs of a resource; what is not named falls back to its default. v2 is
-flexible.
+"""AlterConfigs: replaces all dynamic configs of a resource; what is not named falls back to its default.
+
+v2 is flexible.
 """
 
 from headwater.wire.schema import BOOL, INT8, INT16, INT32, STRING, Array, Message, Struct, field

@@ -27,7 +27,7 @@ class CreatableTopic(Struct):
 
 class CreateTopicsRequest(Message, key=19, versions=(2, 7), flexible_since=5):
     topics: list[CreatableTopic] = field(Array(CreatableTopic))
-    timeout_ms: int = field(INT32, default=60000)
+    timeout_ms: int = field(INT32, default=60_000)
     validate_only: bool = field(BOOL)
 
 

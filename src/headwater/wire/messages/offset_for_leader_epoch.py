@@ -1,7 +1,6 @@
-"""OffsetForLeaderEpoch: where a leader epoch ends in the leader's log: how a reader finds out whether its own log
-diverged.
+"""OffsetForLeaderEpoch: where a leader epoch ends in the leader's log.
 
-v3 has the replica id, v4 is flexible.
+So a reader finds out whether its own log diverged. v3 has the replica id, v4 is flexible.
 """
 
 from headwater.wire.schema import INT16, INT32, INT64, STRING, Array, Message, Struct, field

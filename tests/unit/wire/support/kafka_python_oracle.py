@@ -8,6 +8,8 @@ from headwater.wire.schema import Message, Struct
 
 MODULES = ("admin", "consumer", "producer", "metadata", "sasl")
 
+OLDER_NAMES = {"generation_id_or_member_epoch": "generation_id"}
+
 
 def comparable(message: Message, version: int) -> bool:
     """Whether kafka-python has the version. It reads an ApiVersions response with an error always as v0."""
@@ -41,7 +43,8 @@ def same(ours: Any, theirs: Any, version: int) -> bool:
 def _same_field(field: Any, ours: Any, theirs: Any, version: int) -> bool:
     if field.name.endswith("authorized_operations"):
         return True  # kafka-python has another name for it, and makes a set of its bits
-    held = getattr(theirs, field.name)
+    name = field.name if hasattr(theirs, field.name) else OLDER_NAMES[field.name]
+    held = getattr(theirs, name)
     if field.tagged_in(version) and ours is None and isinstance(field.type, type):
         return held is None or same(field.type(), held, version)
     return same(ours, held, version)

@@ -52,8 +52,10 @@ def to_kio(cls: Any, value: Any) -> Any:
 
 
 def our_name(ours: Any, name: str) -> str:
-    """kio leaves out the unit of what it turns into a time."""
+    """kio leaves out the unit of what it turns into a time, and has an older name here and there."""
     names = {field.name for field in ours.FIELDS}
+    if name == "generation_id" and name not in names:
+        return "generation_id_or_member_epoch"
     return name if name in names else f"{name}_ms"
 
 

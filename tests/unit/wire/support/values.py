@@ -66,7 +66,7 @@ def messages(cls: type[Any], version: int) -> st.SearchStrategy[Any]:
 
 
 def _field(field: Field, version: int) -> st.SearchStrategy[Any]:
-    if field.name == "error_code":
+    if field.name.endswith("error_code"):
         return st.integers(-1, 118)  # kio has an enumeration of these
     if field.name.endswith("_ms") and field.type.format == "q":  # type: ignore[union-attr]
         return st.integers(-1, TIME_MS_MAX)
