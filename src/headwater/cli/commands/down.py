@@ -1,0 +1,73 @@
+"""`headwater down`: stops what `headwater up` started, and waits until it is gone."""
+
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from headwater.base.errors import UserError
+from headwater.cli.commands.up import data_dir_option
+from headwater.cli.options import output_option
+from headwater.cli.output import emit
+from headwater.cli.paths import default_data_dir
+
+if TYPE_CHECKING:
+    from headwater.cli.processes import ProcessId
+
+_LOOK_S: Final = 0.02
+
+
+@click.command()
+@data_dir_option
+@click.option(
+    "--timeout", "timeout_s", type=click.FloatRange(0), default=30.0, show_default=True, help="Seconds to wait."
+)
+@click.option("--force", is_flag=True, help="Kill what has not stopped by then.")
+@output_option
+def down(data_dir: str | None, timeout_s: float, force: bool, output: str) -> int:
+    """Stop what `headwater up` started, and wait until it is gone."""
+    from headwater.cli.processes import send_signal
+    from headwater.cli.state import read_state, remove_state
+
+    directory = (Path(data_dir).expanduser() if data_dir else default_data_dir()).absolute()
+    state = read_state(directory)
+    if state is None:
+        remove_state(directory)  # what is left of one that died
+        emit(output, {"stopped": [], "data_dir": str(directory)}, f"Nothing is running on {directory}\n")
+        return 0
+    brokers = [broker for broker in state.brokers if broker.is_alive]
+    processes = [state.supervisor, *(broker.process for broker in brokers)]
+    if not send_signal(state.supervisor, signal.SIGTERM):  # killed hard; what it watched is on its own
+        for broker in brokers:
+            send_signal(broker.process, signal.SIGTERM)
+    left = _wait(processes, timeout_s)
+    if left and force:
+        for process in left:
+            send_signal(process, signal.SIGKILL)
+        left = _wait(left, timeout_s)
+    if left:
+        pids = ", ".join(str(process.pid) for process in left)
+        raise UserError(
+            f"Process {pids} has not stopped within {timeout_s:g} s",
+            "",
+            "Wait longer with --timeout, or kill it with --force",
+        )
+    remove_state(directory)
+    stopped = [{"id": broker.id, "port": broker.port, "pid": broker.pid} for broker in brokers]
+    text = "".join(f"Stopped broker {each.id} at {each.address} (pid {each.pid})\n" for each in brokers)
+    emit(output, {"stopped": stopped, "data_dir": str(directory)}, text or f"Stopped what ran on {directory}\n")
+    return 0
+
+
+def _wait(processes: "list[ProcessId]", timeout_s: float) -> "list[ProcessId]":
+    """Those that are still there when the time is up. They are nobody's children here, so all we can do is look."""
+    from headwater.cli.processes import is_alive
+
+    deadline = time.monotonic() + timeout_s
+    left = [process for process in processes if is_alive(process)]
+    while left and time.monotonic() < deadline:
+        time.sleep(_LOOK_S)
+        left = [process for process in left if is_alive(process)]
+    return left

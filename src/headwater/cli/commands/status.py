@@ -1,0 +1,137 @@
+"""`headwater status`: what runs here, or what a cluster elsewhere looks like."""
+
+import json
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from headwater.cli.commands.up import data_dir_option
+from headwater.cli.options import Target, client_options
+from headwater.cli.output import duration_text, render_table, size_text
+from headwater.cli.paths import default_data_dir
+
+if TYPE_CHECKING:
+    from headwater.cli.state import BrokerState, UpState
+
+_PATIENCE_S: Final = 2.0
+
+
+@click.command()
+@data_dir_option
+@client_options
+def status(target: Target, data_dir: str | None) -> None:
+    """Show what runs on this machine, where, and how it is doing.
+
+    With --bootstrap-server: the brokers of that cluster.
+    """
+    if target.connect.bootstrap_server or target.connect.profile or target.connect.command_config:
+        documents = cluster_documents(target)
+    else:
+        from headwater.cli.state import read_state
+
+        directory = (Path(data_dir).expanduser() if data_dir else default_data_dir()).absolute()
+        state = read_state(directory)
+        if state is None:
+            value = {"brokers": [], "data_dir": str(directory)}
+            target.emit(value, f"Nothing is running on {directory}\nStart it with `headwater up -d`\n")
+            return
+        documents = local_documents(state, asking=True)
+    target.emit(documents, _table(documents))
+
+
+def local_documents(state: "UpState", *, asking: bool) -> dict[str, Any]:
+    """What the state file says, and, when asking, what the brokers themselves say."""
+    return {
+        "brokers": [_broker_document(broker, state.version, asking) for broker in state.brokers],
+        "data_dir": state.data_dir,
+        "supervisor": {"pid": state.supervisor_pid},
+    }
+
+
+def _broker_document(broker: "BrokerState", version: str, asking: bool) -> dict[str, Any]:
+    figures = broker_figures(broker.metrics_port) if asking and broker.is_alive and broker.metrics_port >= 0 else None
+    uptime_s = max(0.0, time.time() - broker.started_ms / 1000) if broker.is_alive else 0.0
+    document: dict[str, Any] = {
+        "id": broker.id,
+        "host": broker.host,
+        "port": broker.port,
+        "pid": broker.pid,
+        "ready": broker.ready and broker.is_alive and (figures is not None or not asking or broker.metrics_port < 0),
+        "log_dirs": broker.log_dirs,
+        "log_file": broker.log_file,
+        "uptime_s": round(uptime_s, 1),
+        "version": version,
+        "restarts": broker.restarts,
+        "metrics_url": f"http://127.0.0.1:{broker.metrics_port}/metrics" if broker.metrics_port >= 0 else None,
+    }
+    for key, value in (figures or {}).items():
+        document.setdefault(key, value)
+    return document
+
+
+def broker_figures(metrics_port: int) -> dict[str, Any] | None:
+    """The broker's own figures; None when it does not answer in time."""
+    from http.client import HTTPConnection, HTTPException
+
+    connection = HTTPConnection("127.0.0.1", metrics_port, timeout=_PATIENCE_S)
+    try:
+        connection.request("GET", "/status")
+        response = connection.getresponse()
+        figures = json.loads(response.read())
+    except (OSError, HTTPException, ValueError):
+        return None
+    finally:
+        connection.close()
+    return figures if isinstance(figures, dict) else None
+
+
+def cluster_documents(target: Target) -> dict[str, Any]:
+    """A cluster through the eyes of a client."""
+    from headwater.base.errors import KafkaError
+    from headwater.client.configs import describe_log_dirs
+
+    info = target.cluster.info()
+    topics = target.cluster.topics(internal=True)
+    brokers: list[dict[str, Any]] = []
+    for broker in info.brokers:
+        led = sum(1 for topic in topics for each in topic.partitions if each.leader == broker.id)
+        document: dict[str, Any] = {"id": broker.id, "host": broker.host, "port": broker.port, "rack": broker.rack}
+        document |= {"controller": broker.id == info.controller_id, "leads": led, "ready": True, "log_dirs": []}
+        try:
+            dirs = describe_log_dirs(target.cluster, [broker.id])
+            document |= {"log_dirs": [each.path for each in dirs], "log_bytes": sum(each.size_bytes for each in dirs)}
+        except KafkaError as error:
+            document |= {"ready": False, "error": str(error)}
+        brokers.append(document)
+    return {
+        "brokers": brokers,
+        "cluster_id": info.cluster_id,
+        "controller_id": info.controller_id,
+        "topics": len(topics),
+        "partitions": sum(len(topic.partitions) for topic in topics),
+    }
+
+
+def _table(documents: dict[str, Any]) -> str:
+    brokers = documents["brokers"]
+    columns = ["BROKER", "ADDRESS", "READY", "PID", "UPTIME", "RESTARTS", "TOPICS", "PARTITIONS", "LOG", "CONNECTIONS"]
+    rows = [
+        [
+            each["id"],
+            f"{each['host']}:{each['port']}",
+            each["ready"],
+            each.get("pid"),
+            duration_text(each["uptime_s"]) if "uptime_s" in each else None,
+            each.get("restarts"),
+            each.get("topics", documents.get("topics")),
+            each.get("partitions", documents.get("partitions")),
+            size_text(each.get("log_bytes", -1)),
+            each.get("connections"),
+        ]
+        for each in brokers
+    ]
+    places = "".join(f"\nlog of broker {each['id']}: {each['log_file']}" for each in brokers if each.get("log_file"))
+    where = f"\ndata: {documents['data_dir']}{places}\n" if "data_dir" in documents else ""
+    return render_table(columns, rows) + where
