@@ -29,6 +29,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 _RECORD_BYTES_MIN: Final = 7
 _VARLONG_BYTES_MAX: Final = 10
+_INT64_MIN: Final = -(1 << 63)
 _INT64_MAX: Final = (1 << 63) - 1
 
 
@@ -105,7 +106,7 @@ def read_records(batch: Buffer, limit_bytes: int) -> list[Record]:
 
 
 def _parse_records(data: bytes, header: BatchHeader) -> list[Record]:
-    """Raises IndexError where `data` ends too early. One-byte varints, nearly all of them, are decoded in place."""
+    """Raises IndexError where `data` ends too early."""
     base_offset = header.base_offset
     last_offset_delta = header.last_offset_delta
     base_timestamp = header.base_timestamp
@@ -118,12 +119,7 @@ def _parse_records(data: bytes, header: BatchHeader) -> list[Record]:
         at += 1  # attributes: unused so far
         delta, at = _varint(data, at)
         timestamp = base_timestamp + delta if append_timestamp is None else append_timestamp
-        byte = data[at]
-        if byte < 0x80:
-            delta = (byte >> 1) ^ -(byte & 1)
-            at += 1
-        else:
-            delta, at = _varint(data, at)
+        delta, at = _varint(data, at)
         key, at = _bytes_or_none(data, at)
         value, at = _bytes_or_none(data, at)
         if data[at] == 0:
@@ -133,7 +129,7 @@ def _parse_records(data: bytes, header: BatchHeader) -> list[Record]:
             headers, at = _headers(data, at)
         if at != end:
             raise corrupt(f"a record of {length} bytes has content of {length + at - end}")
-        if not 0 <= delta <= last_offset_delta or not -_INT64_MAX - 1 <= timestamp <= _INT64_MAX:
+        if not 0 <= delta <= last_offset_delta or not _INT64_MIN <= timestamp <= _INT64_MAX:
             raise corrupt(f"a record with offset delta {delta} and timestamp {timestamp}")
         records.append(Record(base_offset + delta, timestamp, key, value, headers))
     if at != len(data):
@@ -142,12 +138,7 @@ def _parse_records(data: bytes, header: BatchHeader) -> list[Record]:
 
 
 def _bytes_or_none(data: bytes, at: int) -> tuple[bytes | None, int]:
-    byte = data[at]
-    if byte < 0x80:
-        length = (byte >> 1) ^ -(byte & 1)
-        at += 1
-    else:
-        length, at = _varint(data, at)
+    length, at = _varint(data, at)
     if length < 0:
         if length != -1:
             raise corrupt(f"a length of {length}")
@@ -176,15 +167,22 @@ def _headers(data: bytes, at: int) -> tuple[Headers, int]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A zigzag varint of up to 64 bits, and where it ends."""
-    raw = 0
-    for shift in range(0, 7 * _VARLONG_BYTES_MAX, 7):
+    """A zigzag varint of up to 64 bits, and where it ends. One and two bytes, nearly all of them, without a loop."""
+    raw = data[at]
+    if raw < 0x80:
+        return (raw >> 1) ^ -(raw & 1), at + 1
+    byte = data[at + 1]
+    raw = raw & 0x7F | (byte & 0x7F) << 7
+    at += 2
+    shift = 14
+    while byte > 0x7F:
+        if shift == 7 * _VARLONG_BYTES_MAX:
+            raise corrupt("a varint of more than ten bytes")
         byte = data[at]
         at += 1
         raw |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (raw >> 1) ^ -(raw & 1), at
-    raise corrupt("a varint of more than ten bytes")
+        shift += 7
+    return (raw >> 1) ^ -(raw & 1), at
 
 
 def corrupt(message: str) -> KafkaError:
