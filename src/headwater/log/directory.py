@@ -34,11 +34,11 @@ class LogDirectory:
         self.path = path
         self.clean = False  # whether the last owner shut down cleanly
         self.last_broker_epoch = -1
-        self.recovery_points: Offsets = {}
+        self.recovery_points: Offsets = {}  # as the file has them, or is about to
         self.log_start_offsets: Offsets = {}
         self.high_watermarks: Offsets = {}
         self._written: dict[str, bytes] = {}  # what each checkpoint held when we last wrote it
-        self._in_flight: set[str] = set()
+        self._in_flight: dict[str, bytes | None] = {}  # being written off the loop; what must follow, if anything
 
     def _file(self, name: str) -> str:
         return f"{self.path}/{name}"
@@ -124,21 +124,33 @@ class LogDirectory:
     def checkpoint(self, name: str, offsets: Offsets) -> None:
         """Writes one if it has changed, off the loop. Skipped while the last one is still being written."""
         data = format_offsets(offsets)
-        if self._written.get(name) == data or name in self._in_flight:
-            return
-        self._in_flight.add(name)
+        if name == names.RECOVERY_POINT_CHECKPOINT:
+            self.recovery_points = offsets
+        if self._written.get(name) != data and name not in self._in_flight:
+            self._submit(name, data)
+
+    def _submit(self, name: str, data: bytes) -> None:
+        self._in_flight[name] = None
         self._disk.submit(Replace(self._file(name), data), partial(self._checkpointed, name, data))
 
     def _checkpointed(self, name: str, data: bytes, error: OSError | None) -> None:
-        self._in_flight.discard(name)
+        newer = self._in_flight.pop(name)
         if error is None:
             self._written[name] = data
         else:
             logger.error("event=checkpoint-failed path=%s error=%r", self._file(name), str(error))
+        if newer is not None:
+            self._submit(name, newer)
 
     def checkpoint_now(self, name: str, offsets: Offsets) -> None:
-        """At shutdown. Raises OSError."""
-        self._disk.write_file(self._file(name), format_offsets(offsets))
+        """At shutdown, and where nothing may go on before it is on the device. Raises OSError."""
+        data = format_offsets(offsets)
+        if name == names.RECOVERY_POINT_CHECKPOINT:
+            self.recovery_points = offsets
+        if name in self._in_flight:
+            self._in_flight[name] = data  # the older one may come to lie on top of this: write it once more then
+        self._disk.write_file(self._file(name), data)
+        self._written[name] = data
 
     def mark_clean(self, broker_epoch: int) -> None:
         """Everything in the directory is on the device: the last thing that is written."""

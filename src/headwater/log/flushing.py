@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from headwater.base.ports import DiskWork, File, Sync, SyncDirectory
-from headwater.log.names import snapshot_name
+from headwater.log.names import PARTITION_METADATA, snapshot_name
 
 if TYPE_CHECKING:
     from headwater.log.log import Log
@@ -24,7 +24,16 @@ Done = Callable[[OSError | None], None]
 
 
 class Flusher:
-    __slots__ = ("_error", "_in_flight", "_log", "_target", "_waiting", "_waiting_for_next", "directory_dirty")
+    __slots__ = (
+        "_error",
+        "_in_flight",
+        "_log",
+        "_target",
+        "_waiting",
+        "_waiting_for_next",
+        "directory_dirty",
+        "is_new",
+    )
 
     def __init__(self, log: "Log") -> None:
         self._log = log
@@ -33,6 +42,7 @@ class Flusher:
         self._error: OSError | None = None
         self._waiting: list[Done] = []
         self._waiting_for_next: list[Done] = []
+        self.is_new = False  # the log's directory has never been synced in the one above it
         self.directory_dirty = False  # files were made or renamed since the directory was last synced
 
     @property
@@ -75,6 +85,10 @@ class Flusher:
         if log.epochs.dirty:
             log.epochs.dirty = False
             self._submit_path(log.epochs.path)
+        if self.is_new:
+            self.is_new = False
+            self._submit_path(f"{log.directory}/{PARTITION_METADATA}")
+            self._submit(SyncDirectory(log.directory.rpartition("/")[0]))
 
     def _submit_path(self, path: str) -> None:
         disk = self._log.context.disk

@@ -55,7 +55,7 @@ def create_log(
         producers=ProducerStates(),
         snapshot_offsets=[],
     )
-    log.flusher.directory_dirty = True
+    log.flusher.is_new = log.flusher.directory_dirty = True
     return log
 
 

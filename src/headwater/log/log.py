@@ -19,8 +19,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Final
 
-import crc32c as _crc32c
-
+from headwater.base import checksum as _crc32c
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicId, TopicPartition
 from headwater.base.ports import FileSlice
@@ -68,6 +67,7 @@ class Log:
         "log_end_offset",
         "log_start_offset",
         "on_flushed",
+        "on_truncated",
         "partition",
         "producers",
         "recovery_point",
@@ -102,6 +102,7 @@ class Log:
         self.recovery_point = recovery_point
         self.failed: OSError | None = None
         self.on_flushed: Callable[[Log], None] | None = None  # told whenever the recovery point has moved
+        self.on_truncated: Callable[[Log], None] | None = None  # told before anything may follow a truncation
         self.segments = segments
         self.base_offsets = [segment.base_offset for segment in segments]
         self.active = segments[-1]
@@ -289,10 +290,18 @@ class Log:
     # Shrinking
 
     def truncate_to(self, offset: int) -> None:
+        """Drops `offset` and all that follows. The next append must come under a later leader epoch. Raises OSError."""
         truncation.truncate_to(self, offset)
+        self._after_truncation()
 
     def truncate_fully(self, offset: int) -> None:
+        """Drops everything, and begins again at `offset`. Raises OSError."""
         truncation.truncate_fully(self, offset)
+        self._after_truncation()
+
+    def _after_truncation(self) -> None:
+        if self.on_truncated is not None:
+            self.on_truncated(self)
 
     def delete_records_before(self, offset: int) -> None:
         """Moves the log start offset; segments that fall below it go with the next retention."""

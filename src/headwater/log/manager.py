@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.base.ids import TopicId, TopicPartition
-from headwater.base.ports import Remove, SyncDirectory
+from headwater.base.ports import Remove
 from headwater.log import names
 from headwater.log.config import LogConfig
 from headwater.log.context import LogContext
@@ -153,7 +153,7 @@ class LogManager:
         recovery_point: int,
         log_end_offset: int | None,
     ) -> None:
-        self.logs[partition] = load_log(
+        log = load_log(
             self.context,
             partition,
             path,
@@ -162,7 +162,22 @@ class LogManager:
             log_start_offset=directory.log_start_offsets.get(partition, 0),
             log_end_offset=log_end_offset,
         )
-        self._home[partition] = directory
+        if log.log_end_offset < recovery_point:
+            logger.error(
+                "event=data-missing partition=%s: it ends at offset %d, and was on the device up to %d",
+                partition, log.log_end_offset, recovery_point,
+            )  # fmt: skip
+        self._take_in(directory, log)
+
+    def _take_in(self, directory: LogDirectory, log: Log) -> None:
+        log.on_truncated = partial(self._truncated, directory)
+        self.logs[log.partition] = log
+        self._home[log.partition] = directory
+
+    def _truncated(self, directory: LogDirectory, log: Log) -> None:
+        """A recovery point on disk must not lie past what is flushed: a crash would leave the new tail unchecked."""
+        if directory.recovery_points.get(log.partition, 0) > log.recovery_point:
+            directory.checkpoint_now(names.RECOVERY_POINT_CHECKPOINT, self._recovery_points(directory))
 
     # Making and deleting
 
@@ -176,9 +191,7 @@ class LogManager:
             log = create_log(self.context, partition, topic_id, path, config or self._config_of(partition.topic))
         except OSError as error:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{path}: {error.strerror or error}") from error
-        self.context.disk.submit(SyncDirectory(directory.path), _ignore)
-        self.logs[partition] = log
-        self._home[partition] = directory
+        self._take_in(directory, log)
         return log
 
     def delete(self, partition: TopicPartition) -> None:
@@ -302,7 +315,3 @@ def _end_of(log: Log) -> int:
 def _report_removal(error: OSError | None) -> None:
     if error is not None:
         logger.warning("event=directory-not-removed error=%r", str(error))
-
-
-def _ignore(error: OSError | None) -> None:
-    """A new directory that is not durable yet: the flush of its first records says so too."""

@@ -18,8 +18,7 @@ from struct import Struct
 from struct import error as struct_error
 from typing import Final, NamedTuple
 
-import crc32c as _crc32c
-
+from headwater.base import checksum as _crc32c
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.log.transaction_index import AbortedTransaction
 from headwater.records.control import EndTransactionMarker

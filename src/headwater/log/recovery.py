@@ -50,6 +50,7 @@ class _Recovery:
         self.states = ProducerStates()
         self.epochs = LeaderEpochs(disk, f"{directory}/{names.LEADER_EPOCH_CHECKPOINT}", [])
         self.epochs_lost = False
+        self.latest_epoch = -1  # of the batches scanned so far
         self.aborted = TransactionIndex("")
         self.result = Recovered(log_start_offset)
 
@@ -98,7 +99,8 @@ class _Recovery:
         self.aborted = TransactionIndex(self.path(base_offset, names.TRANSACTION_INDEX))
         file = self.disk.open(self.path(base_offset, names.LOG))
         try:
-            scan = scan_segment(file, base_offset, recovery_point, interval_bytes, self.on_batch)
+            scan = scan_segment(file, base_offset, recovery_point, interval_bytes, self.on_batch, self.latest_epoch)
+            self.latest_epoch = scan.latest_epoch
             if scan.problem is not None:
                 cut = file.size() - scan.valid_bytes
                 self.result.bytes_cut += cut
@@ -138,6 +140,7 @@ def recover(
     run = _Recovery(disk, directory, max(log_start_offset, bases[0] if bases else 0))
     if not bases:
         return run.result
+    _remove_orphans(disk, directory, entries, set(bases))
     run.load_epochs(entries)
     snapshots = [names.offset_of(name) for name in entries if name.endswith(names.SNAPSHOT)]
     first = run.load_snapshot(bases, snapshots, 0 if run.epochs_lost else _floor(bases, recovery_point))
@@ -146,7 +149,7 @@ def recover(
     kept_snapshots = {offset for offset in snapshots if offset <= bases[first]}
     next_offset = bases[first]
     for at in range(first, len(bases)):
-        if run.result.bytes_cut:
+        if run.result.bytes_cut or bases[at] < next_offset:
             run.set_aside(bases[at])
             continue
         if at > first:
@@ -159,6 +162,14 @@ def recover(
     for offset in set(snapshots) - kept_snapshots - {next_offset}:
         disk.remove(run.path(offset, names.SNAPSHOT))
     return run.result
+
+
+def _remove_orphans(disk: Disk, directory: str, entries: list[str], bases: set[int]) -> None:
+    """Indexes whose segment is gone: a deletion that the crash has cut in two."""
+    for name in entries:
+        is_index = name.endswith((names.OFFSET_INDEX, names.TIME_INDEX, names.TRANSACTION_INDEX))
+        if is_index and names.offset_of(name) not in bases:
+            disk.remove(f"{directory}/{name}")
 
 
 def _floor(bases: list[int], offset: int) -> int:

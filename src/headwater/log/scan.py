@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator
 from struct import Struct
 from typing import Final
 
-import crc32c as _crc32c
-
+from headwater.base import checksum as _crc32c
 from headwater.base.ports import File
 from headwater.log.offset_index import ENTRY as OFFSET_ENTRY
 from headwater.log.time_index import ENTRY as TIME_ENTRY
@@ -29,6 +28,7 @@ class SegmentScan:
     """What `scan_segment` found. `problem` says why it stopped before the end, None if it did not."""
 
     __slots__ = (
+        "latest_epoch",
         "max_timestamp",
         "max_timestamp_offset",
         "next_offset",
@@ -43,6 +43,7 @@ class SegmentScan:
         self.next_offset = base_offset
         self.offset_entries = bytearray()
         self.time_entries = bytearray()
+        self.latest_epoch = -1
         self.max_timestamp = -1
         self.max_timestamp_offset = base_offset
         self.problem: str | None = None
@@ -113,9 +114,17 @@ def problem_of(header: BatchHeader, expected_offset: int, bytes_left: int) -> st
 
 
 def scan_segment(
-    file: File, base_offset: int, check_from_offset: int, index_interval_bytes: int, on_batch: OnBatch | None = None
+    file: File,
+    base_offset: int,
+    check_from_offset: int,
+    index_interval_bytes: int,
+    on_batch: OnBatch | None = None,
+    least_epoch: int = -1,
 ) -> SegmentScan:
-    """Scans a whole segment, checking CRCs of batches that reach to `check_from_offset` or past it.
+    """Scans a whole segment, checking batches that reach to `check_from_offset` or past it thoroughly.
+
+    Leader epochs never go back in a log. Where they do, a truncation and what was written after it are on the device,
+    but not the removal of what was truncated: `least_epoch` comes from the segment before.
 
     `on_batch` is given each good batch: its header, and its bytes if it is a control batch.
     """
@@ -135,6 +144,10 @@ def scan_segment(
         scan.problem = problem_of(header, scan.next_offset, size - position)
         if scan.problem is not None:
             break
+        if header.partition_leader_epoch < least_epoch and header.last_offset >= check_from_offset:
+            scan.problem = f"leader epoch {header.partition_leader_epoch} after {least_epoch}"
+            break
+        least_epoch = max(least_epoch, header.partition_leader_epoch)
         batch: memoryview | None = None
         if header.last_offset >= check_from_offset or header.is_control:
             if position - chunk_at + header.size_bytes > len(chunk):
@@ -150,6 +163,7 @@ def scan_segment(
             on_batch(header, batch if header.is_control else None)
         position += header.size_bytes
         scan.valid_bytes = position
+    scan.latest_epoch = least_epoch
     _end_time_index(scan, base_offset)
     return scan
 

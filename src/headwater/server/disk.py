@@ -221,13 +221,13 @@ def _perform(work: DiskWork) -> None:
         for position in range(work.position, end, WARM_CHUNK_BYTES):
             os.pread(work.file.fileno(), min(WARM_CHUNK_BYTES, end - position), position)
     elif isinstance(work, Replace):
-        _replace_file(work.path, work.data, durable=True)
+        _replace_file(work.path, work.data, durable=True, suffix=".background.tmp")  # the loop may write it too
     else:
         _start_writeback(work.file.fileno(), work.position, work.length)
 
 
-def _replace_file(path: str, data: bytes, durable: bool) -> None:
-    beside = path + ".tmp"
+def _replace_file(path: str, data: bytes, durable: bool, suffix: str = ".tmp") -> None:
+    beside = path + suffix
     with open(beside, "wb", buffering=0) as file:
         view = memoryview(data)
         while view:
