@@ -1,10 +1,10 @@
 """Varints at the borders of their lengths."""
 
 import pytest
-from unit.wire.support import reference
 
 from headwater.wire import primitives
 from headwater.wire.errors import DecodeError
+from unit.wire.support import reference
 
 BORDERS = [at + step for at in (0, 2**7, 2**14, 2**21, 2**28, 2**31) for step in (-1, 0, 1) if at + step >= 0]
 
