@@ -97,6 +97,13 @@ def validate_broker_configs(config: BrokerConfig, overrides: Mapping[str, str], 
             ErrorCode.INVALID_REQUEST,
             f"Cannot update these configs at default cluster level, broker id must be specified: [{', '.join(for_one)}]",
         )
+    secret = [name for name in overrides if BROKER[name].is_sensitive]
+    if secret:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            "These security configs can be dynamically updated only per-listener using the listener prefix: "
+            f"[{', '.join(secret)}]",
+        )
     bound = [name for name in ("listeners", "listener.security.protocol.map") if name in overrides]
     if any(overrides[name].strip() != format_value(config.value(name)) for name in bound):
         raise KafkaError(

@@ -286,7 +286,7 @@ zookeeper.ssl.crl.enable boolean read-only low false
 zookeeper.ssl.ocsp.enable boolean read-only low false
 """
 
-_GROUPS_AND_NOTES: Final = (
+GROUPS_AND_NOTES: Final = (
     (_OTHER, "Headwater works differently here."),
     (_KRAFT, "KRaft is Apache Kafka's own metadata quorum; Headwater keeps its metadata elsewhere."),
     (_SECURITY, "SASL, tokens and authorisation are not there yet."),
@@ -298,7 +298,7 @@ _GROUPS_AND_NOTES: Final = (
 
 
 def _definitions() -> Iterator[Definition]:
-    for table, note in _GROUPS_AND_NOTES:
+    for table, note in GROUPS_AND_NOTES:
         for line in table.split("\n"):
             if line:
                 yield _definition(line, note, hidden=table is _OLDER)

@@ -62,7 +62,7 @@ def describe_broker(config: BrokerConfig, names: Iterable[str] | None = None) ->
     entries = []
     for definition in _selected(BROKER, names):
         synonyms = _broker_synonyms(definition)
-        chain = _masked(definition, _chain(config, synonyms, definition.name))
+        chain = _masked(definition, _from_name(_chain(config, synonyms, definition.name), definition.name))
         value = None if definition.is_sensitive else format_value(config.value(definition.name))
         entries.append(ConfigEntry(definition, value, _source(chain), chain, definition.mode == "read-only"))
     return entries
@@ -111,6 +111,12 @@ def _chain(config: BrokerConfig, synonyms: tuple[Synonym, ...], name: str = "") 
         if default is not None and (found or synonym.name == name):
             found.append(SynonymEntry(synonym.name, default, ConfigSource.DEFAULT_CONFIG))
     return found
+
+
+def _from_name(chain: list[SynonymEntry], name: str) -> list[SynonymEntry]:
+    """A broker property is described under its own name: what only another one says is not its value."""
+    first = next((index for index, entry in enumerate(chain) if entry.name == name), len(chain))
+    return chain[first:]
 
 
 def _masked(definition: Definition, chain: list[SynonymEntry]) -> list[SynonymEntry]:

@@ -53,10 +53,9 @@ class _Deletion:
             result = DeletableTopicResult(name=asked.name, topic_id=asked.topic_id, error_code=0)
             self._results.append(result)
             try:
-                topic = self._find(asked)
-                if count > 1 or topic.topic_id in changes:
-                    what = "id" if asked.name is None else "name"
-                    raise KafkaError(ErrorCode.INVALID_REQUEST, f"Duplicate topic {what}.")
+                topic = self._find(asked, is_repeated=count > 1)
+                if topic.topic_id in changes:  # once by its name and once by its id
+                    raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic id.")
                 self._refuse_if_disabled()
             except KafkaError as problem:
                 result.error_code, result.error_message = int(problem.code), problem.message
@@ -72,12 +71,14 @@ class _Deletion:
                     result.error_code, result.error_message = int(error.code), error.message
         self.deferred.complete(DeleteTopicsResponse(responses=self._results))
 
-    def _find(self, asked: DeleteTopicState) -> TopicState:
+    def _find(self, asked: DeleteTopicState, *, is_repeated: bool) -> TopicState:
         has_id = asked.topic_id != NO_TOPIC_ID
         if asked.name is None and not has_id:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
         if asked.name is not None and has_id:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "You may not specify both topic name and topic id.")
+        if is_repeated:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Duplicate topic {'id' if asked.name is None else 'name'}.")
         if asked.name is None:
             return self._broker.image.topic_by_id(TopicId(asked.topic_id))
         return self._broker.image.topic(asked.name)
