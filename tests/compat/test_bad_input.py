@@ -2,10 +2,12 @@
 
 import os
 import struct
+import time
 from collections.abc import Callable, Iterator
 
 import psutil
 import pytest
+from crc32c import crc32c
 
 from compat.support import raw
 from compat.support.broker import BrokerProcess
@@ -36,9 +38,9 @@ def existing(connect: Connect, topic: str) -> str:
     """A topic that exists, with one record."""
     with connect() as connection:
         while connection.call(metadata(topic, create=True)).topics[0].error_code:
-            pass
+            time.sleep(0.02)
         while produced(connection.call(produce(topic, batch(b"first"))))[0]:
-            pass
+            time.sleep(0.02)
     return topic
 
 
@@ -148,8 +150,6 @@ def test_damaged_batches_are_refused(connect: Connect, existing: str, what: str,
 
 def resealed(data: bytes) -> bytes:
     """With the CRC that belongs to the bytes: the damage is then in what they say."""
-    from crc32c import crc32c
-
     return data[:17] + struct.pack(">I", crc32c(data[21:])) + data[21:]
 
 

@@ -128,6 +128,7 @@ def batch(
     producer_id: int = -1,
     producer_epoch: int = -1,
     base_sequence: int = -1,
+    timestamp: int | None = None,
 ) -> bytes:
     builder = DefaultRecordBatchBuilder(
         magic=2,
@@ -138,7 +139,7 @@ def batch(
         base_sequence=base_sequence,
         batch_size=1 << 30,
     )
-    now = int(time.time() * 1000)
+    now = int(time.time() * 1000) if timestamp is None else timestamp
     for number, value in enumerate(values):
         builder.append(number, now, key, value, [])
     return bytes(builder.build())
