@@ -124,7 +124,7 @@ class Loop:
         os.eventfd_write(self._wake_fd, 1)
 
     def run(self) -> None:
-        self._stopping = False
+        """Until `stop`, which may have come already: a signal can be quicker than we are."""
         while not self._stopping:
             self.turn(_LONGEST_WAIT_S)
 
