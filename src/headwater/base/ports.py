@@ -176,6 +176,8 @@ class Disk(Protocol):
         """fsync that the caller waits for: start-up, shutdown and metadata only, never the request path."""
         ...
 
+    def sync_directory_now(self, path: str) -> None: ...
+
 
 class FileSlice:
     """A stretch of a file on its way out: the server sends it by `sendfile`, everyone else reads it as bytes.

@@ -121,7 +121,7 @@ def _note(log: "Log", segment: Segment, header: BatchHeader, batch: memoryview) 
     log.log_end_offset = last_offset + 1
     aborted = note_producer(log.producers, header, batch)
     if aborted is not None:
-        segment.transaction_index.append(log.context.disk, aborted)
+        segment.add_aborted(aborted)
 
 
 def note_producer(states: ProducerStates, header: BatchHeader, batch: memoryview | None) -> AbortedTransaction | None:

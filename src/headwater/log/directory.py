@@ -93,6 +93,7 @@ class LogDirectory:
                 "directory.id": urlsafe_b64encode(random.bytes(16)).rstrip(b"=").decode(),
             }
             self._disk.write_file(self._file(names.META_PROPERTIES), format_properties(properties))
+            self._disk.sync_directory_now(self.path.rpartition("/")[0] or "/")
 
     # Checkpoints
 
@@ -106,10 +107,7 @@ class LogDirectory:
         if mark is not None:
             self.last_broker_epoch = parse_clean_shutdown(mark)
             self._disk.remove(self._file(names.CLEAN_SHUTDOWN))
-            # A durable write into the same directory: the removal is on the device too before anything else happens.
-            self._disk.write_file(
-                self._file(names.RECOVERY_POINT_CHECKPOINT), format_offsets(self.recovery_points), durable=True
-            )
+            self._disk.sync_directory_now(self.path)
 
     def _offsets(self, name: str) -> Offsets:
         text = read_if_present(self._disk, self._file(name))

@@ -49,6 +49,11 @@ class Flusher:
     def under_way(self) -> bool:
         return self._in_flight > 0
 
+    @property
+    def dirty(self) -> bool:
+        """Whether there is something to sync besides records."""
+        return self.is_new or self.directory_dirty or self._log.epochs.dirty
+
     def flush(self, done: Done) -> None:
         """Everything that is in the log now; `done` comes later, through the disk."""
         if self._in_flight:
@@ -76,7 +81,8 @@ class Flusher:
     def _submit_all(self) -> None:
         log = self._log
         for segment in log.unflushed_segments():
-            if segment is not log.active:
+            if segment is not log.active and segment.indexes_dirty:
+                segment.indexes_dirty = False
                 for path in segment.index_paths():
                     self._submit_path(path)
             if segment.base_offset >= log.recovery_point:  # the state that a recovery from here on begins with
@@ -126,17 +132,24 @@ class Flusher:
 
 
 def flush_now(log: "Log") -> None:
-    """The same, waited for: at a clean close. Raises OSError."""
+    """The same and the indexes of the active segment too, waited for: at a clean close. Raises OSError."""
     disk = log.context.disk
     for segment in log.unflushed_segments():
         disk.sync_now(segment.open_file())
         for path in segment.index_paths():
-            if disk.exists(path):
-                _sync_path(log, path)
-    for path in (*(_snapshot_path(log, offset) for offset in log.snapshot_offsets[-2:]), log.epochs.path):
-        if disk.exists(path):
             _sync_path(log, path)
+        segment.indexes_dirty = False
+    for offset in log.snapshot_offsets:
+        if offset >= log.recovery_point:
+            _sync_path(log, _snapshot_path(log, offset))
+    _sync_path(log, log.epochs.path)
     log.epochs.dirty = False
+    flusher = log.flusher
+    disk.sync_directory_now(log.directory)
+    if flusher.is_new:
+        _sync_path(log, f"{log.directory}/{PARTITION_METADATA}")
+        disk.sync_directory_now(log.directory.rpartition("/")[0])
+    flusher.is_new = flusher.directory_dirty = False
 
 
 def _snapshot_path(log: "Log", offset: int) -> str:
@@ -144,8 +157,10 @@ def _snapshot_path(log: "Log", offset: int) -> str:
 
 
 def _sync_path(log: "Log", path: str) -> None:
-    file = log.context.disk.open(path)
-    try:
-        log.context.disk.sync_now(file)
-    finally:
-        file.release()
+    disk = log.context.disk
+    if disk.exists(path):
+        file = disk.open(path)
+        try:
+            disk.sync_now(file)
+        finally:
+            file.release()

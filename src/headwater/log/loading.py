@@ -89,6 +89,7 @@ def load_log(
     for name in entries:
         if name.endswith(_LEFTOVERS):
             disk.remove(f"{directory}/{name}")
+    recovered = log_end_offset is not None
     if log_end_offset is None:
         log_end_offset = _end_offset(segments[-1], recovery_point)
     log = Log(
@@ -105,6 +106,10 @@ def load_log(
         producers=ProducerStates(),
         snapshot_offsets=[names.offset_of(name) for name in entries if name.endswith(names.SNAPSHOT)],
     )
+    if recovered:  # what recovery wrote is not on the device yet
+        log.flusher.directory_dirty = log.epochs.dirty = True
+        for segment in log.unflushed_segments():
+            segment.indexes_dirty = True
     if log.log_start_offset > log_end_offset:
         truncate_fully(log, log.log_start_offset)
     else:

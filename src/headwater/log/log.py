@@ -350,14 +350,18 @@ class Log:
             self.on_flushed(self)
 
     def unflushed_segments(self) -> list[Segment]:
-        return self.segments[max(0, bisect_right(self.base_offsets, self.recovery_point) - 1) :]
+        """From the first on that has records past the recovery point, or that was rolled with its indexes unsynced."""
+        at = max(0, bisect_right(self.base_offsets, self.recovery_point) - 1)
+        while at > 0 and self.segments[at - 1].indexes_dirty:
+            at -= 1
+        return self.segments[at:]
 
     def close(self) -> None:
         """Cleanly: everything is written and synced, so that the next start reads no segment. Raises OSError."""
         self.refuse_if_failed()
         self.active.end_time_index()
         take_snapshot(self)
-        if self.recovery_point < self.log_end_offset or self.epochs.dirty:
+        if self.recovery_point < self.log_end_offset or self.active.indexes_dirty or self.flusher.dirty:
             flush_now(self)
             self.recovery_point = self.log_end_offset
         self.abandon()

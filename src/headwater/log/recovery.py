@@ -131,9 +131,17 @@ class _Recovery:
 
 
 def recover(
-    disk: Disk, directory: str, recovery_point: int, log_start_offset: int, index_interval_bytes: int
+    disk: Disk,
+    directory: str,
+    recovery_point: int,
+    log_start_offset: int,
+    index_interval_bytes: int,
+    no_gaps: bool = True,
 ) -> Recovered:
-    """Afterwards `loading.load_log` finds a directory as after a clean shutdown. Raises OSError."""
+    """Afterwards `loading.load_log` finds a directory as after a clean shutdown. Raises OSError.
+
+    Segments follow on each other without a gap, or else the end of one is lost. Only compaction may leave gaps.
+    """
     _finish_swaps(disk, directory)
     entries = disk.list_directory(directory)
     bases = [names.offset_of(name) for name in entries if name.endswith(names.LOG)]
@@ -149,7 +157,11 @@ def recover(
     kept_snapshots = {offset for offset in snapshots if offset <= bases[first]}
     next_offset = bases[first]
     for at in range(first, len(bases)):
-        if run.result.bytes_cut or bases[at] < next_offset:
+        if (
+            run.result.bytes_cut
+            or bases[at] < next_offset
+            or (bases[at] > max(next_offset, recovery_point) and no_gaps)
+        ):
             run.set_aside(bases[at])
             continue
         if at > first:

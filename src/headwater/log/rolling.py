@@ -88,6 +88,7 @@ def take_snapshot(log: "Log") -> None:
     path = snapshot_path(log, offset)
     log.context.disk.write_file(path, log.producers.to_snapshot(), durable=False)
     log.snapshot_offsets.append(offset)
+    log.flusher.directory_dirty = True
 
 
 def snapshot_path(log: "Log", offset: int) -> str:

@@ -18,7 +18,7 @@ from headwater.log.offset_index import WRITE_BEHIND_BYTES, OffsetIndex
 from headwater.log.scan import headers_from, last_border, position_of, scan_segment
 from headwater.log.time_index import ENTRY_BYTES as TIME_ENTRY_BYTES
 from headwater.log.time_index import TimeIndex
-from headwater.log.transaction_index import TransactionIndex
+from headwater.log.transaction_index import AbortedTransaction, TransactionIndex
 from headwater.records.batch import HEADER_BYTES, LENGTH_PREFIX_BYTES, read_header
 
 UNKNOWN: Final = -2  # a timestamp that has not been loaded; -1 is Kafka's "none"
@@ -43,6 +43,7 @@ class Segment:
         "first_timestamp",
         "index_bytes_max",
         "index_interval_bytes",
+        "indexes_dirty",
         "last_offset_max",
         "limit_bytes",
         "max_timestamp",
@@ -69,6 +70,7 @@ class Segment:
         self.size_bytes = size_bytes
         self.index_interval_bytes = index_interval_bytes
         self.index_bytes_max = 10 << 20
+        self.indexes_dirty = False  # written since they were last synced
         self.bytes_since_index = 0
         self.max_timestamp = UNKNOWN if size_bytes else -1
         self.max_timestamp_offset = base_offset
@@ -90,6 +92,7 @@ class Segment:
         segment._transaction_index = TransactionIndex(segment.path(names.TRANSACTION_INDEX))
         segment._offset_index.rewrite(disk)
         segment._time_index.rewrite(disk)
+        segment.indexes_dirty = True
         disk.remove(segment._transaction_index.path)
         file = segment.open_file(create=True)
         if file.size():
@@ -183,6 +186,7 @@ class Segment:
         time_index.entries = scan.time_entries
         time_index.rewrite(self._disk)
         self._offset_index, self._time_index = offset_index, time_index
+        self.indexes_dirty = True
 
     def add_index_entry(self, last_offset: int, position: int) -> None:
         """For the batch at `position`; the append path calls it every `index.interval.bytes`."""
@@ -198,6 +202,10 @@ class Segment:
             for offset in list(self.recent)[: RECENT_MAX // 2]:
                 del self.recent[offset]
 
+    def add_aborted(self, aborted: AbortedTransaction) -> None:
+        self.transaction_index.append(self._disk, aborted)
+        self.indexes_dirty = True
+
     def indexes_full(self) -> bool:
         """Whether either has reached `segment.index.bytes`; one entry of the time index is kept for the end."""
         limit = self.index_bytes_max
@@ -207,10 +215,10 @@ class Segment:
         )
 
     def write_indexes(self) -> None:
-        if self._offset_index is not None:
-            self._offset_index.write(self._disk)
-        if self._time_index is not None:
-            self._time_index.write(self._disk)
+        for index in (self._offset_index, self._time_index):
+            if index is not None and index.unwritten_bytes:
+                self.indexes_dirty = True
+                index.write(self._disk)
 
     def end_time_index(self) -> None:
         """Makes the largest timestamp its last entry, as a rolled or cleanly closed segment has it; writes both."""
@@ -267,6 +275,7 @@ class Segment:
         self.time_index.truncate_to_offset(self._disk, offset)
         self.transaction_index.truncate_to_offset(self._disk, offset)
         file.truncate(position)
+        self.indexes_dirty = True
         self.recent.clear()
         self.size_bytes = position
         self.writeback_from = min(self.writeback_from, position)

@@ -91,5 +91,9 @@ class TimeIndex:
     def write(self, disk: Disk) -> None:
         self._written_bytes = write_entries(disk, self.path, self.entries, self._written_bytes)
 
+    @property
+    def unwritten_bytes(self) -> int:
+        return len(self.entries) - self._written_bytes
+
     def rewrite(self, disk: Disk) -> None:
         self._written_bytes = rewrite_entries(disk, self.path, self.entries)

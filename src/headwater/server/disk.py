@@ -166,6 +166,9 @@ class OsDisk:
     def sync_now(self, file: File) -> None:
         os.fdatasync(file.fileno())
 
+    def sync_directory_now(self, path: str) -> None:
+        _sync_directory(path)
+
     # -- what may wait for the device
 
     def submit(self, work: DiskWork, done: Done) -> None:

@@ -318,6 +318,12 @@ class SimDisk:
         assert isinstance(file, SimFile)
         file.sync()
 
+    def sync_directory_now(self, path: str) -> None:
+        node = self._find(path)
+        if not isinstance(node, _Directory):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        node.sync()
+
     # Inside
 
     def take_space(self, size: int, path: str) -> None:
@@ -330,10 +336,7 @@ class SimDisk:
             assert isinstance(work.file, SimFile)
             work.file.sync()
         elif isinstance(work, SyncDirectory):
-            node = self._find(work.path)
-            if not isinstance(node, _Directory):
-                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), work.path)
-            node.sync()
+            self.sync_directory_now(work.path)
         elif isinstance(work, Replace):
             self.write_file(work.path, work.data)
         elif isinstance(work, Remove):
@@ -347,7 +350,7 @@ class SimDisk:
 
     def _find(self, path: str) -> _Inode | _Directory | None:
         node: _Inode | _Directory | None = self._root
-        for name in path.strip("/").split("/"):
+        for name in filter(None, path.split("/")):
             node = node.seen.get(name) if isinstance(node, _Directory) else None
         return node
 
