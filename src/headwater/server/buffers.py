@@ -1,7 +1,11 @@
 """Buffers for large request frames, and the bound on how much memory requests may hold at once.
 
-Small frames are handled inside the loop's own read buffer and never come here. A buffer is a power of two in size, is given
-back when its request was handled, and a few are kept, because fresh memory costs page faults on every megabyte.
+Small frames are handled inside the loop's own read buffer and never come here. A large frame first reserves all of its size
+against the limit; only then does it get memory, piece by piece as its bytes really come. So a length prefix alone costs nothing,
+and requests that have begun can always be finished: were they to wait for memory halfway, each could wait for the others.
+
+A buffer is a power of two in size, is given back when its request was handled, and a few are kept, because fresh memory
+costs page faults on every megabyte.
 """
 
 from collections import deque
@@ -17,17 +21,42 @@ class BufferPool:
 
     def __init__(self, limit_bytes: int) -> None:
         self.limit_bytes = limit_bytes
-        self.held_bytes = 0
+        self.reserved_bytes = 0
+        self.allocated_bytes = 0
         self._kept: dict[int, list[bytearray]] = {}
         self._kept_bytes = 0
         self._waiting: deque[Callable[[], None]] = deque()
 
-    def take(self, size_bytes: int) -> bytearray | None:
-        """A buffer of at least that size, or None while requests hold all they may. One alone always gets its memory."""
+    # Reservations
+
+    def reserve(self, size_bytes: int) -> bool:
+        """False while requests hold all they may. One alone always gets its memory."""
+        if self.reserved_bytes and self.reserved_bytes + size_bytes > self.limit_bytes:
+            return False
+        self.reserved_bytes += size_bytes
+        return True
+
+    def unreserve(self, size_bytes: int) -> None:
+        self.reserved_bytes -= size_bytes
+        assert self.reserved_bytes >= 0
+        for _ in range(len(self._waiting)):
+            if self.reserved_bytes >= self.limit_bytes:
+                break
+            self._waiting.popleft()()
+
+    def wait(self, resume: Callable[[], None]) -> None:
+        """Calls `resume` when something was given back; whoever then still gets nothing waits again."""
+        self._waiting.append(resume)
+
+    @property
+    def has_waiters(self) -> bool:
+        return bool(self._waiting)
+
+    # Memory
+
+    def take(self, size_bytes: int) -> bytearray:
         size = max(SMALLEST_BYTES, 1 << (size_bytes - 1).bit_length())
-        if self.held_bytes and self.held_bytes + size > self.limit_bytes:
-            return None
-        self.held_bytes += size
+        self.allocated_bytes += size
         kept = self._kept.get(size)
         if kept:
             self._kept_bytes -= size
@@ -36,14 +65,8 @@ class BufferPool:
 
     def give(self, buffer: bytearray) -> None:
         size = len(buffer)
-        self.held_bytes -= size
-        assert self.held_bytes >= 0
+        self.allocated_bytes -= size
+        assert self.allocated_bytes >= 0
         if self._kept_bytes + size <= _KEPT_BYTES_MAX:
             self._kept.setdefault(size, []).append(buffer)
             self._kept_bytes += size
-        while self._waiting and self.held_bytes < self.limit_bytes:
-            self._waiting.popleft()()
-
-    def wait(self, resume: Callable[[], None]) -> None:
-        """Calls `resume` when there is memory again."""
-        self._waiting.append(resume)

@@ -17,6 +17,7 @@ import select
 import socket
 from collections import deque
 from struct import Struct
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.ports import FileSlice, Warm
@@ -55,6 +56,7 @@ class Slot:
 
 class Connection:
     __slots__ = (
+        "_awaits_memory",
         "_blocked",
         "_broker",
         "_events",
@@ -77,6 +79,7 @@ class Connection:
         "_warming",
         "closed",
         "context",
+        "frame_progress_ms",
         "last_active_ms",
         "warned",
     )
@@ -102,10 +105,12 @@ class Connection:
         self._slice_sent = 0
         self._warming = False
         self._blocked = False
+        self._awaits_memory = False
         self._events = select.EPOLLIN
         self.closed = False
         self.warned = False
         self.last_active_ms = server.now_ms
+        self.frame_progress_ms = 0
 
     def on_events(self, events: int) -> None:
         if events & select.EPOLLOUT:
@@ -175,7 +180,7 @@ class Connection:
             self._block()
 
     def _must_wait(self) -> bool:
-        return bool(self._out) or len(self._pending) >= _PENDING_MAX or self._held()
+        return bool(self._out) or len(self._pending) >= _PENDING_MAX or self._awaits_memory or self._held()
 
     def _held(self) -> bool:
         """Whether the last request wants nothing begun behind it."""
@@ -189,38 +194,45 @@ class Connection:
         server = self._server
         self.last_active_ms = server.now_ms
         if key == _PRODUCE and not self._pending:
+            began_ns = perf_counter_ns()
             reply = handle_produce_frame(self._broker, buffer, begin + _HEAD_BYTES, behind, version, correlation_id)
             if reply is not None:
                 if reply:
                     self._out.append(reply)
+                server.produce_metrics.observe(perf_counter_ns() - began_ns)
                 return
         server.dispatch(self, buffer[begin:behind])
 
     def _begin_frame(self, size: int, start: memoryview) -> None:
-        # Only a client that has sent frames of this size gets all the memory at once.
-        trusted = size <= self._largest_frame
-        wanted = size if trusted else min(size, max(_GROW_FROM_BYTES, 2 * len(start)))
-        frame = self._server.buffers.take(wanted)
-        if frame is None:
-            self._leftover = b""
+        pool = self._server.buffers
+        if not pool.reserve(size):
             self._wait_for_memory(size, bytes(start))
             return
-        self._frame = frame
-        self._frame_view = memoryview(frame)
+        # Only a client that has sent frames of this size gets all the memory at once.
+        trusted = size <= self._largest_frame
+        self._frame = pool.take(size if trusted else min(size, max(_GROW_FROM_BYTES, 2 * len(start))))
+        self._frame_view = memoryview(self._frame)
         self._frame_bytes = size
         self._filled = len(start)
         self._frame_view[: len(start)] = start
+        self.frame_progress_ms = self._server.now_ms
 
     def _wait_for_memory(self, size: int, start: bytes) -> None:
+        self._awaits_memory = True
         self._block()
 
         def resume() -> None:
             if not self.closed:
+                self._awaits_memory = False
                 self._begin_frame(size, memoryview(start))
-                if self._frame is not None:
-                    self._unblock()
+                self._unblock()
 
         self._server.buffers.wait(resume)
+
+    @property
+    def is_in_frame(self) -> bool:
+        """Whether it holds memory for a large frame that is not complete."""
+        return self._frame is not None
 
     def _read_frame(self) -> None:
         frame = self._frame
@@ -237,6 +249,7 @@ class Connection:
             self.close("closed by the peer in the middle of a request")
             return
         self._filled += count
+        self.frame_progress_ms = self._server.now_ms
         if self._filled < room:
             return
         if room < self._frame_bytes:
@@ -248,6 +261,7 @@ class Connection:
         self._frame_view = self._shared
         self._dispatch(view, 0, room)
         self._server.buffers.give(frame)
+        self._server.buffers.unreserve(room)
         if not self.closed:
             self._flush()
             if self._must_wait():
@@ -255,20 +269,10 @@ class Connection:
 
     def _grow_frame(self, frame: bytearray) -> None:
         larger = self._server.buffers.take(min(self._frame_bytes, 4 * len(frame)))
-        if larger is None:
-            self._block()
-            self._server.buffers.wait(lambda: self._grow_later(frame))
-            return
         larger[: self._filled] = self._frame_view[: self._filled]
         self._frame = larger
         self._frame_view = memoryview(larger)
         self._server.buffers.give(frame)
-
-    def _grow_later(self, frame: bytearray) -> None:
-        if not self.closed:
-            self._grow_frame(frame)
-            if self._frame is not frame:
-                self._unblock()
 
     # Blocking: no reading while answers wait
 
@@ -441,6 +445,7 @@ class Connection:
         self._out.clear()
         if self._frame is not None:
             self._server.buffers.give(self._frame)
+            self._server.buffers.unreserve(self._frame_bytes)
             self._frame = None
         self._server.forget(self, self._fd, why)
 

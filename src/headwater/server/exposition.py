@@ -51,7 +51,7 @@ def _lines(node: "Node") -> Iterator[str]:
     yield from _single("headwater_requests_refused_total", "counter", metrics.requests_refused)
     yield from _single("headwater_loop_stalls_total", "counter", node.loop.stall_count)
     yield from _single("headwater_loop_stalled_seconds_total", "counter", node.loop.stalled_ms / 1000)
-    yield from _single("headwater_request_memory_bytes", "gauge", node.server.buffers.held_bytes)
+    yield from _single("headwater_request_memory_bytes", "gauge", node.server.buffers.allocated_bytes)
     yield from _single("headwater_fetch_sessions", "gauge", len(broker.fetch_sessions))
     yield from _single("headwater_topics", "gauge", len(broker.image.topics))
     yield from _single("headwater_partitions", "gauge", len(broker.partitions))

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _ACCEPTS_PER_EVENT: Final = 64
 _ACCEPT_PAUSE_MS: Final = 1000
 _IDLE_CHECK_MS: Final = 10_000
+_STUCK_FRAME_MS: Final = 20_000
 _API_VERSIONS: Final = 18
 _BACKLOG: Final = 1024
 
@@ -55,6 +56,7 @@ class Server:
         self._listeners: list[socket.socket] = []
         self._shared = memoryview(bytearray(SHARED_BYTES))
         self.metrics: dict[int, ApiMetrics] = broker.metrics.apis
+        self.produce_metrics = self.metrics[0]
         loop.after_turn.append(self._after_turn)
         loop.call_later(_IDLE_CHECK_MS, self._close_idle)
 
@@ -148,6 +150,12 @@ class Server:
         for connection in list(self._connections.values()):
             if connection.last_active_ms < oldest_ms:
                 connection.close(f"idle for {self._idle_ms} ms")
+            elif (
+                self.buffers.has_waiters
+                and connection.is_in_frame
+                and self.now_ms - connection.frame_progress_ms > _STUCK_FRAME_MS
+            ):
+                self.refuse(connection, "it stopped in the middle of a large request while others wait for its memory")
 
     # Requests
 

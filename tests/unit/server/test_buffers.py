@@ -2,39 +2,47 @@
 
 from headwater.server.buffers import SMALLEST_BYTES, BufferPool
 
-
-def take(pool: BufferPool, size: int) -> bytearray:
-    buffer = pool.take(size)
-    assert buffer is not None
-    return buffer
+MB = 1 << 20
 
 
 def test_sizes_are_powers_of_two_that_fit() -> None:
     pool = BufferPool(1 << 30)
-    assert len(take(pool, 1)) == SMALLEST_BYTES
-    assert len(take(pool, 1 << 20)) == 1 << 20
-    assert len(take(pool, (1 << 20) + 1)) == 1 << 21
+    assert len(pool.take(1)) == SMALLEST_BYTES
+    assert len(pool.take(MB)) == MB
+    assert len(pool.take(MB + 1)) == 2 * MB
 
 
 def test_a_buffer_that_was_given_back_is_used_again() -> None:
     pool = BufferPool(1 << 30)
-    first = take(pool, 1 << 20)
+    first = pool.take(MB)
     pool.give(first)
-    assert take(pool, 1 << 20) is first
-    assert pool.held_bytes == 1 << 20
+    assert pool.take(MB) is first
+    assert pool.allocated_bytes == MB
 
 
-def test_beyond_the_limit_nothing_is_given_until_something_came_back() -> None:
-    pool = BufferPool(2 << 20)
-    first, _second = take(pool, 1 << 20), take(pool, 1 << 20)
-    assert pool.take(1 << 20) is None
+def test_only_a_few_buffers_are_kept() -> None:
+    pool = BufferPool(1 << 30)
+    taken = [pool.take(MB) for _ in range(20)]
+    for buffer in taken:
+        pool.give(buffer)
+    assert pool.allocated_bytes == 0
+    again = [pool.take(MB) for _ in range(20)]
+    assert sum(any(new is old for old in taken) for new in again) == 8
+
+
+def test_beyond_the_limit_nothing_is_reserved_until_something_came_back() -> None:
+    pool = BufferPool(2 * MB)
+    assert pool.reserve(MB)
+    assert pool.reserve(MB)
+    assert not pool.reserve(1)
     resumed: list[str] = []
     pool.wait(lambda: resumed.append("first"))
     assert resumed == []
-    pool.give(first)
+    pool.unreserve(MB)
     assert resumed == ["first"]
 
 
 def test_one_alone_gets_its_memory_even_beyond_the_limit() -> None:
-    pool = BufferPool(1 << 20)
-    assert len(take(pool, 8 << 20)) == 8 << 20
+    pool = BufferPool(MB)
+    assert pool.reserve(8 * MB)
+    assert not pool.reserve(1)

@@ -1,0 +1,328 @@
+"""Connections on real sockets, with the loop turned by hand: order, parking, limits, bad input. No sleeps."""
+
+import socket
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from headwater.base.config.broker import BrokerConfig
+from headwater.records.builder import build_batch
+from headwater.records.reader import Record
+from headwater.server.node import Node
+from headwater.wire.headers import decode_response_header, encode_request_header
+from headwater.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from headwater.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from headwater.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from headwater.wire.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+)
+
+TOPIC = "orders"
+
+
+class Client:
+    """A blocking socket; while it waits for bytes, the node's loop is turned."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.socket = socket.create_connection(("127.0.0.1", node.endpoints[0].port))
+        self.socket.setblocking(False)
+
+    def send(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view:
+            try:
+                view = view[self.socket.send(view) :]
+            except BlockingIOError:
+                self.node.loop.turn(0.01)
+        for _ in range(3):
+            self.node.loop.turn(0.001)
+
+    def receive_exactly(self, count: int) -> bytes:
+        data = b""
+        for _ in range(3000):
+            try:
+                piece = self.socket.recv(count - len(data))
+            except BlockingIOError:
+                self.node.loop.turn(0.01)
+                continue
+            if not piece:
+                raise EOFError
+            data += piece
+            if len(data) == count:
+                return data
+        raise AssertionError("no answer")
+
+    def receive(self) -> bytes:
+        (size,) = struct.unpack(">i", self.receive_exactly(4))
+        return self.receive_exactly(size)
+
+    def has_answer(self) -> bool:
+        for _ in range(3):
+            self.node.loop.turn(0.001)
+        try:
+            return bool(self.socket.recv(1, socket.MSG_PEEK))
+        except BlockingIOError:
+            return False
+
+    def is_closed(self) -> bool:
+        try:
+            self.receive_exactly(1)
+        except (EOFError, ConnectionResetError):
+            return True
+        return False
+
+
+def frame(key: int, version: int, correlation_id: int, body: list[bytes]) -> bytes:
+    data = encode_request_header(key, version, correlation_id, "test") + b"".join(body)
+    return struct.pack(">i", len(data)) + data
+
+
+def produce(correlation_id: int, value: bytes = b"v", *, partition: int = 0, acks: int = 1, version: int = 9) -> bytes:
+    batch = bytes(build_batch([Record(0, 1_700_000_000_000, None, value, [])]))
+    request = ProduceRequest(
+        transactional_id=None,
+        acks=acks,
+        timeout_ms=1000,
+        topic_data=[
+            TopicProduceData(name=TOPIC, partition_data=[PartitionProduceData(index=partition, records=batch)])
+        ],
+    )
+    return frame(0, version, correlation_id, request.encode(version))
+
+
+def fetch(
+    correlation_id: int, offset: int = 0, *, wait_ms: int = 60_000, min_bytes: int = 1, max_bytes: int = 1 << 20
+) -> bytes:
+    request = FetchRequest(
+        max_wait_ms=wait_ms,
+        min_bytes=min_bytes,
+        max_bytes=max_bytes,
+        topics=[
+            FetchTopic(
+                topic=TOPIC,
+                partitions=[FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=max_bytes)],
+            )
+        ],
+    )
+    return frame(1, 11, correlation_id, request.encode(11))
+
+
+def correlation(answer: bytes) -> int:
+    (value,) = struct.unpack_from(">i", answer)
+    return int(value)
+
+
+def produced(answer: bytes, version: int = 9) -> tuple[int, int]:
+    _, at = decode_response_header(answer, 0, version)
+    part = ProduceResponse.decode(answer, at, version).responses[0].partition_responses[0]
+    return part.error_code, part.base_offset
+
+
+def fetched(answer: bytes) -> FetchResponse:
+    return FetchResponse.decode(answer, 4, 11)
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    config = BrokerConfig(
+        {
+            "log.dirs": str(tmp_path),
+            "listeners": "PLAINTEXT://127.0.0.1:0",
+            "socket.request.max.bytes": str(8 << 20),
+            "num.partitions": "2",
+        }
+    )
+    node = Node(config)
+    node.start()
+    yield node
+    node.close()
+
+
+@pytest.fixture
+def connect(node: Node) -> Iterator[Callable[[], Client]]:
+    clients: list[Client] = []
+
+    def make() -> Client:
+        clients.append(Client(node))
+        return clients[-1]
+
+    first = make()
+    first.send(frame(3, 9, 1, MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)]).encode(9)))
+    first.receive()
+    yield make
+    for client in clients:
+        client.socket.close()
+
+
+def test_pipelined_requests_are_answered_in_order(connect: Callable[[], Client]) -> None:
+    client = connect()
+    client.send(b"".join(produce(n) for n in range(100)))
+    answers = [client.receive() for _ in range(100)]
+    assert [correlation(answer) for answer in answers] == list(range(100))
+    assert [produced(answer) for answer in answers] == [(0, n) for n in range(100)]
+
+
+@pytest.mark.parametrize("version", range(3, 13))
+def test_the_hot_path_and_the_general_way_answer_the_same(connect: Callable[[], Client], version: int) -> None:
+    client = connect()
+    client.send(produce(1, version=version))
+    by_hot_path = client.receive()
+    # A parked fetch ahead of it on the connection sends a produce the general way.
+    client.send(fetch(2, offset=1) + produce(1, version=version))
+    assert correlation(client.receive()) == 2
+    by_general_way = client.receive()
+    assert produced(by_hot_path, version) == (0, 0)
+    assert produced(by_general_way, version) == (0, 1)
+    _, at = decode_response_header(by_hot_path, 0, version)
+    response = ProduceResponse.decode(by_hot_path, at, version)
+    response.responses[0].partition_responses[0].base_offset = 1
+    assert by_hot_path[:at] + b"".join(response.encode(version)) == by_general_way
+
+
+def test_a_parked_fetch_holds_its_place_and_is_woken_by_an_append(connect: Callable[[], Client]) -> None:
+    consumer, producer = connect(), connect()
+    consumer.send(fetch(7) + frame(18, 0, 8, ApiVersionsRequest().encode(0)))
+    assert not consumer.has_answer()
+    producer.send(produce(1))
+    answer = consumer.receive()
+    assert correlation(answer) == 7
+    assert len(fetched(answer).responses[0].partitions[0].records or b"") > 61
+    assert correlation(consumer.receive()) == 8
+
+
+def test_a_parked_fetch_waits_for_its_minimum(connect: Callable[[], Client]) -> None:
+    consumer, producer = connect(), connect()
+    consumer.send(fetch(7, min_bytes=200))
+    producer.send(produce(1))
+    producer.receive()
+    assert not consumer.has_answer()
+    producer.send(produce(2, b"x" * 200))
+    assert len(fetched(consumer.receive()).responses[0].partitions[0].records or b"") > 261
+
+
+def test_a_parked_fetch_dies_with_its_connection(connect: Callable[[], Client], node: Node) -> None:
+    consumer, producer = connect(), connect()
+    consumer.send(fetch(7))
+    partition = node.broker.partition(TOPIC, 0)
+    assert len(partition.waiters) == 1
+    consumer.socket.close()
+    producer.send(b"")
+    assert not partition.waiters
+    producer.send(produce(1))
+    assert produced(producer.receive()) == (0, 0)
+
+
+def test_acks_0_is_not_answered(connect: Callable[[], Client]) -> None:
+    client = connect()
+    client.send(produce(1, acks=0) + produce(2))
+    answer = client.receive()
+    assert correlation(answer) == 2
+    assert produced(answer) == (0, 1)
+
+
+def test_acks_2_is_refused_with_a_word_of_explanation(connect: Callable[[], Client]) -> None:
+    client = connect()
+    client.send(produce(1, acks=2))
+    _, at = decode_response_header(answer := client.receive(), 0, 9)
+    part = ProduceResponse.decode(answer, at, 9).responses[0].partition_responses[0]
+    assert part.error_code == 21
+    assert "0, 1 or all" in (part.error_message or "")
+
+
+def test_a_large_frame_in_many_pieces(connect: Callable[[], Client]) -> None:
+    client = connect()
+    data = produce(1, b"x" * 900_000) + produce(2)
+    for at in range(0, len(data), 70_001):
+        client.send(data[at : at + 70_001])
+    assert produced(client.receive()) == (0, 0)
+    assert produced(client.receive()) == (0, 1)
+
+
+def test_a_frame_byte_by_byte(connect: Callable[[], Client]) -> None:
+    client = connect()
+    for byte in produce(1):
+        client.send(bytes([byte]))
+    assert produced(client.receive()) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        struct.pack(">i", 2**31 - 1),
+        struct.pack(">i", -1),
+        struct.pack(">i", 3) + b"abc",
+        struct.pack(">ihhi", 10, 999, 0, 1) + b"\xff\xff",
+        frame(3, 9, 1, [])[:4] + b"\x00" * 15,
+        struct.pack(">ihhih", 14, 3, 1, 1, -1) + struct.pack(">i", 2**31 - 1),
+    ],
+    ids=["http", "tls", "2 GiB", "negative", "too short", "unknown api", "zeros", "array of 2^31"],
+)
+def test_garbage_closes_its_connection_and_no_other(connect: Callable[[], Client], garbage: bytes) -> None:
+    healthy, bad = connect(), connect()
+    bad.send(garbage)
+    assert bad.is_closed()
+    healthy.send(produce(1))
+    assert produced(healthy.receive()) == (0, 0)
+
+
+def test_a_version_from_the_future_gets_our_range_in_version_0(connect: Callable[[], Client]) -> None:
+    client = connect()
+    client.send(frame(18, 99, 5, ApiVersionsRequest().encode(3)))
+    answer = client.receive()
+    response = ApiVersionsResponse.decode(answer, 4, 0)
+    assert correlation(answer) == 5
+    assert response.error_code == 35
+    assert [(k.api_key, k.min_version, k.max_version) for k in response.api_keys] == [(18, 0, 4)]
+
+
+def test_a_length_prefix_alone_costs_no_memory(connect: Callable[[], Client], node: Node) -> None:
+    clients = [connect() for _ in range(20)]
+    for client in clients:
+        client.send(struct.pack(">ihhi", 8 << 20, 0, 9, 1))
+    assert node.server.buffers.allocated_bytes <= 20 * 128 * 1024
+    for client in clients:
+        client.socket.close()
+    connect().send(produce(1))
+    assert node.server.buffers.reserved_bytes == node.server.buffers.allocated_bytes == 0
+
+
+def test_a_slow_reader_is_not_read_from_and_harms_nobody(connect: Callable[[], Client], node: Node) -> None:
+    slow, healthy = connect(), connect()
+    for n in range(16):
+        healthy.send(produce(n, b"x" * 900_000))
+        healthy.receive()
+    for n in range(200):  # up to 200 MB of answers that nobody takes
+        try:
+            slow.socket.send(fetch(n, offset=n % 16, wait_ms=0))
+        except BlockingIOError:
+            break
+    for _ in range(50):
+        node.loop.turn(0)
+    handles = sum(1 for f in Path("/proc/self/fd").iterdir() if f.is_symlink())
+    assert handles < 200
+    healthy.send(produce(99))
+    assert produced(healthy.receive()) == (0, 16)
+    taken = [fetched(slow.receive()) for _ in range(100)]
+    assert all(len(answer.responses[0].partitions[0].records or b"") > 900_000 for answer in taken)
+
+
+def test_memory_held_by_requests_is_bounded(connect: Callable[[], Client], node: Node) -> None:
+    node.server.buffers.limit_bytes = 2 << 20
+    clients = [connect() for _ in range(4)]
+    data = produce(1, b"x" * 900_000)
+    for client in clients:
+        client.send(data[:600_000])
+    assert node.server.buffers.reserved_bytes <= 2 << 20
+    assert node.server.buffers.has_waiters
+    for client in clients:
+        client.send(data[600_000:])
+    assert sorted(produced(client.receive()) for client in clients) == [(0, 0), (0, 1), (0, 2), (0, 3)]
+    assert node.server.buffers.reserved_bytes == node.server.buffers.allocated_bytes == 0
