@@ -33,11 +33,15 @@ def test_every_truncation_is_refused(cls: type[Message]) -> None:
 
 
 @every_message
-def test_bytes_behind_the_message_are_refused(cls: type[Message]) -> None:
+def test_bytes_behind_a_response_are_refused_and_behind_a_request_ignored(cls: type[Message]) -> None:
     for version in versions_of(cls):
-        encoded = b"".join(example(cls, version).encode(version))
-        with pytest.raises(DecodeError, match="1 bytes are left"):
-            cls.decode(encoded + b"\0", 0, version)
+        message = example(cls, version)
+        encoded = b"".join(message.encode(version))
+        if cls.__name__.endswith("Request"):  # librdkafka leaves some behind Metadata, and Apache Kafka does not mind
+            assert cls.decode(encoded + b"\0\0\0", 0, version) == message
+        else:
+            with pytest.raises(DecodeError, match="1 bytes are left"):
+                cls.decode(encoded + b"\0", 0, version)
 
 
 @every_message
