@@ -109,7 +109,8 @@ def _describe_asked(
     broker: "Broker", name: str | None, topic_id: TopicId, with_operations: bool
 ) -> MetadataResponseTopic:
     try:
-        if name is None and topic_id != NO_TOPIC_ID:
+        if topic_id != NO_TOPIC_ID:
+            name = None  # the Java client sends an empty one beside the id
             topic = broker.image.topic_by_id(topic_id)
         elif not name:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
@@ -117,9 +118,7 @@ def _describe_asked(
             validate_topic_name(name)
             topic = broker.image.topic(name)
     except KafkaError as problem:
-        return MetadataResponseTopic(
-            error_code=int(problem.code), name=name if name is not None else None, topic_id=topic_id, partitions=[]
-        )
+        return MetadataResponseTopic(error_code=int(problem.code), name=name, topic_id=topic_id, partitions=[])
     return _describe(topic, with_operations)
 
 
