@@ -77,7 +77,7 @@ def measure_one(name: str, bench: Bench, scenario: Scenario, rounds: int) -> Fig
     return found
 
 
-def environment() -> dict[str, str]:
+def environment(load_at_start: float) -> dict[str, str]:
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, timeout=10
     )
@@ -90,6 +90,7 @@ def environment() -> dict[str, str]:
         "memory": f"{memory_gb:.0f} GB",
         "system": f"{platform.system()} {platform.release()}",
         "Python": platform.python_version(),
+        "load of others at the start": f"{load_at_start:.1f}",
         "at": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
     }
 
@@ -101,6 +102,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that everything started here is ended on the way out
     wanted = set(options.only or kinds)
     chosen = [scenario for scenario in everything if wanted & {kind.row for kind in scenario.kinds}]
+    load_at_start = os.getloadavg()[0]
     program()
     BUILD.mkdir(exist_ok=True)
     ours: Figures = {}
@@ -116,9 +118,9 @@ def main() -> int:
     print(text_table(rows))
     RESULTS.mkdir(exist_ok=True)
     write_json(RESULTS / "latest.json", rows)
-    (RESULTS / "environment.json").write_text(json.dumps(environment(), indent=1) + "\n")
+    (RESULTS / "environment.json").write_text(json.dumps(environment(load_at_start), indent=1) + "\n")
     if options.write_docs:
-        write_docs(ROOT / "docs/PERFORMANCE.md", markdown_table(rows, kinds, environment()))
+        write_docs(ROOT / "docs/PERFORMANCE.md", markdown_table(rows, kinds, environment(load_at_start)))
     return 0 if all(row.value is not None for row in rows) else 1
 
 
