@@ -1,14 +1,15 @@
 """The broker's figures for others: Prometheus text, and the JSON that `headwater status` reads."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from headwater._version import VERSION
-from headwater.base.metrics import LATENCY_BOUNDS_NS
 from headwater.broker.registry import APIS
 
 if TYPE_CHECKING:
     from headwater.server.node import Node
+
+_SHOWN_BUCKETS: Final = range(13, 35)  # 8 us to 17 s, each twice the one before
 
 
 def prometheus_text(node: "Node") -> str:
@@ -75,10 +76,8 @@ def _latencies(node: "Node") -> Iterator[str]:
     yield f"# TYPE {name} histogram"
     for key, m in sorted(node.broker.metrics.apis.items()):
         api = APIS[key].name
-        below = 0
-        for bound_ns, count in zip(LATENCY_BOUNDS_NS, m.buckets, strict=False):
-            below += count
-            yield f'{name}_bucket{{api="{api}",le="{bound_ns / 1e9:g}"}} {below}'
+        for bits in _SHOWN_BUCKETS:
+            yield f'{name}_bucket{{api="{api}",le="{(1 << bits) / 1e9:.9f}"}} {sum(m.buckets[: bits + 1])}'
         yield f'{name}_bucket{{api="{api}",le="+Inf"}} {m.count}'
         yield f'{name}_sum{{api="{api}"}} {m.total_ns / 1e9:.9f}'
         yield f'{name}_count{{api="{api}"}} {m.count}'

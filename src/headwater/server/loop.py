@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Future, ProcessPoolExecutor
 
 EVENTS_PER_TURN: Final = 256
-STALL_MS: Final = 20
+STALL_NS: Final = 20_000_000
 _LONGEST_WAIT_S: Final = 60.0
 
 logger = logging.getLogger("headwater.server")
@@ -47,10 +47,10 @@ class SystemRandom:
 class LoopTimer:
     """One call in the future. Cancelling marks it; the heap drops it when its time comes."""
 
-    __slots__ = ("cancelled", "due_ms", "function")
+    __slots__ = ("cancelled", "due_ns", "function")
 
-    def __init__(self, due_ms: int, function: Callable[[], None]) -> None:
-        self.due_ms = due_ms
+    def __init__(self, due_ns: int, function: Callable[[], None]) -> None:
+        self.due_ns = due_ns
         self.function = function
         self.cancelled = False
 
@@ -58,7 +58,7 @@ class LoopTimer:
         self.cancelled = True
 
     def __lt__(self, other: "LoopTimer") -> bool:
-        return self.due_ms < other.due_ms
+        return self.due_ns < other.due_ns
 
 
 class Loop:
@@ -92,7 +92,7 @@ class Loop:
     # The Scheduler port
 
     def call_later(self, delay_ms: int, function: Callable[[], None]) -> LoopTimer:
-        timer = LoopTimer(time.monotonic_ns() // 1_000_000 + delay_ms, function)
+        timer = LoopTimer(time.monotonic_ns() + delay_ms * 1_000_000, function)
         heapq.heappush(self._timers, timer)
         return timer
 
@@ -139,12 +139,13 @@ class Loop:
         return True
 
     def turn(self, wait_s: float) -> None:
+        """Waits for events, at most `wait_s`, and handles them."""
         timers = self._timers
         if timers:
-            wait_s = min(wait_s, max(0.0, (timers[0].due_ms - time.monotonic_ns() / 1_000_000) / 1000))
-        handlers = self._handlers
+            wait_s = min(wait_s, max(0.0, (timers[0].due_ns - time.monotonic_ns()) / 1_000_000_000))
         ready = self._poller.poll(wait_s, EVENTS_PER_TURN)
         began_ns = time.monotonic_ns()
+        handlers = self._handlers
         for fd, events in ready:
             handler = handlers.get(fd)  # an earlier event of this turn may have closed it
             if handler is not None:
@@ -152,15 +153,18 @@ class Loop:
                     handler(events)
                 except Exception:
                     logger.exception("event=handler-failed fd=%d", fd)
-        if timers and timers[0].due_ms <= began_ns // 1_000_000:
+        if timers and timers[0].due_ns <= began_ns:
             self._run_timers()
         for function in self.after_turn:
-            self._guarded(function)
-        taken_ms = (time.monotonic_ns() - began_ns) // 1_000_000
-        if taken_ms >= STALL_MS:
-            self.stall_count += 1
-            self.stalled_ms += taken_ms
-            self.stall_longest_ms = max(self.stall_longest_ms, taken_ms)
+            function()
+        taken_ns = time.monotonic_ns() - began_ns
+        if taken_ns >= STALL_NS:
+            self._stalled(taken_ns // 1_000_000)
+
+    def _stalled(self, taken_ms: int) -> None:
+        self.stall_count += 1
+        self.stalled_ms += taken_ms
+        self.stall_longest_ms = max(self.stall_longest_ms, taken_ms)
 
     def close(self) -> None:
         if self._workers is not None:
@@ -170,8 +174,8 @@ class Loop:
 
     def _run_timers(self) -> None:
         timers = self._timers
-        now_ms = time.monotonic_ns() // 1_000_000
-        while timers and timers[0].due_ms <= now_ms:
+        now_ns = time.monotonic_ns()
+        while timers and timers[0].due_ns <= now_ns:
             timer = heapq.heappop(timers)
             if not timer.cancelled:
                 self._guarded(timer.function)
