@@ -15,8 +15,8 @@ from headwater.client.types import FetchedRecord, ProducedRecord
 def record_document(record: FetchedRecord) -> dict[str, Any]:
     document: dict[str, Any] = {"topic": record.topic, "partition": record.partition, "offset": record.offset}
     document["timestamp"] = record.timestamp_ms
-    _put(document, "key", record.key)
-    _put(document, "value", record.value)
+    put_bytes(document, "key", record.key)
+    put_bytes(document, "value", record.value)
     if record.headers:
         document["headers"] = [_header(key, value) for key, value in record.headers]
     return document
@@ -24,11 +24,11 @@ def record_document(record: FetchedRecord) -> dict[str, Any]:
 
 def _header(key: str, value: bytes | None) -> dict[str, Any]:
     document: dict[str, Any] = {"key": key}
-    _put(document, "value", value)
+    put_bytes(document, "value", value)
     return document
 
 
-def _put(document: dict[str, Any], name: str, data: bytes | None) -> None:
+def put_bytes(document: dict[str, Any], name: str, data: bytes | None) -> None:
     if data is None:
         document[name] = None
         return

@@ -20,6 +20,7 @@ from headwater.cli.processes import identify
 from headwater.cli.state import BrokerState, UpState, remove_state, write_state
 from headwater.cli.supervision import End, StartAgain, Supervision, exit_text, parse_ready_line
 
+ANY_PORT: Final = "listeners=PLAINTEXT://localhost:0"
 _FOREVER_MS: Final = -1
 
 
@@ -39,6 +40,7 @@ class Supervisor:
     def __init__(self, plan: Plan, on_ready: Callable[[UpState], None]) -> None:
         self._plan = plan
         self._on_ready = on_ready
+        self._overrides = list(plan.overrides)
         self._supervision = Supervision()
         self._child: subprocess.Popen[bytes] | None = None
         self._started = 0.0
@@ -91,7 +93,7 @@ class Supervisor:
         command = [sys.executable, "-m", "headwater.cli.main", "broker", "start", "--stop-on-eof"]
         if self._plan.config_path is not None:
             command += ["--config", self._plan.config_path]
-        for override in self._plan.overrides:
+        for override in self._overrides:
             command += ["--set", override]
         self._child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0)
         self._started = time.monotonic()
@@ -144,6 +146,8 @@ class Supervisor:
         self._broker.id, self._broker.host, self._broker.port = ready.broker_id, ready.host, ready.port
         self._broker.metrics_port = ready.metrics_port
         self._broker.ready = True
+        if ANY_PORT in self._overrides:  # clients know the port by now: it must be the same after a restart
+            self._overrides[self._overrides.index(ANY_PORT)] = ANY_PORT.removesuffix("0") + str(ready.port)
         write_state(self._plan.data_dir, self._state)
         if first:
             self._on_ready(self._state)

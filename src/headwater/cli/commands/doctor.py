@@ -1,0 +1,33 @@
+"""`headwater doctor`: is everything here that Headwater needs?"""
+
+from pathlib import Path
+
+import click
+
+from headwater.cli.commands.up import data_dir_option
+from headwater.cli.options import output_option
+from headwater.cli.output import emit
+from headwater.cli.paths import default_data_dir
+
+
+@click.command()
+@data_dir_option
+@output_option
+def doctor(data_dir: str | None, output: str) -> int:
+    """Check this machine for everything Headwater needs. Exit code 1 if something must be mended."""
+    from headwater.cli.checks import FAIL, OK, run_checks
+
+    directory = (Path(data_dir).expanduser() if data_dir else default_data_dir()).absolute()
+    findings = list(run_checks(directory))
+    width = max(len(finding.check) for finding in findings)
+    lines = []
+    for level, check, found, hint in findings:
+        lines.append(f"{level:<4}  {check.ljust(width)}  {found}\n")
+        if hint:
+            lines.append(f"{'':<4}  {'':<{width}}  -> {hint}\n")
+    worst = [finding for finding in findings if finding.level != OK]
+    lines.append(
+        "\nAll is well\n" if not worst else f"\n{len(worst)} of {len(findings)} checks have something to say\n"
+    )
+    emit(output, [finding._asdict() for finding in findings], "".join(lines))
+    return 1 if any(finding.level == FAIL for finding in findings) else 0
