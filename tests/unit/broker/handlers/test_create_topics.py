@@ -83,6 +83,7 @@ def test_validate_only_checks_and_makes_nothing(lab: Any) -> None:
     assert good.num_partitions == 2
     assert outcome(bad)[1] == "INVALID_PARTITIONS"
     assert lab.broker.image.ids_by_name == {}
+    assert lab.disk.file_size("/data/headwater.metadata") == 0
 
 
 @pytest.mark.parametrize(

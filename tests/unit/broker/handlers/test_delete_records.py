@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from headwater.base.errors import ErrorCode
+from headwater.log.config import LogConfig
 from headwater.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from headwater.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 
@@ -68,3 +69,12 @@ def test_a_compacted_topic_keeps_its_start(lab: Any) -> None:
 def test_the_new_start_survives_a_restart(lab: Any) -> None:
     delete(lab, "clicks", 0, 4)
     assert lab.restarted().broker.partition("clicks", 0).log.log_start_offset == 4
+
+
+def test_what_is_not_committed_yet_cannot_be_deleted(lab: Any) -> None:
+    lab.broker.partition("clicks", 0).log.update_config(LogConfig(flush_messages=1))
+    lab.broker.partition("clicks", 0).config_changed()
+    lab.append("clicks", 0, 1)
+    assert delete(lab, "clicks", 0, 11) == (-1, "OFFSET_OUT_OF_RANGE")
+    lab.settle()
+    assert delete(lab, "clicks", 0, 11) == (11, "NONE")
