@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 _ACCEPTS_PER_EVENT: Final = 64
 _ACCEPT_PAUSE_MS: Final = 1000
 _IDLE_CHECK_MS: Final = 10_000
+_LOAD_AFTER_MS: Final = 200
+_LOAD_EVERY_MS: Final = 20
 _STUCK_FRAME_MS: Final = 20_000
 _API_VERSIONS: Final = 18
 _BACKLOG: Final = 1024
@@ -59,6 +61,8 @@ class Server:
         self.produce_metrics = self.metrics[0]
         loop.after_turn.append(self._after_turn)
         loop.call_later(_IDLE_CHECK_MS, self._close_idle)
+        self._to_load = [api for api in APIS.values() if api.handle is None]
+        loop.call_later(_LOAD_AFTER_MS, self._load_next)
 
     # Listening
 
@@ -143,6 +147,12 @@ class Server:
         self.now_ms = time.monotonic_ns() // 1_000_000
         if self.broker.woken:
             self.broker.answer_woken()
+
+    def _load_next(self) -> None:
+        """Reads the handlers' code in pieces once the broker is up: not before it is ready, not in the first client's time."""
+        if self._to_load:
+            self._to_load.pop(0).load()
+            self.loop.call_later(_LOAD_EVERY_MS, self._load_next)
 
     def _close_idle(self) -> None:
         self.loop.call_later(_IDLE_CHECK_MS, self._close_idle)
