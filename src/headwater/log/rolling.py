@@ -23,7 +23,6 @@ def make_room(log: "Log", size: int, max_timestamp: int, last_offset: int, now_m
     config = log.config
     if segment.limit_bytes < 0:
         segment.load_timestamps()
-        segment.index_bytes_max = config.segment_index_bytes
     if segment.size_bytes and (
         segment.size_bytes + size > config.segment_bytes
         or max_timestamp > _roll_after(log, segment, now_ms)
@@ -31,6 +30,7 @@ def make_room(log: "Log", size: int, max_timestamp: int, last_offset: int, now_m
         or segment.indexes_full()
     ):
         segment = roll(log, now_ms)
+    segment.index_bytes_max = config.segment_index_bytes
     if segment.size_bytes == 0:
         segment.first_timestamp = max_timestamp
         segment.created_ms = now_ms

@@ -54,6 +54,8 @@ def truncate_fully(log: "Log", offset: int) -> None:
     log.base_offsets.append(offset)
     _end_at(log, offset)
     log.log_start_offset = offset
+    log.epochs.truncate_from_end(-1)
+    log.latest_epoch = log.epochs.latest_epoch
     _drop_snapshots(log, -1)
     log.producers = ProducerStates()
 
