@@ -22,7 +22,7 @@ def completion(shell: str) -> None:
     """
     from click.shell_completion import get_completion_class
 
-    from headwater.cli.main import cli
+    from headwater.cli.root import cli
 
     found = get_completion_class(shell)
     assert found is not None

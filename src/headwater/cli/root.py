@@ -1,0 +1,79 @@
+"""The root of the `headwater` command in click: which verbs there are, and how any of them ends.
+
+Exit codes: 0 done, 1 failed, 2 wrong usage. Results go to stdout, everything else to stderr. Ctrl-C and a reader that
+went away end a command without a word.
+"""
+
+import os
+import sys
+from typing import Final
+
+import click
+
+from headwater._version import VERSION
+from headwater.base.errors import KafkaError, UserError
+from headwater.cli.lazy import LazyCommand, LazyGroup
+
+FAILED: Final = 1
+USAGE: Final = 2
+
+_COMMANDS: Final = "headwater.cli.commands"
+
+
+def _command(module: str, attribute: str, help_text: str) -> LazyCommand:
+    return LazyCommand(f"{_COMMANDS}.{module}", attribute, help_text)
+
+
+VERBS: Final = {
+    "up": _command("up", "up", "Start a broker on this machine and keep it running."),
+    "down": _command("down", "down", "Stop what `headwater up` started."),
+    "status": _command("status", "status", "Show what runs, where, and how it is doing."),
+    "doctor": _command("doctor", "doctor", "Check this machine for everything Headwater needs."),
+    "broker": _command("broker", "broker", "Run one broker, or look into its files."),
+    "topic": _command("topic", "topic", "List, create, describe, alter, delete and trim topics."),
+    "produce": _command("produce", "produce", "Write records from stdin to a topic."),
+    "consume": _command("consume", "consume", "Read records of a topic."),
+    "tail": _command("consume", "tail", "Show the last records of a topic, and each new one."),
+    "config": _command("config", "config", "Read and change settings of topics and brokers."),
+    "generate": _command("generate", "generate", "Write shell completion."),
+}
+
+
+@click.group(
+    cls=LazyGroup,
+    lazy=VERBS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+    epilog="Start here: headwater up -d; headwater topic create hello; echo world | headwater produce hello; "
+    "headwater consume hello -e",
+)
+@click.version_option(VERSION, "--version", "-V", message="headwater %(version)s")
+def cli() -> None:
+    """Headwater: a streaming platform that any Kafka client already knows."""
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Runs one command and says how it ended. Every exception that a person may cause becomes a sentence."""
+    try:
+        result = cli.main(args=arguments, prog_name="headwater", standalone_mode=False)
+        sys.stdout.flush()
+        return result if isinstance(result, int) else 0
+    except click.ClickException as error:
+        error.show()
+        return USAGE if isinstance(error, click.UsageError) else FAILED
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        return FAILED
+    except BrokenPipeError:
+        _forget_stdout()
+        return 0
+    except (UserError, KafkaError) as error:
+        from headwater.cli.explain import explain
+
+        click.echo(explain(error), err=True)
+        return FAILED
+
+
+def _forget_stdout() -> None:
+    """Whoever read our output is gone: the flush at exit must not complain about it."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
