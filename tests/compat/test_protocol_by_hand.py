@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from compat.support import raw
-from compat.support.raw import Raw, batch, fetch, fetched, message, metadata, produce, produced
+from compat.support.raw import Raw, batch, fetch, fetched, init_producer, message, metadata, produce, produced
 
 OFFSET_OUT_OF_RANGE = 1
 OUT_OF_ORDER_SEQUENCE_NUMBER = 45
@@ -22,18 +22,6 @@ def _make_topic(connection: Raw, topic: str) -> None:
         time.sleep(0.02)
     while fetched(connection.call(fetch(topic, 0, wait_ms=1)))[0]:
         time.sleep(0.02)
-
-
-def init_producer(connection: Raw) -> tuple[int, int]:
-    request = message("init_producer_id", 4, "InitProducerIdRequest")(
-        transactional_id=None, transaction_timeout=timedelta(milliseconds=2**31 - 1)
-    )
-    while True:
-        response = connection.call(request)
-        if response.error_code == 0:
-            return response.producer_id, response.producer_epoch
-        assert response.error_code in (14, 15)  # coordinator is loading: Apache Kafka in its first moments
-        time.sleep(0.05)
 
 
 def test_producer_ids_differ(broker_address: str) -> None:

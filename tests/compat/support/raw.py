@@ -204,3 +204,16 @@ def fetched(response: Any) -> tuple[int, bytes]:
     """(error code, records) of the only partition."""
     answer = response.responses[0].partitions[0]
     return int(answer.error_code), bytes(answer.records or b"")
+
+
+def init_producer(connection: Raw) -> tuple[int, int]:
+    """A producer id and its epoch."""
+    request = message("init_producer_id", 4, "InitProducerIdRequest")(
+        transactional_id=None, transaction_timeout=timedelta(milliseconds=2**31 - 1)
+    )
+    while True:
+        response = connection.call(request)
+        if response.error_code == 0:
+            return response.producer_id, response.producer_epoch
+        assert response.error_code in (14, 15)  # coordinator is loading: Apache Kafka in its first moments
+        time.sleep(0.05)
