@@ -12,16 +12,15 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.errors import KafkaError
 from headwater.base.metrics import ApiMetrics
 from headwater.base.ports import Disk
-from headwater.broker.context import ConnectionContext, RequestContext
+from headwater.broker.context import ConnectionContext
 from headwater.broker.deferred import Deferred
-from headwater.broker.handlers.api_versions import unsupported_version_response
-from headwater.broker.registry import APIS, Api
+from headwater.broker.registry import APIS
 from headwater.server.buffers import BufferPool
 from headwater.server.connection import SHARED_BYTES, Connection, Slot, release_chunks
-from headwater.wire.headers import decode_request_header, response_header_bytes
+from headwater.server.dispatch import Begun, begin
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
@@ -32,8 +31,7 @@ _ACCEPT_PAUSE_MS: Final = 1000
 _IDLE_CHECK_MS: Final = 10_000
 _LOAD_AFTER_MS: Final = 200
 _LOAD_EVERY_MS: Final = 20
-_STUCK_FRAME_MS: Final = 20_000
-_API_VERSIONS: Final = 18
+_STUCK_FRAME_NS: Final = 20_000_000_000
 _BACKLOG: Final = 1024
 
 logger = logging.getLogger("headwater.server")
@@ -49,7 +47,6 @@ class Server:
         self.disk = disk
         self.frame_bytes_max = config.int("socket.request.max.bytes")
         self.buffers = BufferPool(_memory_limit_bytes(config.int("queued.max.request.bytes")))
-        self.now_ms = time.monotonic_ns() // 1_000_000
         self._connections_max = config.int("max.connections")
         self._connections_per_address_max = config.int("max.connections.per.ip")
         self._idle_ms = config.int("connections.max.idle.ms")
@@ -59,7 +56,6 @@ class Server:
         self._shared = memoryview(bytearray(SHARED_BYTES))
         self.metrics: dict[int, ApiMetrics] = broker.metrics.apis
         self.produce_metrics = self.metrics[0]
-        loop.after_turn.append(self._after_turn)
         loop.call_later(_IDLE_CHECK_MS, self._close_idle)
         self._to_load = [api for api in APIS.values() if api.handle is None]
         loop.call_later(_LOAD_AFTER_MS, self._load_next)
@@ -135,18 +131,12 @@ class Server:
         logger.debug("event=disconnected peer=%s reason=%r", host, why)
 
     def close(self) -> None:
-        self.loop.after_turn.remove(self._after_turn)
         for listener in self._listeners:
             self.loop.unregister(listener.fileno())
             listener.close()
         self._listeners.clear()
         for connection in list(self._connections.values()):
             connection.close("the broker is shutting down")
-
-    def _after_turn(self) -> None:
-        self.now_ms = time.monotonic_ns() // 1_000_000
-        if self.broker.woken:
-            self.broker.answer_woken()
 
     def _load_next(self) -> None:
         """Reads the handlers' code in pieces once the broker is up: not before it is ready, not in the first client's time."""
@@ -156,14 +146,15 @@ class Server:
 
     def _close_idle(self) -> None:
         self.loop.call_later(_IDLE_CHECK_MS, self._close_idle)
-        oldest_ms = self.now_ms - self._idle_ms
+        now_ns = self.loop.turn_ns
+        oldest_ns = now_ns - self._idle_ms * 1_000_000
         for connection in list(self._connections.values()):
-            if connection.last_active_ms < oldest_ms:
+            if connection.last_active_ns < oldest_ns:
                 connection.close(f"idle for {self._idle_ms} ms")
             elif (
                 self.buffers.has_waiters
                 and connection.is_in_frame
-                and self.now_ms - connection.frame_progress_ms > _STUCK_FRAME_MS
+                and now_ns - connection.frame_progress_ns > _STUCK_FRAME_NS
             ):
                 self.refuse(connection, "it stopped in the middle of a large request while others wait for its memory")
 
@@ -190,23 +181,7 @@ class Server:
         """One request, by the general way: header, decoding, handler, answer."""
         began_ns = time.perf_counter_ns()
         try:
-            header = decode_request_header(frame)
-            api = APIS.get(header.api_key)
-            if api is None:
-                raise KafkaError(ErrorCode.INVALID_REQUEST, f"unknown API key {header.api_key}")
-            version = header.api_version
-            if not api.serves[0] <= version <= api.serves[1]:
-                if api.key == _API_VERSIONS:
-                    self._answer(connection, api, 0, header.correlation_id, unsupported_version_response(), began_ns)
-                    return
-                raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{api.name} version {version} is not served")
-            if api.decode is None or api.handle is None:
-                api.load()
-                assert api.decode is not None
-                assert api.handle is not None
-            request = api.decode(frame, header.body_at, version)
-            context = RequestContext(connection.context, api.key, version, header.client_id)
-            result = api.handle(self.broker, context, request)
+            begun = begin(self.broker, connection.context, frame)
         except KafkaError as problem:
             self.refuse(connection, f"bad request: {problem}")
             return
@@ -214,22 +189,14 @@ class Server:
             logger.exception("event=handler-failed peer=%s", connection.context.client_host)
             connection.close("internal error")
             return
-        if result is None:  # a produce with acks=0
-            self.metrics[api.key].observe(time.perf_counter_ns() - began_ns)
-        elif type(result) is Deferred:
-            self._answer_later(connection, api, version, header.correlation_id, result, began_ns)
-        else:
-            self._answer(connection, api, version, header.correlation_id, result, began_ns)
+        if type(begun.result) is Deferred:
+            self._answer_later(connection, begun, begun.result, began_ns)
+            return
+        if begun.result is not None:  # None: a produce with acks=0
+            connection.answer(begun.frame(begun.result))
+        self.metrics[begun.api.key].observe(time.perf_counter_ns() - began_ns)
 
-    def _answer(
-        self, connection: Connection, api: Api, version: int, correlation_id: int, response: Any, began_ns: int
-    ) -> None:
-        connection.answer(_frame(api, version, correlation_id, response))
-        self.metrics[api.key].observe(time.perf_counter_ns() - began_ns)
-
-    def _answer_later(
-        self, connection: Connection, api: Api, version: int, correlation_id: int, deferred: Deferred, began_ns: int
-    ) -> None:
+    def _answer_later(self, connection: Connection, begun: Begun, deferred: Deferred, began_ns: int) -> None:
         slot: Slot = connection.answer_later()
         slot.deferred = deferred
 
@@ -238,33 +205,18 @@ class Server:
                 self.refuse(connection, str(response))
                 return
             try:
-                chunks = _frame(api, version, correlation_id, response)
+                chunks = begun.frame(response)
             except Exception:
-                logger.exception("event=encoding-failed api=%s", api.name)
+                logger.exception("event=encoding-failed api=%s", begun.api.name)
                 connection.close("internal error")
                 return
             if connection.closed:
                 release_chunks(chunks)
                 return
             connection.answered(slot, chunks)
-            self.metrics[api.key].observe(time.perf_counter_ns() - began_ns)
+            self.metrics[begun.api.key].observe(time.perf_counter_ns() - began_ns)
 
         deferred.listen(ready)
-
-
-def _frame(api: Api, version: int, correlation_id: int, response: Any) -> list[Any]:
-    """Length prefix, header and body as chunks; file slices stay as they are."""
-    chunks: list[Any] = response.encode(version)
-    header = response_header_bytes(api.key, version, correlation_id)
-    size = len(header)
-    for chunk in chunks:
-        size += len(chunk)
-    prefix = size.to_bytes(4) + header
-    if chunks and type(chunks[0]) is bytes:
-        chunks[0] = prefix + chunks[0]
-    else:
-        chunks.insert(0, prefix)
-    return chunks
 
 
 def _memory_limit_bytes(configured: int) -> int:

@@ -1,0 +1,60 @@
+"""The way of a request through the broker, without a socket: frame in, handler, frame out. No state.
+
+The server's connections and the simulated ones both go through here, so that what the simulation tries is what runs.
+"""
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from headwater.base.errors import ErrorCode, KafkaError
+from headwater.broker.context import ConnectionContext, RequestContext
+from headwater.broker.handlers.api_versions import unsupported_version_response
+from headwater.broker.registry import APIS, Api
+from headwater.wire.headers import decode_request_header, response_header_bytes
+
+if TYPE_CHECKING:
+    from headwater.broker.broker import Broker
+
+_API_VERSIONS: Final = 18
+
+
+class Begun(NamedTuple):
+    """A request that its handler has seen."""
+
+    api: Api
+    version: int  # of the answer
+    correlation_id: int
+    result: Any  # a response, a Deferred, or None where the client wants no answer
+
+    def frame(self, response: Any) -> list[Any]:
+        """Length prefix, header and body as chunks; file slices stay as they are."""
+        chunks: list[Any] = response.encode(self.version)
+        header = response_header_bytes(self.api.key, self.version, self.correlation_id)
+        size = len(header)
+        for chunk in chunks:
+            size += len(chunk)
+        prefix = size.to_bytes(4) + header
+        if chunks and type(chunks[0]) is bytes:
+            chunks[0] = prefix + chunks[0]
+        else:
+            chunks.insert(0, prefix)
+        return chunks
+
+
+def begin(broker: "Broker", connection: ConnectionContext, frame: memoryview) -> Begun:
+    """Decodes a frame (behind its length) and hands it to its handler. A KafkaError ends the connection."""
+    header = decode_request_header(frame)
+    api = APIS.get(header.api_key)
+    if api is None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"unknown API key {header.api_key}")
+    version = header.api_version
+    if not api.serves[0] <= version <= api.serves[1]:
+        if api.key == _API_VERSIONS:
+            return Begun(api, 0, header.correlation_id, unsupported_version_response())
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{api.name} version {version} is not served")
+    if api.decode is None or api.handle is None:
+        api.load()
+        assert api.decode is not None
+        assert api.handle is not None
+    request = api.decode(frame, header.body_at, version)
+    context = RequestContext(connection, api.key, version, header.client_id)
+    return Begun(api, version, header.correlation_id, api.handle(broker, context, request))
