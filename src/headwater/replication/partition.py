@@ -33,6 +33,7 @@ class Partition:
         "is_alone",
         "leader_epoch",
         "log",
+        "others_confirmed",
         "produce_replies",
         "records_in",
         "topic",
@@ -47,10 +48,10 @@ class Partition:
         self.log = log
         self.leader_epoch = leader_epoch
         self.high_watermark = log.log_end_offset  # the only replica: all that it has is committed
-        log.on_flushed = self._flushed
-        self.is_alone = True
+        log.on_flushed = self._commit
+        self.others_confirmed = INT64_MAX  # what every other in-sync replica has; there is none so far
         self.config_changed()
-        self.waiters: set[Waiter] = set()
+        self.waiters: dict[Waiter, None] = {}  # a set that keeps its order: who came first is told first
         self.produce_replies: dict[int, Any] = {}  # per Produce version, what does not change between two answers
         self.deleted = False
         self.bytes_in = 0
@@ -71,12 +72,18 @@ class Partition:
                 if self.waiters:
                     self._progressed(len(records))
             else:
-                self._flushed(log)
+                self._commit(log)
         return result
 
     def config_changed(self) -> None:
         """`is_alone`: what is appended is committed, with no other in-sync replica and no flush to wait for."""
-        self.is_alone = self.log.config.flush_messages == INT64_MAX
+        self.is_alone = self.log.config.flush_messages == INT64_MAX == self.others_confirmed
+
+    def confirm(self, offset: int) -> None:
+        """The other in-sync replicas have everything below `offset`; INT64_MAX when there are none (any more)."""
+        self.others_confirmed = offset
+        self.config_changed()
+        self._commit(self.log)
 
     def commit_through(self, offset: int, appended_bytes: int = 0) -> None:
         """All in-sync replicas have what lies below `offset`."""
@@ -110,10 +117,11 @@ class Partition:
         self.deleted = True
         self._progressed(0)
 
-    def _flushed(self, log: Log) -> None:
-        """With `flush.messages`, a record counts as had when it is on the device."""
-        if not self.is_alone and log.committable_offset > self.high_watermark:
-            self.commit_through(log.committable_offset)
+    def _commit(self, log: Log) -> None:
+        """What all in-sync replicas have. With `flush.messages`, this one has a record when it is on the device."""
+        offset = min(log.committable_offset, self.others_confirmed)
+        if offset > self.high_watermark:
+            self.commit_through(offset)
 
     def _progressed(self, appended_bytes: int) -> None:
         for waiter in tuple(self.waiters):

@@ -150,7 +150,7 @@ class Fetch:
         for spec in self._specs:
             partition = self._find(spec)
             if partition is not None:
-                partition.waiters.add(self)
+                partition.waiters[self] = None
                 self._parked_on.append(partition)
         self._timer = broker.scheduler.call_later(self._max_wait_ms, self.answer)
 
@@ -169,7 +169,7 @@ class Fetch:
     def _leave(self) -> None:
         self._timer.cancel()
         for partition in self._parked_on:
-            partition.waiters.discard(self)
+            partition.waiters.pop(self, None)
         self._parked_on.clear()
 
     # Reading

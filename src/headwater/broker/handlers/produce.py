@@ -215,7 +215,7 @@ class ProduceWait:
         self.deferred = Deferred(self._leave)
         self._timer = broker.scheduler.call_later(timeout_ms, self._timed_out)
         for partition, _, _ in awaited:
-            partition.waiters.add(self)
+            partition.waiters[self] = None
 
     def on_progress(self, appended_bytes: int) -> None:  # noqa: ARG002
         if not self._is_woken and all(p.deleted or p.is_committed(offset) for p, offset, _ in self._awaited):
@@ -241,4 +241,4 @@ class ProduceWait:
     def _leave(self) -> None:
         self._timer.cancel()
         for partition, _, _ in self._awaited:
-            partition.waiters.discard(self)
+            partition.waiters.pop(self, None)
