@@ -23,6 +23,8 @@ META_PROPERTIES: Final = "meta.properties"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 LOCK: Final = ".lock"
 
+KRAFT_METADATA: Final = "__cluster_metadata"  # the log of Apache Kafka's controllers, which lies among the partitions
+
 _DELETED_DIRECTORY: Final = re.compile(r"(.+)\.([0-9a-f]{32})-delete")
 _OTHER_DIRECTORY: Final = re.compile(r".+\.([0-9a-f]{32})-(future|stray)")
 _DIRECTORY_NAME_MAX: Final = 255
@@ -44,7 +46,7 @@ def offset_of(name: str) -> int:
 def parse_partition_directory(name: str) -> TopicPartition | None:
     """The partition whose log this directory holds; None for anything else that lies in a log directory."""
     topic, dash, number = name.rpartition("-")
-    if not dash or not topic or not number.isdecimal() or _DELETED_DIRECTORY.fullmatch(name):
+    if not dash or topic in ("", KRAFT_METADATA) or not number.isdecimal() or _DELETED_DIRECTORY.fullmatch(name):
         return None
     return TopicPartition(topic, int(number))
 

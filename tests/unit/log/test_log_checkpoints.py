@@ -75,6 +75,7 @@ def test_directory_names() -> None:
         "topic-",
         "-1",
         "topic-x",
+        "__cluster_metadata-0",  # the log of Apache Kafka's controllers
         "t-0." + "a" * 32 + "-delete",
         "t-0." + "a" * 32 + "-future",
     ):
