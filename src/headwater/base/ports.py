@@ -41,6 +41,10 @@ class Scheduler(Protocol):
 
     def call_later(self, delay_ms: int, function: Callable[[], None]) -> Timer: ...
 
+    def call_soon(self, function: Callable[[], None]) -> None:
+        """After the events of this turn are handled."""
+        ...
+
     def compute(
         self, function: Callable[..., Any], *arguments: Any, done: Callable[[Any, BaseException | None], None]
     ) -> None:

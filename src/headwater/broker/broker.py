@@ -188,6 +188,8 @@ class Broker:
 
     def wake(self, parked: Any) -> None:
         """Notes that a parked request is due; it is answered when the events of this turn are handled."""
+        if not self.woken:
+            self.scheduler.call_soon(self.answer_woken)
         self.woken.append(parked)
 
     def answer_woken(self) -> None:

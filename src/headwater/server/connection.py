@@ -69,6 +69,7 @@ class Connection:
         "_frame_view",
         "_largest_frame",
         "_leftover",
+        "_loop",
         "_out",
         "_out_bytes",
         "_pending",
@@ -81,13 +82,14 @@ class Connection:
         "_warming",
         "closed",
         "context",
-        "frame_progress_ms",
-        "last_active_ms",
+        "frame_progress_ns",
+        "last_active_ns",
         "warned",
     )
 
     def __init__(self, server: "Server", sock: socket.socket, context: ConnectionContext, shared: memoryview) -> None:
         self._server = server
+        self._loop = server.loop
         self._broker = server.broker
         self._socket = sock
         self._fd = sock.fileno()
@@ -111,8 +113,8 @@ class Connection:
         self._events = select.EPOLLIN
         self.closed = False
         self.warned = False
-        self.last_active_ms = server.now_ms
-        self.frame_progress_ms = 0
+        self.last_active_ns = self._loop.turn_ns
+        self.frame_progress_ns = 0
 
     def on_events(self, events: int) -> None:
         if events & select.EPOLLOUT:
@@ -163,8 +165,12 @@ class Connection:
         if reply is None:
             return False
         server = self._server
-        self.last_active_ms = server.now_ms
-        server.produce_metrics.observe(perf_counter_ns() - began_ns)
+        self.last_active_ns = self._loop.turn_ns
+        metrics = server.produce_metrics
+        taken_ns = perf_counter_ns() - began_ns
+        metrics.count += 1
+        metrics.total_ns += taken_ns
+        metrics.buckets[taken_ns.bit_length()] += 1
         if reply:
             try:
                 sent = self._send(reply)
@@ -220,7 +226,7 @@ class Connection:
     def _dispatch(self, buffer: memoryview, begin: int, behind: int) -> None:
         key, version, correlation_id = _HEAD.unpack_from(buffer, begin)
         server = self._server
-        self.last_active_ms = server.now_ms
+        self.last_active_ns = self._loop.turn_ns
         if key == _PRODUCE and not self._pending:
             began_ns = perf_counter_ns()
             reply = handle_produce_frame(self._broker, buffer, begin + _HEAD_BYTES, behind, version, correlation_id)
@@ -243,7 +249,7 @@ class Connection:
         self._frame_bytes = size
         self._filled = len(start)
         self._frame_view[: len(start)] = start
-        self.frame_progress_ms = self._server.now_ms
+        self.frame_progress_ns = self._loop.turn_ns
 
     def _wait_for_memory(self, size: int, start: bytes) -> None:
         self._awaits_memory = True
@@ -277,7 +283,7 @@ class Connection:
             self.close("closed by the peer in the middle of a request")
             return
         self._filled += count
-        self.frame_progress_ms = self._server.now_ms
+        self.frame_progress_ns = self._loop.turn_ns
         if self._filled < room:
             return
         if room < self._frame_bytes:
@@ -322,7 +328,7 @@ class Connection:
         events = (0 if self._blocked else select.EPOLLIN) | (select.EPOLLOUT if self._out and not self._warming else 0)
         if events != self._events and not self.closed:
             self._events = events
-            self._server.loop.modify(self._fd, events)
+            self._loop.modify(self._fd, events)
 
     # Responses
 
@@ -461,7 +467,7 @@ class Connection:
         if self.closed:
             return
         self.closed = True
-        self._server.loop.unregister(self._fd)
+        self._loop.unregister(self._fd)
         self._socket.close()
         for slot in self._pending:
             if slot.deferred is not None:

@@ -70,7 +70,8 @@ class Loop:
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._stopping = False
         self._workers: ProcessPoolExecutor | None = None
-        self.after_turn: list[Callable[[], None]] = []
+        self._soon: list[Callable[[], None]] = []
+        self.turn_ns = time.monotonic_ns()  # when this turn began to handle its events
         self.stall_count = 0
         self.stalled_ms = 0
         self.stall_longest_ms = 0
@@ -95,6 +96,9 @@ class Loop:
         timer = LoopTimer(time.monotonic_ns() + delay_ms * 1_000_000, function)
         heapq.heappush(self._timers, timer)
         return timer
+
+    def call_soon(self, function: Callable[[], None]) -> None:
+        self._soon.append(function)
 
     def compute(
         self, function: Callable[..., Any], *arguments: Any, done: Callable[[Any, BaseException | None], None]
@@ -142,9 +146,11 @@ class Loop:
         """Waits for events, at most `wait_s`, and handles them."""
         timers = self._timers
         if timers:
-            wait_s = min(wait_s, max(0.0, (timers[0].due_ns - time.monotonic_ns()) / 1_000_000_000))
+            left_s = (timers[0].due_ns - time.monotonic_ns()) / 1_000_000_000
+            if left_s < wait_s:
+                wait_s = left_s if left_s > 0 else 0  # a negative wait is for ever
         ready = self._poller.poll(wait_s, EVENTS_PER_TURN)
-        began_ns = time.monotonic_ns()
+        self.turn_ns = began_ns = time.monotonic_ns()
         handlers = self._handlers
         for fd, events in ready:
             handler = handlers.get(fd)  # an earlier event of this turn may have closed it
@@ -155,11 +161,16 @@ class Loop:
                     logger.exception("event=handler-failed fd=%d", fd)
         if timers and timers[0].due_ns <= began_ns:
             self._run_timers()
-        for function in self.after_turn:
-            function()
+        while self._soon:
+            self._run_soon()
         taken_ns = time.monotonic_ns() - began_ns
         if taken_ns >= STALL_NS:
             self._stalled(taken_ns // 1_000_000)
+
+    def _run_soon(self) -> None:
+        soon, self._soon = self._soon, []
+        for function in soon:
+            self._guarded(function)
 
     def _stalled(self, taken_ms: int) -> None:
         self.stall_count += 1

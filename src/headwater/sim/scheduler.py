@@ -49,6 +49,9 @@ class SimScheduler:
     def post(self, function: Callable[[], None]) -> None:
         self.call_later(0, function)
 
+    def call_soon(self, function: Callable[[], None]) -> None:
+        self.call_later(0, function)
+
     def compute(
         self, function: Callable[..., Any], *arguments: Any, done: Callable[[Any, BaseException | None], None]
     ) -> None:
@@ -62,21 +65,40 @@ class SimScheduler:
 
         self.post(run)
 
-    def forget_all(self) -> None:
-        """The process is gone, and all that it had planned."""
-        self._heap.clear()
-
     def due_in_ms(self) -> int | None:
         """How long until the next event; None if there is none."""
         while self._heap and self._heap[0][2].cancelled:
             heapq.heappop(self._heap)
         return max(0, self._heap[0][0] - self._clock.monotonic_ms()) if self._heap else None
 
+    def run_one(self) -> None:
+        """Runs the next event, which must be due."""
+        assert self.due_in_ms() == 0
+        heapq.heappop(self._heap)[2].function()
+
     def run_due(self) -> int:
         """Runs what is due now; how many events that were."""
         ran = 0
         while self.due_in_ms() == 0:
-            timer = heapq.heappop(self._heap)[2]
+            self.run_one()
             ran += 1
-            timer.function()
         return ran
+
+
+class ProcessScheduler(SimScheduler):
+    """The Scheduler port of one process on the world's heap: when it dies, all that it had planned dies with it."""
+
+    def __init__(self, clock: SimClock, world: SimScheduler) -> None:
+        super().__init__(clock)
+        self._world = world
+        self._alive = True
+
+    def call_later(self, delay_ms: int, function: Callable[[], None]) -> SimTimer:
+        return self._world.call_later(delay_ms, lambda: self._run(function))
+
+    def die(self) -> None:
+        self._alive = False
+
+    def _run(self, function: Callable[[], None]) -> None:
+        if self._alive:
+            function()
