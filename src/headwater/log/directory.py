@@ -34,6 +34,7 @@ class LogDirectory:
         self.path = path
         self.clean = False  # whether the last owner shut down cleanly
         self.last_broker_epoch = -1
+        self.adopted = False  # Apache Kafka 4 made it: its topics may have settings that are not known here
         self.recovery_points: Offsets = {}  # as the file has them, or is about to
         self.log_start_offsets: Offsets = {}
         self.high_watermarks: Offsets = {}
@@ -85,6 +86,7 @@ class LogDirectory:
                     f"its meta.properties has {name}={found[name]}, this broker has {ours}",
                     f"use another log.dirs, or set the {name} that it was made for",
                 )
+        self.adopted = found.get("version") == "1"
         if not found:
             properties = {
                 "version": "0",

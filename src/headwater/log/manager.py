@@ -114,7 +114,8 @@ class LogManager:
         self.clean_start = False
         start_offset = directory.log_start_offsets.get(partition, 0)
         config = self._config_of(partition.topic)
-        arguments = (path, recovery_point, start_offset, config.index_interval_bytes, not config.cleanup_compact)
+        no_gaps = not config.cleanup_compact and not directory.adopted
+        arguments = (path, recovery_point, start_offset, config.index_interval_bytes, no_gaps)
         finished = partial(self._recovered, directory, partition, path, recovery_point, done)
         self._recovering += 1
         if bytes_to_scan(self.context.disk, path, recovery_point) <= RECOVER_IN_PLACE_BYTES:

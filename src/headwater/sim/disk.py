@@ -16,6 +16,7 @@ import os
 import random
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -169,6 +170,7 @@ class SimFile:
 
     def sync(self) -> None:
         inode = self._check()
+        self._disk.syncs += 1
         if self._disk.faults.syncs_to_fail > 0:
             self._disk.faults.syncs_to_fail -= 1
             inode.waiting.clear()
@@ -180,6 +182,7 @@ class SimDisk:
     def __init__(self, seed: int = 0, faults: DiskFaults | None = None) -> None:
         self.faults = faults or DiskFaults()
         self.bytes_read: Counter[str] = Counter()
+        self.syncs = 0
         self.open_references = 0
         self.generation = 0  # grows with each crash; files opened before are dead
         self.now_ms = 0  # what new data is stamped with
@@ -197,6 +200,28 @@ class SimDisk:
         self._locks.clear()
         self._submitted.clear()
         self._root.crash(self._chance, self.faults.zero_tail)
+
+    def kill(self) -> None:
+        """The process is gone, the machine is not: its files and locks go, the page cache stays. Of the work under way,
+        some was done, and nobody is told."""
+        done = self._chance.randint(0, len(self._submitted))
+        submitted, self._submitted = self._submitted, []
+        for work, _ in submitted[:done]:
+            with suppress(OSError):
+                self._perform(work)
+        self.generation += 1
+        self.open_references = 0
+        self._locks.clear()
+
+    @property
+    def work_count(self) -> int:
+        """What was submitted and has not happened yet."""
+        return len(self._submitted)
+
+    @property
+    def work_references(self) -> int:
+        """How many references to files that holds."""
+        return sum(1 for work, _ in self._submitted if getattr(work, "file", None) is not None)
 
     def run(self, count: int | None = None) -> int:
         """Lets submitted work happen, in order, and its completions with it; also what those submit, unless counted."""

@@ -142,7 +142,8 @@ def test_offsets_by_time(world: "World") -> None:
     for at in range(12):
         records = [Record(0, start + at * 100, b"k", bytes(50)), Record(1, start + at * 100 + 50, b"k", bytes(50))]
         log.append_as_leader(memoryview(build_batch(records)), 2, start)
-    for log in (log, world.reopen(), world.kill()):
+    for way in (None, "reopen", "kill"):
+        log = getattr(world, way)() if way else log
         for at in range(12):
             for delta_ms, offset in ((-49, at * 2), (0, at * 2), (1, at * 2 + 1), (50, at * 2 + 1)):
                 found = log.offset_for_timestamp(start + at * 100 + delta_ms, 24)

@@ -1,5 +1,6 @@
 """When a log begins a new segment, what it leaves behind, and how old segments go."""
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -115,7 +116,7 @@ def test_dirty_pages_are_sent_on_their_way_in_pieces(world: "World", monkeypatch
     ranges = [(work.position, work.position + work.length) for work in submitted]
     assert len(ranges) == log.active.size_bytes // 1000 or len(ranges) == log.active.size_bytes // 1000 - 1
     assert ranges[0][0] == 0
-    assert all(before[1] == after[0] for before, after in zip(ranges, ranges[1:], strict=False))
+    assert all(before[1] == after[0] for before, after in pairwise(ranges))
 
 
 # Retention
