@@ -47,8 +47,7 @@ class Server:
         self.disk = disk
         self.frame_bytes_max = config.int("socket.request.max.bytes")
         self.buffers = BufferPool(_memory_limit_bytes(config.int("queued.max.request.bytes")))
-        self._connections_max = config.int("max.connections")
-        self._connections_per_address_max = config.int("max.connections.per.ip")
+        self._config = config
         self._idle_ms = config.int("connections.max.idle.ms")
         self._connections: dict[int, Connection] = {}
         self._per_address: Counter[str] = Counter()
@@ -101,9 +100,8 @@ class Server:
 
     def _connected(self, sock: socket.socket, host: str, port: int, listener: str) -> None:
         host = host.removeprefix("::ffff:")
-        if (
-            len(self._connections) >= self._connections_max
-            or self._per_address[host] >= self._connections_per_address_max
+        if len(self._connections) >= self._config.int("max.connections") or self._per_address[host] >= self._config.int(
+            "max.connections.per.ip"
         ):
             self.broker.metrics.connections_refused += 1
             if self.broker.metrics.connections_refused % 100 == 1:

@@ -79,6 +79,7 @@ DEFINITIONS: Final = (
         AtLeast(1),
         CLUSTER,
         HIGH,
+        used=False,
     ),
     Definition(
         "compression.type",
@@ -261,6 +262,7 @@ DEFINITIONS: Final = (
         "How often log start offsets are written down.",
         AtLeast(0),
         importance=HIGH,
+        used=False,
     ),
     Definition(
         "log.message.timestamp.type",
@@ -303,8 +305,8 @@ DEFINITIONS: Final = (
         EachOf("compact", "delete"),
         CLUSTER,
     ),
-    Definition("log.cleaner.enable", BOOLEAN, True, "Whether compacted topics are compacted."),
-    Definition("log.cleaner.threads", INT, 1, "How many compactions run at once.", AtLeast(0), CLUSTER),
+    Definition("log.cleaner.enable", BOOLEAN, True, "Whether compacted topics are compacted.", used=False),
+    Definition("log.cleaner.threads", INT, 1, "How many compactions run at once.", AtLeast(0), CLUSTER, used=False),
     Definition(
         "log.cleaner.backoff.ms",
         LONG,
@@ -312,6 +314,7 @@ DEFINITIONS: Final = (
         "How long the cleaner rests when there is nothing to clean.",
         AtLeast(0),
         CLUSTER,
+        used=False,
     ),
     Definition(
         "log.cleaner.dedupe.buffer.size",
@@ -320,12 +323,25 @@ DEFINITIONS: Final = (
         "Memory for the keys of one round of compaction.",
         AtLeast(1048576),
         CLUSTER,
+        used=False,
     ),
     Definition(
-        "log.cleaner.io.buffer.size", INT, 524288, "Memory for reading and writing in compaction.", AtLeast(0), CLUSTER
+        "log.cleaner.io.buffer.size",
+        INT,
+        524288,
+        "Memory for reading and writing in compaction.",
+        AtLeast(0),
+        CLUSTER,
+        used=False,
     ),
     Definition(
-        "log.cleaner.io.buffer.load.factor", DOUBLE, 0.9, "How full the key map may get in compaction.", None, CLUSTER
+        "log.cleaner.io.buffer.load.factor",
+        DOUBLE,
+        0.9,
+        "How full the key map may get in compaction.",
+        None,
+        CLUSTER,
+        used=False,
     ),
     Definition(
         "log.cleaner.io.max.bytes.per.second",
@@ -334,6 +350,7 @@ DEFINITIONS: Final = (
         "The most that compaction reads and writes per second.",
         None,
         CLUSTER,
+        used=False,
     ),
     Definition(
         "log.cleaner.delete.retention.ms",
@@ -342,6 +359,7 @@ DEFINITIONS: Final = (
         "How long compaction keeps delete markers.",
         AtLeast(0),
         CLUSTER,
+        used=False,
     ),
     Definition(
         "log.cleaner.min.cleanable.ratio",
@@ -350,6 +368,7 @@ DEFINITIONS: Final = (
         "How large a share of a log must be uncompacted before it is compacted.",
         Between(0, 1),
         CLUSTER,
+        used=False,
     ),
     Definition(
         "log.cleaner.min.compaction.lag.ms",
@@ -358,6 +377,7 @@ DEFINITIONS: Final = (
         "How long a record stays uncompacted at least.",
         AtLeast(0),
         CLUSTER,
+        used=False,
     ),
     Definition(
         "log.cleaner.max.compaction.lag.ms",
@@ -366,6 +386,7 @@ DEFINITIONS: Final = (
         "How long a record stays uncompacted at most.",
         AtLeast(1),
         CLUSTER,
+        used=False,
     ),
     Definition(
         "log.dir.failure.timeout.ms",
@@ -384,6 +405,7 @@ DEFINITIONS: Final = (
         AtLeast(0),
         importance=LOW,
         hidden=True,
+        used=False,
     ),
     Definition(
         "cordoned.log.dirs",
@@ -402,6 +424,7 @@ DEFINITIONS: Final = (
         AtLeast(1),
         CLUSTER,
         HIGH,
+        used=False,
     ),
     Definition(
         "log.local.retention.ms",
@@ -438,5 +461,6 @@ DEFINITIONS: Final = (
         AtLeast(1),
         importance=LOW,
         hidden=True,
+        used=False,
     ),
 )

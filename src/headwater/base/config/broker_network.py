@@ -69,6 +69,7 @@ DEFINITIONS: Final = (
         "PLAINTEXT",
         "The security protocol between brokers; inter.broker.listener.name says it better.",
         OneOf("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
+        used=False,
     ),
     Definition(
         "num.network.threads",
@@ -105,6 +106,7 @@ DEFINITIONS: Final = (
         "The kernel's send buffer of a connection (SO_SNDBUF); -1 leaves it to the system.",
         AtLeast(-1),
         importance=HIGH,
+        used=False,
     ),
     Definition(
         "socket.receive.buffer.bytes",
@@ -113,8 +115,11 @@ DEFINITIONS: Final = (
         "The kernel's receive buffer of a connection (SO_RCVBUF); -1 leaves it to the system.",
         AtLeast(-1),
         importance=HIGH,
+        used=False,
     ),
-    Definition("socket.listen.backlog.size", INT, 50, "How many connections may wait to be accepted.", AtLeast(1)),
+    Definition(
+        "socket.listen.backlog.size", INT, 50, "How many connections may wait to be accepted.", AtLeast(1), used=False
+    ),
     Definition(
         "queued.max.request.bytes",
         LONG,
@@ -128,6 +133,7 @@ DEFINITIONS: Final = (
         "How many requests may wait before the broker stops reading from connections.",
         AtLeast(1),
         importance=HIGH,
+        used=False,
     ),
     Definition(
         "max.connections",
@@ -147,6 +153,7 @@ DEFINITIONS: Final = (
         "Addresses with their own limit of connections, as host:count pairs.",
         AddressCounts(),
         CLUSTER,
+        used=False,
     ),
     Definition(
         "max.connection.creation.rate",
@@ -159,7 +166,12 @@ DEFINITIONS: Final = (
     ),
     Definition("connections.max.idle.ms", LONG, 600000, "A connection without a request for this long is closed."),
     Definition(
-        "request.timeout.ms", INT, 30000, "How long the broker waits for another broker's answer.", importance=HIGH
+        "request.timeout.ms",
+        INT,
+        30000,
+        "How long the broker waits for another broker's answer.",
+        importance=HIGH,
+        used=False,
     ),
     Definition(
         "fetch.max.bytes",

@@ -25,10 +25,18 @@ REPLICATION: Final = (
         "A follower that has not caught up for this long leaves the in-sync replicas.",
         AtLeast(1),
         importance=HIGH,
+        used=False,
     ),
-    Definition("replica.fetch.max.bytes", INT, 1048576, "How much a follower asks for per partition.", AtLeast(0)),
     Definition(
-        "replica.fetch.response.max.bytes", INT, 10485760, "How much a follower asks for in one fetch.", AtLeast(0)
+        "replica.fetch.max.bytes", INT, 1048576, "How much a follower asks for per partition.", AtLeast(0), used=False
+    ),
+    Definition(
+        "replica.fetch.response.max.bytes",
+        INT,
+        10485760,
+        "How much a follower asks for in one fetch.",
+        AtLeast(0),
+        used=False,
     ),
     Definition(
         "replica.fetch.min.bytes",
@@ -37,13 +45,27 @@ REPLICATION: Final = (
         "How much must be there before a follower's fetch is answered.",
         AtLeast(0),
         importance=HIGH,
+        used=False,
     ),
     Definition(
-        "replica.fetch.wait.max.ms", INT, 500, "How long a follower's fetch waits at most.", AtLeast(0), importance=HIGH
+        "replica.fetch.wait.max.ms",
+        INT,
+        500,
+        "How long a follower's fetch waits at most.",
+        AtLeast(0),
+        importance=HIGH,
+        used=False,
     ),
-    Definition("replica.fetch.backoff.ms", INT, 1000, "How long a follower rests after a failed fetch.", AtLeast(0)),
     Definition(
-        "replica.socket.timeout.ms", INT, 30000, "How long a follower waits for its leader's answer.", importance=HIGH
+        "replica.fetch.backoff.ms", INT, 1000, "How long a follower rests after a failed fetch.", AtLeast(0), used=False
+    ),
+    Definition(
+        "replica.socket.timeout.ms",
+        INT,
+        30000,
+        "How long a follower waits for its leader's answer.",
+        importance=HIGH,
+        used=False,
     ),
     Definition(
         "replica.socket.receive.buffer.bytes",
@@ -51,6 +73,7 @@ REPLICATION: Final = (
         65536,
         "The kernel's receive buffer of a follower's connection.",
         importance=HIGH,
+        used=False,
     ),
     Definition(
         "replica.high.watermark.checkpoint.interval.ms",
@@ -64,7 +87,14 @@ REPLICATION: Final = (
         "replica.selector.class", STRING, None, "Which replica a consumer is sent to; the leader if unset.", used=False
     ),
     Definition(
-        "num.replica.fetchers", INT, 1, "How many connections a follower uses per leader.", AtLeast(1), CLUSTER, HIGH
+        "num.replica.fetchers",
+        INT,
+        1,
+        "How many connections a follower uses per leader.",
+        AtLeast(1),
+        CLUSTER,
+        HIGH,
+        used=False,
     ),
     Definition(
         "unclean.leader.election.enable",
@@ -74,6 +104,7 @@ REPLICATION: Final = (
         None,
         CLUSTER,
         HIGH,
+        used=False,
     ),
     Definition(
         "auto.leader.rebalance.enable",
@@ -81,6 +112,7 @@ REPLICATION: Final = (
         True,
         "Whether leadership goes back to preferred replicas by itself.",
         importance=HIGH,
+        used=False,
     ),
     Definition(
         "leader.imbalance.check.interval.seconds",
@@ -89,9 +121,14 @@ REPLICATION: Final = (
         "How often the balance of leaders is looked over.",
         AtLeast(1),
         importance=HIGH,
+        used=False,
     ),
     Definition(
-        "controlled.shutdown.enable", BOOLEAN, True, "Whether a stopping broker hands its leaderships over first."
+        "controlled.shutdown.enable",
+        BOOLEAN,
+        True,
+        "Whether a stopping broker hands its leaderships over first.",
+        used=False,
     ),
     Definition(
         "zookeeper.connect",
@@ -130,6 +167,7 @@ COORDINATION: Final = (
         "Partitions of the topic that holds committed offsets.",
         AtLeast(1),
         importance=HIGH,
+        used=False,
     ),
     Definition(
         "offsets.topic.replication.factor",
@@ -138,6 +176,7 @@ COORDINATION: Final = (
         "Replicas of the topic that holds committed offsets; no more than there are brokers.",
         AtLeast(1),
         importance=HIGH,
+        used=False,
     ),
     Definition(
         "offsets.topic.segment.bytes",
@@ -146,6 +185,7 @@ COORDINATION: Final = (
         "Segment size of the topic that holds committed offsets.",
         AtLeast(1),
         importance=HIGH,
+        used=False,
     ),
     Definition(
         "offsets.topic.compression.codec",
@@ -153,6 +193,7 @@ COORDINATION: Final = (
         0,
         "The codec number of the topic that holds committed offsets.",
         importance=HIGH,
+        used=False,
     ),
     Definition(
         "offsets.retention.minutes",
@@ -161,6 +202,7 @@ COORDINATION: Final = (
         "How long offsets of an empty group are kept.",
         AtLeast(1),
         importance=HIGH,
+        used=False,
     ),
     Definition(
         "offsets.retention.check.interval.ms",
@@ -169,6 +211,7 @@ COORDINATION: Final = (
         "How often offsets are looked over for old ones.",
         AtLeast(1),
         importance=HIGH,
+        used=False,
     ),
     Definition(
         "offsets.load.buffer.size",
@@ -177,25 +220,46 @@ COORDINATION: Final = (
         "How much is read at a time when a coordinator loads its offsets.",
         AtLeast(1),
         importance=HIGH,
+        used=False,
     ),
     Definition(
-        "offsets.commit.timeout.ms", INT, 5000, "How long a commit waits for its replicas.", AtLeast(1), importance=HIGH
+        "offsets.commit.timeout.ms",
+        INT,
+        5000,
+        "How long a commit waits for its replicas.",
+        AtLeast(1),
+        importance=HIGH,
+        used=False,
     ),
     Definition(
-        "offset.metadata.max.bytes", INT, 4096, "How long the text beside a committed offset may be.", importance=HIGH
+        "offset.metadata.max.bytes",
+        INT,
+        4096,
+        "How long the text beside a committed offset may be.",
+        importance=HIGH,
+        used=False,
     ),
     Definition(
-        "group.min.session.timeout.ms", INT, 6000, "The shortest session timeout that a group member may ask for."
+        "group.min.session.timeout.ms",
+        INT,
+        6000,
+        "The shortest session timeout that a group member may ask for.",
+        used=False,
     ),
     Definition(
-        "group.max.session.timeout.ms", INT, 1800000, "The longest session timeout that a group member may ask for."
+        "group.max.session.timeout.ms",
+        INT,
+        1800000,
+        "The longest session timeout that a group member may ask for.",
+        used=False,
     ),
-    Definition("group.max.size", INT, INT_MAX, "How many members a group may have.", AtLeast(1)),
+    Definition("group.max.size", INT, INT_MAX, "How many members a group may have.", AtLeast(1), used=False),
     Definition(
         "group.initial.rebalance.delay.ms",
         INT,
         3000,
         "How long a new group waits for more members before its first rebalance.",
+        used=False,
     ),
     Definition(
         "group.coordinator.rebalance.protocols",
@@ -203,6 +267,7 @@ COORDINATION: Final = (
         ["classic", "consumer", "streams"],
         "Which group protocols are served.",
         EachOf("consumer", "classic", "share", "streams"),
+        used=False,
     ),
     Definition(
         "group.coordinator.threads",
@@ -219,6 +284,7 @@ COORDINATION: Final = (
         -1,
         "How long a coordinator gathers records before it writes them; -1 adapts.",
         AtLeast(-1),
+        used=False,
     ),
     Definition(
         "group.consumer.session.timeout.ms",
@@ -226,6 +292,7 @@ COORDINATION: Final = (
         45000,
         "The session timeout of groups with the consumer protocol.",
         AtLeast(1),
+        used=False,
     ),
     Definition(
         "group.consumer.min.session.timeout.ms",
@@ -233,6 +300,7 @@ COORDINATION: Final = (
         45000,
         "The shortest session timeout of a consumer group.",
         AtLeast(1),
+        used=False,
     ),
     Definition(
         "group.consumer.max.session.timeout.ms",
@@ -240,9 +308,15 @@ COORDINATION: Final = (
         60000,
         "The longest session timeout of a consumer group.",
         AtLeast(1),
+        used=False,
     ),
     Definition(
-        "group.consumer.heartbeat.interval.ms", INT, 5000, "How often members of consumer groups report.", AtLeast(1)
+        "group.consumer.heartbeat.interval.ms",
+        INT,
+        5000,
+        "How often members of consumer groups report.",
+        AtLeast(1),
+        used=False,
     ),
     Definition(
         "group.consumer.min.heartbeat.interval.ms",
@@ -250,6 +324,7 @@ COORDINATION: Final = (
         5000,
         "The shortest heartbeat interval of a consumer group.",
         AtLeast(1),
+        used=False,
     ),
     Definition(
         "group.consumer.max.heartbeat.interval.ms",
@@ -257,13 +332,17 @@ COORDINATION: Final = (
         15000,
         "The longest heartbeat interval of a consumer group.",
         AtLeast(1),
+        used=False,
     ),
-    Definition("group.consumer.max.size", INT, INT_MAX, "How many members a consumer group may have.", AtLeast(1)),
+    Definition(
+        "group.consumer.max.size", INT, INT_MAX, "How many members a consumer group may have.", AtLeast(1), used=False
+    ),
     Definition(
         "group.consumer.assignors",
         LIST,
         ["uniform", "range"],
         "The assignors of consumer groups; the first is the default.",
+        used=False,
     ),
     Definition(
         "group.consumer.migration.policy",
@@ -271,6 +350,7 @@ COORDINATION: Final = (
         "bidirectional",
         "Which way groups may change between the classic and the consumer protocol.",
         OneOf("disabled", "downgrade", "upgrade", "bidirectional", ignore_case=True),
+        used=False,
     ),
     Definition(
         "transactional.id.expiration.ms",
@@ -279,6 +359,7 @@ COORDINATION: Final = (
         "How long an unused transactional id is remembered.",
         AtLeast(1),
         importance=HIGH,
+        used=False,
     ),
     Definition(
         "transaction.max.timeout.ms",
@@ -287,6 +368,7 @@ COORDINATION: Final = (
         "The longest transaction timeout that a producer may ask for.",
         AtLeast(1),
         importance=HIGH,
+        used=False,
     ),
     Definition(
         "transaction.state.log.num.partitions",
@@ -295,6 +377,7 @@ COORDINATION: Final = (
         "Partitions of the topic that holds transactions.",
         AtLeast(1),
         importance=HIGH,
+        used=False,
     ),
     Definition(
         "transaction.state.log.replication.factor",
@@ -303,6 +386,7 @@ COORDINATION: Final = (
         "Replicas of the topic that holds transactions; no more than there are brokers.",
         AtLeast(1),
         importance=HIGH,
+        used=False,
     ),
     Definition(
         "transaction.state.log.min.isr",
@@ -311,6 +395,7 @@ COORDINATION: Final = (
         "min.insync.replicas of the topic that holds transactions; no more than it has replicas.",
         AtLeast(1),
         importance=HIGH,
+        used=False,
     ),
     Definition(
         "transaction.state.log.segment.bytes",
@@ -319,6 +404,7 @@ COORDINATION: Final = (
         "Segment size of the topic that holds transactions.",
         AtLeast(1),
         importance=HIGH,
+        used=False,
     ),
     Definition(
         "transaction.state.log.load.buffer.size",
@@ -327,6 +413,7 @@ COORDINATION: Final = (
         "How much is read at a time when a coordinator loads its transactions.",
         AtLeast(1),
         importance=HIGH,
+        used=False,
     ),
     Definition(
         "transaction.abort.timed.out.transaction.cleanup.interval.ms",
@@ -335,6 +422,7 @@ COORDINATION: Final = (
         "How often transactions are looked over for timeouts.",
         AtLeast(1),
         importance=LOW,
+        used=False,
     ),
     Definition(
         "transaction.remove.expired.transaction.cleanup.interval.ms",
@@ -343,6 +431,7 @@ COORDINATION: Final = (
         "How often unused transactional ids are forgotten.",
         AtLeast(1),
         importance=LOW,
+        used=False,
     ),
     Definition(
         "transaction.partition.verification.enable",
@@ -352,6 +441,7 @@ COORDINATION: Final = (
         None,
         CLUSTER,
         LOW,
+        used=False,
     ),
     Definition(
         "transaction.two.phase.commit.enable",
@@ -359,6 +449,7 @@ COORDINATION: Final = (
         False,
         "Whether a transaction may take part in a two-phase commit.",
         importance=LOW,
+        used=False,
     ),
 )
 

@@ -90,6 +90,7 @@ DEFINITIONS: Final = (
         "How long compaction keeps delete markers.",
         AtLeast(0),
         "log.cleaner.delete.retention.ms",
+        used=False,
     ),
     _topic(
         "file.delete.delay.ms",
@@ -160,6 +161,7 @@ DEFINITIONS: Final = (
         "How long a record stays uncompacted at most.",
         AtLeast(1),
         "log.cleaner.max.compaction.lag.ms",
+        used=False,
     ),
     _topic(
         "max.message.bytes",
@@ -200,6 +202,7 @@ DEFINITIONS: Final = (
         "How large a share of a log must be uncompacted before it is compacted.",
         Between(0, 1),
         "log.cleaner.min.cleanable.ratio",
+        used=False,
     ),
     _topic(
         "min.compaction.lag.ms",
@@ -208,6 +211,7 @@ DEFINITIONS: Final = (
         "How long a record stays uncompacted at least.",
         AtLeast(0),
         "log.cleaner.min.compaction.lag.ms",
+        used=False,
     ),
     _topic(
         "min.insync.replicas",
@@ -216,6 +220,7 @@ DEFINITIONS: Final = (
         "How many replicas must be in sync for a write with acks=all.",
         AtLeast(1),
         "min.insync.replicas",
+        used=False,
     ),
     _topic(
         "preallocate",
@@ -284,5 +289,6 @@ DEFINITIONS: Final = (
         "Whether a replica that is not in sync may lead, and lose records.",
         None,
         "unclean.leader.election.enable",
+        used=False,
     ),
 )
