@@ -104,7 +104,7 @@ def load_log(
         recovery_point=min(recovery_point, log_end_offset),
         epochs=LeaderEpochs(disk, f"{directory}/{names.LEADER_EPOCH_CHECKPOINT}", _epochs(disk, directory, entries)),
         producers=ProducerStates(),
-        snapshot_offsets=[names.offset_of(name) for name in entries if name.endswith(names.SNAPSHOT)],
+        snapshot_offsets=_snapshots(disk, directory, entries, {segment.base_offset for segment in segments}),
     )
     if recovered:  # what recovery wrote is not on the device yet
         log.flusher.directory_dirty = log.epochs.dirty = True
@@ -127,6 +127,15 @@ def _end_offset(active: Segment, recovery_point: int) -> int:
     for _, header in headers_from(active.open_file(), active.offset_index.last_position(), active.size_bytes):
         end_offset = header.last_offset + 1
     return end_offset
+
+
+def _snapshots(disk: Disk, directory: str, entries: list[str], bases: set[int]) -> list[int]:
+    """Those at a segment's beginning and the last one; others were left by earlier shutdowns and serve nobody."""
+    found = [names.offset_of(name) for name in entries if name.endswith(names.SNAPSHOT)]
+    kept = [offset for offset in found if offset in bases or offset == found[-1]]
+    for offset in set(found) - set(kept):
+        disk.remove(f"{directory}/{names.snapshot_name(offset)}")
+    return kept
 
 
 def _topic_id(disk: Disk, directory: str, entries: list[str]) -> TopicId:

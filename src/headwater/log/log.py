@@ -101,7 +101,7 @@ class Log:
         self.log_end_offset = log_end_offset
         self.recovery_point = recovery_point
         self.failed: OSError | None = None
-        self.on_flushed: Callable[[Log], None] | None = None  # told whenever the recovery point has moved
+        self.on_flushed: Callable[[Log], None] | None = None  # told when the recovery point has moved, or never will
         self.on_truncated: Callable[[Log], None] | None = None  # told before anything may follow a truncation
         self.segments = segments
         self.base_offsets = [segment.base_offset for segment in segments]
@@ -307,12 +307,15 @@ class Log:
         """Moves the log start offset; segments that fall below it go with the next retention."""
         if offset > self.log_end_offset:
             raise self._out_of_range(offset)
-        self.advance_start_offset(offset)
+        try:
+            self.advance_start_offset(offset)
+        except OSError as error:
+            raise self.storage_error(error) from error
 
     def advance_start_offset(self, offset: int) -> None:
         if offset > self.log_start_offset:
-            self.log_start_offset = offset
             self.epochs.truncate_from_start(offset)
+            self.log_start_offset = offset
 
     def apply_retention(self, now_ms: int, high_watermark: int | None = None) -> int:
         """Deletes what has expired; the number of segments. Producers that have been quiet for long go too."""
@@ -375,6 +378,8 @@ class Log:
         if self.failed is None:
             self.failed = error
             logger.error("event=log-failed partition=%s error=%r: it takes no more records", self.partition, str(error))
+            if self.on_flushed is not None:
+                self.on_flushed(self)
 
     def refuse_if_failed(self) -> None:
         if self.failed is not None:

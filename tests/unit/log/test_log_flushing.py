@@ -117,6 +117,18 @@ def test_a_failed_fsync_is_never_trusted_again(world: "World", caplog: pytest.Lo
     assert "event=log-failed" in caplog.text
 
 
+def test_who_waits_for_a_flush_learns_that_it_failed(world: "World") -> None:
+    log = world.create(flush_messages=1)
+    seen: list[OSError | None] = []
+    log.on_flushed = lambda log: seen.append(log.failed)
+    world.append(log)
+    world.disk.faults.syncs_to_fail = 1
+    world.disk.run()
+    assert len(seen) == 1
+    assert isinstance(seen[0], OSError)
+    assert log.committable_offset == 0
+
+
 def test_a_failed_log_is_not_shut_down_cleanly(world: "World") -> None:
     log = world.create()
     world.append(log)

@@ -37,6 +37,18 @@ def test_a_clean_start_reads_no_segment(world: "World") -> None:
     assert world.contents(log) == list(range(0, 20, 2))
 
 
+def test_snapshots_of_earlier_shutdowns_do_not_pile_up(world: "World") -> None:
+    log = world.create(segment_bytes=400)
+    for _ in range(5):
+        world.append(log, size=50)
+        log = world.reopen()
+    bases = [segment.base_offset for segment in log.segments[1:]]
+    assert log.snapshot_offsets == sorted({*bases, 5})
+    assert [name for name in world.files() if name.endswith(".snapshot")] == [
+        f"{offset:020d}.snapshot" for offset in log.snapshot_offsets
+    ]
+
+
 def test_a_clean_start_without_a_checkpoint_looks_at_the_end(world: "World") -> None:
     log = world.create(index_interval_bytes=100)
     for _ in range(10):
