@@ -39,8 +39,21 @@ VERBS: Final = {
 }
 
 
+class ReaderGone(Exception):
+    """Whoever read our output has closed it."""
+
+
+class _Root(LazyGroup):
+    def invoke(self, ctx: click.Context) -> object:
+        """Takes a broken pipe before click does, which would make a failure of it."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise ReaderGone from None
+
+
 @click.group(
-    cls=LazyGroup,
+    cls=_Root,
     lazy=VERBS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
     epilog="Start here: headwater up -d; headwater topic create hello; echo world | headwater produce hello; "
@@ -64,7 +77,7 @@ def run(arguments: list[str] | None = None) -> int:
         return stop.exit_code
     except (KeyboardInterrupt, click.Abort):
         return FAILED
-    except BrokenPipeError:
+    except (BrokenPipeError, ReaderGone):
         _forget_stdout()
         return 0
     except (UserError, KafkaError) as error:

@@ -1,0 +1,185 @@
+"""The command as a whole, without a broker: what it loads, how it ends, what it says where."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from headwater.cli.main import BrokerStart, plain_broker_start
+from headwater.cli.root import VERBS, cli, run
+
+FORBIDDEN = (
+    "pyspark",
+    "asyncio",
+    "ctypes",
+    "headwater.client",
+    "headwater.server",
+    "headwater.wire",
+    "headwater.records",
+)
+
+
+def _walk(group: click.Group, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], click.Command]]:
+    found: list[tuple[tuple[str, ...], click.Command]] = []
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        found.append(((*path, name), command))
+        if isinstance(command, click.Group):
+            found += _walk(command, (*path, name))
+    return found
+
+
+LEAVES = [(path, command) for path, command in _walk(cli) if not isinstance(command, click.Group)]
+
+
+def test_help_loads_neither_client_nor_server() -> None:
+    code = (
+        "import sys; from headwater.cli.root import run; run(['--help']); "
+        f"print([name for name in sys.modules if name.startswith({FORBIDDEN!r})], file=sys.stderr)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
+    assert "Usage: headwater" in result.stdout
+    assert result.stderr.strip() == "[]"
+
+
+def test_a_plain_broker_start_does_not_load_click() -> None:
+    code = (
+        "import sys; sys.argv = ['headwater', 'broker', 'start', '--set', 'nonsense']\n"
+        "from headwater.cli.main import main\n"
+        "try: main()\n"
+        "except SystemExit as stop: print(stop.code, 'click' in sys.modules)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
+    assert result.stdout.split() == ["1", "False"]
+    assert "nonsense" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["broker", "start"], BrokerStart(None, [], False)),
+        (["broker", "start", "--config", "f", "--set", "a=1", "--set=b=2"], BrokerStart("f", ["a=1", "b=2"], False)),
+        (["broker", "start", "--config=f", "--stop-on-eof"], BrokerStart("f", [], True)),
+        (["broker", "start", "--help"], None),
+        (["broker", "start", "--set"], None),
+        (["broker", "start", "extra"], None),
+        (["broker"], None),
+        (["topic", "list"], None),
+        ([], None),
+    ],
+)
+def test_only_a_plain_broker_start_takes_the_short_way(arguments: list[str], expected: BrokerStart | None) -> None:
+    assert plain_broker_start(arguments) == expected
+
+
+@pytest.mark.parametrize(("path", "command"), LEAVES, ids=[" ".join(path) for path, _ in LEAVES])
+def test_every_verb_explains_itself(
+    path: tuple[str, ...], command: click.Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*path, "--help"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("Usage: headwater " + " ".join(path))
+    assert command.help
+
+
+@pytest.mark.parametrize(("path", "command"), LEAVES, ids=[" ".join(path) for path, _ in LEAVES])
+def test_every_verb_takes_an_output(path: tuple[str, ...], command: click.Command) -> None:
+    if path in (("broker", "start"), ("generate", "completion")):
+        return  # one is a broker, the other writes a script
+    options = {name for parameter in command.params for name in parameter.opts}
+    assert {"-o"} <= options
+
+
+def test_the_short_help_of_the_root_is_true() -> None:
+    context = click.Context(cli)
+    assert list(VERBS) == cli.list_commands(context)
+    for name in VERBS:
+        assert cli.get_command(context, name) is not None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["tpic"], "Did you mean topic?"),
+        (["topic", "lst"], "Did you mean list?"),
+        (["topic", "list", "--nonsense"], "--nonsense"),
+        (["topic", "list", "-o", "xml"], "xml"),
+        (["topic", "alter", "t"], "Nothing to change"),
+        (["topic", "create", "t", "-c", "x"], "'x' is not key=value"),
+        (["config", "get", "broker", "first"], "neither the number"),
+        (["consume", "t", "-o", "1", "-o", "2"], "two starts"),
+        (["up", "--set", "x"], "'x' is not key=value"),
+    ],
+)
+def test_wrong_usage_is_code_2_on_stderr(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(arguments) == 2
+    captured = capsys.readouterr()
+    assert said in captured.err
+    assert captured.out == ""
+
+
+def test_nobody_listening_is_code_1_with_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["topic", "list", "--bootstrap-server", "localhost:1"]) == 1
+    captured = capsys.readouterr()
+    assert "Cannot reach a broker at localhost:1: connection refused" in captured.err
+    assert "headwater up" in captured.err
+    assert captured.out == ""
+
+
+def test_status_and_down_without_anything_running(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["status", "--data-dir", str(tmp_path), "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"brokers": [], "data_dir": str(tmp_path)}
+    assert run(["down", "--data-dir", str(tmp_path)]) == 0
+    assert "Nothing is running" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["generate", "completion", shell]) == 0
+    assert f"_HEADWATER_COMPLETE={shell}_complete" in capsys.readouterr().out
+
+
+def _complete(words: str, **environment: str) -> list[str]:
+    result = subprocess.run(
+        [sys.executable, "-m", "headwater.cli.main"],
+        env={
+            **os.environ,
+            "_HEADWATER_COMPLETE": "bash_complete",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(words.count(" ")),
+        }
+        | environment,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    assert result.stderr == ""
+    return [line.split(",")[1] for line in result.stdout.splitlines() if "," in line]
+
+
+def test_verbs_are_completed() -> None:
+    assert _complete("headwater t") == ["topic", "tail"]
+    assert _complete("headwater topic de") == ["delete", "describe"]
+
+
+def test_completion_is_silent_without_a_broker() -> None:
+    assert _complete("headwater topic describe x", HEADWATER_BOOTSTRAP_SERVER="localhost:1") == []
+
+
+def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / "leader-epoch-checkpoint").write_text("0\n1\n" + "0 0\n" * 200_000)
+    command = [sys.executable, "-m", "headwater.cli.main", "broker", "dump-log", str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(30) == 0
