@@ -75,6 +75,17 @@ class Partition:
                 self._commit(log)
         return result
 
+    def append_internal(self, records: memoryview, now_ms: int) -> AppendResult:
+        """The same for what a coordinator writes: no sequence numbers, and transactional without being asked."""
+        log = self.log
+        before = log.log_end_offset
+        result = log.append_as_leader(records, self.leader_epoch, now_ms, from_client=False)
+        if log.log_end_offset != before:
+            self.records_in += log.log_end_offset - before
+            self.bytes_in += len(records)
+            self._commit(log)
+        return result
+
     def config_changed(self) -> None:
         """`is_alone`: what is appended is committed, with no other in-sync replica and no flush to wait for."""
         self.is_alone = self.log.config.flush_messages == INT64_MAX == self.others_confirmed

@@ -1,0 +1,1 @@
+"""The coordinators' shell: shards over partitions of the internal topics, and what handlers call."""

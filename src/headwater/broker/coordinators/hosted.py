@@ -1,0 +1,231 @@
+"""One shard on its partition: loaded from the log, run on requests and timers, its answers held until they are committed.
+
+The order of things for one decision: the shard changes its state, its records are appended as one batch, its timers are set,
+and its answers wait until the high watermark has passed what the shard has written so far. When an append fails, nothing that
+was decided since may be believed: everybody who waits gets an error, and the shard is made anew from the log.
+
+Owned by the broker's loop.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+
+from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.ports import Timer
+from headwater.coordinator.effects import CoordinatorRecord, Effects, Producer, Ticket, TimerKey
+from headwater.records.batch import BatchHeader
+from headwater.records.builder import build_batch
+from headwater.records.control import read_end_transaction_marker
+from headwater.records.reader import Record, read_batches, read_records
+from headwater.replication.partition import Partition
+
+if TYPE_CHECKING:
+    from headwater.broker.broker import Broker
+
+logger = logging.getLogger("headwater.broker")
+
+_LOAD_BYTES: Final = 1 << 20  # at a time: other requests are served in between
+_BATCH_BYTES_MAX: Final = 128 << 20
+_RELOAD_AFTER_MS: Final = 1000
+
+ErrorResponse = Callable[[ErrorCode], Any]
+
+
+class Shard(Protocol):
+    def replay(self, record: CoordinatorRecord, producer: Producer | None) -> None: ...
+
+    def replay_marker(self, producer: Producer, committed: bool) -> None: ...
+
+    def loaded(self, now_ms: int) -> Effects: ...
+
+    def on_timer(self, key: TimerKey, now_ms: int) -> Effects: ...
+
+
+S = TypeVar("S", bound=Shard)
+
+
+class Hosted(Generic[S]):
+    """`call` for requests, `run` for decisions that nobody asked for."""
+
+    def __init__(self, broker: "Broker", partition: Partition, make_shard: Callable[[], S]) -> None:
+        self._broker = broker
+        self.partition = partition
+        self._make_shard = make_shard
+        self.shard = make_shard()
+        self.is_loaded = False
+        self.after_run: Callable[[Hosted[S], Effects, int], None] | None = None
+        self._timers: dict[TimerKey, Timer] = {}
+        self._waiting: deque[tuple[int, list[tuple[Ticket, Any]], list[Callable[[], None]]]] = deque()
+        self._unanswered: dict[Ticket, ErrorResponse] = {}  # and how to say no to each
+        self._last_written = -1
+        self._is_woken = False
+        self._generation = 0  # of the shard: timers and loads of an earlier one are void
+
+    # Loading
+
+    def load(self) -> None:
+        self._generation += 1
+        self.is_loaded = False
+        self.shard = self._make_shard()
+        self._load_from(self.partition.log.log_start_offset, self._generation)
+
+    def _load_from(self, offset: int, generation: int) -> None:
+        if generation != self._generation or self.partition.deleted:
+            return
+        log = self.partition.log
+        end = log.log_end_offset
+        try:
+            piece = log.read(offset, _LOAD_BYTES, end, min_one_batch=True) if offset < end else None
+            if piece is not None:
+                data = piece.read()
+                piece.release()
+                for at, header in read_batches(data):
+                    self._replay(header, data[at : at + header.size_bytes])
+                    offset = header.last_offset + 1
+                self._broker.scheduler.call_later(0, lambda: self._load_from(offset, generation))
+                return
+        except (KafkaError, OSError) as problem:
+            logger.error("event=coordinator-not-loaded partition=%s reason=%r", log.partition, str(problem))
+            self._broker.scheduler.call_later(_RELOAD_AFTER_MS, lambda: self._load_from(offset, generation))
+            return
+        self.is_loaded = True
+        self._last_written = end - 1
+        self.run(self.shard.loaded(self._broker.now_ms()))
+
+    def _replay(self, header: BatchHeader, batch: bytes) -> None:
+        producer = Producer(header.producer_id, header.producer_epoch) if header.is_transactional else None
+        records = read_records(batch, _BATCH_BYTES_MAX)
+        if header.is_control:
+            for record in records:
+                marker = read_end_transaction_marker(record)
+                if marker is not None:
+                    self.shard.replay_marker(Producer(header.producer_id, header.producer_epoch), marker.committed)
+            return
+        for record in records:
+            if record.key is not None:
+                self.shard.replay(CoordinatorRecord(record.key, record.value), producer)
+
+    def unload(self, code: ErrorCode = ErrorCode.NOT_COORDINATOR) -> None:
+        """The partition is no longer ours, or what the shard believes is no longer true."""
+        self._generation += 1
+        self.is_loaded = False
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        self.partition.waiters.pop(self, None)
+        self._waiting.clear()
+        unanswered, self._unanswered = self._unanswered, {}
+        for ticket, error_response in unanswered.items():
+            ticket.settle(error_response(code))
+
+    def _settle(self, ticket: Ticket, response: Any) -> None:
+        if self._unanswered.pop(ticket, None) is not None:
+            ticket.settle(response)
+
+    # Running
+
+    def call(self, decide: Callable[[S, Ticket], Effects], settle: Callable[[Any], None], error: ErrorResponse) -> None:
+        """A request: `decide` gets the shard and a ticket; `settle` gets the answer when it may leave."""
+        ticket = Ticket(settle)
+        self._unanswered[ticket] = error
+        try:
+            effects = decide(self.shard, ticket)
+        except KafkaError as problem:
+            self._settle(ticket, error(problem.code))
+            return
+        self.run(effects)
+
+    def run(self, effects: Effects, then: Callable[[], None] | None = None) -> None:
+        """Does what a decision asks for; `then` is called when its records are committed."""
+        if effects.records:
+            try:
+                self._append(effects)
+            except KafkaError as problem:
+                logger.error(
+                    "event=coordinator-append-failed partition=%s reason=%r", self.partition.log.partition, str(problem)
+                )
+                self.unload(coordinator_error(problem.code))
+                self._broker.scheduler.call_later(_RELOAD_AFTER_MS, self.load)
+                return
+        for key, delay_ms in effects.timers.items():
+            self._set_timer(key, delay_ms)
+        if effects.replies or then is not None:
+            self._waiting.append((self._last_written, effects.replies, [then] if then is not None else []))
+        if self.after_run is not None:
+            self.after_run(self, effects, self._last_written)
+        self._release()
+
+    def when_committed(self, function: Callable[[], None]) -> None:
+        """After everything that the shard has written so far is committed."""
+        self._waiting.append((self._last_written, [], [function]))
+        self._release()
+
+    def _append(self, effects: Effects) -> None:
+        now_ms = self._broker.now_ms()
+        producer = effects.producer
+        batch = build_batch(
+            [Record(at, now_ms, record.key, record.value) for at, record in enumerate(effects.records)],
+            producer_id=-1 if producer is None else producer.producer_id,
+            producer_epoch=-1 if producer is None else producer.producer_epoch,
+            transactional=producer is not None,
+        )
+        result = self.partition.append_internal(memoryview(batch), now_ms)
+        self._last_written = result.last_offset
+
+    def _release(self) -> None:
+        waiting = self._waiting
+        partition = self.partition
+        while waiting and (waiting[0][0] < 0 or partition.is_committed(waiting[0][0])):
+            _, replies, functions = waiting.popleft()
+            for ticket, response in replies:
+                self._settle(ticket, response)
+            for function in functions:
+                function()
+        if waiting:
+            partition.waiters[self] = None
+        else:
+            partition.waiters.pop(self, None)
+
+    def on_progress(self, appended_bytes: int) -> None:  # noqa: ARG002
+        if not self._is_woken:
+            self._is_woken = True
+            self._broker.wake(self)
+
+    def answer(self) -> None:
+        self._is_woken = False
+        if self.partition.deleted:
+            self.unload()
+        else:
+            self._release()
+
+    # Timers
+
+    def _set_timer(self, key: TimerKey, delay_ms: int | None) -> None:
+        old = self._timers.pop(key, None)
+        if old is not None:
+            old.cancel()
+        if delay_ms is not None:
+            generation = self._generation
+            self._timers[key] = self._broker.scheduler.call_later(
+                max(0, delay_ms), lambda: self._timer_due(key, generation)
+            )
+
+    def _timer_due(self, key: TimerKey, generation: int) -> None:
+        if generation == self._generation and self.is_loaded:
+            self._timers.pop(key, None)
+            self.run(self.shard.on_timer(key, self._broker.now_ms()))
+
+
+def coordinator_error(code: ErrorCode) -> ErrorCode:
+    """What a client is told when a coordinator could not write: something that makes it look for the coordinator again."""
+    match code:
+        case ErrorCode.UNKNOWN_TOPIC_OR_PARTITION | ErrorCode.NOT_ENOUGH_REPLICAS | ErrorCode.REQUEST_TIMED_OUT:
+            return ErrorCode.COORDINATOR_NOT_AVAILABLE
+        case ErrorCode.NOT_LEADER_OR_FOLLOWER | ErrorCode.KAFKA_STORAGE_ERROR:
+            return ErrorCode.NOT_COORDINATOR
+        case ErrorCode.MESSAGE_TOO_LARGE | ErrorCode.RECORD_LIST_TOO_LARGE:
+            return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+        case _:
+            return code

@@ -1,0 +1,123 @@
+"""The shards of one internal topic on this broker, and the way from a key to its shard.
+
+The topic is made when somebody first looks for a coordinator. Every partition of it that this broker leads has a shard, which is
+loaded when the partition comes and thrown away when it goes.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic
+
+from headwater.base.errors import ErrorCode, KafkaError
+from headwater.broker.coordinators.hosted import ErrorResponse, Hosted, S
+from headwater.broker.coordinators.placement import partition_for
+from headwater.broker.deferred import Deferred
+from headwater.broker.topics import plan_topic
+from headwater.coordinator.effects import Effects, Ticket
+from headwater.replication.partition import Partition
+
+if TYPE_CHECKING:
+    from headwater.broker.broker import Broker
+
+
+class Runtime(Generic[S]):
+    def __init__(
+        self,
+        broker: "Broker",
+        topic: str,
+        *,
+        partitions_setting: str,
+        replication_setting: str,
+        topic_config: dict[str, str],
+        make_shard: Callable[[Partition], S],
+    ) -> None:
+        self._broker = broker
+        self.topic = topic
+        self._partitions_setting = partitions_setting
+        self._replication_setting = replication_setting
+        self._topic_config = topic_config
+        self._make_shard = make_shard
+        self.hosted: dict[int, Hosted[S]] = {}
+        self.on_hosted: Callable[[Hosted[S]], None] | None = None
+
+    # Partitions come and go
+
+    def partition_opened(self, partition: Partition) -> None:
+        if partition.index in self.hosted:
+            return
+        hosted = Hosted(self._broker, partition, lambda: self._make_shard(partition))
+        self.hosted[partition.index] = hosted
+        if self.on_hosted is not None:
+            self.on_hosted(hosted)
+        hosted.load()
+
+    def partition_closed(self, partition: Partition) -> None:
+        hosted = self.hosted.pop(partition.index, None)
+        if hosted is not None:
+            hosted.unload()
+
+    # Keys
+
+    @property
+    def partition_count(self) -> int:
+        topic_id = self._broker.image.ids_by_name.get(self.topic)
+        return 0 if topic_id is None else len(self._broker.image.topics[topic_id].partitions)
+
+    def index_for(self, key: str) -> int:
+        count = self.partition_count
+        if count == 0:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "The coordinator is not available.")
+        return partition_for(key, count)
+
+    def find(self, key: str) -> Hosted[S]:
+        """The loaded shard for a key; raises what a client is to be told otherwise."""
+        hosted = self.hosted.get(self.index_for(key))
+        if hosted is None:
+            raise KafkaError(ErrorCode.NOT_COORDINATOR, "This is not the correct coordinator.")
+        if not hosted.is_loaded:
+            raise KafkaError(
+                ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "The coordinator is loading and can't process requests."
+            )
+        return hosted
+
+    def call(self, key: str, decide: Callable[[S, Ticket], Effects], error: ErrorResponse) -> Any:
+        """A request for the shard of `key`: gives a Deferred, or the error's response at once."""
+        try:
+            hosted = self.find(key)
+        except KafkaError as problem:
+            return error(problem.code)
+        deferred = Deferred()
+        hosted.call(decide, deferred.complete, error)
+        return deferred
+
+    def active(self) -> list[Hosted[S]]:
+        return [hosted for hosted in self.hosted.values() if hosted.is_loaded]
+
+    @property
+    def is_loading(self) -> bool:
+        return any(not hosted.is_loaded for hosted in self.hosted.values())
+
+    # The topic
+
+    def ensure_topic(self, done: Callable[[KafkaError | None], None]) -> None:
+        """Makes the internal topic unless it is there."""
+        broker = self._broker
+        if self.topic in broker.image.ids_by_name:
+            done(None)
+            return
+        problems: list[KafkaError] = []
+
+        def plan() -> list[Any]:
+            if self.topic in broker.image.ids_by_name:
+                return []
+            replicas = min(broker.config.int(self._replication_setting), len(broker.image.brokers))
+            try:
+                return [
+                    plan_topic(
+                        broker, self.topic, broker.config.int(self._partitions_setting), replicas, self._topic_config
+                    )
+                ]
+            except KafkaError as problem:
+                problems.append(problem)
+                return []
+
+        broker.changes.submit(plan, lambda error: done(error or (problems[0] if problems else None)))
