@@ -107,6 +107,27 @@ def test_a_killed_broker_is_started_again_on_the_same_port(headwater: Run) -> No
     assert headwater("consume", "kept", "-e").stdout == "before\nafter\n"
 
 
+def test_produce_and_tail_live_through_a_killed_broker(headwater: Run, environment: dict[str, str]) -> None:
+    headwater("up", "-d", "--port", "0")
+    headwater("topic", "create", "kept")
+    pipes: dict[str, Any] = {"env": environment, "stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with (
+        subprocess.Popen([*COMMAND, "tail", "kept"], **pipes) as tail,
+        subprocess.Popen([*COMMAND, "produce", "kept", "-q", "-o", "json"], **pipes) as produce,
+    ):
+        try:
+            for at in range(6):
+                if at in (2, 4):
+                    os.kill(_status(headwater)["brokers"][0]["pid"], signal.SIGKILL)
+                produce.stdin.write(f"{at}\n")
+                produce.stdin.flush()
+                assert json.loads(produce.stdout.readline())["offset"] == at  # each once, in order
+                assert tail.stdout.readline() == f"{at}\n"
+        finally:
+            tail.kill()
+            produce.kill()
+
+
 def test_a_killed_supervisor_takes_its_broker_with_it(headwater: Run) -> None:
     headwater("up", "-d", "--port", "0")
     status = _status(headwater)
