@@ -1,0 +1,130 @@
+"""What clients were told about one partition, and whether all of it can be true together.
+
+I1  what was acknowledged with acks=all is there (`survived`, and the audit at the end of a run)
+I2  one offset has one value for ever, as soon as it was acknowledged with acks=all or seen
+I3  one value stands at no more than one offset
+I6  polls skip nothing and never go back
+I15 the ends of the partition only grow
+
+A power loss takes from a topic without `flush.messages=1` what was not on the device. Then `lost` cuts the history back to
+what is left; below that nothing may differ. The earliest offset may go back at a power loss in any topic: the names of
+deleted segments are not synced at once, and they are deleted again later.
+
+A broker may answer late, so the ends are compared only with what was known when a question was sent (`Ends`).
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from headwater.records.reader import Record
+from headwater.sim.trace import Violation
+
+
+class Ends(NamedTuple):
+    earliest: int
+    latest: int
+
+
+class PartitionHistory:
+    def __init__(self, name: str, is_durable: bool) -> None:
+        self.name = name
+        self.is_durable = is_durable  # flush.messages=1
+        self.ends = Ends(0, 0)  # the least that an answer may say from now on
+        self.losses = 0  # how often a power loss may have taken something
+        self.follower_has: int | None = None  # in a followed partition, by the follower's own account
+        self._sent: set[bytes] = set()
+        self._values: dict[int, bytes] = {}
+        self._offsets: dict[bytes, int] = {}
+
+    # Producers
+
+    def sent(self, value: bytes) -> None:
+        self._sent.add(value)
+
+    def acknowledged(self, base_offset: int, values: Sequence[bytes]) -> None:
+        """With acks=all."""
+        for offset, value in enumerate(values, base_offset):
+            self._learn(offset, value, "acknowledged")
+        end = base_offset + len(values)
+        self._grow(latest=end)
+        if self.follower_has is not None and end > self.follower_has:
+            raise Violation(
+                f"I1: {self.name} acknowledged up to {end}; its in-sync follower has no more than {self.follower_has}"
+            )
+
+    # Consumers
+
+    def read(self, position: int, records: Sequence[Record], high_watermark: int, asked: Ends) -> int:
+        """What a fetch from `position` brought, in its order; the next position."""
+        self.told_latest(high_watermark, asked, "high watermark")
+        wanted = position
+        for record in records:
+            if record.offset < position:
+                continue  # the beginning of a batch that `position` is inside of
+            if record.offset != wanted:
+                raise Violation(f"I6: {self.name} has offset {record.offset} where {wanted} was to come")
+            if record.offset >= high_watermark:
+                raise Violation(f"{self.name} served offset {record.offset} past the high watermark {high_watermark}")
+            value = record.value or b""
+            if value not in self._sent:
+                raise Violation(f"{self.name} has at {record.offset} what nobody sent there: {value[:40]!r}")
+            self._learn(record.offset, value, "read")
+            wanted += 1
+        if self.follower_has is not None and wanted > max(self.follower_has, position):
+            raise Violation(f"{self.name} was read up to {wanted}; its in-sync follower has {self.follower_has}")
+        self._grow(latest=wanted)
+        return wanted
+
+    # Ends
+
+    def told_latest(self, offset: int, asked: Ends, what: str) -> None:
+        if offset < asked.latest:
+            raise Violation(f"I15: the {what} of {self.name} went back from {asked.latest} to {offset}")
+        self._grow(latest=offset)
+
+    def told_earliest(self, offset: int, asked: Ends) -> None:
+        if offset < asked.earliest:
+            raise Violation(f"I15: the earliest offset of {self.name} went back from {asked.earliest} to {offset}")
+        self._grow(earliest=offset)
+
+    def _grow(self, earliest: int = 0, latest: int = 0) -> None:
+        self.ends = Ends(max(self.ends.earliest, earliest), max(self.ends.latest, latest))
+
+    # Restarts
+
+    def survived(self, log_end_offset: int, log_start_offset: int, *, power_was_lost: bool) -> None:
+        """The broker is up again, and this is what it has."""
+        if power_was_lost:
+            self.losses += 1
+            self.ends = Ends(0, self.ends.latest)
+            if not self.is_durable:
+                self._lost(log_end_offset)
+        if log_end_offset < self.ends.latest:
+            raise Violation(
+                f"I1: {self.name} ends at {log_end_offset} after a restart; clients were told of {self.ends.latest}"
+            )
+        if log_start_offset < self.ends.earliest:
+            raise Violation(
+                f"I15: {self.name} begins at {log_start_offset} after a restart; it had begun at {self.ends.earliest}"
+            )
+
+    def _lost(self, end: int) -> None:
+        for offset in [offset for offset in self._values if offset >= end]:
+            del self._offsets[self._values.pop(offset)]
+        self.ends = Ends(0, min(self.ends.latest, end))
+
+    def audited(self, earliest: int, position: int) -> None:
+        """The end of a run: a reader went from `earliest` to `position`, the latest offset."""
+        missing = [offset for offset in self._values if offset >= position]
+        if missing:
+            raise Violation(f"I1: {self.name} ends at {position}, and {min(missing)} was acknowledged or seen")
+        if earliest > position:
+            raise Violation(f"{self.name} begins at {earliest} and ends at {position}")
+
+    def _learn(self, offset: int, value: bytes, how: str) -> None:
+        known = self._values.setdefault(offset, value)
+        if known != value:
+            raise Violation(f"I2: {self.name} at {offset} was {known[:40]!r}, now {how}: {value[:40]!r}")
+        place = self._offsets.setdefault(value, offset)
+        if place != offset:
+            raise Violation(f"I3: {value[:40]!r} stands in {self.name} at {place} and at {offset}")

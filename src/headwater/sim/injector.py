@@ -1,0 +1,147 @@
+"""Makes faults happen, one after the other, as the seed decides, and mends them again.
+
+Owned by the world. A dead broker is started again after a while; one that does not come up although its disk is in order
+breaks a promise of its own.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from headwater.sim.disk import UNLIMITED
+from headwater.sim.trace import Violation
+
+if TYPE_CHECKING:
+    from headwater.sim.world import World
+
+_HOUR_MS: Final = 3_600_000
+_NORMAL_DELAY_MS: Final = (0, 3)
+
+
+class Injector:
+    def __init__(self, world: "World") -> None:
+        self._world = world
+        self._node = world.node
+        self._power_was_lost = False  # since the broker was last up
+        self._sync_trouble = False
+        self._skew_ms = 0
+        self._is_over = False
+        faults = world.faults
+        self._kinds: dict[Callable[[], None], int] = {
+            self._kill: faults.kill,
+            self._lose_power: faults.power_loss,
+            self._restart_cleanly: faults.clean_restart,
+            self._set_clock: faults.clock_jump,
+            self._fill_disk: faults.disk_full,
+            self._fail_sync: faults.failed_sync,
+            self._slow_disk: faults.slow_disk,
+            self._stall_followers: faults.stalled_followers,
+        }
+
+    def start(self) -> None:
+        if self._world.faults.interval_ms:
+            self._later((self._world.faults.interval_ms // 2, self._world.faults.interval_ms * 3 // 2), self._strike)
+
+    def end(self) -> None:
+        """No more faults; what is broken is mended or about to be."""
+        self._is_over = True
+        self._disk_mended()
+        self._disk_quick()
+        self._followers_go_on()
+        self._node.clock.jump(-self._skew_ms)
+        self._skew_ms = 0
+
+    def _later(self, between_ms: tuple[int, int], function: Callable[[], None]) -> None:
+        self._world.heap.call_later(self._world.random.randint(*between_ms), function)
+
+    def _strike(self) -> None:
+        if self._is_over:
+            return
+        self.start()
+        fault = self._world.random.choices(list(self._kinds), list(self._kinds.values()))[0]
+        fault()
+
+    # The process
+
+    def _kill(self) -> None:
+        if self._node.broker is not None and not self._sync_trouble:
+            self._world.note("fault: killed")
+            self._node.kill()
+            self._down()
+
+    def _lose_power(self) -> None:
+        self._world.note("fault: power loss")
+        self._power_was_lost = True
+        self._sync_trouble = False
+        self._node.disk.faults.syncs_to_fail = 0
+        was_up = self._node.broker is not None
+        self._node.lose_power()
+        if was_up:
+            self._down()
+
+    def _restart_cleanly(self) -> None:
+        if self._node.broker is not None and not self._sync_trouble:
+            self._world.note("fault: clean restart")
+            self._node.stop()
+            self._down()
+
+    def _down(self) -> None:
+        self._world.followers.leader_died()
+        self._later((5, 250), self._come_up)
+
+    def _come_up(self) -> None:
+        disk = self._node.disk
+        in_order = disk.faults.free_bytes > UNLIMITED // 2 and not disk.faults.syncs_to_fail
+        if not self._node.start():
+            if in_order:
+                raise Violation("I16: the broker does not start, and nothing is wrong with its disk")
+            self._later((100, 200), self._come_up)
+            return
+        self._world.note("the broker is up")
+        self._world.survivors(power_was_lost=self._power_was_lost)
+        self._power_was_lost = False
+
+    # The machine
+
+    def _set_clock(self) -> None:
+        skew_ms = self._world.random.choice((0, 0, -_HOUR_MS // 2, _HOUR_MS // 2, -2 * _HOUR_MS, 2 * _HOUR_MS))
+        self._world.note(f"fault: the clock is {skew_ms} ms off")
+        self._node.clock.jump(skew_ms - self._skew_ms)
+        self._skew_ms = skew_ms
+
+    def _fill_disk(self) -> None:
+        self._node.disk.faults.free_bytes = self._world.random.randint(0, 2500)
+        self._world.note("fault: disk full")
+        self._later((100, 1000), self._disk_mended)
+
+    def _disk_mended(self) -> None:
+        self._node.disk.faults.free_bytes = UNLIMITED
+
+    def _fail_sync(self) -> None:
+        """A failed fsync may leave pages that look written and are not. They are gone with the next power loss only, and a
+        restart in between would believe them; so the machine, not the process, is what starts again here."""
+        if self._sync_trouble or self._node.broker is None:
+            return
+        self._world.note("fault: fsync fails")
+        self._sync_trouble = True
+        self._node.disk.faults.syncs_to_fail = self._world.random.randint(1, 2)
+        self._later((100, 800), self._after_failed_sync)
+
+    def _after_failed_sync(self) -> None:
+        if self._sync_trouble:
+            self._lose_power()
+
+    def _slow_disk(self) -> None:
+        self._world.note("fault: slow disk")
+        self._node.disk_delay_ms = (20, 150)
+        self._later((200, 1200), self._disk_quick)
+
+    def _disk_quick(self) -> None:
+        self._node.disk_delay_ms = _NORMAL_DELAY_MS
+
+    def _stall_followers(self) -> None:
+        self._world.note("fault: followers stall")
+        self._world.followers.are_stalled = True
+        self._later((200, 1200), self._followers_go_on)
+
+    def _followers_go_on(self) -> None:
+        self._world.followers.are_stalled = False

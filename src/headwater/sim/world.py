@@ -1,0 +1,140 @@
+"""A world: one broker and its clients, one heap of events, one seed. The same seed gives the same events in the same order.
+
+`step` runs the next event, `check` looks at what must hold at any time; what must hold between answers is checked by the
+clients as they get them (`history.py`, `catalog.py`). `run` does so many steps, then ends all faults, lets the clients
+come to an end, reads everything back and stops the broker.
+"""
+
+import random
+from typing import Final
+
+from headwater.sim.catalog import Catalog
+from headwater.sim.clients.admin import Admin
+from headwater.sim.clients.client import SimClient
+from headwater.sim.clients.consumer import Auditor, Consumer
+from headwater.sim.clients.producer import IdempotentProducer, PlainProducer
+from headwater.sim.clock import SimClock
+from headwater.sim.faults import Faults
+from headwater.sim.followers import Followers
+from headwater.sim.injector import Injector
+from headwater.sim.node import SimNode
+from headwater.sim.scheduler import SimScheduler
+from headwater.sim.trace import Trace, Violation
+
+_END_WITHIN_MS: Final = 120_000
+_END_STEPS_MAX: Final = 50_000
+
+
+class SimulationFailed(AssertionError):
+    """Says what went wrong, how to see it again, and what happened before."""
+
+
+class World:
+    def __init__(self, seed: int, faults: Faults | None = None) -> None:
+        self.seed = seed
+        self.faults = faults or Faults()
+        self.random = random.Random(seed)
+        self.clock = SimClock()
+        self.heap = SimScheduler(self.clock)
+        self.catalog = Catalog()
+        self.is_finishing = False
+        self._trace = Trace()
+        self._producer_ids: set[int] = set()
+        self.node = SimNode(self, 1)
+        self.followers = Followers(self)
+        self._injector = Injector(self)
+        self.clients: list[SimClient] = [
+            Admin(self, "admin"),
+            IdempotentProducer(self, "first"),
+            IdempotentProducer(self, "second"),
+            PlainProducer(self, "plain"),
+            Consumer(self, "reader"),
+            Consumer(self, "other"),
+        ]
+        if not self.node.start():
+            raise Violation("the broker does not start on an empty disk")
+        self.followers.start()
+        self._injector.start()
+        for client in self.clients:
+            client.start()
+
+    # Running
+
+    def step(self) -> None:
+        due_in_ms = self.heap.due_in_ms()
+        assert due_in_ms is not None, "a world never comes to rest"
+        self.clock.advance(due_in_ms)
+        self.heap.run_one()
+        self.node.after_event(self.random)
+
+    def check(self) -> None:
+        self.node.check()
+        for client in self.clients:
+            client.check()
+
+    def run(self, steps: int) -> None:
+        """Raises SimulationFailed."""
+        try:
+            for _ in range(steps):
+                self.step()
+                self.check()
+            self._finish()
+        except Exception as problem:
+            what = str(problem) if isinstance(problem, Violation) else f"{type(problem).__name__}: {problem}"
+            raise SimulationFailed(
+                f"{what}\n\n  make sim SEED={self.seed} STEPS={steps}\n\n{self._trace.tail()}"
+            ) from problem
+
+    def _finish(self) -> None:
+        self.note("no more faults")
+        self._injector.end()
+        for client in self.clients:
+            client.is_stopping = True
+        self._until_done("come to an end")
+        self.is_finishing = True
+        auditor = Auditor(self, "auditor")
+        self.clients = [auditor]
+        auditor.start()
+        self._until_done("read everything")
+        assert self.node.broker is not None
+        self.node.stop()
+
+    def _until_done(self, what: str) -> None:
+        until_ms = self.clock.monotonic_ms() + _END_WITHIN_MS
+        for _ in range(_END_STEPS_MAX):
+            if all(client.is_done for client in self.clients):
+                return
+            self.step()
+            self.check()
+            if self.clock.monotonic_ms() > until_ms:
+                break
+        names = ", ".join(client.name for client in self.clients if not client.is_done)
+        raise Violation(f"I16: with all faults gone, these clients do not {what}: {names}")
+
+    # What its parts tell it
+
+    def note(self, text: str) -> None:
+        self._trace.add(self.clock.monotonic_ms(), text)
+
+    @property
+    def trace_hash(self) -> str:
+        return self._trace.digest()
+
+    def chance(self, per_mille: int) -> bool:
+        return not self.is_finishing and self.random.randrange(1000) < per_mille
+
+    def new_producer_id(self, producer_id: int) -> None:
+        if producer_id in self._producer_ids:
+            raise Violation(f"I3: the producer id {producer_id} was given twice")
+        self._producer_ids.add(producer_id)
+
+    def survivors(self, *, power_was_lost: bool) -> None:
+        """The broker is up again: is all there that clients were told of?"""
+        broker = self.node.broker
+        assert broker is not None
+        for topic in self.catalog.usable():
+            for index, history in enumerate(topic.partitions):
+                for key, partition in broker.partitions.items():
+                    if key.topic_id == topic.topic_id and key.partition == index:
+                        log = partition.log
+                        history.survived(log.log_end_offset, log.log_start_offset, power_was_lost=power_was_lost)
