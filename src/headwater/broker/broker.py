@@ -195,4 +195,8 @@ class Broker:
     def answer_woken(self) -> None:
         woken, self.woken = self.woken, []
         for parked in woken:
-            parked.answer()
+            try:
+                parked.answer()
+            except Exception as problem:  # nobody else may wait in vain for what went wrong with this one
+                logger.exception("event=parked-request-failed")
+                parked.deferred.complete(problem)

@@ -63,8 +63,9 @@ class FetchSession:
         self.epoch = 1 if self.epoch == _EPOCH_MAX else self.epoch + 1
 
     def to_the_end(self, spec: FetchSpec) -> None:
-        if self.specs.pop(spec.key, None) is not None:
-            self.specs[spec.key] = spec
+        newest = self.specs.pop(spec.key, None)
+        if newest is not None:
+            self.specs[spec.key] = newest
 
 
 class FetchSessions:

@@ -250,6 +250,11 @@ class Log:
             return None
         return FileSlice(segment.open_file(), position, end - position)
 
+    def is_end(self, piece: FileSlice) -> bool:
+        """Whether nothing follows the slice in this log."""
+        active = self.active
+        return piece.position + piece.length == active.size_bytes and piece.file is active.file
+
     def _out_of_range(self, offset: int) -> KafkaError:
         return KafkaError(
             ErrorCode.OFFSET_OUT_OF_RANGE,

@@ -123,6 +123,12 @@ class Partition:
             ErrorCode.UNKNOWN_LEADER_EPOCH, "The leader epoch in the request is newer than the epoch on the broker."
         )
 
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int]:
+        """(largest epoch at or below `epoch`, where the next one begins); (-1, -1) if `epoch` is not known here."""
+        if epoch == self.leader_epoch:  # also before anything was written under it
+            return epoch, self.log.log_end_offset
+        return self.log.end_offset_for_epoch(epoch)
+
     def delete(self) -> None:
         """The topic is gone: whoever waits learns it."""
         self.deleted = True

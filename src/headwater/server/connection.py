@@ -118,6 +118,7 @@ class Connection:
 
     def on_events(self, events: int) -> None:
         if events & select.EPOLLOUT:
+            self.last_active_ns = self._loop.turn_ns  # slow is not idle
             self._flush()
             if self._blocked and not self.closed:
                 self._unblock()
@@ -206,7 +207,9 @@ class Connection:
             if self._pending or self._out_bytes > _OUT_BYTES_MAX:
                 self._flush()
                 if self._must_wait():
-                    break
+                    self._leftover = bytes(buffer[at:end])
+                    self._block()  # at once: what drains from here on unblocks, and these frames are not forgotten
+                    return
         self._leftover = bytes(buffer[at:end]) if at < end else b""
         if out:
             self._flush()
@@ -214,7 +217,10 @@ class Connection:
             self._block()
 
     def _must_wait(self) -> bool:
-        return bool(self._out) or len(self._pending) >= _PENDING_MAX or self._awaits_memory or self._held()
+        """Whether nothing more of this client may be begun now."""
+        if self._out or self.closed or self._awaits_memory:
+            return True
+        return len(self._pending) >= _PENDING_MAX or self._held()
 
     def _held(self) -> bool:
         """Whether the last request wants nothing begun behind it."""
@@ -293,9 +299,11 @@ class Connection:
         self._frame = None
         view = self._frame_view
         self._frame_view = self._shared
-        self._dispatch(view, 0, room)
-        self._server.buffers.give(frame)
-        self._server.buffers.unreserve(room)
+        try:
+            self._dispatch(view, 0, room)
+        finally:
+            self._server.buffers.give(frame)
+            self._server.buffers.unreserve(room)
         if not self.closed:
             self._flush()
             if self._must_wait():
@@ -320,9 +328,9 @@ class Connection:
         self._blocked = False
         self._want()
         if self._leftover:
-            left = self._leftover
-            self._shared[: len(left)] = left
-            self._consume(self._shared, len(left))
+            # Not in the shared buffer: somebody else's request, which is being handled there, may be what unblocked us.
+            left = bytearray(self._leftover)
+            self._consume(memoryview(left), len(left))
 
     def _want(self) -> None:
         events = (0 if self._blocked else select.EPOLLIN) | (select.EPOLLOUT if self._out and not self._warming else 0)
@@ -462,6 +470,16 @@ class Connection:
             self._unblock()
 
     # The end
+
+    def end(self, why: str) -> None:
+        """Closes it, after what the socket takes at once of the answers that are ready."""
+        if not self.closed:
+            self._flush()
+            self.close(why)
+
+    def on_failure(self) -> None:
+        """A handler of ours broke: nobody knows which answers are owed, so the client must begin again."""
+        self.close("internal error")
 
     def close(self, why: str) -> None:
         if self.closed:

@@ -6,6 +6,7 @@ The server's connections and the simulated ones both go through here, so that wh
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.ports import FileSlice
 from headwater.broker.context import ConnectionContext, RequestContext
 from headwater.broker.handlers.api_versions import unsupported_version_response
 from headwater.broker.registry import APIS, Api
@@ -58,3 +59,14 @@ def begin(broker: "Broker", connection: ConnectionContext, frame: memoryview) ->
     request = api.decode(frame, header.body_at, version)
     context = RequestContext(connection, api.key, version, header.client_id)
     return Begun(api, version, header.correlation_id, api.handle(broker, context, request))
+
+
+def release_response(response: Any) -> None:
+    """Lets go of the files of a response that nobody will send."""
+    from headwater.wire.messages.fetch import FetchResponse  # rare; not at start-up
+
+    if isinstance(response, FetchResponse):
+        for topic in response.responses:
+            for part in topic.partitions:
+                if isinstance(part.records, FileSlice):
+                    part.records.release()

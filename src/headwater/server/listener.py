@@ -19,8 +19,8 @@ from headwater.broker.context import ConnectionContext
 from headwater.broker.deferred import Deferred
 from headwater.broker.registry import APIS
 from headwater.server.buffers import BufferPool
-from headwater.server.connection import SHARED_BYTES, Connection, Slot, release_chunks
-from headwater.server.dispatch import Begun, begin
+from headwater.server.connection import SHARED_BYTES, Connection, Slot
+from headwater.server.dispatch import Begun, begin, release_response
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
@@ -114,7 +114,7 @@ class Server:
         self._per_address[host] += 1
         self._connections[sock.fileno()] = connection
         self.broker.metrics.connections_total += 1
-        self.loop.register(sock.fileno(), select.EPOLLIN, connection.on_events)
+        self.loop.register(sock.fileno(), select.EPOLLIN, connection.on_events, connection.on_failure)
 
     @property
     def connection_count(self) -> int:
@@ -173,7 +173,7 @@ class Server:
         context = connection.context
         self.broker.metrics.requests_refused += 1
         logger.warning("event=connection-closed peer=%s:%d reason=%r", context.client_host, context.client_port, why)
-        connection.close(why)
+        connection.end(why)
 
     def dispatch(self, connection: Connection, frame: memoryview) -> None:
         """One request, by the general way: header, decoding, handler, answer."""
@@ -191,7 +191,10 @@ class Server:
             self._answer_later(connection, begun, begun.result, began_ns)
             return
         if begun.result is not None:  # None: a produce with acks=0
-            connection.answer(begun.frame(begun.result))
+            chunks = self._encode(connection, begun, begun.result)
+            if chunks is None:
+                return
+            connection.answer(chunks)
         self.metrics[begun.api.key].observe(time.perf_counter_ns() - began_ns)
 
     def _answer_later(self, connection: Connection, begun: Begun, deferred: Deferred, began_ns: int) -> None:
@@ -202,19 +205,26 @@ class Server:
             if isinstance(response, BaseException):
                 self.refuse(connection, str(response))
                 return
-            try:
-                chunks = begun.frame(response)
-            except Exception:
-                logger.exception("event=encoding-failed api=%s", begun.api.name)
-                connection.close("internal error")
-                return
-            if connection.closed:
-                release_chunks(chunks)
-                return
-            connection.answered(slot, chunks)
-            self.metrics[begun.api.key].observe(time.perf_counter_ns() - began_ns)
+            chunks = self._encode(connection, begun, response)
+            if chunks is not None:
+                try:
+                    connection.answered(slot, chunks)  # which may begin the requests that waited behind it
+                except Exception:
+                    logger.exception("event=handler-failed peer=%s", connection.context.client_host)
+                    connection.close("internal error")
+                self.metrics[begun.api.key].observe(time.perf_counter_ns() - began_ns)
 
         deferred.listen(ready)
+
+    def _encode(self, connection: Connection, begun: Begun, response: Any) -> list[Any] | None:
+        """The answer's frame; None when it cannot be made, which is our fault and ends the connection."""
+        try:
+            return begun.frame(response)
+        except Exception:
+            logger.exception("event=encoding-failed api=%s", begun.api.name)
+            release_response(response)
+            connection.close("internal error")
+            return None
 
 
 def _memory_limit_bytes(configured: int) -> int:

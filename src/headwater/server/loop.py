@@ -65,6 +65,7 @@ class Loop:
     def __init__(self) -> None:
         self._poller = select.epoll()
         self._handlers: dict[int, Callable[[int], None]] = {}
+        self._on_failure: dict[int, Callable[[], None]] = {}
         self._timers: list[LoopTimer] = []
         self._posted: deque[Callable[[], None]] = deque()
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -79,15 +80,21 @@ class Loop:
 
     # Descriptors
 
-    def register(self, fd: int, events: int, handler: Callable[[int], None]) -> None:
-        self._handlers[fd] = handler
+    def register(
+        self, fd: int, events: int, handler: Callable[[int], None], on_failure: Callable[[], None] | None = None
+    ) -> None:
+        """`on_failure` is called when the handler raises: it is to give up the descriptor, whose state nobody knows."""
         self._poller.register(fd, events)
+        self._handlers[fd] = handler
+        if on_failure is not None:
+            self._on_failure[fd] = on_failure
 
     def modify(self, fd: int, events: int) -> None:
         self._poller.modify(fd, events)
 
     def unregister(self, fd: int) -> None:
         del self._handlers[fd]
+        self._on_failure.pop(fd, None)
         self._poller.unregister(fd)
 
     # The Scheduler port
@@ -159,6 +166,8 @@ class Loop:
                     handler(events)
                 except Exception:
                     logger.exception("event=handler-failed fd=%d", fd)
+                    if fd in self._on_failure and handlers.get(fd) is handler:
+                        self._guarded(self._on_failure[fd])
         if timers and timers[0].due_ns <= began_ns:
             self._run_timers()
         while self._soon:

@@ -10,6 +10,7 @@ A consumer reads up to the high watermark, or with read_committed up to the last
 the first partition that has anything gives at least one whole batch, or a large batch could never be read.
 """
 
+import logging
 from typing import TYPE_CHECKING, Final
 
 from headwater.base.errors import ErrorCode, KafkaError
@@ -32,19 +33,20 @@ if TYPE_CHECKING:
     from headwater.broker.broker import Broker
 
 _FIRST_TOPIC_ID: Final = 13
+_FIRST_STORAGE_ERROR: Final = 6  # older clients take that code for a fatal one; NOT_LEADER makes them ask again
 _READ_COMMITTED: Final = 1
+
+logger = logging.getLogger("headwater.broker")
 
 _Read = tuple[FetchSpec, "Partition | None", PartitionData]
 
 
 def handle(broker: "Broker", context: RequestContext, request: FetchRequest) -> FetchResponse | Deferred:
-    by_id = context.api_version >= _FIRST_TOPIC_ID
     try:
-        session, specs, is_incremental = _session_for(broker, request, by_id)
+        session, specs, is_incremental = _session_for(broker, request, context.api_version >= _FIRST_TOPIC_ID)
     except KafkaError as problem:
         return FetchResponse(error_code=int(problem.code), session_id=0, responses=[])
-    fetch = Fetch(broker, request, session, specs, is_incremental, by_id)
-    return fetch.begin()
+    return Fetch(broker, request, session, specs, is_incremental, context.api_version).begin()
 
 
 def _session_for(
@@ -70,6 +72,9 @@ def _session_for(
         for partition in topic.partitions
     ]
     session.update(specs, forgotten)
+    if not session.specs:  # nothing is left of it: the client begins with a new one, should it want more
+        sessions.close(session.session_id)
+        return None, [], False
     return session, list(session.specs.values()), True
 
 
@@ -96,10 +101,12 @@ class Fetch:
         "_broker",
         "_by_id",
         "_bytes_to_come",
-        "_deferred",
+        "_is_cut",
+        "_is_expired",
         "_is_incremental",
         "_is_read_committed",
         "_is_woken",
+        "_knows_storage_errors",
         "_max_bytes",
         "_max_wait_ms",
         "_min_bytes",
@@ -107,6 +114,7 @@ class Fetch:
         "_session",
         "_specs",
         "_timer",
+        "deferred",
     )
 
     def __init__(
@@ -116,18 +124,21 @@ class Fetch:
         session: FetchSession | None,
         specs: list[FetchSpec],
         is_incremental: bool,
-        by_id: bool,
+        version: int,
     ) -> None:
         self._broker = broker
         self._session = session
         self._specs = specs
         self._is_incremental = is_incremental
-        self._by_id = by_id
+        self._by_id = version >= _FIRST_TOPIC_ID
+        self._knows_storage_errors = version >= _FIRST_STORAGE_ERROR
         self._is_read_committed = request.isolation_level == _READ_COMMITTED
         self._max_bytes = min(request.max_bytes, broker.config.int("fetch.max.bytes"))
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._max_wait_ms = request.max_wait_ms
         self._is_woken = False
+        self._is_expired = False
+        self._is_cut = False  # some partition has more than the answer's limits let it give
         self._bytes_to_come = 0
         self._parked_on: list[Partition] = []
 
@@ -135,24 +146,22 @@ class Fetch:
         read, size, is_urgent = self._read()
         if is_urgent or size >= self._min_bytes or self._max_wait_ms <= 0 or not self._specs:
             return self._respond(read)
-        for _, _, data in read:
-            if isinstance(data.records, FileSlice):
-                data.records.release()
+        _release(read)
         self._bytes_to_come = self._min_bytes - size
         self._park()
-        return self._deferred
+        return self.deferred
 
     # Parking
 
     def _park(self) -> None:
         broker = self._broker
-        self._deferred = Deferred(self._leave)
+        self.deferred = Deferred(self._cancelled)
         for spec in self._specs:
             partition = self._find(spec)
             if partition is not None:
                 partition.waiters[self] = None
                 self._parked_on.append(partition)
-        self._timer = broker.scheduler.call_later(self._max_wait_ms, self.answer)
+        self._timer = broker.scheduler.call_later(self._max_wait_ms, self._expired)
 
     def on_progress(self, appended_bytes: int) -> None:
         self._bytes_to_come -= appended_bytes
@@ -160,11 +169,28 @@ class Fetch:
             self._is_woken = True
             self._broker.wake(self)
 
+    def _expired(self) -> None:
+        self._is_expired = True
+        self._broker.wake(self)
+
     def answer(self) -> None:
-        """Woken, or out of time."""
-        if not self._deferred.done:
+        """Woken, or out of time. What was appended may be less than it seemed: not committed, or in an open transaction."""
+        if self.deferred.done:
+            return
+        self._is_woken = False
+        read, size, is_urgent = self._read()
+        if is_urgent or size >= self._min_bytes or self._is_expired:
             self._leave()
-            self._deferred.complete(self._respond(self._read()[0]))
+            self.deferred.complete(self._respond(read))
+        else:
+            _release(read)
+            self._bytes_to_come = self._min_bytes - size
+
+    def _cancelled(self) -> None:
+        """The connection is gone: nobody has learnt the id of a session that this answer was to begin."""
+        self._leave()
+        if self._session is not None and not self._is_incremental:
+            self._broker.fetch_sessions.close(self._session.session_id)
 
     def _leave(self) -> None:
         self._timer.cancel()
@@ -187,24 +213,36 @@ class Fetch:
 
     def _read(self) -> tuple[list[_Read], int, bool]:
         """What each partition has, the bytes of all records, and whether something cannot wait."""
-        read = []
+        read: list[_Read] = []
         size = 0
-        is_urgent = False
-        for spec in self._specs:
-            partition = None
-            try:
-                partition = self._partition(spec)
-                data = self._read_one(partition, spec, self._max_bytes - size, size == 0)
-            except KafkaError as problem:
-                data = PartitionData(
-                    partition_index=spec.partition, error_code=int(problem.code), high_watermark=-1, records=b""
-                )
-                is_urgent = True
-            if data.diverging_epoch is not None:
-                is_urgent = True
-            size += len(data.records or b"")
-            read.append((spec, partition, data))
-        return read, size, is_urgent
+        is_urgent = self._is_cut = False
+        try:
+            for spec in self._specs:
+                partition = None
+                try:
+                    partition = self._partition(spec)
+                    data = self._read_one(partition, spec, self._max_bytes - size, size == 0)
+                except (KafkaError, OSError) as problem:
+                    data = self._refused(spec, problem)
+                    is_urgent = True
+                if data.diverging_epoch is not None:
+                    is_urgent = True
+                size += len(data.records or b"")
+                read.append((spec, partition, data))
+        except BaseException:
+            _release(read)
+            raise
+        return read, size, is_urgent or self._is_cut
+
+    def _refused(self, spec: FetchSpec, problem: KafkaError | OSError) -> PartitionData:
+        code = ErrorCode.KAFKA_STORAGE_ERROR
+        if isinstance(problem, KafkaError):
+            code = problem.code
+        else:
+            logger.error("event=read-failed partition=%s-%d error=%r", spec.topic, spec.partition, str(problem))
+        if code == ErrorCode.KAFKA_STORAGE_ERROR and not self._knows_storage_errors:
+            code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return PartitionData(partition_index=spec.partition, error_code=int(code), high_watermark=-1, records=b"")
 
     def _read_one(self, partition: Partition, spec: FetchSpec, room: int, must_give: bool) -> PartitionData:
         partition.check_leader_epoch(spec.current_leader_epoch)
@@ -221,23 +259,32 @@ class Fetch:
             records=b"",
         )
         offset = spec.fetch_offset
-        if not log.log_start_offset <= offset <= log.log_end_offset:
-            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
         if spec.last_fetched_epoch >= 0:
-            epoch, end_offset = log.end_offset_for_epoch(spec.last_fetched_epoch)
+            epoch, end_offset = partition.end_offset_for_epoch(spec.last_fetched_epoch)
+            if epoch < 0:
+                raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
             if epoch < spec.last_fetched_epoch or end_offset < offset:
                 data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
                 return data
+        if not log.log_start_offset <= offset <= log.log_end_offset:
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
         upper = stable if self._is_read_committed else high_watermark
-        if offset < upper and (room > 0 or must_give):
-            piece = log.read(offset, min(room, spec.max_bytes), upper, min_one_batch=must_give)
-            if piece is not None:
-                data.records = piece
         if self._is_read_committed:
             data.aborted_transactions = [
                 AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
                 for aborted in log.aborted_transactions(offset, upper)
             ]
+        if offset < upper:
+            piece = None
+            if room > 0 or must_give:
+                piece = log.read(offset, min(room, spec.max_bytes), upper, min_one_batch=must_give)
+            # Whole batches rarely add up to the very limit, and one slice is of one segment. Where more lies behind it, the
+            # answer is as full as it gets, and waiting for `min_bytes` would be in vain.
+            if piece is None:
+                self._is_cut = self._is_cut or not must_give
+            else:
+                data.records = piece  # nothing may fail from here on: the answer owns the slice
+                self._is_cut = self._is_cut or not log.is_end(piece)
         return data
 
     # Answering
@@ -266,6 +313,12 @@ class Fetch:
         return FetchResponse(
             error_code=0, session_id=session.session_id if session is not None else 0, responses=list(topics.values())
         )
+
+
+def _release(read: list[_Read]) -> None:
+    for _, _, data in read:
+        if isinstance(data.records, FileSlice):
+            data.records.release()
 
 
 def _is_news(spec: FetchSpec, data: PartitionData) -> bool:

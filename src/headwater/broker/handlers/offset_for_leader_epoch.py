@@ -41,8 +41,5 @@ def _find(broker: "Broker", topic: str, asked: OffsetForLeaderPartition) -> Epoc
     except KafkaError as problem:
         answer.error_code = int(problem.code)
         return answer
-    if asked.leader_epoch == partition.leader_epoch:
-        answer.leader_epoch, answer.end_offset = partition.leader_epoch, partition.log.log_end_offset
-    else:
-        answer.leader_epoch, answer.end_offset = partition.log.end_offset_for_epoch(asked.leader_epoch)
+    answer.leader_epoch, answer.end_offset = partition.end_offset_for_epoch(asked.leader_epoch)
     return answer
