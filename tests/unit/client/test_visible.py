@@ -67,3 +67,7 @@ def test_read_committed_leaves_out_aborted_transactions_only() -> None:
 def test_a_reader_that_starts_inside_an_aborted_transaction_still_leaves_it_out() -> None:
     data = _batch(0, 4, 7, True) + _batch(4, 1, 7, True) + _marker(5, 7, False)
     assert _offsets(data, position=2, aborted=[(7, 0)]) == ([], 6)
+
+
+def test_a_stretch_that_ends_before_the_position_does_not_take_it_back() -> None:
+    assert _offsets(_batch(0, 2), position=5) == ([], 5)
