@@ -6,12 +6,14 @@ everything here; it knows no socket, no thread and no clock of its own.
 
 import logging
 from collections.abc import Sequence
-from typing import Any, Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.config.broker import BrokerConfig
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import BrokerId, PartitionKey, TopicId, TopicPartition
 from headwater.base.metrics import BrokerMetrics
+from headwater.base.names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from headwater.base.ports import Clock, Disk, Random, Scheduler
 from headwater.broker.changes import ChangeQueue
 from headwater.broker.fetch_sessions import FetchSessions
@@ -33,9 +35,14 @@ from headwater.metadata.image import (
 )
 from headwater.replication.partition import Partition
 
+if TYPE_CHECKING:
+    from headwater.broker.coordinators.groups import Groups
+    from headwater.broker.coordinators.transactions import Transactions
+
 logger = logging.getLogger("headwater.broker")
 
 NO_AUTHORIZED_OPERATIONS: Final = -(2**31)
+_TOPIC_CHANGES: Final = (TopicCreated, TopicDeleted, PartitionsAdded)
 
 
 class Broker:
@@ -114,6 +121,8 @@ class Broker:
                     self._configure_broker()
                 case _:
                     pass
+        if "groups" in self.__dict__ and any(isinstance(change, _TOPIC_CHANGES) for change in changes):
+            self.groups.topics_changed()
 
     def _open_topic(self, topic: TopicState) -> None:
         config = self.log_config(topic)
@@ -129,10 +138,31 @@ class Broker:
                 else:
                     partition = Partition(topic.name, topic.topic_id, index, log, state.leader_epoch)
                     self.partitions[key] = partition
+                    self._coordinate(partition)
             if partition is not None and len(listed) == index:
                 listed.append(partition)
         self.partitions_by_wire_name[topic.name.encode()] = listed
         self.partitions_by_topic_id[topic.topic_id] = listed
+
+    def _coordinate(self, partition: Partition) -> None:
+        """A partition of an internal topic brings its coordinator."""
+        if partition.topic == CONSUMER_OFFSETS:
+            self.groups.runtime.partition_opened(partition)
+        elif partition.topic == TRANSACTION_STATE:
+            self.transactions.runtime.partition_opened(partition)
+
+    @cached_property
+    def groups(self) -> "Groups":
+        """The group coordinator; nobody pays for it before somebody asks for a group."""
+        from headwater.broker.coordinators.groups import Groups
+
+        return Groups(self)
+
+    @cached_property
+    def transactions(self) -> "Transactions":
+        from headwater.broker.coordinators.transactions import Transactions
+
+        return Transactions(self)
 
     def _log(self, topic: TopicState, index: int, config: LogConfig) -> Log:
         """The log that was there at the start, or a new one."""
@@ -148,11 +178,20 @@ class Broker:
         gone = [key for key in self.partitions if key.topic_id == topic_id]
         for key in gone:
             partition = self.partitions.pop(key)
+            self._forget(partition)
             partition.delete()
             self._delete_log(partition)
             name = partition.topic.encode()
             if self.partitions_by_wire_name.get(name) is listed:
                 del self.partitions_by_wire_name[name]
+
+    def _forget(self, partition: Partition) -> None:
+        if partition.topic == CONSUMER_OFFSETS:
+            self.groups.runtime.partition_closed(partition)
+        elif partition.topic == TRANSACTION_STATE:
+            self.transactions.runtime.partition_closed(partition)
+        elif partition.index == 0 and "groups" in self.__dict__:
+            self.groups.topic_deleted(partition.topic, partition.topic_id)
 
     def _delete_log(self, partition: Partition) -> None:
         try:

@@ -36,7 +36,7 @@ ErrorResponse = Callable[[ErrorCode], Any]
 class Shard(Protocol):
     def replay(self, record: CoordinatorRecord, producer: Producer | None) -> None: ...
 
-    def replay_marker(self, producer: Producer, committed: bool) -> None: ...
+    def replay_marker(self, producer: Producer, *, committed: bool) -> None: ...
 
     def loaded(self, now_ms: int) -> Effects: ...
 
@@ -101,7 +101,9 @@ class Hosted(Generic[S]):
             for record in records:
                 marker = read_end_transaction_marker(record)
                 if marker is not None:
-                    self.shard.replay_marker(Producer(header.producer_id, header.producer_epoch), marker.committed)
+                    self.shard.replay_marker(
+                        Producer(header.producer_id, header.producer_epoch), committed=marker.committed
+                    )
             return
         for record in records:
             if record.key is not None:

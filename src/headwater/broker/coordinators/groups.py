@@ -1,0 +1,103 @@
+"""The group coordinator of this broker: shards of `__consumer_offsets`, and the view of the topics that they decide upon."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from headwater.base.errors import ErrorCode
+from headwater.base.names import CONSUMER_OFFSETS
+from headwater.broker.context import RequestContext
+from headwater.broker.coordinators.runtime import Runtime
+from headwater.coordinator.effects import Effects, Producer, Ticket
+from headwater.coordinator.groups.context import GroupContext, GroupSettings
+from headwater.coordinator.groups.shard import GroupShard
+
+if TYPE_CHECKING:
+    from headwater.base.config.broker import BrokerConfig
+    from headwater.broker.broker import Broker
+    from headwater.metadata.image import ClusterImage
+
+_MINUTE_MS: Final = 60_000
+
+
+class TopicsView:
+    """The topics as they are now. A new one is made for each change, so that shards can see that something changed."""
+
+    def __init__(self, image: "ClusterImage", version: int) -> None:
+        self._image = image
+        self.version = version
+        self.ids: Mapping[str, bytes] = image.ids_by_name
+        self.names: Mapping[bytes, str] = {topic_id: topic.name for topic_id, topic in image.topics.items()}
+
+    def partition_count(self, topic: str) -> int | None:
+        topic_id = self._image.ids_by_name.get(topic)
+        return None if topic_id is None else len(self._image.topics[topic_id].partitions)
+
+
+class Groups:
+    """Owned by the broker."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+        self._topics = TopicsView(broker.image, 0)
+        config = broker.config
+        settings = group_settings(config)
+        self.runtime: Runtime[GroupShard] = Runtime(
+            broker,
+            CONSUMER_OFFSETS,
+            partitions_setting="offsets.topic.num.partitions",
+            replication_setting="offsets.topic.replication.factor",
+            topic_config={
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": str(config.int("offsets.topic.segment.bytes")),
+            },
+            make_shard=lambda _partition: GroupShard(settings, broker.random, self._topics),
+        )
+
+    def call(
+        self,
+        context: RequestContext,
+        group_id: str,
+        decide: Callable[[GroupShard, GroupContext, Ticket, int], Effects],
+        error: Callable[[ErrorCode], Any],
+    ) -> Any:
+        """A request about one group: a Deferred, or the error's response."""
+        who = GroupContext(context.api_version, context.client_id or "", f"/{context.connection.client_host}")
+        return self.runtime.call(
+            group_id, lambda shard, ticket: decide(shard, who, ticket, self._broker.now_ms()), error
+        )
+
+    def topics_changed(self) -> None:
+        """The image has other topics or partitions than before."""
+        self._topics = TopicsView(self._broker.image, self._topics.version + 1)
+        now_ms = self._broker.now_ms()
+        for hosted in self.runtime.active():
+            hosted.run(hosted.shard.on_metadata_changed(self._topics, now_ms))
+
+    def topic_deleted(self, topic: str, topic_id: bytes) -> None:
+        now_ms = self._broker.now_ms()
+        for hosted in self.runtime.active():
+            hosted.run(hosted.shard.topic_deleted(topic, topic_id, now_ms))
+
+    def transaction_ended(self, partition: int, producer: Producer, *, committed: bool) -> None:
+        """A marker was appended to this partition of `__consumer_offsets`."""
+        hosted = self.runtime.hosted.get(partition)
+        if hosted is not None and hosted.is_loaded:
+            hosted.run(hosted.shard.end_transaction(producer, committed=committed))
+
+
+def group_settings(config: "BrokerConfig") -> GroupSettings:
+    return GroupSettings(
+        session_timeout_min_ms=config.int("group.min.session.timeout.ms"),
+        session_timeout_max_ms=config.int("group.max.session.timeout.ms"),
+        initial_rebalance_delay_ms=config.int("group.initial.rebalance.delay.ms"),
+        group_size_max=config.int("group.max.size"),
+        offset_metadata_length_max=config.int("offset.metadata.max.bytes"),
+        offsets_retention_ms=config.int("offsets.retention.minutes") * _MINUTE_MS,
+        offsets_retention_check_interval_ms=config.int("offsets.retention.check.interval.ms"),
+        consumer_session_timeout_ms=config.int("group.consumer.session.timeout.ms"),
+        consumer_heartbeat_interval_ms=config.int("group.consumer.heartbeat.interval.ms"),
+        consumer_group_size_max=config.int("group.consumer.max.size"),
+        consumer_assignors=tuple(config.list("group.consumer.assignors")),
+        consumer_migration_policy=(config.string("group.consumer.migration.policy") or "bidirectional").lower(),
+    )
