@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -19,12 +20,12 @@ class Command:
     """The command, with the broker in its environment."""
 
     def __init__(self, bootstrap: str) -> None:
-        self._environment = {**os.environ, "HEADWATER_BOOTSTRAP_SERVER": bootstrap}
+        self.environment = {**os.environ, "HEADWATER_BOOTSTRAP_SERVER": bootstrap}
 
     def __call__(self, *arguments: str, input: bytes = b"", code: int = 0) -> bytes:  # noqa: A002
         result = subprocess.run(
             [sys.executable, "-m", "headwater.cli.main", *arguments],
-            env=self._environment,
+            env=self.environment,
             input=input,
             capture_output=True,
             timeout=60,
@@ -37,7 +38,7 @@ class Command:
     def running(self, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
         with subprocess.Popen(
             [sys.executable, "-m", "headwater.cli.main", *arguments],
-            env=self._environment,
+            env=self.environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -229,3 +230,22 @@ def test_consume_ends_when_its_reader_is_gone(headwater: Command, made: str) -> 
         consume.stdout.close()
         assert consume.wait(30) == 0
         assert consume.stderr.read() == b""
+
+
+def test_a_topic_is_made_on_demand_only_if_asked_for(headwater: Command, topic: str) -> None:
+    assert b"There is no topic" in headwater("produce", topic, input=b"x\n", code=1)
+    headwater("produce", topic, "--auto-create", input=b"x\n")
+    assert headwater("consume", topic, "-e") == b"x\n"
+
+
+def test_command_config_and_profile_name_the_broker(broker_address: str, tmp_path: Path) -> None:
+    headwater = Command("localhost:1")  # the environment alone leads nowhere
+    headwater("topic", "list", code=1)
+    config = tmp_path / "client.properties"
+    config.write_text(f"bootstrap.servers={broker_address}\n")
+    headwater("topic", "list", "--command-config", str(config))
+    headwater.environment["XDG_CONFIG_HOME"] = str(tmp_path)
+    (tmp_path / "headwater").mkdir()
+    (tmp_path / "headwater" / "profiles.toml").write_text(f'[profiles.here]\nbootstrap_server = "{broker_address}"\n')
+    headwater("topic", "list", "--profile", "here")
+    headwater("topic", "list", "--bootstrap-server", f"localhost:1,{broker_address}")

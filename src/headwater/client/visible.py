@@ -10,8 +10,9 @@ from typing import NamedTuple
 from headwater.base.ids import TopicPartition
 from headwater.base.ports import Buffer
 from headwater.client.types import FetchedRecord, Header
+from headwater.records.batch import BatchHeader
 from headwater.records.control import ABORT, control_type
-from headwater.records.reader import read_batches, read_records
+from headwater.records.reader import Record, read_batches, read_records
 
 
 class Visible(NamedTuple):
@@ -45,22 +46,26 @@ def visible_records(
                 aborting.discard(header.producer_id)
         elif not (header.is_transactional and header.producer_id in aborting):
             records += [
-                FetchedRecord(
-                    topic=partition.topic,
-                    partition=partition.partition,
-                    offset=record.offset,
-                    timestamp_ms=record.timestamp,
-                    log_append_time=header.is_log_append_time,
-                    key=record.key,
-                    value=record.value,
-                    headers=tuple(Header(key, value) for key, value in record.headers),
-                    leader_epoch=header.partition_leader_epoch,
-                    producer_id=header.producer_id,
-                    producer_epoch=header.producer_epoch,
-                    attributes=header.attributes,
-                )
+                _fetched(partition, header, record)
                 for record in read_records(batch, limit_bytes)
                 if record.offset >= position and (stop is None or record.offset < stop)
             ]
         position = header.last_offset + 1
     return Visible(records, position if stop is None else min(position, max(stop, 0)))
+
+
+def _fetched(partition: TopicPartition, header: BatchHeader, record: Record) -> FetchedRecord:
+    return FetchedRecord(
+        topic=partition.topic,
+        partition=partition.partition,
+        offset=record.offset,
+        timestamp_ms=record.timestamp,
+        log_append_time=header.is_log_append_time,
+        key=record.key,
+        value=record.value,
+        headers=tuple([Header(key, value) for key, value in record.headers]) if record.headers else (),
+        leader_epoch=header.partition_leader_epoch,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        attributes=header.attributes,
+    )

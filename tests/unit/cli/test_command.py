@@ -85,6 +85,7 @@ def test_every_verb_explains_itself(
     assert run([*path, "--help"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("Usage: headwater " + " ".join(path))
+    assert "\\b" not in out  # click's mark for text that is not to be wrapped
     assert command.help
 
 

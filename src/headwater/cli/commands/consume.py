@@ -87,20 +87,20 @@ def consume(
     read_committed: bool,
     writer: "Callable[[list[FetchedRecord]], None]",
 ) -> int:
-    r"""Read records of a topic, from its start unless -o says otherwise, and go on with new ones.
+    """Read records of a topic, from its start unless -o says otherwise, and go on with new ones.
 
     \b
     headwater consume orders -e                     all there is, then stop
     headwater consume orders -o -5 -e               the last five of each partition
     headwater consume orders -o s@-15m              from 15 minutes ago on
     headwater consume orders -o 100:200 -p 0        offsets 100 to 199
-    headwater consume orders -f '%p/%o %d{iso} %k=%v\n'
+    headwater consume orders -f '%p/%o %d{iso} %k=%v\\n'
     headwater consume orders -f json | jq .value
 
     \b
     Formats: %t topic, %p partition, %o offset, %k key, %v value, %d timestamp (%d{iso}, %d{%H:%M}),
     %h{%k=%v } headers, %e leader epoch, %K %V %T %H lengths and counts, %i number, %x %y producer.
-    In braces: base64, hex, json for text; hex, big32, little64 and the like for numbers. \n \t \xNN.
+    In braces: base64, hex, json for text; hex, big32, little64 and the like for numbers. \\n \\t \\xNN.
     """
     from headwater.cli.starts import parse_window
     from headwater.client.positions import End

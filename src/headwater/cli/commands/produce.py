@@ -13,6 +13,7 @@ from headwater.cli.completion import topic_names
 from headwater.cli.options import Target, client_options
 
 if TYPE_CHECKING:
+    from headwater.cli.input_formats import InputParser
     from headwater.client.partitioner import Partitioner
     from headwater.client.produce import RecordWriter
     from headwater.client.types import Header, OutgoingRecord
@@ -55,7 +56,7 @@ def produce(
     auto_create: bool,
     quiet: bool,
 ) -> None:
-    r"""Write records from stdin to a topic, one a line.
+    """Write records from stdin to a topic, one a line.
 
     \b
     echo hello | headwater produce greetings
@@ -84,14 +85,20 @@ def produce(
     writer = RecordWriter(
         target.cluster, found, _partitioner(round_robin), acks=_ACKS[acks], codec=CODEC_IDS[compression]
     )
+    count = _pump(target, parser, defaults, writer)
+    if not quiet:
+        click.echo(f"wrote {count} record{'' if count == 1 else 's'} to {name}", err=True)
+
+
+def _pump(target: Target, parser: "InputParser", defaults: "_Defaults", writer: "RecordWriter") -> int:
+    """All of stdin to the topic; how many records that were."""
     count = 0
     for data in _input(sys.stdin.fileno()):
         records = parser.feed(data) if data is not None else parser.finish()
         if records:
             count += _write(target, writer, [defaults.apply(record) for record in records])
     writer.flush()
-    if not quiet:
-        click.echo(f"wrote {count} record{'' if count == 1 else 's'} to {name}", err=True)
+    return count
 
 
 class _Defaults:
