@@ -6,8 +6,8 @@ An entry is one commit, all of it or nothing:
     uint32  CRC-32C of the payload
     payload UTF-8 JSON: a list of changes, each {"type": ..., fields}
 
-A torn tail (a crash in the middle of a write) is the only damage that is healed by cutting; a bad entry with more behind
-it means a broken disk, and is reported instead of skipped.
+A torn tail (a crash in the middle of a write, which may also leave zeroes behind it) is the only damage that is healed by
+cutting; a bad entry with a good one behind it means a broken disk, and is reported instead of skipped.
 """
 
 import json
@@ -22,6 +22,7 @@ from headwater.metadata import image
 from headwater.metadata.image import Change, ClusterImage
 
 _FRAME: Final = Struct(">II")
+_PAYLOAD_START: Final = b'[{"type":'
 _TYPES: Final[dict[str, type[Any]]] = {
     kind.__name__: kind
     for kind in (
@@ -43,22 +44,38 @@ def encode_entry(changes: Sequence[Change]) -> bytes:
 def decode_entries(data: bytes, path: str) -> Iterator[tuple[int, list[Change]]]:
     """(position behind the entry, its changes); stops before a torn tail, raises UserError on damage in the middle."""
     at = 0
-    while at + _FRAME.size <= len(data):
-        length, crc = _FRAME.unpack_from(data, at)
-        end = at + _FRAME.size + length
-        payload = data[at + _FRAME.size : end]
-        if end > len(data):
+    while at < len(data):
+        payload = _payload_at(data, at)
+        if payload is None:
+            if _has_entry_behind(data, at):
+                raise UserError(
+                    f"The metadata file {path} is damaged at byte {at}",
+                    "what stands there is not an entry, and entries follow: the disk lost or changed what was written",
+                    "restore the file from a copy, or move it away: topics are then adopted from their directories, without their configs",
+                )
             return
-        if checksum.crc32c(payload) != crc:
-            if end == len(data):
-                return
-            raise UserError(
-                f"The metadata file {path} is damaged at byte {at}",
-                "an entry in the middle does not match its checksum, so the disk lost or changed what was written",
-                "restore the file from a copy, or move it away: topics are then adopted from their directories, without their configs",
-            )
-        yield end, [_from_json(item) for item in json.loads(payload)]
-        at = end
+        at += _FRAME.size + len(payload)
+        yield at, [_from_json(item, path) for item in json.loads(payload)]
+
+
+def _payload_at(data: bytes, at: int) -> bytes | None:
+    """The payload of the entry at `at`; None if there is no whole one. Nothing at all is not an entry: its CRC is zero."""
+    begin = at + _FRAME.size
+    if begin > len(data):
+        return None
+    length, crc = _FRAME.unpack_from(data, at)
+    payload = data[begin : begin + length]
+    return payload if length and len(payload) == length and checksum.crc32c(payload) == crc else None
+
+
+def _has_entry_behind(data: bytes, at: int) -> bool:
+    """A crash tears the last entry only: it was synced before the next one was begun."""
+    found = data.find(_PAYLOAD_START, at + _FRAME.size + 1)
+    while found >= 0:
+        if _payload_at(data, found - _FRAME.size) is not None:
+            return True
+        found = data.find(_PAYLOAD_START, found + 1)
+    return False
 
 
 def snapshot(state: ClusterImage) -> list[Change]:
@@ -81,7 +98,13 @@ def _to_json(change: Change) -> dict[str, Any]:
     return out
 
 
-def _from_json(item: dict[str, Any]) -> Change:
+def _from_json(item: dict[str, Any], path: str) -> Change:
+    if item["type"] not in _TYPES:
+        raise UserError(
+            f"The metadata file {path} has a change of an unknown kind, {item['type']}",
+            "a later version of Headwater wrote it",
+            "start that version, or a newer one",
+        )
     values = {name: value for name, value in item.items() if name != "type"}
     if "topic_id" in values:
         values["topic_id"] = bytes.fromhex(values["topic_id"])

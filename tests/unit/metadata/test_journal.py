@@ -64,3 +64,29 @@ def test_a_flipped_bit_in_the_middle_is_reported_not_skipped() -> None:
 def test_a_snapshot_makes_the_same_image() -> None:
     image = image_of(HISTORY)
     assert image_of([snapshot(image)]) == image
+
+
+def test_a_tail_of_zeroes_is_a_torn_tail() -> None:
+    """After a power loss a file may be longer than what was written to it. The CRC of nothing is zero."""
+    first = encode_entry(HISTORY[0])
+    for zeroes in (1, 8, 9, 4096):
+        assert [end for end, _ in decode_entries(first + bytes(zeroes), "file")] == [len(first)]
+    with pytest.raises(UserError, match=f"damaged at byte {len(first)}"):
+        list(decode_entries(first + bytes(64) + encode_entry(HISTORY[1]), "file"))
+
+
+def test_a_flipped_bit_in_a_length_does_not_pass_for_a_torn_tail() -> None:
+    """A length that points behind the end of the file used to cut everything from there on, silently."""
+    data = bytearray(b"".join(encode_entry(changes) for changes in HISTORY))
+    data[1] ^= 1
+    with pytest.raises(UserError, match="damaged at byte 0"):
+        list(decode_entries(bytes(data), "file"))
+
+
+def test_a_change_of_a_later_version_is_reported() -> None:
+    from headwater.metadata import journal
+
+    payload = b'[{"type":"TopicPainted","colour":"blue"}]'
+    entry = journal._FRAME.pack(len(payload), journal.checksum.crc32c(payload)) + payload
+    with pytest.raises(UserError, match="TopicPainted"):
+        list(decode_entries(entry, "file"))

@@ -4,16 +4,19 @@ The file is `headwater.metadata` in the first log directory; metadata/journal.py
 appended and synced before it is applied. At start the file is read once, and written anew when most of it is history.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.base.ports import Disk, File, Sync
 from headwater.metadata.image import Change, ClusterImage
 from headwater.metadata.journal import decode_entries, encode_entry, snapshot
 
 FILE_NAME: Final = "headwater.metadata"
 _REWRITE_FROM_BYTES: Final = 1 << 20
+
+logger = logging.getLogger("headwater.server")
 
 
 class EmbeddedStore:
@@ -26,13 +29,23 @@ class EmbeddedStore:
         self._file: File | None = None
         self._queue: list[tuple[Sequence[Change], Callable[[KafkaError | None], None]]] = []
         self._busy = False
-        self._failed: KafkaError | None = None
+        self._size = 0  # up to the last whole entry
+        self.failed: KafkaError | None = None
         self.on_applied: Callable[[Sequence[Change]], None] = lambda _changes: None
 
     def load(self) -> None:
-        """Reads what was committed into the image; cuts a torn tail."""
+        """Reads what was committed into the image; cuts a torn tail. Raises UserError."""
+        try:
+            self._load()
+        except OSError as problem:
+            raise UserError(
+                f"The metadata file {self._path} cannot be used", str(problem), "check the directory and its disk"
+            ) from None
+
+    def _load(self) -> None:
         disk = self._disk
-        data = disk.read_file(self._path) if disk.exists(self._path) else b""
+        is_new = not disk.exists(self._path)
+        data = b"" if is_new else disk.read_file(self._path)
         end = 0
         for entry_end, changes in decode_entries(data, self._path):
             end = entry_end
@@ -44,6 +57,8 @@ class EmbeddedStore:
                 disk.write_file(self._path, compact)
                 end = len(compact)
         self._file = disk.open(self._path, create=True)
+        if is_new:  # syncs of the file keep its bytes, not its name
+            disk.sync_directory_now(self._path.rpartition("/")[0])
         if self._file.size() > end:
             self._file.truncate(end)
 
@@ -69,38 +84,62 @@ class EmbeddedStore:
     def _next(self) -> None:
         assert self._file is not None
         self._busy = True
-        error = self._failed
-        size = self._file.size()
-        if error is None:
-            try:
-                self._file.append(encode_entry(self._queue[0][0]))
-            except OSError as problem:
-                error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"cannot write {self._path}: {problem.strerror}")
+        error = self.failed or self._append(self._file, encode_entry(self._queue[0][0]))
         if error is not None:
             self._finish(error)
-            return
-        self._disk.submit(Sync(self._file), lambda problem: self._synced(problem, size))
+        else:
+            self._disk.submit(Sync(self._file), self._synced)
 
-    def _synced(self, problem: OSError | None, size_before: int) -> None:
+    def _append(self, file: File, entry: bytes) -> KafkaError | None:
+        try:
+            self._size = file.size()
+            file.append(entry)
+        except OSError as problem:
+            error = KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"cannot write {self._path}: {problem.strerror}")
+            if not self._cut(file):
+                self.failed = error
+            return error
+        return None
+
+    def _cut(self, file: File) -> bool:
+        """Back to the last whole entry. A piece of one may not stay: the next would stand behind it."""
+        try:
+            if file.size() > self._size:
+                file.truncate(self._size)
+        except OSError:
+            return False
+        return True
+
+    def _synced(self, problem: OSError | None) -> None:
         if problem is None:
             self._finish(None)
             return
         # After a failed fsync nobody knows what the disk holds. Refuse every later change until a restart has read it.
-        self._failed = KafkaError(
+        self.failed = KafkaError(
             ErrorCode.KAFKA_STORAGE_ERROR,
             f"sync of {self._path} failed ({problem.strerror}); restart after mending the disk",
         )
+        logger.error(
+            "event=metadata-failed path=%s error=%r: no more changes until a restart", self._path, str(problem)
+        )
         if self._file is not None:
-            self._file.truncate(size_before)
-        self._finish(self._failed)
+            self._cut(self._file)
+        self._finish(self.failed)
 
     def _finish(self, error: KafkaError | None) -> None:
+        """Tells the one who asked. Whatever breaks on the way, the changes behind it get their turn."""
         changes, done = self._queue.pop(0)
-        if error is None:
-            for change in changes:
-                self._image.apply(change)
-            self.on_applied(changes)
+        try:
+            if error is None:
+                for change in changes:
+                    self._image.apply(change)
+                self.on_applied(changes)
+        except Exception:
+            logger.exception("event=change-not-followed")
         self._busy = False
-        done(error)
+        try:
+            done(error)
+        except Exception:
+            logger.exception("event=change-not-answered")
         if self._queue and not self._busy:
             self._next()
