@@ -1,0 +1,88 @@
+"""Keys and values of `__transaction_state`, byte for byte as Apache Kafka writes them.
+
+    key    int16 version = 0;  string transactional id
+    value  int16 version;  v0 plain, v1 flexible with the fields of KIP-890 as tags (0 previous producer id, 1 next producer id,
+           2 the client's transaction version, 3 next producer epoch). No value: the id has expired
+
+One record holds the whole state of a transactional id, so the last one is all that counts, and compaction may drop the others. Key
+and value versions that we do not know are left alone when the topic is loaded: somebody newer wrote them.
+"""
+
+from struct import Struct as PackedStruct
+from typing import Final, NamedTuple
+
+from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.ids import TopicPartition
+from headwater.coordinator.effects import CoordinatorRecord
+from headwater.wire.schema import INT8, INT16, INT32, INT64, STRING, Array, Message, Struct, field
+
+KEY_VERSION: Final = 0
+VALUE_VERSION_MAX: Final = 1
+
+_VERSION: Final = PackedStruct(">h")
+
+
+class TransactionLogKey(Message, key=0, versions=(0, 0)):
+    transactional_id: str = field(STRING)
+
+
+class PartitionsSchema(Struct):
+    topic: str = field(STRING)
+    partition_ids: list[int] = field(Array(INT32))
+
+
+class TransactionLogValue(Message, key=0, versions=(0, 1), flexible_since=1):
+    producer_id: int = field(INT64)
+    previous_producer_id: int = field(INT64, since=1, tag=0, default=-1)
+    next_producer_id: int = field(INT64, since=1, tag=1, default=-1)
+    producer_epoch: int = field(INT16)
+    next_producer_epoch: int = field(INT16, since=1, tag=3, default=-1)
+    transaction_timeout_ms: int = field(INT32)
+    transaction_status: int = field(INT8)
+    transaction_partitions: list[PartitionsSchema] | None = field(Array(PartitionsSchema), nullable_since=0)
+    transaction_last_update_timestamp_ms: int = field(INT64)
+    transaction_start_timestamp_ms: int = field(INT64)
+    client_transaction_version: int = field(INT16, since=1, tag=2, default=0)
+
+
+class TransactionRecord(NamedTuple):
+    """What a record says. No value: the transactional id is gone."""
+
+    transactional_id: str
+    value: TransactionLogValue | None
+
+
+def transaction_record(
+    transactional_id: str, value: TransactionLogValue | None, version: int = VALUE_VERSION_MAX
+) -> CoordinatorRecord:
+    key = _VERSION.pack(KEY_VERSION) + b"".join(TransactionLogKey(transactional_id=transactional_id).encode(0))
+    if value is None:
+        return CoordinatorRecord(key, None)
+    return CoordinatorRecord(key, _VERSION.pack(version) + b"".join(value.encode(version)))
+
+
+def read_transaction_record(record: CoordinatorRecord) -> TransactionRecord | None:
+    """None for versions that we do not know. Raises CORRUPT_MESSAGE or DecodeError for what is none at all."""
+    if len(record.key) < _VERSION.size or (record.value is not None and len(record.value) < _VERSION.size):
+        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "a record of a transaction without its version")
+    if _VERSION.unpack_from(record.key)[0] != KEY_VERSION:
+        return None
+    transactional_id = TransactionLogKey.decode(record.key, _VERSION.size, 0).transactional_id
+    if record.value is None:
+        return TransactionRecord(transactional_id, None)
+    (version,) = _VERSION.unpack_from(record.value)
+    if not 0 <= version <= VALUE_VERSION_MAX:
+        return None
+    return TransactionRecord(transactional_id, TransactionLogValue.decode(record.value, _VERSION.size, version))
+
+
+def to_schema(partitions: set[TopicPartition]) -> list[PartitionsSchema]:
+    """Grouped by topic, in order: the same set gives the same bytes."""
+    topics: dict[str, list[int]] = {}
+    for topic, partition in sorted(partitions):
+        topics.setdefault(topic, []).append(partition)
+    return [PartitionsSchema(topic=topic, partition_ids=ids) for topic, ids in topics.items()]
+
+
+def from_schema(topics: list[PartitionsSchema] | None) -> set[TopicPartition]:
+    return {TopicPartition(entry.topic, partition) for entry in topics or () for partition in entry.partition_ids}
