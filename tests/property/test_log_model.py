@@ -193,7 +193,7 @@ class LogMachine(RuleBasedStateMachine):
         assert possible, "what came back was never in the log"
         assert self.log.log_end_offset >= min(self.flushed_to, self.end_offset), "flushed data is gone"
         state = possible[-1]
-        self.batches = [batch for batch in state if batch[0] < self.log.log_end_offset]
+        self.batches = [batch for batch in state if self.end_of([batch]) <= self.log.log_end_offset and found]
         self.end_offset = self.log.log_end_offset
         self.sequence = self.sequence_of(self.batches)
         self.epoch += 1  # a leader that comes back leads under a new epoch

@@ -230,6 +230,19 @@ def test_what_was_truncated_does_not_come_back_behind_what_followed_it(world: "W
     assert log.epochs.entries == [(1, 0), (2, 1)]
 
 
+def test_a_truncated_segment_that_overlaps_what_followed_goes(world: "World") -> None:
+    log = world.create(segment_bytes=400)
+    for _ in range(4):
+        world.append(log, size=100, epoch=1)
+    old = world.disk.read_file(path_of(world, 2))
+    log.truncate_to(1)
+    for _ in range(2):
+        world.append(log, epoch=1)
+    assert len(log.segments) == 1
+    world.disk.write_file(path_of(world, 2), old)
+    assert world.contents(world.kill()) == [0, 1, 2]
+
+
 def test_half_deleted_segments_leave_no_orphans(world: "World") -> None:
     log = world.create(segment_bytes=400)
     for _ in range(4):
@@ -341,6 +354,55 @@ def test_power_loss_at_any_moment_keeps_what_was_flushed(worlds: "Callable[[int]
     assert end >= flushed
     assert world.contents(log) == list(range(0, end, 2))
     assert log.producers.producers[7].next_sequence == end
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_mark_of_a_clean_shutdown_does_not_come_back(worlds: "Callable[[int], World]", seed: int) -> None:
+    world = worlds(seed)
+    world.append(world.create())
+    world.append(world.reopen())
+    world.crash()
+    assert not world.manager.clean_start
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_segment_begun_after_a_recovery_is_as_durable_as_any(worlds: "Callable[[int], World]", seed: int) -> None:
+    """The snapshot that rolling would have written was there already; the new segment's name was not synced with it."""
+    world = worlds(seed)
+    log = world.create(segment_bytes=200)
+    world.append(log, size=100)
+    log = world.kill()
+    world.append(log, size=100)
+    log.flush()
+    world.disk.run()
+    assert world.contents(world.crash()) == [0, 1]
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("killed", [False, True])
+def test_below_the_recovery_point_indexes_are_on_the_device(
+    worlds: "Callable[[int], World]", seed: int, killed: bool
+) -> None:
+    """Written by a segment that was flushed before it was rolled, or by a recovery."""
+    world = worlds(seed)
+    log = world.create(segment_bytes=400, index_interval_bytes=100)
+    for at in range(7):
+        world.append(log, size=100, timestamp=world.clock.now_ms() + at)
+        if not killed:
+            log.flush()
+            world.disk.run()
+    if killed:
+        log = world.kill()
+    log.flush()
+    world.disk.run()
+    world.manager.write_checkpoints()
+    world.disk.run()
+    paths = [path_of(world, base, suffix) for base in (0, 2, 4) for suffix in (".index", ".timeindex")]
+    before = [world.disk.read_file(path) for path in paths]
+    assert all(before)
+    log = world.crash()
+    assert log.recovery_point == 7
+    assert [world.disk.read_file(path) for path in paths] == before
 
 
 def test_other_partitions_do_not_suffer(world: "World") -> None:
