@@ -59,19 +59,24 @@ class OffsetIndex:
     def append(self, last_offset: int, position: int) -> None:
         self.entries += ENTRY.pack(last_offset - self.base_offset, position)
 
-    def lookup(self, offset: int) -> int:
-        """Where to start walking to find `offset`: the position of a batch that does not lie past it."""
+    def lookup(self, offset: int) -> tuple[int, int]:
+        """Where to start walking to find `offset`, a batch that does not lie past it; and the border of the next entry.
+
+        The second is -1 if there is none. A reader that was cut off at an indexed border comes back to exactly there.
+        """
         entries = self.entries
         relative = offset - self.base_offset
         unpack = ENTRY.unpack_from
         low, high = 0, len(entries) // ENTRY_BYTES
+        last = high
         while low < high:
             middle = (low + high) >> 1
             if unpack(entries, middle << 3)[0] > relative:
                 high = middle
             else:
                 low = middle + 1
-        return int(unpack(entries, (low - 1) << 3)[1]) if low else 0
+        start = int(unpack(entries, (low - 1) << 3)[1]) if low else 0
+        return start, int(unpack(entries, low << 3)[1]) if low < last else -1
 
     def floor_position(self, position: int) -> int:
         """The last indexed batch border at or before `position`; 0 if there is none."""

@@ -250,9 +250,15 @@ class Segment:
     def find(self, offset: int) -> int:
         """Where the batch with `offset`, or else the next one, stands; the segment's end if there is none."""
         position = self.recent.get(offset)
-        if position is None:
-            position = position_of(self.open_file(), offset, self.offset_index.lookup(offset), self.size_bytes)
-        return position
+        if position is not None:
+            return position
+        if offset <= self.base_offset:
+            return 0
+        file = self.open_file()
+        start, border = self.offset_index.lookup(offset)
+        if border >= 0 and int.from_bytes(file.pread(border, 8), "big") == offset:
+            return border
+        return position_of(file, offset, start, self.size_bytes)
 
     def cut(self, position: int, limit: int, end: int) -> int:
         """The last batch border in (position, limit] that is cheap to find, or `position` if none is there.
@@ -290,7 +296,7 @@ class Segment:
     def _find_largest_timestamp(self) -> None:
         """After a truncation: the last entry that is left, and whatever stands after it."""
         self.max_timestamp, self.max_timestamp_offset = self.time_index.last_entry()
-        start = self.offset_index.lookup(self.max_timestamp_offset)
+        start, _ = self.offset_index.lookup(self.max_timestamp_offset)
         for _, header in headers_from(self.open_file(), start, self.size_bytes):
             if header.max_timestamp > self.max_timestamp:
                 self.max_timestamp, self.max_timestamp_offset = header.max_timestamp, header.last_offset

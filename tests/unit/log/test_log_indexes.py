@@ -34,12 +34,15 @@ def test_only_what_is_new_is_written(disk: SimDisk) -> None:
     assert disk.read_file(PATH) == struct.pack(">iiii", 1, 10, 2, 20)
 
 
-@pytest.mark.parametrize(("offset", "position"), [(100, 0), (104, 0), (105, 50), (109, 50), (110, 90), (999, 90)])
-def test_a_lookup_finds_the_last_entry_that_is_not_past_the_offset(offset: int, position: int) -> None:
+@pytest.mark.parametrize(
+    ("offset", "position", "border"),
+    [(100, 0, 50), (104, 0, 50), (105, 50, 90), (109, 50, 90), (110, 90, -1), (999, 90, -1)],
+)
+def test_a_lookup_finds_the_last_entry_that_is_not_past_the_offset(offset: int, position: int, border: int) -> None:
     index = OffsetIndex(PATH, 100)
     index.append(105, 50)
     index.append(110, 90)
-    assert index.lookup(offset) == position
+    assert index.lookup(offset) == (position, border)
 
 
 @pytest.mark.parametrize(("position", "border"), [(49, 0), (50, 50), (89, 50), (90, 90), (1000, 90)])

@@ -79,6 +79,18 @@ def test_reading_on_from_where_a_read_ended_skips_nothing(log: Any, max_bytes: i
     assert found == list(range(0, 30, 3))
 
 
+def test_a_reader_that_comes_back_to_where_it_was_cut_off_walks_nothing(world: "World") -> None:
+    log = world.create(index_interval_bytes=1000)
+    for _ in range(100):
+        world.append(log, 3, 50)
+    log = world.reopen()
+    first = read(log, 0, 5000)
+    world.disk.bytes_read.clear()
+    piece = log.read(first[-1] + 3, 5000, log.log_end_offset, min_one_batch=True)
+    assert world.disk.bytes_read[log.active.path(".log")] == 8
+    assert bases(piece)[0] == first[-1] + 3
+
+
 def test_a_read_ends_with_its_segment(world: "World") -> None:
     log = world.create(segment_bytes=300)
     for _ in range(9):
