@@ -26,6 +26,7 @@ from headwater.records.control import EndTransactionMarker
 BATCHES_KEPT: Final = 5
 SEQUENCES: Final = 1 << 31  # after the last one comes 0 again
 NONE: Final = -1
+EPOCH_MAX: Final = (1 << 15) - 1
 
 _SNAPSHOT_HEAD: Final = Struct(">hIi")
 _SNAPSHOT_ENTRY: Final = Struct(">qhiqiqiq")
@@ -43,6 +44,15 @@ class ProducedBatch(NamedTuple):
     first_offset: int
     last_offset: int
     timestamp: int
+
+
+class Verification(NamedTuple):
+    """A transaction that somebody is asking the coordinator about, to begin it on this partition."""
+
+    guard: int  # what the append must show: a marker in between makes it void
+    epoch: int
+    lowest_sequence: int  # the first batch of the transaction cannot come behind one that was seen already
+    epoch_bump: bool  # a client of transaction version 2
 
 
 class Producer:
@@ -104,18 +114,38 @@ class Producer:
                 ErrorCode.INVALID_TXN_STATE, f"producer {self.producer_id} has an open transaction and wrote outside it"
             )
 
+    def check_marker(self, epoch: int, coordinator_epoch: int, transaction_version: int) -> None:
+        """Raises if a later epoch of the producer or of its coordinator has been seen.
+
+        From transaction version 2 on a marker's epoch is later than its transaction's. One with the present epoch is a repetition
+        if nothing is open, and otherwise it is about an earlier transaction.
+        """
+        is_repetition = epoch == self.epoch and (self.transaction_first_offset < 0 or epoch == EPOCH_MAX)
+        if epoch < self.epoch or (transaction_version >= 2 and epoch == self.epoch and not is_repetition):
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"a marker for producer {self.producer_id} with epoch {epoch}, and {self.epoch} has been seen",
+            )
+        if coordinator_epoch < self.coordinator_epoch:
+            raise KafkaError(
+                ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+                f"a marker of coordinator epoch {coordinator_epoch}, and {self.coordinator_epoch} has been seen",
+            )
+
 
 def last_sequence_of(first_sequence: int, last_offset_delta: int) -> int:
     return (first_sequence + last_offset_delta) % SEQUENCES
 
 
 class ProducerStates:
-    __slots__ = ("ended", "ongoing", "producers")
+    __slots__ = ("_guard", "ended", "ongoing", "producers", "verifying")
 
     def __init__(self) -> None:
         self.producers: dict[int, Producer] = {}
         self.ongoing: dict[int, int] = {}  # first offset of an open transaction -> producer id, in offset order
         self.ended: dict[int, int] = {}  # first offset -> offset of the marker, until that is below the high watermark
+        self.verifying: dict[int, Verification] = {}  # by producer id; in memory only
+        self._guard = 0
 
     def append(
         self,
@@ -140,11 +170,49 @@ class ProducerStates:
         if transactional and producer.transaction_first_offset < 0:
             producer.transaction_first_offset = first_offset
             self.ongoing[first_offset] = producer_id
+            self.verifying.pop(producer_id, None)
+
+    def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
+        """Whether this epoch's transaction has begun here. Raises INVALID_PRODUCER_EPOCH if a later epoch has been seen."""
+        producer = self.producers.get(producer_id)
+        if producer is None:
+            return False
+        if epoch < producer.epoch:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"producer {producer_id} has epoch {epoch}, and {producer.epoch} has been seen",
+            )
+        return producer.transaction_first_offset >= 0 and producer.epoch == epoch
+
+    def begin_verification(self, producer_id: int, epoch: int, first_sequence: int, epoch_bump: bool) -> int:
+        """A guard for `check_verification`. Who asks again about the same transaction gets the same one."""
+        found = self.verifying.get(producer_id)
+        if found is not None and found.epoch == epoch:
+            guard, first_sequence = found.guard, min(first_sequence, found.lowest_sequence)
+        else:
+            self._guard = guard = self._guard + 1
+        self.verifying[producer_id] = Verification(guard, epoch, first_sequence, epoch_bump)
+        return guard
+
+    def check_verification(self, producer_id: int, epoch: int, first_sequence: int, guard: int) -> None:
+        """Raises if a batch may not begin a transaction here."""
+        if self.has_open_transaction(producer_id, epoch):
+            return
+        found = self.verifying.get(producer_id)
+        if found is None or found.guard != guard:
+            raise KafkaError(ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction")
+        is_unknown = producer_id not in self.producers
+        if first_sequence > found.lowest_sequence or (found.epoch_bump and is_unknown and first_sequence > 0):
+            raise KafkaError(
+                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {producer_id} begins a transaction with sequence {first_sequence}",
+            )
 
     def end_transaction(
         self, producer_id: int, epoch: int, marker: EndTransactionMarker, offset: int, timestamp: int
     ) -> AbortedTransaction | None:
         """Takes note of a marker; what the transaction index must be told, if it aborts something."""
+        self.verifying.pop(producer_id, None)
         producer = self.producers.get(producer_id)
         if producer is None:
             producer = self.producers[producer_id] = Producer(producer_id, epoch)

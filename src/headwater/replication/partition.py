@@ -14,7 +14,10 @@ from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import LeaderEpoch, TopicId
 from headwater.log.config import INT64_MAX
 from headwater.log.log import Log
+from headwater.log.producer_state import Producer, last_sequence_of
 from headwater.log.results import AppendResult
+from headwater.records.batch import BatchHeader
+from headwater.records.control import EndTransactionMarker, build_end_transaction_marker
 
 
 class Waiter(Protocol):
@@ -85,6 +88,65 @@ class Partition:
             self.bytes_in += len(records)
             self._commit(log)
         return result
+
+    # Transactions
+
+    def needs_verification(self, header: BatchHeader) -> bool:
+        """Whether the coordinator must be asked first: the batch would begin a transaction on this partition.
+
+        Raises INVALID_PRODUCER_EPOCH if a later epoch of the producer has been seen.
+        """
+        return header.is_transactional and not self.log.producers.has_open_transaction(
+            header.producer_id, header.producer_epoch
+        )
+
+    def begin_verification(self, header: BatchHeader, epoch_bump: bool) -> int:
+        """A guard for `append_verified`, void as soon as a marker of the producer is appended. `epoch_bump`: version 2."""
+        return self.log.producers.begin_verification(
+            header.producer_id, header.producer_epoch, header.base_sequence, epoch_bump
+        )
+
+    def append_verified(self, records: memoryview, header: BatchHeader, guard: int, now_ms: int) -> AppendResult:
+        """A transactional batch of a client, once the coordinator has agreed."""
+        producers = self.log.producers
+        producer = producers.producers.get(header.producer_id)
+        last_sequence = last_sequence_of(header.base_sequence, header.last_offset_delta)
+        if (
+            producer is None
+            or producer.find_duplicate(header.producer_epoch, header.base_sequence, last_sequence) is None
+        ):
+            producers.check_verification(header.producer_id, header.producer_epoch, header.base_sequence, guard)
+        return self.append(records, now_ms)
+
+    def append_marker(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        committed: bool,
+        now_ms: int,
+        *,
+        transaction_version: int = 0,
+    ) -> AppendResult:
+        """Ends the producer's transaction here, if one is open. Raises INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED."""
+        log = self.log
+        producer = log.producers.producers.get(producer_id)
+        if producer is not None:
+            producer.check_marker(producer_epoch, coordinator_epoch, transaction_version)
+        batch = build_end_transaction_marker(
+            EndTransactionMarker(committed, coordinator_epoch),
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            timestamp=now_ms,
+        )
+        return self.append_internal(memoryview(batch), now_ms)
+
+    @property
+    def active_producers(self) -> list[Producer]:
+        """Whom the log knows, for DescribeProducers."""
+        return list(self.log.producers.producers.values())
+
+    # Committing
 
     def config_changed(self) -> None:
         """`is_alone`: what is appended is committed, with no other in-sync replica and no flush to wait for."""
