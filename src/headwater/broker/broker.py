@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.config.broker import BrokerConfig
 from headwater.base.errors import ErrorCode, KafkaError
-from headwater.base.ids import BrokerId, PartitionKey, TopicId, TopicPartition
+from headwater.base.ids import BrokerId, LeaderEpoch, NO_TOPIC_ID, PartitionKey, TopicId, TopicPartition
 from headwater.base.metrics import BrokerMetrics
 from headwater.base.names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from headwater.base.ports import Clock, Disk, Random, Scheduler
@@ -77,6 +77,7 @@ class Broker:
         # The produce path finds a topic by the bytes of its name or by its id, whichever its request holds.
         self.partitions_by_wire_name: dict[bytes, list[Partition]] = {}
         self.partitions_by_topic_id: dict[bytes, list[Partition]] = {}
+        self._incomplete: set[TopicId] = set()  # topics of which not every log of ours is open
         self.woken: list[Any] = []  # parked requests that are due
 
     # Partitions
@@ -127,6 +128,7 @@ class Broker:
     def _open_topic(self, topic: TopicState) -> None:
         config = self.log_config(topic)
         listed: list[Partition] = []
+        missing: list[str] = []
         for index, state in enumerate(topic.partitions):
             key = PartitionKey(topic.topic_id, index)
             partition = self.partitions.get(key)
@@ -134,8 +136,10 @@ class Broker:
                 try:
                     log = self._log(topic, index, config)
                 except KafkaError as problem:
-                    logger.error("event=log-not-opened partition=%s-%d reason=%r", topic.name, index, problem.message)
+                    missing.append(problem.message)
                 else:
+                    # What was adopted may have been written under later leaders than the image knows of.
+                    state.leader_epoch = max(state.leader_epoch, LeaderEpoch(log.latest_epoch))
                     partition = Partition(topic.name, topic.topic_id, index, log, state.leader_epoch)
                     self.partitions[key] = partition
                     self._coordinate(partition)
@@ -143,6 +147,18 @@ class Broker:
                 listed.append(partition)
         self.partitions_by_wire_name[topic.name.encode()] = listed
         self.partitions_by_topic_id[topic.topic_id] = listed
+        if missing and topic.topic_id not in self._incomplete:
+            logger.error("event=logs-not-opened topic=%s count=%d reason=%r", topic.name, len(missing), missing[0])
+        (self._incomplete.add if missing else self._incomplete.discard)(topic.topic_id)
+
+    def open_missing(self) -> None:
+        """Tries the logs again that could not be opened: a full disk may have room by now."""
+        for topic_id in tuple(self._incomplete):
+            topic = self.image.topics.get(topic_id)
+            if topic is None:
+                self._incomplete.discard(topic_id)
+            else:
+                self._open_topic(topic)
 
     def _coordinate(self, partition: Partition) -> None:
         """A partition of an internal topic brings its coordinator."""
@@ -171,6 +187,8 @@ class Broker:
         if log is None:
             return self.logs.create(name, topic.topic_id, config)
         log.update_config(config)
+        if log.topic_id == NO_TOPIC_ID:
+            self.logs.identify(log, topic.topic_id)
         return log
 
     def _delete_topic(self, topic_id: TopicId) -> None:

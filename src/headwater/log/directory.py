@@ -11,6 +11,7 @@ from base64 import urlsafe_b64encode
 from functools import partial
 
 from headwater.base.errors import UserError
+from headwater.base.ids import TopicPartition
 from headwater.base.ports import Disk, Random, Replace
 from headwater.log import names
 from headwater.log.checkpoint import (
@@ -38,6 +39,7 @@ class LogDirectory:
         self.recovery_points: Offsets = {}  # as the file has them, or is about to
         self.log_start_offsets: Offsets = {}
         self.high_watermarks: Offsets = {}
+        self.mentioned: set[TopicPartition] = set()  # whose offsets may stand in a checkpoint on the disk
         self._written: dict[str, bytes] = {}  # what each checkpoint held when we last wrote it
         self._in_flight: dict[str, bytes | None] = {}  # being written off the loop; what must follow, if anything
 
@@ -104,6 +106,7 @@ class LogDirectory:
         self.recovery_points = self._offsets(names.RECOVERY_POINT_CHECKPOINT)
         self.log_start_offsets = self._offsets(names.LOG_START_OFFSET_CHECKPOINT)
         self.high_watermarks = self._offsets(names.REPLICATION_OFFSET_CHECKPOINT)
+        self.mentioned = {*self.recovery_points, *self.log_start_offsets}
         mark = read_if_present(self._disk, self._file(names.CLEAN_SHUTDOWN))
         self.clean = mark is not None
         if mark is not None:
@@ -124,6 +127,7 @@ class LogDirectory:
     def checkpoint(self, name: str, offsets: Offsets) -> None:
         """Writes one if it has changed, off the loop. Skipped while the last one is still being written."""
         data = format_offsets(offsets)
+        self.mentioned |= offsets.keys()
         if name == names.RECOVERY_POINT_CHECKPOINT:
             self.recovery_points = offsets
         if self._written.get(name) != data and name not in self._in_flight:
@@ -145,12 +149,16 @@ class LogDirectory:
     def checkpoint_now(self, name: str, offsets: Offsets) -> None:
         """At shutdown, and where nothing may go on before it is on the device. Raises OSError."""
         data = format_offsets(offsets)
+        self.mentioned |= offsets.keys()
         if name == names.RECOVERY_POINT_CHECKPOINT:
             self.recovery_points = offsets
         if name in self._in_flight:
             self._in_flight[name] = data  # the older one may come to lie on top of this: write it once more then
         self._disk.write_file(self._file(name), data)
         self._written[name] = data
+
+    def mentions(self, partition: TopicPartition) -> bool:
+        return partition in self.mentioned
 
     def mark_clean(self, broker_epoch: int) -> None:
         """Everything in the directory is on the device: the last thing that is written."""

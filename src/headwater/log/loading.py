@@ -106,8 +106,10 @@ def load_log(
         producers=ProducerStates(),
         snapshot_offsets=_snapshots(disk, directory, entries, {segment.base_offset for segment in segments}),
     )
-    if recovered:  # what recovery wrote is not on the device yet
-        log.flusher.directory_dirty = log.epochs.dirty = True
+    if (
+        recovered
+    ):  # what recovery wrote is not on the device yet; nor, perhaps, is what the last process made just before
+        log.flusher.is_new = log.flusher.directory_dirty = log.epochs.dirty = True
         for segment in log.unflushed_segments():
             segment.indexes_dirty = True
     if log.log_start_offset > log_end_offset:

@@ -18,9 +18,11 @@ from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.base.ids import TopicId, TopicPartition
 from headwater.base.ports import Remove
 from headwater.log import names
+from headwater.log.checkpoint import format_partition_metadata
 from headwater.log.config import LogConfig
 from headwater.log.context import LogContext
 from headwater.log.directory import LogDirectory
+from headwater.log.flushing import flush_now
 from headwater.log.loading import create_log, load_log
 from headwater.log.log import Log
 from headwater.log.recovery import Recovered, bytes_to_scan, recover
@@ -169,6 +171,8 @@ class LogManager:
                 "event=data-missing partition=%s: it ends at offset %d, and was on the device up to %d",
                 partition, log.log_end_offset, recovery_point,
             )  # fmt: skip
+        if log.log_end_offset - log.recovery_point >= log.config.flush_messages:
+            _flush_recovered(log)
         self._take_in(directory, log)
 
     def _take_in(self, directory: LogDirectory, log: Log) -> None:
@@ -190,24 +194,53 @@ class LogManager:
         directory = self.directories[counts.index(min(counts))]
         path = f"{directory.path}/{partition}"
         try:
+            self._forget_offsets(directory, partition)
             log = create_log(self.context, partition, topic_id, path, config or self._config_of(partition.topic))
         except OSError as error:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{path}: {error.strerror or error}") from error
         self._take_in(directory, log)
         return log
 
+    def _forget_offsets(self, directory: LogDirectory, partition: TopicPartition) -> None:
+        """A partition of this name was there before: its offsets must not be taken for those of the new one."""
+        if directory.mentions(partition):
+            points, starts = self._recovery_points(directory), self._log_start_offsets(directory)
+            directory.checkpoint_now(names.RECOVERY_POINT_CHECKPOINT, points)
+            directory.checkpoint_now(names.LOG_START_OFFSET_CHECKPOINT, starts)
+            directory.mentioned = {*points, *starts}
+
+    def identify(self, log: Log, topic_id: TopicId) -> None:
+        """Writes down whose log it is, where the directory does not say: it is very old, or a crash has torn the file."""
+        log.topic_id = topic_id
+        try:
+            self.context.disk.write_file(
+                f"{log.directory}/{names.PARTITION_METADATA}", format_partition_metadata(topic_id)
+            )
+        except OSError as error:
+            logger.error("event=topic-id-not-written partition=%s error=%r", log.partition, str(error))
+
     def delete(self, partition: TopicPartition) -> None:
         """Out of sight at once, off the disk after `file.delete.delay.ms`."""
-        log = self.logs.pop(partition)
-        directory = self._home.pop(partition)
+        log = self.logs[partition]
+        gone = self._renamed(log, names.deleted_directory_name)
+        self.context.scheduler.call_later(log.config.file_delete_delay_ms, partial(self._remove, gone))
+
+    def set_aside(self, partition: TopicPartition) -> None:
+        """Out of sight, and kept on the disk for people to look at."""
+        logger.warning(
+            "event=directory-set-aside path=%s", self._renamed(self.logs[partition], names.stray_directory_name)
+        )
+
+    def _renamed(self, log: Log, name: Callable[[TopicPartition, str], str]) -> str:
+        del self.logs[log.partition]
+        directory = self._home.pop(log.partition)
         log.abandon()
-        unique = self.context.random.bytes(16).hex()
-        gone = f"{directory.path}/{names.deleted_directory_name(partition, unique)}"
+        gone = f"{directory.path}/{name(log.partition, self.context.random.bytes(16).hex())}"
         try:
             self.context.disk.rename(log.directory, gone)
         except OSError as error:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{log.directory}: {error.strerror or error}") from error
-        self.context.scheduler.call_later(log.config.file_delete_delay_ms, partial(self._remove, gone))
+        return gone
 
     def _remove(self, path: str) -> None:
         self.context.disk.submit(Remove((path,)), _report_removal)
@@ -283,7 +316,18 @@ class LogManager:
     def directory_of(self, partition: TopicPartition) -> str:
         return self._home[partition].path
 
+    def failed_directories(self) -> dict[str, str]:
+        """Those with a log that takes no more records until a restart, and why."""
+        return {self._home[log.partition].path: str(log.failed) for log in self.logs.values() if log.failed is not None}
+
     # Stopping
+
+    def abandon(self) -> None:
+        """Lets go of everything as it is: a start that ended halfway."""
+        for log in self.logs.values():
+            log.abandon()
+        for directory in self.directories:
+            directory.unlock()
 
     def close(self, broker_epoch: int = -1) -> None:
         """Flushes and closes everything, and leaves the mark of a clean shutdown where all of it went well."""
@@ -312,6 +356,17 @@ class LogManager:
 def _end_of(log: Log) -> int:
     """Without replication, everything is committed."""
     return log.log_end_offset
+
+
+def _flush_recovered(log: Log) -> None:
+    """Where records count only once they are on the device, what a killed process left in the page cache must get there
+    before anybody is told that it is committed."""
+    try:
+        flush_now(log)
+    except OSError as error:
+        log.fail(error)
+    else:
+        log.recovery_point = log.flush_requested_offset = log.log_end_offset
 
 
 def _report_removal(error: OSError | None) -> None:

@@ -62,5 +62,13 @@ def is_set_aside_directory(name: str) -> bool:
 
 def deleted_directory_name(partition: TopicPartition, unique: str) -> str:
     """`topic-partition.<32 hex digits>-delete`; a long topic name is cut, the name is never parsed back."""
-    suffix = f".{unique}-delete"
+    return _suffixed(partition, f".{unique}-delete")
+
+
+def stray_directory_name(partition: TopicPartition, unique: str) -> str:
+    """The same for one that is nobody's and is kept: `-stray`."""
+    return _suffixed(partition, f".{unique}-stray")
+
+
+def _suffixed(partition: TopicPartition, suffix: str) -> str:
     return str(partition)[: _DIRECTORY_NAME_MAX - len(suffix)] + suffix

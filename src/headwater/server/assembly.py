@@ -13,6 +13,7 @@ from typing import Final
 from headwater.base.config.broker import BrokerConfig
 from headwater.base.errors import UserError
 from headwater.base.ids import NO_TOPIC_ID, BrokerId, TopicId
+from headwater.base.names import is_legal_topic_name
 from headwater.base.ports import Clock, Disk, Random, Scheduler
 from headwater.broker.broker import Broker
 from headwater.log.config import LogConfig
@@ -40,22 +41,41 @@ class Assembly:
         self.logs = LogManager(context, config.log_dirs(), self._config_of, _settings(config))
         self.image = ClusterImage("")
         self.store = EmbeddedStore(disk, config.log_dirs()[0], self.image)
+        self.on_all_failed: Callable[[str], None] = lambda _why: None  # no log directory is left
+        self._is_open = False
 
     def open(self, ready: Callable[[Broker], None]) -> None:
-        """Raises UserError."""
+        """Raises UserError or OSError, and has let go of the directories then."""
         self.logs.lock()
-        self._identify()
-        self.store.load()
-        self._config.set_dynamic(
-            self.image.broker_configs.get("", {}), self.image.broker_configs.get(str(self._config.node_id()), {})
-        )
-        self.logs.open(lambda: ready(self._broker()))
+        try:
+            self._identify()
+            self.store.load()
+            self._config.set_dynamic(
+                self.image.broker_configs.get("", {}), self.image.broker_configs.get(str(self._config.node_id()), {})
+            )
+            self.logs.open(lambda: ready(self._broker()))
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Lets go of everything: cleanly, or as it is when not all logs were open."""
+        if self._is_open:
+            self.logs.close()
+        else:
+            self.logs.abandon()
+        self.store.close()
 
     def _identify(self) -> None:
         """Whose directories these are: what `meta.properties` says, or a new cluster."""
         found = self.logs.directories[0].read_identity()
         self.image.cluster_id = found.get("cluster.id") or _new_cluster_id(self._random)
         if "broker.id" in found:
+            if not found["broker.id"].isdecimal():
+                raise UserError(
+                    f"The meta.properties in {self.logs.directories[0].path} has broker.id={found['broker.id']}",
+                    "an id is a whole number",
+                )
             self._config.adopt_node_id(int(found["broker.id"]))
         self.logs.claim(self.image.cluster_id, self._config.node_id())
 
@@ -80,20 +100,32 @@ class Assembly:
         self.store.on_applied = broker.apply
         self.logs.high_watermark_of = broker.high_watermark_of
         self._scheduler.call_later(_TICK_MS, lambda: self._tick(broker))
+        self._is_open = True
         return broker
 
     def _tick(self, broker: Broker) -> None:
         self._scheduler.call_later(_TICK_MS, lambda: self._tick(broker))
         self.logs.tick(self._clock.now_ms(), self._clock.monotonic_ms())
+        broker.open_missing()
+        failed = self.logs.failed_directories()
+        if self.store.failed is not None:
+            failed[self.logs.directories[0].path] = self.store.failed.message
+        if len(failed) == len(self.logs.directories):
+            self.on_all_failed("; ".join(f"{path}: {why}" for path, why in failed.items()))
 
     # Directories against metadata
 
     def _reconcile(self, broker: Broker) -> None:
         adopted: dict[str, list[Log]] = {}
         for partition, log in list(self.logs.logs.items()):
+            if not is_legal_topic_name(partition.topic):
+                logger.warning("event=directory-ignored path=%r reason='not the name of a topic'", log.directory)
+                continue
             known = self.image.ids_by_name.get(partition.topic)
             if log.topic_id in self.image.deleted_topics:
                 self.logs.delete(partition)
+            elif known is None and log.topic_id == NO_TOPIC_ID and not self.store.is_new:
+                self.logs.set_aside(partition)  # of a topic that was deleted before its directory was on the device
             elif known is None:
                 adopted.setdefault(partition.topic, []).append(log)
             elif log.topic_id not in (known, NO_TOPIC_ID):

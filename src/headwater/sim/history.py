@@ -7,8 +7,9 @@ I6  polls skip nothing and never go back
 I15 the ends of the partition only grow
 
 A power loss takes from a topic without `flush.messages=1` what was not on the device. Then `lost` cuts the history back to
-what is left; below that nothing may differ. The earliest offset may go back at a power loss in any topic: the names of
-deleted segments are not synced at once, and they are deleted again later.
+what is left; below that nothing may differ. The earliest offset may go back when a broker dies, in any topic, as in Apache
+Kafka: where DeleteRecords has moved it is written down every minute only, and the new names of deleted segments are not
+synced at once.
 
 A broker may answer late, so the ends are compared only with what was known when a question was sent (`Ends`).
 """
@@ -92,11 +93,12 @@ class PartitionHistory:
 
     # Restarts
 
-    def survived(self, log_end_offset: int, log_start_offset: int, *, power_was_lost: bool) -> None:
+    def survived(self, log_end_offset: int, log_start_offset: int, *, was_clean: bool, power_was_lost: bool) -> None:
         """The broker is up again, and this is what it has."""
+        if not was_clean:
+            self.ends = Ends(0, self.ends.latest)
         if power_was_lost:
             self.losses += 1
-            self.ends = Ends(0, self.ends.latest)
             if not self.is_durable:
                 self._lost(log_end_offset)
         if log_end_offset < self.ends.latest:

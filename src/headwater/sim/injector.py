@@ -22,6 +22,7 @@ class Injector:
         self._world = world
         self._node = world.node
         self._power_was_lost = False  # since the broker was last up
+        self._was_clean = False  # the last end of the broker, and nothing came after it
         self._sync_trouble = False
         self._skew_ms = 0
         self._is_over = False
@@ -71,6 +72,7 @@ class Injector:
     def _lose_power(self) -> None:
         self._world.note("fault: power loss")
         self._power_was_lost = True
+        self._was_clean = False
         self._sync_trouble = False
         self._node.disk.faults.syncs_to_fail = 0
         was_up = self._node.broker is not None
@@ -82,6 +84,7 @@ class Injector:
         if self._node.broker is not None and not self._sync_trouble:
             self._world.note("fault: clean restart")
             self._node.stop()
+            self._was_clean = True
             self._down()
 
     def _down(self) -> None:
@@ -94,11 +97,12 @@ class Injector:
         if not self._node.start():
             if in_order:
                 raise Violation("I16: the broker does not start, and nothing is wrong with its disk")
+            self._was_clean = False
             self._later((100, 200), self._come_up)
             return
         self._world.note("the broker is up")
-        self._world.survivors(power_was_lost=self._power_was_lost)
-        self._power_was_lost = False
+        self._world.survivors(was_clean=self._was_clean, power_was_lost=self._power_was_lost)
+        self._power_was_lost = self._was_clean = False
 
     # The machine
 

@@ -128,13 +128,14 @@ class World:
             raise Violation(f"I3: the producer id {producer_id} was given twice")
         self._producer_ids.add(producer_id)
 
-    def survivors(self, *, power_was_lost: bool) -> None:
+    def survivors(self, *, was_clean: bool, power_was_lost: bool) -> None:
         """The broker is up again: is all there that clients were told of?"""
         broker = self.node.broker
         assert broker is not None
-        for topic in self.catalog.usable():
-            for index, history in enumerate(topic.partitions):
-                for key, partition in broker.partitions.items():
-                    if key.topic_id == topic.topic_id and key.partition == index:
-                        log = partition.log
-                        history.survived(log.log_end_offset, log.log_start_offset, power_was_lost=power_was_lost)
+        for key, partition in broker.partitions.items():
+            topic = self.catalog.topics.get(key.topic_id)
+            if topic is not None and key.partition < len(topic.partitions):
+                log = partition.log
+                topic.partitions[key.partition].survived(
+                    log.log_end_offset, log.log_start_offset, was_clean=was_clean, power_was_lost=power_was_lost
+                )

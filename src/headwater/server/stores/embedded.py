@@ -30,6 +30,7 @@ class EmbeddedStore:
         self._queue: list[tuple[Sequence[Change], Callable[[KafkaError | None], None]]] = []
         self._busy = False
         self._size = 0  # up to the last whole entry
+        self.is_new = True  # there was no file
         self.failed: KafkaError | None = None
         self.on_applied: Callable[[Sequence[Change]], None] = lambda _changes: None
 
@@ -44,8 +45,8 @@ class EmbeddedStore:
 
     def _load(self) -> None:
         disk = self._disk
-        is_new = not disk.exists(self._path)
-        data = b"" if is_new else disk.read_file(self._path)
+        self.is_new = not disk.exists(self._path)
+        data = b"" if self.is_new else disk.read_file(self._path)
         end = 0
         for entry_end, changes in decode_entries(data, self._path):
             end = entry_end
@@ -57,7 +58,7 @@ class EmbeddedStore:
                 disk.write_file(self._path, compact)
                 end = len(compact)
         self._file = disk.open(self._path, create=True)
-        if is_new:  # syncs of the file keep its bytes, not its name
+        if self.is_new:  # syncs of the file keep its bytes, not its name
             disk.sync_directory_now(self._path.rpartition("/")[0])
         if self._file.size() > end:
             self._file.truncate(end)

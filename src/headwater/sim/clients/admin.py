@@ -130,7 +130,7 @@ class Admin(Reader):
 
     def _delete_records(self) -> Steps:
         topic = self._topic()
-        if topic is None or not topic.may_be_named:
+        if topic is None:
             return
         index = self.random.randrange(len(topic.partitions))
         history = topic.partitions[index]

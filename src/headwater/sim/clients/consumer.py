@@ -159,7 +159,7 @@ class Consumer(Reader):
     def _assign(self) -> Steps:
         self._places = {}
         for topic, index in self.some_partitions(4):
-            end: int | None = 0  # where a name does not do, from the very beginning
+            end: int | None = topic.partitions[index].ends.earliest  # where a name does not do
             if topic.may_be_named:
                 which = self.random.choice((EARLIEST, EARLIEST, EARLIEST, LATEST))
                 end = yield from self.end_offset(topic, index, which)
@@ -235,6 +235,10 @@ class Auditor(Reader):
                 continue
             data = answer.responses[0].partitions[0]
             self.take(place, data, asked)
+            if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:  # retention was quicker
+                yield from self.explain_out_of_range()
+                yield from self._audit(topic, index)
+                return
             if data.error_code:
                 raise Violation(f"I16: {history.name} answers {ErrorCode(data.error_code).name} with all faults gone")
             if not data.records:
