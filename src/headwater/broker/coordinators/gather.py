@@ -14,7 +14,12 @@ def gather(parts: Sequence[Any], combine: Callable[[list[Any]], Any]) -> Any:
         return combine(answers)
     waiting = [answers[at] for at in awaited]
     left = len(awaited)
-    whole = Deferred(lambda: [part.cancel() for part in waiting] and None)
+
+    def cancelled() -> None:
+        for part in waiting:
+            part.cancel()
+
+    whole = Deferred(cancelled)
 
     def listener(at: int) -> Callable[[Any], None]:
         def settled(answer: Any) -> None:

@@ -1,0 +1,90 @@
+"""Writes transaction markers to partitions, and tells when they are on all in-sync replicas.
+
+A marker in a partition of `__consumer_offsets` also settles the offsets that were committed within the transaction.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.ids import TopicPartition
+from headwater.base.names import CONSUMER_OFFSETS
+from headwater.coordinator.effects import Producer
+from headwater.replication.partition import Partition
+
+if TYPE_CHECKING:
+    from headwater.broker.broker import Broker
+
+Results = dict[TopicPartition, ErrorCode]
+
+
+class Marker(NamedTuple):
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    committed: bool
+    transaction_version: int = 0
+
+
+def write_markers(
+    broker: "Broker", marker: Marker, partitions: Iterable[TopicPartition], done: Callable[[Results], None]
+) -> None:
+    """Appends the marker everywhere; `done` gets each partition's outcome once nothing is left to wait for."""
+    results: Results = {}
+    awaited: dict[TopicPartition, tuple[Partition, int]] = {}
+    for name in partitions:
+        try:
+            partition = broker.partition(name.topic, name.partition)
+            result = partition.append_marker(
+                marker.producer_id,
+                marker.producer_epoch,
+                marker.coordinator_epoch,
+                marker.committed,
+                broker.now_ms(),
+                transaction_version=marker.transaction_version,
+            )
+        except KafkaError as problem:
+            results[name] = problem.code
+            continue
+        if name.topic == CONSUMER_OFFSETS:
+            producer = Producer(marker.producer_id, marker.producer_epoch)
+            broker.groups.transaction_ended(name.partition, producer, committed=marker.committed)
+        if partition.is_committed(result.last_offset):
+            results[name] = ErrorCode.NONE
+        else:
+            awaited[name] = (partition, result.last_offset)
+    if awaited:
+        MarkerWait(broker, results, awaited, done)
+    else:
+        done(results)
+
+
+class MarkerWait:
+    """Markers that are appended and not yet on all in-sync replicas."""
+
+    def __init__(
+        self,
+        broker: "Broker",
+        results: Results,
+        awaited: dict[TopicPartition, tuple[Partition, int]],
+        done: Callable[[Results], None],
+    ) -> None:
+        self._broker = broker
+        self._results = results
+        self._awaited = awaited
+        self._done = done
+        self._is_woken = False
+        for partition, _ in awaited.values():
+            partition.waiters[self] = None
+
+    def on_progress(self, appended_bytes: int) -> None:  # noqa: ARG002
+        if not self._is_woken and all(p.deleted or p.is_committed(offset) for p, offset in self._awaited.values()):
+            self._is_woken = True
+            self._broker.wake(self)
+
+    def answer(self) -> None:
+        for name, (partition, offset) in self._awaited.items():
+            partition.waiters.pop(self, None)
+            is_there = partition.is_committed(offset)
+            self._results[name] = ErrorCode.NONE if is_there else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        self._done(self._results)
