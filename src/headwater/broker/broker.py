@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.config.broker import BrokerConfig
 from headwater.base.errors import ErrorCode, KafkaError
-from headwater.base.ids import BrokerId, LeaderEpoch, NO_TOPIC_ID, PartitionKey, TopicId, TopicPartition
+from headwater.base.ids import NO_TOPIC_ID, BrokerId, LeaderEpoch, PartitionKey, TopicId, TopicPartition
 from headwater.base.metrics import BrokerMetrics
 from headwater.base.names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from headwater.base.ports import Clock, Disk, Random, Scheduler
@@ -136,7 +136,7 @@ class Broker:
                 try:
                     log = self._log(topic, index, config)
                 except KafkaError as problem:
-                    missing.append(problem.message)
+                    missing.append(str(problem))
                 else:
                     # What was adopted may have been written under later leaders than the image knows of.
                     state.leader_epoch = max(state.leader_epoch, LeaderEpoch(log.latest_epoch))

@@ -109,7 +109,7 @@ class Assembly:
         broker.open_missing()
         failed = self.logs.failed_directories()
         if self.store.failed is not None:
-            failed[self.logs.directories[0].path] = self.store.failed.message
+            failed[self.logs.directories[0].path] = str(self.store.failed)
         if len(failed) == len(self.logs.directories):
             self.on_all_failed("; ".join(f"{path}: {why}" for path, why in failed.items()))
 

@@ -182,6 +182,11 @@ class OsDisk:
             thread.start()
         self._queue.put((work, done))
 
+    @property
+    def is_idle(self) -> bool:
+        """Nothing is under way, and nobody is still to be told."""
+        return self._under_way == 0
+
     def close(self) -> None:
         """Finishes what was submitted, then ends the threads. Completions are posted as ever."""
         for _ in self._threads:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 EVENTS_PER_TURN: Final = 256
 STALL_NS: Final = 20_000_000
 _LONGEST_WAIT_S: Final = 60.0
+_CANCELLED_TIMERS_MIN: Final = 256
 
 logger = logging.getLogger("headwater.server")
 
@@ -45,17 +46,19 @@ class SystemRandom:
 
 
 class LoopTimer:
-    """One call in the future. Cancelling marks it; the heap drops it when its time comes."""
+    """One call in the future. Cancelling lets go of the function; the heap drops the rest when there are many of them."""
 
-    __slots__ = ("cancelled", "due_ns", "function")
+    __slots__ = ("_loop", "due_ns", "function")
 
-    def __init__(self, due_ns: int, function: Callable[[], None]) -> None:
+    def __init__(self, loop: "Loop", due_ns: int, function: Callable[[], None]) -> None:
+        self._loop = loop
         self.due_ns = due_ns
-        self.function = function
-        self.cancelled = False
+        self.function: Callable[[], None] | None = function
 
     def cancel(self) -> None:
-        self.cancelled = True
+        if self.function is not None:
+            self.function = None
+            self._loop.timer_cancelled()
 
     def __lt__(self, other: "LoopTimer") -> bool:
         return self.due_ns < other.due_ns
@@ -67,10 +70,12 @@ class Loop:
         self._handlers: dict[int, Callable[[int], None]] = {}
         self._on_failure: dict[int, Callable[[], None]] = {}
         self._timers: list[LoopTimer] = []
+        self._cancelled_timers = 0  # those of the heap that will not run
         self._posted: deque[Callable[[], None]] = deque()
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._stopping = False
         self._workers: ProcessPoolExecutor | None = None
+        self._computing = 0
         self._soon: list[Callable[[], None]] = []
         self.turn_ns = time.monotonic_ns()  # when this turn began to handle its events
         self.stall_count = 0
@@ -100,9 +105,22 @@ class Loop:
     # The Scheduler port
 
     def call_later(self, delay_ms: int, function: Callable[[], None]) -> LoopTimer:
-        timer = LoopTimer(time.monotonic_ns() + delay_ms * 1_000_000, function)
+        timer = LoopTimer(self, time.monotonic_ns() + delay_ms * 1_000_000, function)
         heapq.heappush(self._timers, timer)
         return timer
+
+    def timer_cancelled(self) -> None:
+        """Peers choose how long their requests may wait: what was answered must not stay in memory for that long."""
+        self._cancelled_timers += 1
+        if self._cancelled_timers >= max(_CANCELLED_TIMERS_MIN, len(self._timers) // 2):
+            self._timers[:] = [timer for timer in self._timers if timer.function is not None]
+            heapq.heapify(self._timers)
+            self._cancelled_timers = 0
+
+    def drop_timers(self) -> None:
+        """Before the end: what is due later will not happen."""
+        self._timers.clear()
+        self._cancelled_timers = 0
 
     def call_soon(self, function: Callable[[], None]) -> None:
         self._soon.append(function)
@@ -114,13 +132,32 @@ class Loop:
             from concurrent.futures import ProcessPoolExecutor
             from multiprocessing import get_context
 
-            self._workers = ProcessPoolExecutor(max_workers=os.cpu_count(), mp_context=get_context("forkserver"))
+            self._workers = ProcessPoolExecutor(
+                max_workers=os.cpu_count(), mp_context=get_context("forkserver"), initializer=_die_with_parent
+            )
 
         def finished(future: "Future[Any]") -> None:
-            problem = future.exception()
-            self.post(lambda: done(None if problem else future.result(), problem))
+            if not future.cancelled():
+                self.post(lambda: self._computed(future, done))
 
-        self._workers.submit(function, *arguments).add_done_callback(finished)
+        self._computing += 1
+        try:
+            self._workers.submit(function, *arguments).add_done_callback(finished)
+        except RuntimeError as problem:  # a worker was killed, and took the pool with it
+            refused = problem
+            self.post(lambda: self._not_computed(refused, done))
+
+    def _computed(self, future: "Future[Any]", done: Callable[[Any, BaseException | None], None]) -> None:
+        self._computing -= 1
+        if self._computing == 0 and self._workers is not None:  # recovery is over: give their memory back
+            self._workers.shutdown(wait=False)
+            self._workers = None
+        problem = future.exception()
+        done(None if problem else future.result(), problem)
+
+    def _not_computed(self, problem: BaseException, done: Callable[[Any, BaseException | None], None]) -> None:
+        self._computing -= 1
+        done(None, problem)
 
     def post(self, function: Callable[[], None]) -> None:
         """Runs `function` on the loop's thread, soon. The one method that other threads may call."""
@@ -133,6 +170,10 @@ class Loop:
         """Ends `run` after the current turn. Safe in a signal handler."""
         self._stopping = True
         os.eventfd_write(self._wake_fd, 1)
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._stopping
 
     def run(self) -> None:
         """Until `stop`, which may have come already: a signal can be quicker than we are."""
@@ -188,6 +229,8 @@ class Loop:
 
     def close(self) -> None:
         if self._workers is not None:
+            for process in tuple(self._workers._processes.values()):  # nobody waits for a scan that nobody needs
+                process.kill()
             self._workers.shutdown(cancel_futures=True)
         self._poller.close()
         os.close(self._wake_fd)
@@ -197,8 +240,11 @@ class Loop:
         now_ns = time.monotonic_ns()
         while timers and timers[0].due_ns <= now_ns:
             timer = heapq.heappop(timers)
-            if not timer.cancelled:
-                self._guarded(timer.function)
+            function, timer.function = timer.function, None
+            if function is None:
+                self._cancelled_timers -= 1
+            else:
+                self._guarded(function)
 
     def _woken(self, _events: int) -> None:
         os.eventfd_read(self._wake_fd)
@@ -210,3 +256,18 @@ class Loop:
             function()
         except Exception:
             logger.exception("event=callback-failed function=%r", function)
+
+
+def _die_with_parent() -> None:
+    """In a worker process: a broker that is killed must not leave its scans behind."""
+    import multiprocessing
+    import threading
+
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

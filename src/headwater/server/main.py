@@ -1,5 +1,6 @@
 """`headwater broker start`: one broker in the foreground, until SIGTERM or SIGINT."""
 
+import contextlib
 import logging
 import os
 import select
@@ -9,7 +10,7 @@ import sys
 from headwater.base.config.broker import BrokerConfig
 from headwater.base.errors import UserError
 from headwater.server import logs_for_people
-from headwater.server.node import Node
+from headwater.server.node import Node, StartInterrupted, raise_file_limit
 
 logger = logging.getLogger("headwater.server")
 
@@ -21,17 +22,22 @@ def run(config_path: str | None, overrides: list[str], *, stop_on_eof: bool = Fa
         logs_for_people.configure(config.string("log.format") or "text")
         for warning in warnings:
             logger.warning("event=config %s", warning)
+        raise_file_limit()
         node = Node(config)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: node.loop.stop())
         node.start()
     except UserError as problem:
         _explain(problem)
         return 1
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: node.loop.stop())
+    except StartInterrupted:
+        logger.info("event=stopped note='before the start was over'")
+        return 0
     if stop_on_eof:
         _stop_with_parent(node)
-    sys.stdout.write(node.ready_line + "\n")
-    sys.stdout.flush()
+    with contextlib.suppress(BrokenPipeError):  # nobody reads it: no reason not to serve
+        sys.stdout.write(node.ready_line + "\n")
+        sys.stdout.flush()
     logger.info("event=started broker=%d pid=%d", node.broker.broker_id, os.getpid())
     node.run()
     logger.info("event=stopping")

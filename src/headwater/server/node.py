@@ -3,6 +3,7 @@
 import gc
 import logging
 import os
+from typing import Final
 
 from headwater.base.config.broker import BrokerConfig
 from headwater.base.errors import UserError
@@ -15,11 +16,17 @@ from headwater.server.listener import Server
 from headwater.server.loop import Loop, SystemClock, SystemRandom
 from headwater.server.metrics_endpoint import MetricsEndpoint
 
+_SETTLE_MS: Final = 30_000
+
 logger = logging.getLogger("headwater.server")
 
 
+class StartInterrupted(Exception):
+    """Somebody asked for a stop before the broker was up."""
+
+
 class Node:
-    """Owned by the thread that calls `start`, `run` and `close`."""
+    """Owned by the thread that calls `start`, `run` and `close`. A start that fails has closed everything again."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self.config = config
@@ -28,23 +35,35 @@ class Node:
         self.endpoints: list[Endpoint] = []
         self.metrics: MetricsEndpoint | None = None
         self.exit_code = 0
+        self._assembly: Assembly | None = None
+        self._server: Server | None = None
 
     def start(self) -> None:
-        """Opens and recovers the logs, then listens. Raises UserError."""
+        """Opens and recovers the logs, then listens. Raises UserError, or StartInterrupted after `loop.stop()`."""
+        try:
+            self._start()
+        except BaseException as problem:
+            self.close()
+            if isinstance(problem, OSError):
+                raise UserError("The broker cannot start", str(problem), "check log.dirs and the disk") from problem
+            raise
+
+    def _start(self) -> None:
         clock = SystemClock()
         assembly = Assembly(self.config, disk=self.disk, clock=clock, random=SystemRandom(), scheduler=self.loop)
+        assembly.on_all_failed = self._give_up
         ready: list[Broker] = []
         assembly.open(ready.append)
+        self._assembly = assembly
         while not ready:  # recovery in worker processes
+            if self.loop.is_stopping:
+                raise StartInterrupted
             self.loop.turn(1.0)
         self.broker = ready[0]
-        self.store = assembly.store
         self.broker.metrics.started_ms = clock.monotonic_ms()
-        self.server = Server(self.loop, self.broker, self.disk)
+        self.server = self._server = Server(self.loop, self.broker, self.disk)
         self._listen()
-        port = self.config.int("metrics.port")
-        if port >= 0:
-            self.metrics = MetricsEndpoint(self, "127.0.0.1", port)
+        self._open_metrics(self.config.int("metrics.port"))
 
         # What is alive now stays: the collector need not walk over it again, and a young generation of a few thousand
         # objects is looked at rarely. Both keep its pauses out of the request path.
@@ -69,11 +88,35 @@ class Node:
         """A clean shutdown: no new work, everything flushed, the marker written."""
         if self.metrics is not None:
             self.metrics.close()
-        self.server.close()
-        self.broker.logs.close()
-        self.store.close()
+        if self._server is not None:
+            self._server.close()
+        self.loop.drop_timers()
+        # Commits, flushes and checkpoints that are under way come to their end first. One that finished behind the last
+        # checkpoint would put an older recovery point in its place, beside the mark of a clean shutdown.
+        if not self.loop.run_until(lambda: self.disk.is_idle, _SETTLE_MS):
+            logger.error("event=disk-slow note='waiting for what is under way'")
         self.disk.close()
+        if self._assembly is not None:
+            self._assembly.close()
         self.loop.close()
+
+    def _give_up(self, why: str) -> None:
+        """Every log directory has failed: a restart reads what is really there, going on would pretend."""
+        logger.critical("event=giving-up reason=%r", why)
+        self.exit_code = 1
+        self.loop.stop()
+
+    def _open_metrics(self, port: int) -> None:
+        if port < 0:
+            return
+        try:
+            self.metrics = MetricsEndpoint(self, "127.0.0.1", port)
+        except OSError as problem:
+            raise UserError(
+                f"Cannot serve metrics on metrics.port={port}",
+                problem.strerror or str(problem),
+                "stop what uses the port, or choose another: metrics.port=0 takes a free one",
+            ) from problem
 
     def _listen(self) -> None:
         advertised = {listener.name: listener for listener in self.config.advertised_listeners()}
@@ -95,3 +138,12 @@ class Node:
 
 def _in_url(host: str) -> str:
     return f"[{host}]" if ":" in host else host
+
+
+def raise_file_limit() -> None:
+    """As many open files as we may have: every connection and every segment in use is one."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
