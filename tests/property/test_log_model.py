@@ -199,6 +199,16 @@ class LogMachine(RuleBasedStateMachine):
         self.epoch += 1  # a leader that comes back leads under a new epoch
         self.states = [list(self.batches)]
 
+    @rule()
+    def kill_and_recover(self) -> None:
+        """The process dies, the kernel does not: nothing that was appended is lost."""
+        self.disk.kill()
+        self.log = self.reopened()
+        assert self.log.log_start_offset <= self.start_offset
+        self.start_offset = self.log.log_start_offset
+        self.sequence = self.sequence_of(self.batches)
+        self.epoch += 1
+
     # What must hold
 
     def first_offset(self, batches: list[Batch]) -> int:

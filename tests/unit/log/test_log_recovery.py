@@ -290,8 +290,7 @@ def test_big_logs_are_recovered_in_a_worker_process(world: "World", monkeypatch:
     log = world.create()
     world.append(log, 3)
     monkeypatch.setattr("headwater.log.manager.RECOVER_IN_PLACE_BYTES", 10)
-    for directory in world.manager.directories:
-        directory.unlock()
+    world.disk.kill()
     manager = world.open()
     assert not world.opened
     assert not manager.logs
@@ -372,6 +371,8 @@ def test_a_segment_begun_after_a_recovery_is_as_durable_as_any(worlds: "Callable
     log = world.create(segment_bytes=200)
     world.append(log, size=100)
     log = world.kill()
+    log.flush()
+    world.disk.run()
     world.append(log, size=100)
     log.flush()
     world.disk.run()

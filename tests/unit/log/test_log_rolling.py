@@ -89,6 +89,17 @@ def test_offsets_too_far_from_the_segments_base_roll(world: "World") -> None:
     assert segments(log) == [0, 1 << 31]
 
 
+def test_offsets_too_far_from_the_segments_base_roll_for_a_leader_too(world: "World") -> None:
+    log = world.create()
+    last = (1 << 31) - 3
+    record = [Record(last, world.clock.now_ms(), b"k", b"v")]
+    log.append_as_follower(memoryview(build_batch(record, base_offset=last, partition_leader_epoch=0)))
+    world.append(log, 2)
+    assert segments(log) == [0]
+    world.append(log)
+    assert segments(log) == [0, 1 << 31]
+
+
 def test_the_index_has_an_entry_per_interval(world: "World") -> None:
     log = world.create(index_interval_bytes=4096)
     for _ in range(100):
