@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: up down venv test check format bench bench-peers
+.PHONY: up down venv test sim check format bench bench-peers
 
 $(STAMP): pyproject.toml requirements-dev.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -33,6 +33,10 @@ format: venv
 test: venv
 	@tests/tools.sh
 	$(BIN)/pytest
+
+# `make sim SEED=… STEPS=…` runs one world again, `make sim` random ones for a minute.
+sim: venv
+	@$(BIN)/python -m headwater.sim $(if $(SEED),--seed $(SEED)) $(if $(STEPS),--steps $(STEPS))
 
 bench: venv
 	$(BIN)/python -m bench
