@@ -57,7 +57,6 @@ class ClassicGroup:
     def __init__(self, group_id: str, state_timestamp_ms: int | None = None) -> None:
         self.group_id = group_id
         self.state = State.EMPTY
-        self.previous_state = State.EMPTY
         self.state_timestamp_ms = state_timestamp_ms
         self.protocol_type: str | None = None  # None: a simple group, which only has offsets
         self.protocol_name: str | None = None
@@ -97,7 +96,7 @@ class ClassicGroup:
                 )
             )
         group.leader_id = value.leader
-        group.state = group.previous_state = State.STABLE if group.members else State.EMPTY
+        group.state = State.STABLE if group.members else State.EMPTY
         group.update_subscribed_topics()
         return group
 
@@ -297,7 +296,7 @@ class ClassicGroup:
 
     def transition(self, state: State, now_ms: int) -> None:
         assert self.state in _PREVIOUS[state], f"{self.state} -> {state}"
-        self.previous_state, self.state = self.state, state
+        self.state = state
         self.state_timestamp_ms = now_ms
 
     def next_generation(self, now_ms: int) -> None:
