@@ -26,7 +26,7 @@ Run = list[tuple[int, BatchHeader]]  # batches of one leader epoch for one segme
 
 
 def append_carefully(
-    log: "Log", records: memoryview, leader_epoch: int, now_ms: int, *, from_client: bool
+    log: "Log", records: memoryview, leader_epoch: int, now_ms: int, from_client: bool, guard: int
 ) -> AppendResult:
     """Every check with its own error, every feature; one batch."""
     log.refuse_if_failed()
@@ -35,6 +35,8 @@ def append_carefully(
         duplicate = _check_producer(log, header, from_client)
         if duplicate is not None:
             return duplicate
+        if header.is_transactional and from_client and log.requires_verification:
+            _check_verified(log, header, guard)
     batch = final_form(records, header, log.config, now_ms)
     header = read_header(batch)
     base_offset = log.log_end_offset
@@ -60,6 +62,15 @@ def _check_producer(log: "Log", header: BatchHeader, from_client: bool) -> Appen
         return AppendResult(old.first_offset, old.last_offset, append_time_ms, log.log_start_offset, True)
     producer.check(header.producer_epoch, header.base_sequence, header.is_transactional)
     return None
+
+
+def _check_verified(log: "Log", header: BatchHeader, guard: int) -> None:
+    """A client's transactional batch comes with a transactional id, and begins nothing that its coordinator does not know of."""
+    if guard == 0:
+        raise KafkaError(
+            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "a transactional batch without a transactional id"
+        )
+    log.producers.check_verification(header.producer_id, header.producer_epoch, header.base_sequence, guard)
 
 
 def append_as_follower(log: "Log", records: memoryview, now_ms: int) -> AppendResult:

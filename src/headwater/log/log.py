@@ -71,6 +71,7 @@ class Log:
         "partition",
         "producers",
         "recovery_point",
+        "requires_verification",
         "segments",
         "snapshot_offsets",
         "topic_id",
@@ -103,6 +104,7 @@ class Log:
         self.failed: OSError | None = None
         self.on_flushed: Callable[[Log], None] | None = None  # told when the recovery point has moved, or never will
         self.on_truncated: Callable[[Log], None] | None = None  # told before anything may follow a truncation
+        self.requires_verification = False  # of transactions: set by a partition, which knows whom to ask
         self.segments = segments
         self.base_offsets = [segment.base_offset for segment in segments]
         self.active = segments[-1]
@@ -132,12 +134,15 @@ class Log:
     # Appending
 
     def append_as_leader(
-        self, records: memoryview, leader_epoch: int, now_ms: int, *, from_client: bool = True
+        self, records: memoryview, leader_epoch: int, now_ms: int, *, from_client: bool = True, guard: int = 0
     ) -> AppendResult:
-        """Appends the one batch in `records`, a writable buffer: its offset and leader epoch are put in, in place."""
+        """Appends the one batch in `records`, a writable buffer: its offset and leader epoch are put in, in place.
+
+        `guard` shows that a transaction was verified, see `ProducerStates.begin_verification`; other batches need none.
+        """
         size = len(records)
         if size < HEADER_BYTES or leader_epoch != self.latest_epoch or self.failed is not None:
-            return appending.append_carefully(self, records, leader_epoch, now_ms, from_client=from_client)
+            return appending.append_carefully(self, records, leader_epoch, now_ms, from_client, guard)
         (_, length, _, magic, crc, attributes, last_delta, base_timestamp, max_timestamp, producer_id, producer_epoch,
          base_sequence, count) = _unpack_header(records, 0)  # fmt: skip
         if (
@@ -152,7 +157,7 @@ class Log:
             or base_timestamp > max_timestamp
             or _crc(records[ATTRIBUTES_AT:]) != crc
         ):
-            return appending.append_carefully(self, records, leader_epoch, now_ms, from_client=from_client)
+            return appending.append_carefully(self, records, leader_epoch, now_ms, from_client, guard)
         producer: Producer | None = None
         if producer_id >= 0:
             producer = self.producers.producers.get(producer_id)
@@ -162,7 +167,7 @@ class Log:
                 or producer.epoch != producer_epoch
                 or producer.transaction_first_offset >= 0
             ):
-                return appending.append_carefully(self, records, leader_epoch, now_ms, from_client=from_client)
+                return appending.append_carefully(self, records, leader_epoch, now_ms, from_client, guard)
 
         base_offset = self.log_end_offset
         last_offset = base_offset + last_delta

@@ -185,7 +185,7 @@ class ProducerStates:
         return producer.transaction_first_offset >= 0 and producer.epoch == epoch
 
     def begin_verification(self, producer_id: int, epoch: int, first_sequence: int, epoch_bump: bool) -> int:
-        """A guard for `check_verification`. Who asks again about the same transaction gets the same one."""
+        """A guard (never 0) for the append. Who asks again about the same transaction gets the same one."""
         found = self.verifying.get(producer_id)
         if found is not None and found.epoch == epoch:
             guard, first_sequence = found.guard, min(first_sequence, found.lowest_sequence)

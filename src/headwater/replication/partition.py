@@ -14,7 +14,7 @@ from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import LeaderEpoch, TopicId
 from headwater.log.config import INT64_MAX
 from headwater.log.log import Log
-from headwater.log.producer_state import Producer, last_sequence_of
+from headwater.log.producer_state import Producer
 from headwater.log.results import AppendResult
 from headwater.records.batch import BatchHeader
 from headwater.records.control import EndTransactionMarker, build_end_transaction_marker
@@ -52,6 +52,7 @@ class Partition:
         self.leader_epoch = leader_epoch
         self.high_watermark = log.log_end_offset  # the only replica: all that it has is committed
         log.on_flushed = self._commit
+        log.requires_verification = True
         self.others_confirmed = INT64_MAX  # what every other in-sync replica has; there is none so far
         self.config_changed()
         self.waiters: dict[Waiter, None] = {}  # a set that keeps its order: who came first is told first
@@ -80,13 +81,9 @@ class Partition:
 
     def append_internal(self, records: memoryview, now_ms: int) -> AppendResult:
         """The same for what a coordinator writes: no sequence numbers, and transactional without being asked."""
-        log = self.log
-        before = log.log_end_offset
-        result = log.append_as_leader(records, self.leader_epoch, now_ms, from_client=False)
-        if log.log_end_offset != before:
-            self.records_in += log.log_end_offset - before
-            self.bytes_in += len(records)
-            self._commit(log)
+        before = self.log.log_end_offset
+        result = self.log.append_as_leader(records, self.leader_epoch, now_ms, from_client=False)
+        self._appended(before, len(records))
         return result
 
     # Transactions
@@ -101,22 +98,17 @@ class Partition:
         )
 
     def begin_verification(self, header: BatchHeader, epoch_bump: bool) -> int:
-        """A guard for `append_verified`, void as soon as a marker of the producer is appended. `epoch_bump`: version 2."""
+        """A guard (never 0) for `append_verified`, void as soon as a marker of the producer is appended. `epoch_bump`: version 2."""
         return self.log.producers.begin_verification(
             header.producer_id, header.producer_epoch, header.base_sequence, epoch_bump
         )
 
-    def append_verified(self, records: memoryview, header: BatchHeader, guard: int, now_ms: int) -> AppendResult:
-        """A transactional batch of a client, once the coordinator has agreed."""
-        producers = self.log.producers
-        producer = producers.producers.get(header.producer_id)
-        last_sequence = last_sequence_of(header.base_sequence, header.last_offset_delta)
-        if (
-            producer is None
-            or producer.find_duplicate(header.producer_epoch, header.base_sequence, last_sequence) is None
-        ):
-            producers.check_verification(header.producer_id, header.producer_epoch, header.base_sequence, guard)
-        return self.append(records, now_ms)
+    def append_verified(self, records: memoryview, guard: int, now_ms: int) -> AppendResult:
+        """A batch of a transactional client. INVALID_TXN_STATE if it begins a transaction and its guard is void."""
+        before = self.log.log_end_offset
+        result = self.log.append_as_leader(records, self.leader_epoch, now_ms, guard=guard)
+        self._appended(before, len(records))
+        return result
 
     def append_marker(
         self,
@@ -145,6 +137,14 @@ class Partition:
     def active_producers(self) -> list[Producer]:
         """Whom the log knows, for DescribeProducers."""
         return list(self.log.producers.producers.values())
+
+    def _appended(self, before: int, size_bytes: int) -> None:
+        """As at the end of `append`, where it stands for the sake of speed."""
+        log = self.log
+        if log.log_end_offset != before:
+            self.records_in += log.log_end_offset - before
+            self.bytes_in += size_bytes
+            self._commit(log)
 
     # Committing
 

@@ -11,6 +11,7 @@ is not of that shape; `handle` is the general way and means the same. NON_OBVIOU
 """
 
 import struct
+from collections.abc import Mapping
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
@@ -142,6 +143,17 @@ def _reply_for(partition: Partition, version: int) -> tuple[Any, int, bytes, byt
 
 
 def handle(broker: "Broker", context: RequestContext, request: ProduceRequest) -> ProduceResponse | Deferred | None:
+    if request.transactional_id is None:
+        return append_all(broker, context, request, {})
+    from headwater.broker.transactional_produce import TransactionalProduce  # not at start-up
+
+    return TransactionalProduce(broker, context, request).begin()
+
+
+def append_all(
+    broker: "Broker", context: RequestContext, request: ProduceRequest, verified: Mapping[int, int | KafkaError]
+) -> ProduceResponse | Deferred | None:
+    """`verified`: by the identity of a partition's data, the guard of its transaction, or why it may not be appended."""
     acks = request.acks
     responses = [
         TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=[])
@@ -154,7 +166,10 @@ def handle(broker: "Broker", context: RequestContext, request: ProduceRequest) -
             part = PartitionProduceResponse(index=data.index, error_code=0, base_offset=-1)
             answer.partition_responses.append(part)
             try:
-                _produce_one(broker, context, request, topic, data, part, awaited)
+                guard = verified.get(id(data), 0)
+                if not isinstance(guard, int):
+                    raise guard
+                _produce_one(broker, context, request, topic, data, part, awaited, guard)
             except KafkaError as problem:
                 part.error_code = int(problem.code)
                 part.error_message = problem.message
@@ -165,9 +180,15 @@ def handle(broker: "Broker", context: RequestContext, request: ProduceRequest) -
                 ErrorCode(failed.error_code), "produce with acks=0 failed; closing is the only way to tell"
             )
         return None
-    if awaited:
+    if awaited and acks == ACKS_ALL:
         return ProduceWait(broker, response, awaited, request.timeout_ms).deferred
     return response
+
+
+def find_partition(broker: "Broker", version: int, topic: TopicProduceData, index: int) -> Partition:
+    if version >= _FIRST_TOPIC_ID:
+        return broker.partition_of(TopicId(topic.topic_id), index)
+    return broker.partition(topic.name, index)
 
 
 def _produce_one(
@@ -178,19 +199,20 @@ def _produce_one(
     data: PartitionProduceData,
     answer: PartitionProduceResponse,
     awaited: list[tuple[Partition, int, PartitionProduceResponse]],
+    guard: int,
 ) -> None:
     if request.acks not in (ACKS_NONE, ACKS_LEADER, ACKS_ALL):
         raise KafkaError(
             ErrorCode.INVALID_REQUIRED_ACKS,
             f"acks must be 0, 1 or all (-1), not {request.acks}; 2 and more ended with Kafka 0.9",
         )
-    if context.api_version >= _FIRST_TOPIC_ID:
-        partition = broker.partition_of(TopicId(topic.topic_id), data.index)
-    else:
-        partition = broker.partition(topic.name, data.index)
+    partition = find_partition(broker, context.api_version, topic, data.index)
     if not data.records:
         raise KafkaError(ErrorCode.INVALID_RECORD, "The request has no records for the partition.")
-    result = partition.append(data.records, broker.now_ms())
+    if guard:
+        result = partition.append_verified(data.records, guard, broker.now_ms())
+    else:
+        result = partition.append(data.records, broker.now_ms())
     answer.base_offset = result.base_offset
     answer.log_append_time_ms = result.append_time_ms
     answer.log_start_offset = result.log_start_offset
