@@ -201,10 +201,10 @@ class SimDisk:
         self._submitted.clear()
         self._root.crash(self._chance, self.faults.zero_tail)
 
-    def kill(self, *, work_is_done: bool = False) -> None:
+    def kill(self) -> None:
         """The process is gone, the machine is not: its files and locks go, the page cache stays. Of the work under way,
-        some was done (or all, as at a clean stop), and nobody is told."""
-        done = len(self._submitted) if work_is_done else self._chance.randint(0, len(self._submitted))
+        some was done, and nobody is told."""
+        done = self._chance.randint(0, len(self._submitted))
         submitted, self._submitted = self._submitted, []
         for work, _ in submitted[:done]:
             with suppress(OSError):

@@ -101,18 +101,19 @@ class SimNode:
         assert self.broker is not None
         for connection in list(self._connections):
             connection.close("the broker is shutting down")
-        self.broker.logs.close()
-        self._assembly.store.close()
-        if self.disk.open_references != self.disk.work_references:
-            raise Violation(f"{self.disk.open_references} files are open after a clean stop")
-        self._end(work_is_done=True)
+        self._scheduler.die()
+        self.disk.run()  # what is under way comes to its end first
+        self._assembly.close()
+        if self.disk.open_references:
+            raise Violation(f"{self.disk.open_references} references to files after a clean stop")
+        self._end()
 
-    def _end(self, *, work_is_done: bool = False) -> None:
+    def _end(self) -> None:
         self.broker = None
         self._scheduler.die()
         for connection in list(self._connections):
             connection.close("the process died", process_died=True)
-        self.disk.kill(work_is_done=work_is_done)
+        self.disk.kill()
 
     # Connections
 
