@@ -1,7 +1,7 @@
-"""InitProducerId (key 22), versions 0 to 5: an id and an epoch for an idempotent producer.
+"""InitProducerId (key 22), versions 0 to 5: an id and an epoch for an idempotent or a transactional producer.
 
 From v3 on a producer that has lost its sequence may offer its id and epoch to get the next epoch; without a transactional id
-Kafka gives it a fresh id instead, and so do we. A transactional id needs the transaction coordinator, which this broker does not have yet.
+Kafka gives it a fresh id instead, and so do we. v4 answers PRODUCER_FENCED where older versions know INVALID_PRODUCER_EPOCH.
 """
 
 from typing import TYPE_CHECKING
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.broker.context import RequestContext
 from headwater.broker.deferred import Deferred
+from headwater.coordinator.transactions.shard import init_producer_id_error
 from headwater.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 if TYPE_CHECKING:
@@ -17,26 +18,27 @@ if TYPE_CHECKING:
 
 def handle(
     broker: "Broker",
-    context: RequestContext,  # noqa: ARG001
+    context: RequestContext,
     request: InitProducerIdRequest,
 ) -> InitProducerIdResponse | Deferred:
-    if request.transactional_id == "":
-        return _refused(ErrorCode.INVALID_REQUEST)
+    version = context.api_version
+    if request.transactional_id == "" or (request.producer_id == -1) != (request.producer_epoch == -1):
+        return init_producer_id_error(ErrorCode.INVALID_REQUEST, version)
     if request.transactional_id is not None:
-        return _refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-    if (request.producer_id < 0) != (request.producer_epoch < 0):
-        return _refused(ErrorCode.INVALID_REQUEST)
+        answer: InitProducerIdResponse | Deferred = broker.transactions.call_with_producer_id(
+            request.transactional_id,
+            lambda shard: shard.needs_producer_id(request),
+            lambda shard, new_id, ticket, now_ms: shard.init_producer_id(request, version, new_id, ticket, now_ms),
+            lambda code: init_producer_id_error(code, version),
+        )
+        return answer
     deferred = Deferred()
 
     def taken(producer_id: int, error: KafkaError | None) -> None:
         if error is not None:
-            deferred.complete(_refused(error.code))
+            deferred.complete(init_producer_id_error(error.code, version))
         else:
             deferred.complete(InitProducerIdResponse(error_code=0, producer_id=producer_id, producer_epoch=0))
 
     broker.producer_ids.take(taken)
     return deferred
-
-
-def _refused(code: ErrorCode) -> InitProducerIdResponse:
-    return InitProducerIdResponse(error_code=int(code), producer_id=-1, producer_epoch=-1)
