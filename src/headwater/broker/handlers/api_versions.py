@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Final
 
 from headwater.base.errors import ErrorCode
 from headwater.broker.context import RequestContext
+from headwater.broker.features import EPOCH, FEATURES
 from headwater.broker.registry import APIS
-from headwater.wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from headwater.wire.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
@@ -32,7 +39,17 @@ def handle(broker: "Broker", context: RequestContext, request: ApiVersionsReques
             ApiVersion(api_key=api.key, min_version=api.advertises[0], max_version=api.advertises[1])
             for api in APIS.values()
         ],
-        finalized_features_epoch=0,
+        supported_features=[
+            SupportedFeatureKey(name=name, min_version=feature.lowest, max_version=feature.highest)
+            for name, feature in FEATURES.items()
+            if feature.lowest > 0 or context.api_version >= 4  # clients before v4 cannot read a lowest version of 0
+        ],
+        finalized_features_epoch=EPOCH,
+        finalized_features=[
+            FinalizedFeatureKey(name=name, max_version_level=feature.finalized, min_version_level=feature.finalized)
+            for name, feature in FEATURES.items()
+            if feature.finalized > 0
+        ],
     )
 
 
