@@ -186,9 +186,11 @@ class Broker:
         log = self.logs.logs.get(name)
         if log is None:
             return self.logs.create(name, topic.topic_id, config)
-        log.update_config(config)
         if log.topic_id == NO_TOPIC_ID:
             self.logs.identify(log, topic.topic_id)
+        if log.topic_id != topic.topic_id:  # what is left of an earlier topic of this name
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{log.directory} belongs to another topic")
+        log.update_config(config)
         return log
 
     def _delete_topic(self, topic_id: TopicId) -> None:

@@ -29,6 +29,7 @@ from headwater.log.recovery import Recovered, bytes_to_scan, recover
 from headwater.log.rolling import roll_if_old
 
 RECOVER_IN_PLACE_BYTES: Final = 16 << 20
+_RETRY_OFFLINE_MS: Final = 2_000
 
 logger = logging.getLogger("headwater.log")
 
@@ -62,6 +63,7 @@ class LogManager:
         self._settings = settings or ManagerSettings()
         self._home: dict[TopicPartition, LogDirectory] = {}
         self._recovering = 0
+        self._offline: dict[TopicPartition, LogDirectory] = {}  # they are there, and could not be opened
         self._due: dict[str, int] = {}
 
     # Starting
@@ -111,7 +113,10 @@ class LogManager:
             )
         recovery_point = directory.recovery_points.get(partition, 0)
         if directory.clean:
-            self._load(directory, partition, path, recovery_point, None)
+            try:
+                self._load(directory, partition, path, recovery_point, None)
+            except OSError as error:
+                self._leave_offline(directory, partition, error)
             return
         self.clean_start = False
         start_offset = directory.log_start_offsets.get(partition, 0)
@@ -120,10 +125,15 @@ class LogManager:
         arguments = (path, recovery_point, start_offset, config.index_interval_bytes, no_gaps)
         finished = partial(self._recovered, directory, partition, path, recovery_point, done)
         self._recovering += 1
-        if bytes_to_scan(self.context.disk, path, recovery_point) <= RECOVER_IN_PLACE_BYTES:
-            finished(recover(self.context.disk, *arguments), None)
+        try:
+            if bytes_to_scan(self.context.disk, path, recovery_point) > RECOVER_IN_PLACE_BYTES:
+                self.context.scheduler.compute(recover, self.context.disk, *arguments, done=finished)
+                return
+            recovered = recover(self.context.disk, *arguments)
+        except OSError as error:
+            finished(None, error)
         else:
-            self.context.scheduler.compute(recover, self.context.disk, *arguments, done=finished)
+            finished(recovered, None)
 
     def _recovered(
         self,
@@ -135,14 +145,30 @@ class LogManager:
         recovered: Any,
         error: BaseException | None,
     ) -> None:
-        if error is not None:
-            logger.error("event=recovery-failed partition=%s error=%r", partition, str(error))
-        else:
+        try:
+            if error is not None:
+                raise error
             assert isinstance(recovered, Recovered)
             for line in recovered.report:
                 logger.warning("event=recovered partition=%s %s", partition, line)
             self._load(directory, partition, path, recovery_point, recovered.log_end_offset)
+        except Exception as problem:  # noqa: BLE001 - whatever it is: one log must not keep the others down
+            self._leave_offline(directory, partition, problem)
         self._recovered_one(done)
+
+    def _leave_offline(self, directory: LogDirectory, partition: TopicPartition, error: Exception) -> None:
+        """Its directory stays as it is, and `create` makes nothing in its place. It is tried again every now and then."""
+        if partition not in self._offline:
+            self._offline[partition] = directory
+            logger.error("event=log-offline partition=%s error=%r", partition, str(error) or type(error).__name__)
+
+    def _retry_offline(self) -> None:
+        for partition, directory in tuple(self._offline.items()):
+            path = f"{directory.path}/{partition}"
+            if partition in self.logs or not self.context.disk.exists(path):
+                del self._offline[partition]
+            else:
+                self._open_one(directory, partition, path, _nothing)
 
     def _recovered_one(self, done: Callable[[], None]) -> None:
         self._recovering -= 1
@@ -193,10 +219,17 @@ class LogManager:
         counts = [sum(1 for home in self._home.values() if home is directory) for directory in self.directories]
         directory = self.directories[counts.index(min(counts))]
         path = f"{directory.path}/{partition}"
+        for each in self.directories:
+            if self.context.disk.exists(f"{each.path}/{partition}"):
+                raise KafkaError(
+                    ErrorCode.KAFKA_STORAGE_ERROR,
+                    f"{each.path}/{partition} is there and could not be opened or removed",
+                )
         try:
             self._forget_offsets(directory, partition)
             log = create_log(self.context, partition, topic_id, path, config or self._config_of(partition.topic))
         except OSError as error:
+            self._remove(path)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{path}: {error.strerror or error}") from error
         self._take_in(directory, log)
         return log
@@ -252,6 +285,8 @@ class LogManager:
         settings = self._settings
         if self._is_due("flush", monotonic_ms, settings.flush_check_interval_ms):
             self._flush_old(monotonic_ms)
+        if self._offline and self._recovering == 0 and self._is_due("offline", monotonic_ms, _RETRY_OFFLINE_MS):
+            self._retry_offline()
         if self._is_due("retention", monotonic_ms, settings.retention_check_interval_ms):
             self.apply_retention(now_ms)
         if self._is_due("checkpoint", monotonic_ms, settings.checkpoint_interval_ms):
@@ -351,6 +386,10 @@ class LogManager:
             except OSError as error:
                 logger.error("event=close-failed directory=%s error=%r", directory.path, str(error))
             directory.unlock()
+
+
+def _nothing() -> None:
+    """Nobody waits for a log that is tried again."""
 
 
 def _end_of(log: Log) -> int:

@@ -154,6 +154,7 @@ def test_a_full_disk_when_a_partition_is_made(world: "World") -> None:
     assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
     assert not world.manager.logs
     world.disk.faults.free_bytes = 1 << 40
+    world.disk.run()  # what was made of it is cleared away first
     world.append(world.create())
 
 
