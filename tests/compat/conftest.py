@@ -29,6 +29,12 @@ BrokerFactory = Callable[..., BrokerProcess]
 _numbers = itertools.count(1)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.timeout(120))  # a broker that hangs is told soon
+
+
 def _make_broker(directory: Path, properties: dict[str, str]) -> BrokerProcess:
     return (ApacheBroker if APACHE else HeadwaterBroker)(directory, properties)
 

@@ -1,6 +1,5 @@
 """Admin calls by librdkafka, which asks for other versions than Java and still uses AlterConfigs."""
 
-import time
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ from confluent_kafka.admin import (
 
 from compat.support.clients.base import Message
 from compat.support.clients.confluent import Confluent
+from compat.support.raw import wait_until
 
 TIMEOUT_S = 20
 
@@ -43,8 +43,7 @@ def code(futures: dict[Any, Any]) -> int:
 def create(admin: AdminClient, new: NewTopic) -> None:
     """Waits until the topic is known, too: Apache Kafka answers a little earlier."""
     result(admin.create_topics([new]))
-    while new.topic not in admin.list_topics(timeout=TIMEOUT_S).topics:
-        time.sleep(0.05)
+    wait_until(lambda: new.topic in admin.list_topics(timeout=TIMEOUT_S).topics, "known")
 
 
 def test_create_describe_and_delete_topic(admin: AdminClient, topic: str) -> None:

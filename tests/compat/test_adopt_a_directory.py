@@ -1,6 +1,5 @@
 """A log directory that Apache Kafka wrote, served by us: the same records, offsets, topic ids and producer state."""
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +10,7 @@ from compat.support.broker import ApacheBroker, BrokerProcess, HeadwaterBroker
 from compat.support.clients import CLIENTS, CODECS, Client, Message, Start, content
 from compat.support.clients.javaclient import JavaClient
 from compat.support.java import Java
-from compat.support.raw import Raw, batch, init_producer, metadata, produce, produced
+from compat.support.raw import Raw, batch, init_producer, produce, produced, wait_for_topic
 
 BASE = 1_700_000_000_000
 PARTITIONED = "partitioned"
@@ -90,14 +89,6 @@ def _send(connection: Raw, told: Adopted, sequence: int) -> tuple[int, int]:
     return produced(connection.call(produce(SEQUENCES, data)))
 
 
-def _wait_for(broker: BrokerProcess, topic: str) -> None:
-    with Raw(broker.bootstrap) as connection:
-        answer = connection.call(metadata(topic)).topics[0]
-        while answer.error_code or any(partition.error_code for partition in answer.partitions):
-            time.sleep(0.05)
-            answer = connection.call(metadata(topic)).topics[0]
-
-
 @pytest.mark.parametrize("codec", CODECS)
 def test_records_and_offsets(adopted: Adopted, codec: str, client_named: Callable[[str], Client]) -> None:
     messages = adopted.messages[codec]
@@ -109,7 +100,7 @@ def test_records_and_offsets(adopted: Adopted, codec: str, client_named: Callabl
 
 
 def test_topic_ids_and_partitions(adopted: Adopted, java: Java) -> None:
-    _wait_for(adopted.broker, PARTITIONED)
+    wait_for_topic(adopted.broker.bootstrap, PARTITIONED)
     found = java.admin(adopted.broker.bootstrap, "listTopics")
     assert {name: found.get(name) for name in adopted.topic_ids} == adopted.topic_ids
     assert "__cluster_metadata" not in found
@@ -118,7 +109,7 @@ def test_topic_ids_and_partitions(adopted: Adopted, java: Java) -> None:
 
 
 def test_partitions_hold_what_they_held(adopted: Adopted, client_named: Callable[[str], Client]) -> None:
-    _wait_for(adopted.broker, PARTITIONED)
+    wait_for_topic(adopted.broker.bootstrap, PARTITIONED)
     client = client_named("confluent")
     ends = [client.positions(adopted.broker.bootstrap, PARTITIONED, partition) for partition in range(3)]
     assert (ends[0], ends[2]) == ((0, 0), (0, 1))  # 1 takes new records in another test
@@ -128,7 +119,7 @@ def test_deleted_records_stay_deleted(
     adopted: Adopted, client_named: Callable[[str], Client], request: pytest.FixtureRequest
 ) -> None:
     """After a kill the start offset may not have been written yet: Kafka does so once a minute."""
-    _wait_for(adopted.broker, TRIMMED)
+    wait_for_topic(adopted.broker.bootstrap, TRIMMED)
     beginning, end = client_named("confluent").positions(adopted.broker.bootstrap, TRIMMED)
     assert end == 10
     assert beginning in ((4,) if "stop" in request.node.name else (0, 4))
@@ -141,7 +132,7 @@ def test_from_a_timestamp(adopted: Adopted, client_named: Callable[[str], Client
 
 
 def test_producer_state_goes_on(adopted: Adopted) -> None:
-    _wait_for(adopted.broker, SEQUENCES)
+    wait_for_topic(adopted.broker.bootstrap, SEQUENCES)
     with Raw(adopted.broker.bootstrap) as connection:
         assert _send(connection, adopted, 2) == (0, 2)  # a duplicate is known
         assert _send(connection, adopted, 9)[0] == 45  # a gap is seen
@@ -150,7 +141,7 @@ def test_producer_state_goes_on(adopted: Adopted) -> None:
 
 def test_new_records_follow(adopted: Adopted, client_named: Callable[[str], Client]) -> None:
     client = client_named("java")
-    _wait_for(adopted.broker, PARTITIONED)
+    wait_for_topic(adopted.broker.bootstrap, PARTITIONED)
     end = client.positions(adopted.broker.bootstrap, PARTITIONED, 1).end
     assert client.produce(adopted.broker.bootstrap, PARTITIONED, [Message(value=b"new")], partition=1) == [end]
     received = client.consume(adopted.broker.bootstrap, PARTITIONED, 1, partition=1, start=Start("offset", end))

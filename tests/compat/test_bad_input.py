@@ -2,7 +2,6 @@
 
 import os
 import struct
-import time
 from collections.abc import Callable, Iterator
 
 import psutil
@@ -11,7 +10,7 @@ from crc32c import crc32c
 
 from compat.support import raw
 from compat.support.broker import BrokerProcess
-from compat.support.raw import Raw, batch, fetch, metadata, produce, produced
+from compat.support.raw import Raw, batch, fetch, make_topic, metadata, produce, produced, wait_for_topic
 
 Connect = Callable[[], Raw]
 
@@ -34,13 +33,11 @@ def connect(headwater_process: BrokerProcess) -> Iterator[Connect]:
 
 
 @pytest.fixture
-def existing(connect: Connect, topic: str) -> str:
+def existing(connect: Connect, broker_address: str, topic: str) -> str:
     """A topic that exists, with one record."""
+    make_topic(broker_address, topic)
     with connect() as connection:
-        while connection.call(metadata(topic, create=True)).topics[0].error_code:
-            time.sleep(0.02)
-        while produced(connection.call(produce(topic, batch(b"first"))))[0]:
-            time.sleep(0.02)
+        assert produced(connection.call(produce(topic, batch(b"first")))) == (0, 0)
     return topic
 
 
@@ -156,14 +153,13 @@ def resealed(data: bytes) -> bytes:
 @pytest.mark.parametrize("codec", [1, 2, 3, 4])
 @pytest.mark.parametrize("config", ["cleanup.policy=compact", "compression.type=uncompressed"])
 def test_garbage_inside_a_compressed_batch_is_refused_where_it_is_opened(
-    connect: Connect, topic: str, create_topic: Callable[..., None], codec: int, config: str
+    connect: Connect, broker_address: str, topic: str, create_topic: Callable[..., None], codec: int, config: str
 ) -> None:
     """With a right CRC around it. Apache Kafka opens every batch; we do where the topic's config needs it."""
     create_topic(topic, dict([config.split("=")]))
     connection = connect()
-    while (answer := produced(connection.call(produce(topic, batch(b"good", key=b"k")))))[0]:
-        time.sleep(0.02)
-    assert answer == (0, 0)
+    wait_for_topic(broker_address, topic)
+    assert produced(connection.call(produce(topic, batch(b"good", key=b"k")))) == (0, 0)
     good = batch(b"x" * 1000, key=b"k", codec=codec)
     damaged = resealed(good[:61] + bytes(byte ^ 0x55 for byte in good[61:]))
     error, _ = produced(connection.call(produce(topic, damaged)))

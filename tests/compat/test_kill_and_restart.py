@@ -14,7 +14,7 @@ from compat.support.broker import BrokerProcess
 from compat.support.clients import CLIENTS, Client, Message, Start, content
 from compat.support.clients.javaclient import JavaClient
 from compat.support.java import Java, JavaError
-from compat.support.raw import Raw, batch, metadata, produce, produced
+from compat.support.raw import Raw, batch, make_topic, produce, produced, wait_for_topic
 
 BrokerFactory = Callable[..., BrokerProcess]
 
@@ -148,7 +148,7 @@ def test_topics_configs_and_deletions_survive_a_kill(
     admin("deleteTopic", topic=f"{topic}.gone")
     cluster = admin("describeCluster")["clusterId"]
     _crash(broker)
-    _settled(broker, topic)
+    wait_for_topic(broker.bootstrap, topic)
     described = admin("describeTopic", topic=topic)
     assert described["topicId"] == created["topicId"]
     assert len(described["partitions"]) == 3
@@ -162,16 +162,6 @@ def test_topics_configs_and_deletions_survive_a_kill(
     assert not list(Path(broker.log_dir).glob(f"{topic}.gone-0"))
 
 
-def _settled(broker: BrokerProcess, topic: str) -> None:
-    """Until the broker leads the topic again: Apache Kafka opens its port a little earlier."""
-    with Raw(broker.bootstrap) as connection:
-        while True:
-            (answer,) = connection.call(metadata(topic)).topics
-            if not answer.error_code and not any(partition.error_code for partition in answer.partitions):
-                return
-            time.sleep(0.05)
-
-
 def test_deleted_records_stay_deleted_after_a_clean_restart(
     broker_factory: BrokerFactory, tmp_path: Path, topic: str, java: Java
 ) -> None:
@@ -180,7 +170,7 @@ def test_deleted_records_stay_deleted_after_a_clean_restart(
     client.produce(broker.bootstrap, topic, [Message(value=b"%d" % n) for n in range(10)])
     java.admin(broker.bootstrap, "deleteRecords", topic=topic, partition=0, before=6)
     broker.restart()
-    _settled(broker, topic)
+    wait_for_topic(broker.bootstrap, topic)
     assert client.positions(broker.bootstrap, topic) == (6, 10)
     assert client.consume(broker.bootstrap, topic, 4)[0].value == b"6"
 
@@ -203,7 +193,7 @@ def test_a_torn_tail_is_cut_and_lost_indexes_are_made_again(
     for index in [*directory.glob("*.index"), *directory.glob("*.timeindex")]:
         index.unlink()
     broker.start()
-    _settled(broker, topic)
+    wait_for_topic(broker.bootstrap, topic)
     assert client.positions(broker.bootstrap, topic) == (0, 100)
     assert segment.stat().st_size == whole
     assert [record.offset for record in client.consume(broker.bootstrap, topic, 100)] == list(range(100))
@@ -215,16 +205,14 @@ def test_a_clean_stop_leaves_the_marker_and_ends_well(
     broker_factory: BrokerFactory, tmp_path: Path, topic: str, apache: bool
 ) -> None:
     broker = broker_factory(tmp_path)
+    make_topic(broker.bootstrap, topic)
     with Raw(broker.bootstrap) as connection:
-        while connection.call(metadata(topic, create=True)).topics[0].error_code:
-            time.sleep(0.05)
-        while produced(connection.call(produce(topic, batch(b"v"))))[0]:
-            time.sleep(0.05)
+        assert produced(connection.call(produce(topic, batch(b"v")))) == (0, 0)
         assert broker.stop() == (143 if apache else 0)
     marker = Path(broker.log_dir, ".kafka_cleanshutdown")
     assert marker.exists()
     broker.start()
-    _settled(broker, topic)
+    wait_for_topic(broker.bootstrap, topic)
     assert not marker.exists()
 
 

@@ -6,7 +6,18 @@ from datetime import timedelta
 from typing import Any
 
 from compat.support import raw
-from compat.support.raw import Raw, batch, fetch, fetched, init_producer, message, metadata, produce, produced
+from compat.support.raw import (
+    Raw,
+    batch,
+    fetch,
+    fetched,
+    init_producer,
+    make_topic,
+    message,
+    metadata,
+    produce,
+    produced,
+)
 
 OFFSET_OUT_OF_RANGE = 1
 OUT_OF_ORDER_SEQUENCE_NUMBER = 45
@@ -17,13 +28,6 @@ FENCED_LEADER_EPOCH = 74
 UNKNOWN_LEADER_EPOCH = 75
 
 
-def _make_topic(connection: Raw, topic: str) -> None:
-    while connection.call(metadata(topic, create=True)).topics[0].error_code:
-        time.sleep(0.02)
-    while fetched(connection.call(fetch(topic, 0, wait_ms=1)))[0]:
-        time.sleep(0.02)
-
-
 def test_producer_ids_differ(broker_address: str) -> None:
     with Raw(broker_address) as connection:
         ids = [init_producer(connection) for _ in range(20)]
@@ -32,8 +36,8 @@ def test_producer_ids_differ(broker_address: str) -> None:
 
 
 def test_idempotent_sequences(broker_address: str, topic: str) -> None:
+    make_topic(broker_address, topic)
     with Raw(broker_address) as connection:
-        _make_topic(connection, topic)
         producer_id, epoch = init_producer(connection)
 
         def send(sequence: int, count: int = 2, epoch: int = epoch) -> tuple[int, int]:
@@ -55,8 +59,8 @@ def test_idempotent_sequences(broker_address: str, topic: str) -> None:
 
 
 def test_fetch_sessions(broker_address: str, topic: str) -> None:
+    make_topic(broker_address, topic)
     with Raw(broker_address) as connection:
-        _make_topic(connection, topic)
         assert produced(connection.call(produce(topic, batch(b"first")))) == (0, 0)
         full = connection.call(fetch(topic, 0, session_epoch=0))
         session_id = full.session_id
@@ -85,8 +89,8 @@ def test_fetch_sessions(broker_address: str, topic: str) -> None:
 
 
 def test_a_session_forgets_partitions(broker_address: str, topic: str) -> None:
+    make_topic(broker_address, topic)
     with Raw(broker_address) as connection:
-        _make_topic(connection, topic)
         session_id = connection.call(fetch(topic, 0, session_epoch=0, wait_ms=1)).session_id
         forgotten = message("fetch", 12, "ForgottenTopic")(topic=topic, partitions=(0,))
         request = message("fetch", 12, "FetchRequest")(
@@ -114,8 +118,8 @@ def _end_of_epoch(connection: Raw, topic: str, epoch: int, current: int = -1, ve
 
 
 def test_offset_for_leader_epoch(broker_address: str, topic: str) -> None:
+    make_topic(broker_address, topic)
     with Raw(broker_address) as connection:
-        _make_topic(connection, topic)
         assert produced(connection.call(produce(topic, batch(b"a", b"b", b"c")))) == (0, 0)
         epoch = connection.call(metadata(topic)).topics[0].partitions[0].leader_epoch
         assert epoch >= 0
@@ -133,8 +137,8 @@ def test_offset_for_leader_epoch(broker_address: str, topic: str) -> None:
 
 def test_every_version_of_produce_and_fetch(broker_address: str, topic: str) -> None:
     """Each version that is served carries the same record in and out. From Produce 13 and Fetch 13 on, topics go by id."""
+    make_topic(broker_address, topic)
     with Raw(broker_address) as connection:
-        _make_topic(connection, topic)
         for number, version in enumerate(range(3, 13)):
             request = produce(topic, batch(b"by version %d" % version), version=version)
             assert produced(connection.call(request)) == (0, number), version
@@ -182,8 +186,8 @@ def _fetch(version: int, topic: Any) -> Any:
 
 
 def test_a_fetch_takes_one_batch_even_if_it_is_larger_than_asked_for(broker_address: str, topic: str) -> None:
+    make_topic(broker_address, topic)
     with Raw(broker_address) as connection:
-        _make_topic(connection, topic)
         for _ in range(2):
             connection.call(produce(topic, batch(b"x" * 5000)))
         wanted = message("fetch", 12, "FetchPartition")(partition=0, fetch_offset=0, partition_max_bytes=100)
@@ -197,8 +201,8 @@ def test_a_fetch_takes_one_batch_even_if_it_is_larger_than_asked_for(broker_addr
 
 
 def test_a_record_in_the_future_is_refused(broker_address: str, topic: str) -> None:
+    make_topic(broker_address, topic)
     with Raw(broker_address) as connection:
-        _make_topic(connection, topic)
         data = raw.batch(b"from tomorrow", timestamp=int(time.time() * 1000) + 86_400_000)
         assert produced(connection.call(produce(topic, data)))[0] == 32
         data = raw.batch(b"from yesterday", timestamp=int(time.time() * 1000) - 86_400_000)

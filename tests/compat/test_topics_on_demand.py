@@ -8,7 +8,7 @@ import pytest
 
 from compat.support.broker import BrokerProcess
 from compat.support.clients import Client, ClientError, Message
-from compat.support.raw import Raw, metadata
+from compat.support.raw import Raw, metadata, wait_for_topic
 
 
 def test_produce_creates_the_topic(client: Client, broker_address: str, topic: str) -> None:
@@ -20,10 +20,8 @@ def test_metadata_creates_only_when_asked(broker_address: str, topic: str) -> No
     with Raw(broker_address) as connection:
         assert connection.call(metadata(topic, create=False)).topics[0].error_code == 3
         assert connection.call(metadata(topic, create=True)).topics[0].error_code in (0, 3, 5)
-        answer = connection.call(metadata(topic, create=False)).topics[0]
-        while answer.error_code == 3 or answer.partitions[0].error_code:
-            answer = connection.call(metadata(topic, create=False)).topics[0]
-        assert len(answer.partitions) == 1
+        wait_for_topic(broker_address, topic)
+        assert len(connection.call(metadata(topic, create=False)).topics[0].partitions) == 1
 
 
 @pytest.mark.parametrize("name", ["no/slashes", "no spaces", "..", "x" * 250, "ünïcode"])

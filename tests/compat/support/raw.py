@@ -6,6 +6,7 @@ import io
 import socket
 import struct
 import time
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -13,6 +14,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from kio.serial import entity_reader, entity_writer
 
 TIMEOUT_S = 10
+WAIT_S = 30
 CRC_AT = 17  # in a record batch
 
 
@@ -211,9 +213,36 @@ def init_producer(connection: Raw) -> tuple[int, int]:
     request = message("init_producer_id", 4, "InitProducerIdRequest")(
         transactional_id=None, transaction_timeout=timedelta(milliseconds=2**31 - 1)
     )
-    while True:
-        response = connection.call(request)
-        if response.error_code == 0:
-            return response.producer_id, response.producer_epoch
-        assert response.error_code in (14, 15)  # coordinator is loading: Apache Kafka in its first moments
+    response = connection.call(request)
+    deadline = time.monotonic() + WAIT_S
+    while response.error_code in (14, 15) and time.monotonic() < deadline:  # Apache Kafka in its first moments
         time.sleep(0.05)
+        response = connection.call(request)
+    assert response.error_code == 0
+    return response.producer_id, response.producer_epoch
+
+
+def wait_until(condition: Callable[[], object], what: str) -> None:
+    """For what Apache Kafka does a little after it answered, such as to lead a new topic."""
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline, f"still not {what} after {WAIT_S} s"
+        time.sleep(0.02)
+
+
+def make_topic(bootstrap: str, topic: str) -> None:
+    """A topic with one partition, ready to be written to, by automatic creation."""
+    with Raw(bootstrap) as connection:
+        wait_until(lambda: connection.call(metadata(topic, create=True)).topics[0].error_code == 0, "created")
+        wait_until(lambda: fetched(connection.call(fetch(topic, 0, wait_ms=1)))[0] == 0, "led")
+
+
+def wait_for_topic(bootstrap: str, topic: str) -> None:
+    """Until the broker leads all partitions of a topic that it had before it was started."""
+
+    def led() -> bool:
+        answer = connection.call(metadata(topic)).topics[0]
+        return not answer.error_code and not any(partition.error_code for partition in answer.partitions)
+
+    with Raw(bootstrap) as connection:
+        wait_until(led, "led")
