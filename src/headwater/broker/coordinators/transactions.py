@@ -43,7 +43,6 @@ class Transactions:
                 "cleanup.policy": "compact",
                 "compression.type": "uncompressed",
                 "segment.bytes": str(broker.config.int("transaction.state.log.segment.bytes")),
-                "unclean.leader.election.enable": "false",
             },
             make_shard=lambda partition: TransactionShard(settings, int(partition.leader_epoch)),
         )

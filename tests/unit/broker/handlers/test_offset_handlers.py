@@ -121,13 +121,16 @@ def test_epochs_of_unknown_partitions_and_leaders(lab: Any) -> None:
 
 
 @pytest.mark.parametrize("version", range(7))
-def test_no_coordinator_yet(lab: Any, version: int) -> None:
+def test_the_first_to_look_for_a_coordinator_makes_its_topic(lab: Any, version: int) -> None:
     request = FindCoordinatorRequest(key="group", key_type=0, coordinator_keys=["one", "two"])
     answer = lab.ask(request, version)
+    assert len(lab.broker.image.topic("__consumer_offsets").partitions) == 50
     if version < 4:
-        assert ErrorCode(answer.error_code) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert (answer.error_code, answer.node_id, answer.host, answer.port) == (0, 1, "host1", 9092)
         return
-    assert [(c.key, ErrorCode(c.error_code).name) for c in answer.coordinators] == [
-        ("one", "COORDINATOR_NOT_AVAILABLE"),
-        ("two", "COORDINATOR_NOT_AVAILABLE"),
-    ]
+    assert [(c.key, c.error_code, c.node_id) for c in answer.coordinators] == [("one", 0, 1), ("two", 0, 1)]
+
+
+def test_share_groups_have_no_coordinator(lab: Any) -> None:
+    answer = lab.ask(FindCoordinatorRequest(key_type=2, coordinator_keys=["one"]))
+    assert ErrorCode(answer.coordinators[0].error_code) is ErrorCode.INVALID_REQUEST
