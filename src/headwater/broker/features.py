@@ -13,5 +13,7 @@ class Feature(NamedTuple):
     finalized: int
 
 
-FEATURES: Final[dict[str, Feature]] = {}
+FEATURES: Final[dict[str, Feature]] = {
+    "transaction.version": Feature(0, 2, 2),  # KIP-890: an epoch per transaction, partitions added by writing to them
+}
 EPOCH: Final = 0  # grows when a level changes, which none can
