@@ -33,6 +33,8 @@ class PartitionHistory:
         self.ends = Ends(0, 0)  # the least that an answer may say from now on
         self.losses = 0  # how often a power loss may have taken something
         self.follower_has: int | None = None  # in a followed partition, by the follower's own account
+        self._ended_cleanly = True  # every end of the broker since the partition could last be used
+        self._power_was_lost = False
         self._sent: set[bytes] = set()
         self._values: dict[int, bytes] = {}
         self._offsets: dict[bytes, int] = {}
@@ -93,14 +95,19 @@ class PartitionHistory:
 
     # Restarts
 
-    def survived(self, log_end_offset: int, log_start_offset: int, *, was_clean: bool, power_was_lost: bool) -> None:
-        """The broker is up again, and this is what it has."""
-        if not was_clean:
+    def broker_ended(self, *, cleanly: bool, power_was_lost: bool) -> None:
+        self._ended_cleanly = self._ended_cleanly and cleanly
+        self._power_was_lost = self._power_was_lost or power_was_lost
+
+    def survived(self, log_end_offset: int, log_start_offset: int) -> None:
+        """The partition can be used again, and this is what it has."""
+        if not self._ended_cleanly:
             self.ends = Ends(0, self.ends.latest)
-        if power_was_lost:
+        if self._power_was_lost:
             self.losses += 1
             if not self.is_durable:
                 self._lost(log_end_offset)
+        self._ended_cleanly, self._power_was_lost = True, False
         if log_end_offset < self.ends.latest:
             raise Violation(
                 f"I1: {self.name} ends at {log_end_offset} after a restart; clients were told of {self.ends.latest}"

@@ -21,8 +21,6 @@ class Injector:
     def __init__(self, world: "World") -> None:
         self._world = world
         self._node = world.node
-        self._power_was_lost = False  # since the broker was last up
-        self._was_clean = False  # the last end of the broker, and nothing came after it
         self._sync_trouble = False
         self._skew_ms = 0
         self._is_over = False
@@ -67,28 +65,27 @@ class Injector:
         if self._node.broker is not None and not self._sync_trouble:
             self._world.note("fault: killed")
             self._node.kill()
-            self._down()
+            self._down(cleanly=False, power_was_lost=False)
 
     def _lose_power(self) -> None:
         self._world.note("fault: power loss")
-        self._power_was_lost = True
-        self._was_clean = False
         self._sync_trouble = False
         self._node.disk.faults.syncs_to_fail = 0
         was_up = self._node.broker is not None
         self._node.lose_power()
         if was_up:
-            self._down()
+            self._down(cleanly=False, power_was_lost=True)
+        else:
+            self._world.broker_ended(cleanly=False, power_was_lost=True)
 
     def _restart_cleanly(self) -> None:
         if self._node.broker is not None and not self._sync_trouble:
             self._world.note("fault: clean restart")
             self._node.stop()
-            self._was_clean = True
-            self._down()
+            self._down(cleanly=True, power_was_lost=False)
 
-    def _down(self) -> None:
-        self._world.followers.leader_died()
+    def _down(self, *, cleanly: bool, power_was_lost: bool) -> None:
+        self._world.broker_ended(cleanly=cleanly, power_was_lost=power_was_lost)
         self._later((5, 250), self._come_up)
 
     def _come_up(self) -> None:
@@ -97,12 +94,10 @@ class Injector:
         if not self._node.start():
             if in_order:
                 raise Violation("I16: the broker does not start, and nothing is wrong with its disk")
-            self._was_clean = False
+            self._world.broker_ended(cleanly=False, power_was_lost=False)
             self._later((100, 200), self._come_up)
             return
         self._world.note("the broker is up")
-        self._world.survivors(was_clean=self._was_clean, power_was_lost=self._power_was_lost)
-        self._power_was_lost = self._was_clean = False
 
     # The machine
 

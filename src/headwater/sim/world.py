@@ -8,6 +8,8 @@ come to an end, reads everything back and stops the broker.
 import random
 from typing import Final
 
+from headwater.base.ids import PartitionKey, TopicId
+from headwater.broker.broker import Broker
 from headwater.sim.catalog import Catalog
 from headwater.sim.clients.admin import Admin
 from headwater.sim.clients.client import SimClient
@@ -16,6 +18,7 @@ from headwater.sim.clients.producer import IdempotentProducer, PlainProducer
 from headwater.sim.clock import SimClock
 from headwater.sim.faults import Faults
 from headwater.sim.followers import Followers
+from headwater.sim.history import PartitionHistory
 from headwater.sim.injector import Injector
 from headwater.sim.node import SimNode
 from headwater.sim.scheduler import SimScheduler
@@ -40,6 +43,7 @@ class World:
         self.is_finishing = False
         self._trace = Trace()
         self._producer_ids: set[int] = set()
+        self._to_look_at: dict[PartitionKey, PartitionHistory] = {}  # not seen since the broker last ended
         self.node = SimNode(self, 1)
         self.followers = Followers(self)
         self._injector = Injector(self)
@@ -66,6 +70,8 @@ class World:
         self.clock.advance(due_in_ms)
         self.heap.run_one()
         self.node.after_event(self.random)
+        if self._to_look_at and self.node.broker is not None:
+            self._look_at_survivors(self.node.broker)
 
     def check(self) -> None:
         self.node.check()
@@ -128,14 +134,15 @@ class World:
             raise Violation(f"I3: the producer id {producer_id} was given twice")
         self._producer_ids.add(producer_id)
 
-    def survivors(self, *, was_clean: bool, power_was_lost: bool) -> None:
-        """The broker is up again: is all there that clients were told of?"""
-        broker = self.node.broker
-        assert broker is not None
-        for key, partition in broker.partitions.items():
-            topic = self.catalog.topics.get(key.topic_id)
-            if topic is not None and key.partition < len(topic.partitions):
-                log = partition.log
-                topic.partitions[key.partition].survived(
-                    log.log_end_offset, log.log_start_offset, was_clean=was_clean, power_was_lost=power_was_lost
-                )
+    def broker_ended(self, *, cleanly: bool, power_was_lost: bool) -> None:
+        self.followers.leader_died()
+        for topic in self.catalog.topics.values():
+            for index, history in enumerate(topic.partitions):
+                history.broker_ended(cleanly=cleanly, power_was_lost=power_was_lost)
+                self._to_look_at[PartitionKey(TopicId(topic.topic_id), index)] = history
+
+    def _look_at_survivors(self, broker: Broker) -> None:
+        """What was opened again, at the start or (after a disk error) later: is all there that clients were told of?"""
+        for key in [key for key in self._to_look_at if key in broker.partitions]:
+            log = broker.partitions[key].log
+            self._to_look_at.pop(key).survived(log.log_end_offset, log.log_start_offset)

@@ -114,8 +114,8 @@ class SimClient:
 
     def _lost(self, why: str) -> None:  # noqa: ARG002
         if self._awaited:
-            self._awaited.clear()
-            self.world.heap.call_later(self.random.randint(0, 50), lambda: self._resume(self._answers))
+            self._awaited.clear()  # the answers that came before count, and at once: later they might not hold any more
+            self.world.heap.call_later(0, lambda: self._resume(self._answers))
 
     # What scripts use
 

@@ -174,6 +174,8 @@ class IdempotentProducer(Producer):
         if code == 0:
             batch.is_settled = True
             history.acknowledged(base_offset, batch.values)
+        elif batch.is_settled:
+            return  # given up with another one
         elif code in _UNKNOWN and batch.topic.delete_asked:
             batch.is_settled = True
         elif code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
