@@ -13,7 +13,7 @@ from headwater.records.reader import Record
 from headwater.replication.partition import Partition
 from headwater.server.assembly import Assembly
 from headwater.sim.clock import SimClock
-from headwater.sim.disk import SimDisk
+from headwater.sim.disk import UNLIMITED, SimDisk
 from headwater.sim.scheduler import SimRandom, SimScheduler
 
 DURABLE = {"flush.messages": "1"}
@@ -50,6 +50,11 @@ class Machine:
         """The worst case: nothing is kept that was not synced."""
         self.disk._chance = Lowest()
         self.disk.crash()
+        self.start()
+
+    def stop_and_start(self) -> None:
+        self.disk.run()
+        self.assembly.close()
         self.start()
 
     def commit(self, *changes: Change) -> None:
@@ -152,3 +157,22 @@ def test_a_topic_made_again_began_where_its_predecessor_had_been_deleted_up_to(m
     machine.kill()
     log = machine.partition("clicks").log
     assert (log.log_start_offset, log.log_end_offset) == (0, 2)
+
+
+def test_a_log_that_a_full_disk_kept_offline_was_never_recovered_after_a_clean_restart(machine: Machine) -> None:
+    machine.create("clicks")
+    machine.append("clicks", 9)
+    machine.partition("clicks").log.delete_records_before(4)
+    machine.broker.logs.write_checkpoints()
+    machine.disk.run()
+    machine.append("clicks", 2)
+    log = machine.partition("clicks").log
+    size_bytes = log.size_bytes()
+    log.active.open_file().append(b"half a batch")
+    machine.disk.faults.free_bytes = 0
+    machine.kill()
+    assert TopicPartition("clicks", 0) not in machine.broker.logs.logs
+    machine.disk.faults.free_bytes = UNLIMITED
+    machine.stop_and_start()
+    log = machine.partition("clicks").log
+    assert (log.log_start_offset, log.log_end_offset, log.size_bytes()) == (4, 11, size_bytes)

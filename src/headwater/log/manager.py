@@ -334,11 +334,15 @@ class LogManager:
         return {log.partition: log.recovery_point for log in self._logs_of(directory)}
 
     def _log_start_offsets(self, directory: LogDirectory) -> dict[TopicPartition, int]:
-        """Only where the first segment's name does not tell it."""
+        """Only where the first segment's name does not tell it. Of a log that is offline, what we found at the start."""
+        offline = {partition for partition, home in self._offline.items() if home is directory}
         return {
-            log.partition: log.log_start_offset
-            for log in self._logs_of(directory)
-            if log.log_start_offset > log.base_offsets[0]
+            **{partition: offset for partition, offset in directory.log_start_offsets.items() if partition in offline},
+            **{
+                log.partition: log.log_start_offset
+                for log in self._logs_of(directory)
+                if log.log_start_offset > log.base_offsets[0]
+            },
         }
 
     def _high_watermarks(self, directory: LogDirectory) -> dict[TopicPartition, int]:
@@ -369,7 +373,7 @@ class LogManager:
         for directory in self.directories:
             logs = self._logs_of(directory)
             high_watermarks = self._high_watermarks(directory)
-            clean = True
+            clean = directory not in self._offline.values()  # or the next start would take those for recovered
             for log in logs:
                 try:
                     log.close()
