@@ -59,13 +59,18 @@ class Connection:
     def is_open(self) -> bool:
         return self._socket is not None
 
-    def call(self, request: Message, response_type: type[R], *, timeout_ms: int | None = None) -> R:
+    def call(
+        self, request: Message, response_type: type[R], *, timeout_ms: int | None = None, at_most: int | None = None
+    ) -> R:
         """Sends and waits. `timeout_ms` is for requests that the broker itself may hold back for long."""
-        return self.finish(self.start(request, response_type), timeout_ms=timeout_ms)
+        return self.finish(self.start(request, response_type, at_most=at_most), timeout_ms=timeout_ms)
 
-    def start(self, request: Message, response_type: type[R]) -> Exchange[R]:
-        """Sends only: so that several brokers can work at the same time. `finish` in the order of starts."""
-        exchange, chunks = self._protocol.start(request, self.version_for(request), response_type)
+    def start(self, request: Message, response_type: type[R], *, at_most: int | None = None) -> Exchange[R]:
+        """Sends only: so that several brokers can work at the same time. `finish` in the order of starts.
+
+        `at_most` is for callers who need an older shape of a message.
+        """
+        exchange, chunks = self._protocol.start(request, self.version_for(request, at_most), response_type)
         self._send(chunks)
         return exchange
 
@@ -79,10 +84,10 @@ class Connection:
     def send_unanswered(self, request: Message) -> None:
         self._send(self._protocol.start_unanswered(request, self.version_for(request)))
 
-    def version_for(self, request: Message) -> int:
+    def version_for(self, request: Message, at_most: int | None = None) -> int:
         """The version that a request of this kind will be sent in."""
         name = API_NAMES.get(request.KEY, f"API {request.KEY}")
-        return choose_version(request.KEY, name, VersionRange(*request.VERSIONS), self.versions)
+        return choose_version(request.KEY, name, VersionRange(*request.VERSIONS), self.versions, at_most=at_most)
 
     def supports(self, request: type[Message]) -> bool:
         offered = self.versions.get(request.KEY)
