@@ -1,7 +1,7 @@
 """Planning topics: names, counts, replicas and configs checked, and what the store is to commit. Pure, but for the topic id."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.names import colliding_topic, validate_topic_name
@@ -9,6 +9,8 @@ from headwater.metadata.image import TopicCreated
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
+
+PARTITIONS_PER_REQUEST_MAX: Final = 10_000
 
 
 def plan_topic(

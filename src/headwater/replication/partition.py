@@ -151,6 +151,8 @@ class Partition:
     def config_changed(self) -> None:
         """`is_alone`: what is appended is committed, with no other in-sync replica and no flush to wait for."""
         self.is_alone = self.log.config.flush_messages == INT64_MAX == self.others_confirmed
+        if self.is_alone and self.high_watermark < self.log.log_end_offset and self.log.failed is None:
+            self.commit_through(self.log.log_end_offset)  # what waited for a flush waits no more
 
     def confirm(self, offset: int) -> None:
         """The other in-sync replicas have everything below `offset`; INT64_MAX when there are none (any more)."""
@@ -191,6 +193,11 @@ class Partition:
             return epoch, self.log.log_end_offset
         return self.log.end_offset_for_epoch(epoch)
 
+    @property
+    def is_over(self) -> bool:
+        """Nothing more will be committed here: the topic is gone, or the log has failed."""
+        return self.deleted or self.log.failed is not None
+
     def delete(self) -> None:
         """The topic is gone: whoever waits learns it."""
         self.deleted = True
@@ -201,6 +208,8 @@ class Partition:
         offset = min(log.committable_offset, self.others_confirmed)
         if offset > self.high_watermark:
             self.commit_through(offset)
+        elif log.failed is not None:
+            self._progressed(0)  # whoever waits for the device waits in vain
 
     def _progressed(self, appended_bytes: int) -> None:
         for waiter in tuple(self.waiters):

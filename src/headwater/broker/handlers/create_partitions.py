@@ -11,8 +11,7 @@ from headwater.base.errors import ErrorCode, KafkaError
 from headwater.broker.assignments import check_replicas, check_same_factor
 from headwater.broker.context import RequestContext
 from headwater.broker.deferred import Deferred
-from headwater.broker.handlers.create_topics import PARTITIONS_PER_REQUEST_MAX
-from headwater.broker.topics import place
+from headwater.broker.topics import PARTITIONS_PER_REQUEST_MAX, place
 from headwater.metadata.image import PartitionsAdded, TopicState
 from headwater.wire.messages.create_partitions import (
     CreatePartitionsRequest,

@@ -16,7 +16,7 @@ from headwater.base.names import colliding_topic
 from headwater.broker.assignments import checked_new_topic
 from headwater.broker.context import RequestContext
 from headwater.broker.deferred import Deferred
-from headwater.broker.topics import plan_topic
+from headwater.broker.topics import PARTITIONS_PER_REQUEST_MAX, plan_topic
 from headwater.metadata.image import TopicCreated
 from headwater.wire.messages.create_topics import (
     CreatableTopic,
@@ -29,7 +29,6 @@ from headwater.wire.messages.create_topics import (
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
 
-PARTITIONS_PER_REQUEST_MAX: Final = 10_000
 _KRAFT_LOG: Final = "__cluster_metadata"
 
 

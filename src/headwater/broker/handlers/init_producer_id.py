@@ -4,6 +4,7 @@ From v3 on a producer that has lost its sequence may offer its id and epoch to g
 Kafka gives it a fresh id instead, and so do we. v4 answers PRODUCER_FENCED where older versions know INVALID_PRODUCER_EPOCH.
 """
 
+import logging
 from typing import TYPE_CHECKING
 
 from headwater.base.errors import ErrorCode, KafkaError
@@ -14,6 +15,8 @@ from headwater.wire.messages.init_producer_id import InitProducerIdRequest, Init
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
+
+logger = logging.getLogger("headwater.broker")
 
 
 def handle(
@@ -36,7 +39,9 @@ def handle(
 
     def taken(producer_id: int, error: KafkaError | None) -> None:
         if error is not None:
-            deferred.complete(init_producer_id_error(error.code, version))
+            # The disk refused the block of ids. Producers take other codes for the end of them, and this one for "soon".
+            logger.error("event=no-producer-ids reason=%r", str(error))
+            deferred.complete(init_producer_id_error(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, version))
         else:
             deferred.complete(InitProducerIdResponse(error_code=0, producer_id=producer_id, producer_epoch=0))
 

@@ -5,6 +5,8 @@ storage and -6 (v11) earliest not yet uploaded, which this broker, having no tie
 reader may see: the high watermark, or with read_committed the last stable offset. v4 has leader epochs.
 """
 
+import logging
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from headwater.base.errors import ErrorCode, KafkaError
@@ -21,6 +23,8 @@ from headwater.wire.messages.list_offsets import (
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
 
+logger = logging.getLogger("headwater.broker")
+
 LATEST: Final = -1
 EARLIEST: Final = -2
 MAX_TIMESTAMP: Final = -3
@@ -28,25 +32,35 @@ EARLIEST_LOCAL: Final = -4
 LATEST_TIERED: Final = -5
 EARLIEST_PENDING_UPLOAD: Final = -6
 
-_FIRST_VERSION: Final = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}
+_FIRST_VERSION: Final = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+_NEVER: Final = 1 << 15
 _READ_COMMITTED: Final = 1
 
 
 def handle(broker: "Broker", context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
-    asked = [(topic.name, part.partition_index) for topic in request.topics for part in topic.partitions]
-    duplicates = {key for key in asked if asked.count(key) > 1} if len(set(asked)) < len(asked) else set()
+    counts = Counter((topic.name, part.partition_index) for topic in request.topics for part in topic.partitions)
     topics = []
     for topic in request.topics:
         answers = []
         for part in topic.partitions:
             answer = ListOffsetsPartitionResponse(partition_index=part.partition_index, error_code=0)
             try:
-                if (topic.name, part.partition_index) in duplicates:
+                if counts[topic.name, part.partition_index] > 1:
                     raise KafkaError(ErrorCode.INVALID_REQUEST)
                 partition = broker.partition(topic.name, part.partition_index)
                 _find(partition, part, context.api_version, request.isolation_level == _READ_COMMITTED, answer)
             except KafkaError as problem:
                 answer.error_code = int(problem.code)
+            except OSError as problem:
+                logger.error("event=lookup-failed topic=%s error=%r", topic.name, str(problem))
+                answer.error_code = int(ErrorCode.KAFKA_STORAGE_ERROR)
             answers.append(answer)
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
     return ListOffsetsResponse(topics=topics)
@@ -60,7 +74,7 @@ def _find(
     answer: ListOffsetsPartitionResponse,
 ) -> None:
     partition.check_leader_epoch(asked.current_leader_epoch)
-    if asked.timestamp < 0 and version < _FIRST_VERSION.get(asked.timestamp, 1):
+    if asked.timestamp < 0 and version < _FIRST_VERSION.get(asked.timestamp, _NEVER):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
     log = partition.log
     upper = partition.last_stable_offset if is_read_committed else partition.high_watermark

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import NO_TOPIC_ID, TopicId
-from headwater.base.names import validate_topic_name
+from headwater.base.names import INTERNAL_TOPICS, colliding_topic, is_legal_topic_name, validate_topic_name
 from headwater.broker.context import RequestContext
 from headwater.broker.deferred import Deferred
-from headwater.broker.topics import plan_topic
-from headwater.metadata.image import Change, TopicState
+from headwater.broker.topics import PARTITIONS_PER_REQUEST_MAX, plan_topic
+from headwater.metadata.image import Change, TopicCreated, TopicState
 from headwater.wire.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
@@ -26,6 +26,9 @@ from headwater.wire.messages.metadata import (
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
 
+_FIRST_BY_ID: Final = 12
+_KRAFT_LOG: Final = "__cluster_metadata"
+
 # Without an authorizer a client may do everything: bits of the ACL operations that apply.
 CLUSTER_OPERATIONS: Final = sum(
     1 << bit for bit in (5, 7, 8, 9, 10, 11, 12)
@@ -36,22 +39,44 @@ TOPIC_OPERATIONS: Final = sum(1 << bit for bit in (3, 4, 5, 6, 7, 8, 10, 11))  #
 def handle(broker: "Broker", context: RequestContext, request: MetadataRequest) -> MetadataResponse | Deferred:
     missing = _to_create(broker, request)
     if not missing:
-        return _respond(broker, context, request)
-    deferred = Deferred()
-    broker.changes.submit(
-        lambda: _plan(broker, missing), lambda _error: deferred.complete(_respond(broker, context, request))
-    )
-    return deferred
+        return _respond(broker, context, request, {})
+    creation = _Creation(broker, context, request, missing)
+    broker.changes.submit(creation.plan, creation.done)
+    return creation.deferred
 
 
-def _plan(broker: "Broker", names: list[str]) -> list[Change]:
-    changes: list[Change] = []
-    for name in names:
-        try:
-            changes.append(plan_topic(broker, name, -1, -1, {}))
-        except KafkaError:
-            continue  # `_respond` says what is wrong with it
-    return changes
+class _Creation:
+    """Topics on their way through the queue of changes, and the request that waits for them."""
+
+    def __init__(self, broker: "Broker", context: RequestContext, request: MetadataRequest, names: list[str]) -> None:
+        self.deferred = Deferred()
+        self._broker = broker
+        self._context = context
+        self._request = request
+        self._names = names
+        self._problems: dict[str, KafkaError] = {}
+
+    def plan(self) -> list[Change]:
+        changes: list[TopicCreated] = []
+        partitions = 0
+        for name in self._names:
+            if name in self._broker.image.ids_by_name or colliding_topic(name, [change.name for change in changes]):
+                continue  # made since, or about to be under another name
+            try:
+                change = plan_topic(self._broker, name, -1, -1, {})
+                partitions += len(change.assignments)
+                if partitions > PARTITIONS_PER_REQUEST_MAX:
+                    raise KafkaError(ErrorCode.POLICY_VIOLATION)
+            except KafkaError as problem:
+                if problem.code != ErrorCode.INVALID_TOPIC_EXCEPTION:  # for a collision Kafka says that it is not there
+                    self._problems[name] = problem
+            else:
+                changes.append(change)
+        return list(changes)
+
+    def done(self, _error: KafkaError | None) -> None:
+        """With an error the topics are simply not there, and clients ask again."""
+        self.deferred.complete(_respond(self._broker, self._context, self._request, self._problems))
 
 
 def _to_create(broker: "Broker", request: MetadataRequest) -> list[str]:
@@ -61,28 +86,33 @@ def _to_create(broker: "Broker", request: MetadataRequest) -> list[str]:
         or not broker.config.bool("auto.create.topics.enable")
     ):
         return []
-    names = []
-    for topic in request.topics:
-        if topic.name and topic.name not in broker.image.ids_by_name and topic.name not in names:
-            try:
-                validate_topic_name(topic.name)
-            except KafkaError:
-                continue
-            names.append(topic.name)
-    return names
+    names = {topic.name: None for topic in request.topics if topic.name and topic.topic_id == NO_TOPIC_ID}
+    return [name for name in names if name not in broker.image.ids_by_name and _is_for_everybody(name)]
 
 
-def _respond(broker: "Broker", context: RequestContext, request: MetadataRequest) -> MetadataResponse:
+def _is_for_everybody(name: str) -> bool:
+    """Internal topics have counts and configs of their own: the coordinators make them."""
+    return is_legal_topic_name(name) and name not in INTERNAL_TOPICS and name != _KRAFT_LOG
+
+
+def _respond(
+    broker: "Broker", context: RequestContext, request: MetadataRequest, problems: dict[str, KafkaError]
+) -> MetadataResponse:
     image = broker.image
     version = context.api_version
     with_operations = request.include_topic_authorized_operations
     wants_all = request.topics is None or (version == 0 and not request.topics)
     if wants_all:
         topics = [_describe(topic, with_operations) for topic in image.topics.values()]
-    else:
+    elif version < _FIRST_BY_ID and any(t.name is None or t.topic_id != NO_TOPIC_ID for t in request.topics or ()):
+        code = int(ErrorCode.INVALID_REQUEST)
         topics = [
-            _describe_asked(broker, asked.name, TopicId(asked.topic_id), with_operations)
-            for asked in request.topics or ()
+            MetadataResponseTopic(error_code=code, name=t.name or "", partitions=[]) for t in request.topics or ()
+        ]
+    else:
+        asked = dict.fromkeys((topic.name, topic.topic_id) for topic in request.topics or ())  # each once
+        topics = [
+            _describe_asked(broker, name, TopicId(topic_id), with_operations, problems) for name, topic_id in asked
         ]
     response = MetadataResponse(
         brokers=brokers_for(broker, context.connection.listener),
@@ -106,7 +136,7 @@ def brokers_for(broker: "Broker", listener: str) -> list[MetadataResponseBroker]
 
 
 def _describe_asked(
-    broker: "Broker", name: str | None, topic_id: TopicId, with_operations: bool
+    broker: "Broker", name: str | None, topic_id: TopicId, with_operations: bool, problems: dict[str, KafkaError]
 ) -> MetadataResponseTopic:
     try:
         if topic_id != NO_TOPIC_ID:
@@ -116,6 +146,8 @@ def _describe_asked(
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
         else:
             validate_topic_name(name)
+            if name in problems and name not in broker.image.ids_by_name:
+                raise problems[name]
             topic = broker.image.topic(name)
     except KafkaError as problem:
         return MetadataResponseTopic(error_code=int(problem.code), name=name, topic_id=topic_id, partitions=[])

@@ -240,14 +240,16 @@ class ProduceWait:
             partition.waiters[self] = None
 
     def on_progress(self, appended_bytes: int) -> None:  # noqa: ARG002
-        if not self._is_woken and all(p.deleted or p.is_committed(offset) for p, offset, _ in self._awaited):
+        if not self._is_woken and all(p.is_over or p.is_committed(offset) for p, offset, _ in self._awaited):
             self._is_woken = True
             self._broker.wake(self)
 
     def answer(self) -> None:
         for partition, offset, answer in self._awaited:
             if not partition.is_committed(offset):
-                answer.error_code = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                answer.error_code = int(
+                    ErrorCode.NOT_LEADER_OR_FOLLOWER if partition.deleted else ErrorCode.KAFKA_STORAGE_ERROR
+                )
                 answer.base_offset = -1
         self._leave()
         self.deferred.complete(self._response)

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from headwater.base.errors import ErrorCode
+from headwater.broker.handlers import metadata
 from headwater.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from headwater.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
@@ -85,7 +86,8 @@ def test_a_change_that_the_disk_refuses_is_answered_all_the_same(lab: Any) -> No
     assert outcome(lab.ask(request("orders"))) == [("orders", "NONE")]
 
 
-def test_one_request_cannot_make_any_number_of_topics(make_lab: Any) -> None:
-    lab = make_lab(num_partitions="4000")
+def test_one_request_cannot_make_any_number_of_topics(make_lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metadata, "PARTITIONS_PER_REQUEST_MAX", 8)
+    lab = make_lab(num_partitions="4")
     answers = outcome(lab.ask(request("a", "b", "c")))
     assert [code for _, code in answers] == ["NONE", "NONE", "POLICY_VIOLATION"]
