@@ -59,6 +59,8 @@ class GroupSettings:
     consumer_heartbeat_interval_ms: int = 5_000  # group.consumer.heartbeat.interval.ms
     consumer_group_size_max: int = 2**31 - 1  # group.consumer.max.size
     consumer_assignors: tuple[str, ...] = ("uniform", "range")  # group.consumer.assignors, the first is the default
+    consumer_assignment_interval_ms: int = 1_000  # group.consumer.assignment.interval.ms
+    consumer_regex_refresh_interval_ms: int = 600_000  # group.consumer.regex.refresh.interval.ms
     consumer_migration_policy: str = "bidirectional"  # group.consumer.migration.policy
     rebalance_protocols: tuple[str, ...] = ("classic", "consumer")  # group.coordinator.rebalance.protocols
 
