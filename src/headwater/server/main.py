@@ -4,6 +4,7 @@ import contextlib
 import logging
 import os
 import select
+import shutil
 import signal
 import sys
 
@@ -15,8 +16,11 @@ from headwater.server.node import Node, StartInterrupted, raise_file_limit
 logger = logging.getLogger("headwater.server")
 
 
-def run(config_path: str | None, overrides: list[str], *, stop_on_eof: bool = False) -> int:
-    """Exit code 0 after a clean stop, 1 when the broker could not start or had to give up."""
+def run(config_path: str | None, overrides: list[str], *, stop_on_eof: bool = False, is_temporary: bool = False) -> int:
+    """Exit code 0 after a clean stop, 1 when the broker could not start or had to give up.
+
+    `stop_on_eof`: also stops when stdin closes, and if `is_temporary` removes its log directories then.
+    """
     try:
         config, warnings = BrokerConfig.load(config_path, overrides)
         logs_for_people.configure(config.string("log.format") or "text")
@@ -33,8 +37,9 @@ def run(config_path: str | None, overrides: list[str], *, stop_on_eof: bool = Fa
     except StartInterrupted:
         logger.info("event=stopped note='before the start was over'")
         return 0
+    orphaned: list[bool] = []
     if stop_on_eof:
-        _stop_with_parent(node)
+        _stop_with_parent(node, orphaned)
     with contextlib.suppress(BrokenPipeError):  # nobody reads it: no reason not to serve
         sys.stdout.write(node.ready_line + "\n")
         sys.stdout.flush()
@@ -42,15 +47,19 @@ def run(config_path: str | None, overrides: list[str], *, stop_on_eof: bool = Fa
     node.run()
     logger.info("event=stopping")
     node.close()
+    if orphaned and is_temporary:
+        for directory in config.log_dirs():
+            shutil.rmtree(directory, ignore_errors=True)
     return node.exit_code
 
 
-def _stop_with_parent(node: Node) -> None:
+def _stop_with_parent(node: Node, orphaned: list[bool]) -> None:
     """The parent holds the other end of our stdin: when it is gone, for whatever reason, so are we."""
 
     def on_stdin(_events: int) -> None:
         if not os.read(0, 4096):
             node.loop.unregister(0)
+            orphaned.append(True)
             node.loop.stop()
 
     node.loop.register(0, select.EPOLLIN, on_stdin)

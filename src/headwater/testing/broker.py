@@ -1,8 +1,8 @@
 """The embedded broker: a process of its own on a free port, with a directory that goes when it goes.
 
 A process, not a thread: a test that computes in Python would hold the interpreter lock under a broker in the same process,
-and a broker that is killed in the middle of a write is worth testing against. The child stops when its stdin closes, so it
-does not outlive the test run, however that ends.
+and a broker that is killed in the middle of a write is worth testing against. The child stops when its stdin closes, and
+then takes its temporary directory with it: neither outlives the test run, however that ends.
 """
 
 import shutil
@@ -11,10 +11,12 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from types import TracebackType
+from typing import Final
 
 from headwater.base.errors import UserError
 
-_READY = "ready "
+_READY: Final = "ready "
+_PATIENCE_S: Final = 60
 
 
 class Broker:
@@ -40,24 +42,24 @@ class Broker:
         if not self.data_dir:
             self.data_dir = self._given_dir or tempfile.mkdtemp(prefix="headwater-")
         values = {"log.dirs": self.data_dir, **self._settings}
-        complaints = tempfile.TemporaryFile(mode="w+")  # a file, not a pipe: nobody reads it while the broker runs
-        process = subprocess.Popen(
-            [sys.executable, "-m", "headwater.server", *(f"{name}={_text(value)}" for name, value in values.items())],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=complaints,
-            text=True,
-        )
-        self._process = process
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        if not line.startswith(_READY):
-            self.stop()
-            complaints.seek(0)
-            reason = complaints.read().strip()
-            complaints.close()
-            raise UserError("The embedded broker did not start", reason or f"it printed {line!r}")
-        complaints.close()  # the child has its own descriptor
+        arguments = [f"{name}={_text(value)}" for name, value in values.items()]
+        if self._given_dir is None:
+            arguments.insert(0, "--temporary")
+        with tempfile.TemporaryFile(mode="w+") as complaints:  # not a pipe: nobody reads it while the broker runs
+            self._process = process = subprocess.Popen(
+                [sys.executable, "-m", "headwater.server", *arguments],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=complaints,
+                text=True,
+            )
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            if not line.startswith(_READY):
+                self.close()
+                complaints.seek(0)
+                reason = complaints.read().strip()
+                raise UserError("The embedded broker did not start", reason or f"it printed {line!r}")
         address = line.split("listeners=")[1].split()[0].split(",")[0]
         self.bootstrap_servers = address.split("://")[1]
         self.port = int(self.bootstrap_servers.rsplit(":", 1)[1])
@@ -100,10 +102,16 @@ class Broker:
             process.kill()
         else:
             process.terminate()
-        for stream in (process.stdin, process.stdout):
-            if stream is not None:
-                stream.close()
-        process.wait()
+        try:
+            process.wait(_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise
+        finally:  # not before: a closed stdin means that nobody wants the data any more
+            for stream in (process.stdin, process.stdout):
+                if stream is not None:
+                    stream.close()
 
 
 def _text(value: object) -> str:
