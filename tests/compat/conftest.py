@@ -15,6 +15,7 @@ import itertools
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -22,6 +23,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from compat.support.broker import ApacheBroker, BrokerProcess, HeadwaterBroker
 from compat.support.clients import CLIENTS, Client
 from compat.support.java import Java
+from compat.support.members import MEMBERS, Joining, Member
+from compat.support.quick import QUICK
+from compat.support.topics import make_topic
 
 APACHE = os.environ.get("HEADWATER_COMPAT_TARGET") == "apache"
 BrokerFactory = Callable[..., BrokerProcess]
@@ -124,3 +128,51 @@ def make_client(request: pytest.FixtureRequest, name: str) -> Client:
     if name == "kcat":
         request.getfixturevalue("require")("kcat")
     return CLIENTS[name](request.getfixturevalue("java") if name == "java" else None)
+
+
+@pytest.fixture(scope="session")
+def group_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """The broker of the tests of groups and transactions: its timeouts are short."""
+    broker = _make_broker(tmp_path_factory.mktemp("group-broker"), QUICK)
+    broker.start()
+    yield broker
+    _end(broker)
+
+
+@pytest.fixture(scope="session")
+def group_java() -> Iterator[Java]:
+    """The JVM of Groups.java."""
+    harness = Java("Groups")
+    yield harness
+    harness.close()
+
+
+@pytest.fixture
+def group_topic(group_broker: BrokerProcess, topic: str) -> Callable[..., str]:
+    """`group_topic(partitions, suffix)`: a new topic of the test's own on that broker, ready; its name."""
+
+    def create(partitions: int = 1, suffix: str = "") -> str:
+        make_topic(group_broker.bootstrap, topic + suffix, partitions)
+        return topic + suffix
+
+    return create
+
+
+@pytest.fixture
+def join(request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
+    """`join("kcat", group="g", topics=("t",))`: a member that polls (see Joining); on `broker` instead of the shared one."""
+    members: list[Member] = []
+
+    def join_group(name: str, *, broker: BrokerProcess | None = None, **joining: Any) -> Member:
+        if name == "kcat":
+            request.getfixturevalue("require")("kcat")
+        at = broker or request.getfixturevalue("group_broker")
+        harness = request.getfixturevalue("group_java") if name == "java" else None
+        member = MEMBERS[name](at.bootstrap, Joining(**joining), harness)
+        member.open()
+        members.append(member)
+        return member
+
+    yield join_group
+    for member in members:
+        member.close()

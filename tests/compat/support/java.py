@@ -62,8 +62,8 @@ class Tool:
 class Java:
     """The harness process. One command at a time; each answer is waited for."""
 
-    def __init__(self) -> None:
-        command = [*java_command("384m"), "-cp", classpath(), "Harness"]
+    def __init__(self, main: str = "Harness") -> None:
+        command = [*java_command("384m"), "-cp", classpath(), main]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
@@ -95,6 +95,11 @@ class Java:
     def admin(self, bootstrap: str, call: str, **arguments: Any) -> Any:
         config = {"bootstrap.servers": bootstrap, "request.timeout.ms": 15_000, "default.api.timeout.ms": 20_000}
         return self.call("admin", call=call, config=config, **arguments)
+
+    def group_admin(self, bootstrap: str, call: str, **arguments: Any) -> Any:
+        """For the JVM that runs Groups.java."""
+        config = {"bootstrap.servers": bootstrap, "request.timeout.ms": 15_000, "default.api.timeout.ms": 20_000}
+        return self.call("groupAdmin", call=call, config=config, **arguments)
 
     def close(self) -> None:
         assert self._process.stdin is not None
