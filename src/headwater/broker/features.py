@@ -14,6 +14,7 @@ class Feature(NamedTuple):
 
 
 FEATURES: Final[dict[str, Feature]] = {
+    "group.version": Feature(0, 1, 1),  # KIP-848: the coordinator assigns
     "transaction.version": Feature(0, 2, 2),  # KIP-890: an epoch per transaction, partitions added by writing to them
 }
 EPOCH: Final = 0  # grows when a level changes, which none can

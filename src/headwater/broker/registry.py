@@ -78,6 +78,8 @@ APIS: Final[dict[int, Api]] = {
         _api(64, "unregister_broker", 0, 0),
         _api(65, "describe_transactions", 0, 0),
         _api(66, "list_transactions", 0, 2),
+        _api(68, "consumer_group_heartbeat", 0, 1),
+        _api(69, "consumer_group_describe", 0, 1),
         _api(74, "list_config_resources", 0, 1),
         _api(75, "describe_topic_partitions", 0, 0),
     )

@@ -8,7 +8,8 @@ from headwater.base.names import CONSUMER_OFFSETS
 from headwater.broker.context import RequestContext
 from headwater.broker.coordinators.runtime import Runtime
 from headwater.coordinator.effects import Effects, Producer, Ticket
-from headwater.coordinator.groups.context import GroupContext, GroupSettings
+from headwater.coordinator.groups.consumer.engine import ConsumerGroups
+from headwater.coordinator.groups.context import GroupContext, GroupSettings, ShardState
 from headwater.coordinator.groups.shard import GroupShard
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Groups:
                 "compression.type": "producer",
                 "segment.bytes": str(config.int("offsets.topic.segment.bytes")),
             },
-            make_shard=lambda _partition: GroupShard(settings, broker.random, self._topics),
+            make_shard=lambda _partition: GroupShard(settings, broker.random, self._topics, _consumer_engine),
         )
 
     def call(
@@ -84,6 +85,10 @@ class Groups:
         hosted = self.runtime.hosted.get(partition)
         if hosted is not None and hosted.is_loaded:
             hosted.run(hosted.shard.end_transaction(producer, committed=committed))
+
+
+def _consumer_engine(state: ShardState, _classic: object) -> ConsumerGroups:
+    return ConsumerGroups(state)
 
 
 def group_settings(config: "BrokerConfig") -> GroupSettings:
