@@ -34,6 +34,8 @@ VERBS: Final = {
     "produce": _command("produce", "produce", "Write records from stdin to a topic."),
     "consume": _command("consume", "consume", "Read records of a topic."),
     "tail": _command("consume", "tail", "Show the last records of a topic, and each new one."),
+    "group": _command("group", "group", "Look at consumer groups, reset their offsets, delete them."),
+    "cluster": _command("cluster", "cluster", "Show what the cluster is, whether it is well, its transactions."),
     "config": _command("config", "config", "Read and change settings of topics and brokers."),
     "generate": _command("generate", "generate", "Write shell completion."),
 }
