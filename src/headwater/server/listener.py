@@ -94,9 +94,7 @@ class Server:
             problem.strerror,
             len(self._connections),
         )
-        fd = listener.fileno()
-        self.loop.modify(fd, 0)
-        self.loop.call_later(_ACCEPT_PAUSE_MS, lambda: self.loop.modify(fd, select.EPOLLIN))
+        pause_accepting(self.loop, listener)
 
     def _connected(self, sock: socket.socket, host: str, port: int, listener: str) -> None:
         host = host.removeprefix("::ffff:")
@@ -147,7 +145,7 @@ class Server:
         now_ns = self.loop.turn_ns
         oldest_ns = now_ns - self._idle_ms * 1_000_000
         for connection in list(self._connections.values()):
-            if connection.last_active_ns < oldest_ns:
+            if self._idle_ms >= 0 and max(connection.last_active_ns, connection.frame_progress_ns) < oldest_ns:
                 connection.close(f"idle for {self._idle_ms} ms")
             elif (
                 self.buffers.has_waiters
@@ -225,6 +223,17 @@ class Server:
             release_response(response)
             connection.close("internal error")
             return None
+
+
+def pause_accepting(loop: "Loop", listener: socket.socket) -> None:
+    """For a second. It stays readable, and the loop would go round and round over it."""
+
+    def resume() -> None:
+        if listener.fileno() != -1:
+            loop.modify(listener.fileno(), select.EPOLLIN)
+
+    loop.modify(listener.fileno(), 0)
+    loop.call_later(_ACCEPT_PAUSE_MS, resume)
 
 
 def _memory_limit_bytes(configured: int) -> int:

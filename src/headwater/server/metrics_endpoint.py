@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from headwater.server.exposition import prometheus_text, status
+from headwater.server.listener import pause_accepting
 
 if TYPE_CHECKING:
     from headwater.server.loop import Loop
@@ -18,7 +19,7 @@ _CONNECTIONS_MAX: Final = 32
 
 
 class MetricsEndpoint:
-    """Owned by the loop. Bound to loopback unless `metrics.host` says otherwise."""
+    """Owned by the loop."""
 
     def __init__(self, node: "Node", host: str, port: int) -> None:
         self._node = node
@@ -38,7 +39,10 @@ class MetricsEndpoint:
     def _accept(self, _events: int) -> None:
         try:
             sock, _ = self._listener.accept()
-        except OSError:
+        except (BlockingIOError, ConnectionError):
+            return
+        except OSError:  # no descriptor is left
+            pause_accepting(self._loop, self._listener)
             return
         if len(self._open) >= _CONNECTIONS_MAX:
             sock.close()
@@ -79,7 +83,7 @@ class _Exchange:
         self._left = memoryview(b"")
         sock.setblocking(False)
         self._timer = loop.call_later(_PATIENCE_MS, self.close)
-        loop.register(sock.fileno(), select.EPOLLIN, self._on_events)
+        loop.register(sock.fileno(), select.EPOLLIN, self._on_events, self.close)
 
     def _on_events(self, _events: int) -> None:
         try:
