@@ -85,16 +85,16 @@ def test_acknowledging_topics_before_they_are_synced(monkeypatch: pytest.MonkeyP
         done(None)
 
     monkeypatch.setattr(EmbeddedStore, "commit", hasty)
-    must_be_found("", "partitions and now has", "UNKNOWN_TOPIC")
+    must_be_found("partitions and now has", "UNKNOWN_TOPIC", "was deleted and is back", "was given twice")
 
 
-def test_a_produce_that_never_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_produce_that_is_never_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(produce.ProduceWait, "on_progress", lambda self, appended_bytes: None)
     monkeypatch.setattr(produce.ProduceWait, "_timed_out", lambda self: None)
     must_be_found("I16")
 
 
-def test_a_parked_fetch_that_keeps_its_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_that_keep_their_files_open(monkeypatch: pytest.MonkeyPatch) -> None:
     respond = Fetch._respond
 
     def leaky(self: Fetch, read: Any) -> Any:
