@@ -122,3 +122,12 @@ def test_an_admin_removes_an_instance_by_its_name_alone(world: World) -> None:
         ("zz", ErrorCode.UNKNOWN_MEMBER_ID),
     ]
     assert world.heartbeat(leader, generation, instance_id="a") == ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_what_a_restarted_member_now_reads_counts_for_offset_deletion(world: World) -> None:
+    static_group(world)
+    world.join(instance_id="b", version=5, protocols={"range": subscription("clicks")})
+    assert world.state() == "Stable"
+    group = world.shard.state.groups["readers"]
+    assert group.is_subscribed_to("clicks")
+    assert world.replayed().state.groups["readers"].is_subscribed_to("clicks")

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from headwater.base.errors import ErrorCode
 from headwater.coordinator.effects import CoordinatorRecord, Effects, Producer, Ticket, TimerKey
 from headwater.coordinator.groups.context import GroupContext, GroupSettings
 from headwater.coordinator.groups.shard import GroupShard
@@ -112,6 +113,9 @@ class World:
         return shard
 
     def reload(self) -> None:
+        """As after a failed append: all who wait hear of it, and the state is what the log says."""
+        for ticket, make in self.shard.parked():
+            self.run(Effects(replies=[(ticket, make(ErrorCode.NOT_COORDINATOR))]))
         self.shard = self.replayed()
         self.timers.clear()
         self.run(self.shard.loaded(self.now_ms))
