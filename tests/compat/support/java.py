@@ -1,8 +1,11 @@
 """The Java side: compiles tests/java/src once, and talks to one long-lived JVM by JSON lines (see Harness.java)."""
 
+import contextlib
+import hashlib
 import json
 import shutil
 import subprocess
+import tempfile
 import threading
 from pathlib import Path
 from typing import Any
@@ -11,7 +14,6 @@ import pytest
 
 JAVA = Path(__file__).parents[2] / "java"
 LIBRARY = JAVA / "target" / "lib"
-CLASSES = JAVA / "target" / "classes"
 ANSWER_TIMEOUT_S = 90
 
 
@@ -21,15 +23,22 @@ def classpath() -> str:
         pytest.skip("java is not installed (a JDK is needed)")
     if not (LIBRARY / ".complete").exists():
         pytest.skip("the jars of tests/java/pom.xml are not there: run tests/tools.sh (needs Maven)")
+    return f"{_classes()}:{LIBRARY}/*"
+
+
+def _classes() -> Path:
+    """A directory of its own for each state of the sources: other runs, and their JVMs, keep theirs."""
     sources = sorted((JAVA / "src").glob("*.java"))
-    compiled = CLASSES / "Harness.class"
-    if not compiled.exists() or compiled.stat().st_mtime < max(source.stat().st_mtime for source in sources):
-        subprocess.run(
-            ["javac", "-nowarn", "-cp", f"{LIBRARY}/*", "-d", str(CLASSES), *map(str, sources)],
-            check=True,
-            timeout=120,
-        )
-    return f"{CLASSES}:{LIBRARY}/*"
+    state = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
+    classes = JAVA / "target" / f"classes-{state}"
+    if not classes.exists():
+        with tempfile.TemporaryDirectory(dir=JAVA / "target") as folder:
+            made = Path(folder, "classes")
+            command = ["javac", "-nowarn", "-cp", f"{LIBRARY}/*", "-d", str(made), *map(str, sources)]
+            subprocess.run(command, check=True, timeout=120)
+            with contextlib.suppress(OSError):  # another run was quicker
+                made.rename(classes)
+    return classes
 
 
 def java_command(heap: str) -> list[str]:

@@ -1,10 +1,8 @@
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
-import java.util.Map;
 import java.util.Set;
 import org.apache.kafka.clients.admin.AbortTransactionSpec;
 import org.apache.kafka.clients.admin.Admin;
@@ -15,7 +13,6 @@ import org.apache.kafka.clients.admin.MemberToRemove;
 import org.apache.kafka.clients.admin.ProducerState;
 import org.apache.kafka.clients.admin.RemoveMembersFromConsumerGroupOptions;
 import org.apache.kafka.clients.admin.TransactionDescription;
-import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
 
 /** The Admin calls about groups and transactions: {"op": "groupAdmin", "call", "config", and the call's arguments}. */
@@ -35,11 +32,10 @@ final class GroupAdmin {
                 case "offsets":
                     return offsets(admin, command.get("group").asText());
                 case "alterOffsets":
-                    Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
-                    command.get("offsets")
-                            .forEach(one ->
-                                    offsets.put(GroupMember.place(one), new OffsetAndMetadata(one.get(2).asLong())));
-                    admin.alterConsumerGroupOffsets(command.get("group").asText(), offsets).all().get();
+                    admin.alterConsumerGroupOffsets(
+                                    command.get("group").asText(), GroupMember.offsets(command.get("offsets")))
+                            .all()
+                            .get();
                     return object();
                 case "deleteOffsets":
                     Set<TopicPartition> places = new HashSet<>(GroupMember.places(command.get("places")));

@@ -93,6 +93,11 @@ final class GroupMember implements ConsumerRebalanceListener {
                 return state();
             case "commit":
                 return inThread(() -> commit(command.get("offsets")));
+            case "commitSoon":
+                return inThread(() -> {
+                    command.get("offsets").forEach(one -> consumer.commitAsync(offsets(one), null));
+                    return done();
+                });
             case "committed":
                 return inThread(() -> committed(places(command.get("places"))));
             case "seek":
@@ -137,9 +142,7 @@ final class GroupMember implements ConsumerRebalanceListener {
         if (offsets.isNull()) {
             consumer.commitSync(Duration.ofSeconds(20));
         } else {
-            Map<TopicPartition, OffsetAndMetadata> wanted = new HashMap<>();
-            offsets.forEach(one -> wanted.put(place(one), new OffsetAndMetadata(one.get(2).asLong())));
-            consumer.commitSync(wanted, Duration.ofSeconds(20));
+            consumer.commitSync(offsets(offsets), Duration.ofSeconds(20));
         }
         return done();
     }
@@ -185,6 +188,12 @@ final class GroupMember implements ConsumerRebalanceListener {
         ArrayNode answer = Harness.JSON.createArrayNode();
         partitions.forEach(one -> answer.addArray().add(one.topic()).add(one.partition()));
         return answer;
+    }
+
+    static Map<TopicPartition, OffsetAndMetadata> offsets(JsonNode offsets) {
+        Map<TopicPartition, OffsetAndMetadata> found = new HashMap<>();
+        offsets.forEach(one -> found.put(place(one), new OffsetAndMetadata(one.get(2).asLong())));
+        return found;
     }
 
     static TopicPartition place(JsonNode place) {

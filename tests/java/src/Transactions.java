@@ -4,10 +4,8 @@ import java.time.Duration;
 import java.util.HashMap;
 import java.util.Map;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
-import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
-import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /** Transactional producers, each kept by its handle: {"op": "transaction", "handle", "do": init|begin|send|offsets|...}. */
@@ -37,10 +35,9 @@ final class Transactions {
                         .get();
                 break;
             case "offsets":
-                Map<TopicPartition, OffsetAndMetadata> offsets = new HashMap<>();
-                command.get("offsets")
-                        .forEach(one -> offsets.put(GroupMember.place(one), new OffsetAndMetadata(one.get(2).asLong())));
-                producer.sendOffsetsToTransaction(offsets, new ConsumerGroupMetadata(command.get("group").asText()));
+                producer.sendOffsetsToTransaction(
+                        GroupMember.offsets(command.get("offsets")),
+                        new ConsumerGroupMetadata(command.get("group").asText()));
                 break;
             case "commit":
                 producer.commitTransaction();

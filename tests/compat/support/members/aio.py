@@ -1,6 +1,7 @@
 """aiokafka, in an event loop of its own thread."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
@@ -74,13 +75,19 @@ class AiokafkaMember(ThreadMember):
         }
 
     def seek(self, place: Place, offset: int) -> None:
-        self.do(lambda: self._consumer.seek(TopicPartition(*place), offset))
+        self._in_loop(lambda: self._consumer.seek(TopicPartition(*place), offset))
 
     def pause(self, *places: Place) -> None:
-        self.do(lambda: self._consumer.pause(*[TopicPartition(*place) for place in places]))
+        self._in_loop(lambda: self._consumer.pause(*[TopicPartition(*place) for place in places]))
 
     def resume(self, *places: Place) -> None:
-        self.do(lambda: self._consumer.resume(*[TopicPartition(*place) for place in places]))
+        self._in_loop(lambda: self._consumer.resume(*[TopicPartition(*place) for place in places]))
+
+    def _in_loop(self, work: Callable[[], Any]) -> None:
+        async def run() -> None:
+            work()
+
+        self._await(run)
 
 
 class Listener(ConsumerRebalanceListener):  # type: ignore[misc]

@@ -76,6 +76,10 @@ class Member(ABC):
     def commit(self, offsets: dict[Place, int] | None = None) -> None:
         """Waits for the answer. None: the positions of all that is assigned."""
 
+    def commit_soon(self, *offsets: dict[Place, int]) -> None:
+        """Several commits, none of them waited for, where the library can do so."""
+        raise NotImplementedError
+
     @abstractmethod
     def committed(self, *places: Place) -> dict[Place, int | None]: ...
 

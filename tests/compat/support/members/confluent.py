@@ -71,6 +71,14 @@ class ConfluentMember(ThreadMember):
             if partition.error is not None:
                 raise confluent_kafka.KafkaException(partition.error)
 
+    def commit_soon(self, *offsets: dict[Place, int]) -> None:
+        def run() -> None:
+            for one in offsets:
+                wanted = [TopicPartition(*place, offset) for place, offset in one.items()]
+                self._consumer.commit(offsets=wanted, asynchronous=True)
+
+        self.do(run)
+
     def committed(self, *places: Place) -> dict[Place, int | None]:
         wanted = [TopicPartition(*place) for place in places]
         found = self.do(lambda: self._consumer.committed(wanted, WAIT_S))

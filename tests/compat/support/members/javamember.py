@@ -76,9 +76,10 @@ class JavaMember(Member):
         return self.java.call(op, handle=self._handle, **arguments)
 
     def commit(self, offsets: dict[Place, int] | None = None) -> None:
-        self._tell(
-            "commit", offsets=None if offsets is None else [[*place, offset] for place, offset in offsets.items()]
-        )
+        self._tell("commit", offsets=None if offsets is None else _offsets(offsets))
+
+    def commit_soon(self, *offsets: dict[Place, int]) -> None:
+        self._tell("commitSoon", offsets=[_offsets(one) for one in offsets])
 
     def committed(self, *places: Place) -> dict[Place, int | None]:
         found = self._tell("committed", places=[list(place) for place in places])["committed"]
@@ -92,3 +93,7 @@ class JavaMember(Member):
 
     def resume(self, *places: Place) -> None:
         self._tell("resume", places=[list(place) for place in places])
+
+
+def _offsets(offsets: dict[Place, int]) -> list[list[object]]:
+    return [[*place, offset] for place, offset in offsets.items()]

@@ -53,10 +53,10 @@ class KafkaPythonMember(ThreadMember):
         self._consumer.close()
 
     def commit(self, offsets: dict[Place, int] | None = None) -> None:
-        wanted = None
-        if offsets is not None:
-            wanted = {TopicPartition(*place): OffsetAndMetadata(offset, "", -1) for place, offset in offsets.items()}
-        self.do(lambda: self._consumer.commit(wanted))
+        self.do(lambda: self._consumer.commit(None if offsets is None else _offsets(offsets)))
+
+    def commit_soon(self, *offsets: dict[Place, int]) -> None:
+        self.do(lambda: [self._consumer.commit_async(_offsets(one)) for one in offsets])
 
     def committed(self, *places: Place) -> dict[Place, int | None]:
         return {
@@ -71,6 +71,10 @@ class KafkaPythonMember(ThreadMember):
 
     def resume(self, *places: Place) -> None:
         self.do(lambda: self._consumer.resume(*[TopicPartition(*place) for place in places]))
+
+
+def _offsets(offsets: dict[Place, int]) -> dict[TopicPartition, OffsetAndMetadata]:
+    return {TopicPartition(*place): OffsetAndMetadata(offset, "", -1) for place, offset in offsets.items()}
 
 
 class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
