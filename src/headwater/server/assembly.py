@@ -24,6 +24,7 @@ from headwater.metadata.image import ClusterImage, TopicCreated
 from headwater.server.stores.embedded import EmbeddedStore
 
 _TICK_MS: Final = 500
+_ADOPTED_PARTITIONS_MAX: Final = 100_000
 
 logger = logging.getLogger("headwater.server")
 
@@ -151,6 +152,12 @@ class Assembly:
                 "move the wrong ones away",
             )
         count = max(log.partition.partition for log in logs) + 1
+        if count > _ADOPTED_PARTITIONS_MAX:
+            raise UserError(
+                f"The directory {topic}-{count - 1} looks like a partition, and is probably none",
+                f"adopting it would make a topic of {count} partitions",
+                "move the directory out of log.dirs",
+            )
         topic_id: TopicId = ids.pop() if ids else broker.new_topic_id()
         return TopicCreated(topic, topic_id, ((int(BrokerId(self._config.node_id())),),) * count, {})
 

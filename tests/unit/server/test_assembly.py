@@ -289,3 +289,9 @@ def test_a_partition_in_two_log_directories_is_refused(machine: Machine) -> None
         machine.disk.make_directory(f"{directory}/orders-0")
     with pytest.raises(UserError, match="in two log directories"):
         machine.start(log_dirs="/a,/b")
+
+
+def test_a_directory_that_would_make_millions_of_partitions_is_refused(machine: Machine) -> None:
+    machine.disk.make_directory(f"{DATA}/backup-20261115")
+    with pytest.raises(UserError, match="backup-20261115 looks like a partition"):
+        machine.start()
