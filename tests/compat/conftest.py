@@ -11,6 +11,7 @@ One broker serves the whole session; a test keeps to itself by its own topic nam
 restart or configure a broker get their own from `broker_factory`.
 """
 
+import contextlib
 import itertools
 import os
 from collections.abc import Callable, Iterator
@@ -26,6 +27,7 @@ from compat.support.java import Java
 from compat.support.members import MEMBERS, Joining, Member
 from compat.support.quick import QUICK
 from compat.support.topics import make_topic
+from compat.support.transactional import PRODUCERS, Refused, Transactional
 
 APACHE = os.environ.get("HEADWATER_COMPAT_TARGET") == "apache"
 BrokerFactory = Callable[..., BrokerProcess]
@@ -176,3 +178,22 @@ def join(request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
     yield join_group
     for member in members:
         member.close()
+
+
+@pytest.fixture
+def transactional(request: pytest.FixtureRequest) -> Iterator[Callable[..., Transactional]]:
+    """`transactional("java", "an id")`: a producer whose transactions have been initialised; on `broker`, if given."""
+    producers: list[Transactional] = []
+
+    def make(name: str, id_: str, *, broker: BrokerProcess | None = None, **options: Any) -> Transactional:
+        at = broker or request.getfixturevalue("group_broker")
+        harness = request.getfixturevalue("group_java") if name == "java" else None
+        producer = PRODUCERS[name](at.bootstrap, id_, java=harness, **options)
+        producers.append(producer)
+        producer.init()
+        return producer
+
+    yield make
+    for producer in producers:
+        with contextlib.suppress(Refused):  # one that was fenced may say so again
+            producer.close()

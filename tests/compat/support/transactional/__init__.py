@@ -1,0 +1,16 @@
+"""Transactional producers, by the name of their client, and readers that tell what they left."""
+
+from compat.support.transactional.adapters import (
+    AiokafkaTransactional,
+    ConfluentTransactional,
+    JavaTransactional,
+    KafkaPythonTransactional,
+)
+from compat.support.transactional.base import Place, Refused, Transactional, committed_offset, read
+
+PRODUCERS: dict[str, type[Transactional]] = {
+    kind.name: kind
+    for kind in (ConfluentTransactional, KafkaPythonTransactional, AiokafkaTransactional, JavaTransactional)
+}
+
+__all__ = ["PRODUCERS", "Place", "Refused", "Transactional", "committed_offset", "read"]

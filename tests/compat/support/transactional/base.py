@@ -1,0 +1,92 @@
+"""What the tests of transactions ask of a producer. Each adapter uses its library as a user would."""
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import confluent_kafka
+
+Place = tuple[str, int]
+TIMEOUT_S = 30
+
+
+class Refused(Exception):
+    """What a library raised. `fenced`: another producer has taken over this transactional id."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(repr(error))
+        text = repr(error).lower()
+        self.fenced = "fenced" in text or "epoch" in text
+
+
+class Transactional(ABC):
+    """One producer with a transactional id. `init` makes it ready, and fences an older one of the same id."""
+
+    name: ClassVar[str]
+
+    def __init__(self, bootstrap: str, transactional_id: str, *, timeout_ms: int = 20_000, java: Any = None) -> None:
+        self.bootstrap = bootstrap
+        self.transactional_id = transactional_id
+        self.timeout_ms = timeout_ms
+        self.java = java
+
+    @abstractmethod
+    def init(self) -> None: ...
+
+    @abstractmethod
+    def begin(self) -> None: ...
+
+    @abstractmethod
+    def send(self, place: Place, value: str) -> None:
+        """Waits until it is in the log."""
+
+    @abstractmethod
+    def offsets(self, group: str, offsets: dict[Place, int]) -> None: ...
+
+    @abstractmethod
+    def commit(self) -> None: ...
+
+    @abstractmethod
+    def abort(self) -> None: ...
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+
+def read(bootstrap: str, topic: str, partition: int = 0, *, committed: bool = True, start: int = 0) -> list[str]:
+    """All values that a consumer gets up to the end, which for read_committed is the last stable offset."""
+    consumer = confluent_kafka.Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "reader",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed" if committed else "read_uncommitted",
+            "log_level": 0,
+        }
+    )
+    values: list[str] = []
+    try:
+        consumer.assign([confluent_kafka.TopicPartition(topic, partition, start)])
+        while True:
+            message = consumer.poll(TIMEOUT_S)
+            assert message is not None, f"no end of {topic}-{partition} within {TIMEOUT_S} s"
+            if message.error() is None:
+                values.append(message.value().decode())
+            elif message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF:
+                return values
+            elif not message.error().retriable() and not message.error().code() < 0:
+                raise confluent_kafka.KafkaException(message.error())
+    finally:
+        consumer.close()
+
+
+def committed_offset(bootstrap: str, group: str, place: Place) -> int | None:
+    """By a client that is not in the group. It waits for offsets whose transaction has not ended."""
+    consumer = confluent_kafka.Consumer({"bootstrap.servers": bootstrap, "group.id": group, "log_level": 0})
+    try:
+        (found,) = consumer.committed([confluent_kafka.TopicPartition(*place)], TIMEOUT_S)
+        if found.error is not None:
+            raise confluent_kafka.KafkaException(found.error)
+        return found.offset if found.offset >= 0 else None
+    finally:
+        consumer.close()
