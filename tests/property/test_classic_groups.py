@@ -19,8 +19,9 @@ from headwater.coordinator.groups.classic.group import ClassicGroup, State
 from headwater.coordinator.groups.context import GroupSettings
 from unit.coordinator.groups.support.driver import Call, FakeTopics, World, subscription
 
-PARTITIONS = [("orders", 0), ("orders", 1), ("orders", 2), ("clicks", 0)]
+PARTITIONS = [("orders", 0), ("clicks", 0)]  # few, so that commits meet
 GROUPS = ["a", "b"]
+SOME_GROUP = st.sampled_from(["a", "a", "a", "b"])  # most happens in one
 
 
 @dataclass
@@ -47,7 +48,7 @@ class ClassicGroupsLife(RuleBasedStateMachine):
                 offsets_retention_ms=600_000,
                 offsets_retention_check_interval_ms=100_000,
             ),
-            FakeTopics({"orders": 3, "clicks": 1}),
+            FakeTopics({"orders": 1, "clicks": 1}),
             seed,
         )
         self.began_ms = self.world.now_ms
@@ -62,7 +63,7 @@ class ClassicGroupsLife(RuleBasedStateMachine):
     # Members
 
     @rule(
-        group_id=st.sampled_from(GROUPS),
+        group_id=SOME_GROUP,
         version=st.sampled_from([0, 3, 5, 9]),
         instance_id=st.sampled_from([None, None, "i", "j"]),
     )
@@ -82,12 +83,14 @@ class ClassicGroupsLife(RuleBasedStateMachine):
         if client is not None:
             self._sync(client)
 
-    @rule(group_id=st.sampled_from(GROUPS), size=st.integers(1, 3))
-    def work_together(self, group_id: str, size: int) -> None:
+    @rule(group_id=SOME_GROUP, size=st.integers(1, 3), static=st.booleans())
+    def work_together(self, group_id: str, size: int, static: bool) -> None:
         """What clients do when nothing is in their way. Left to chance alone, groups would rarely become stable."""
         mine = [client for client in self.clients if client.group_id == group_id][-size:]
-        for _ in range(size - len(mine)):
-            self.clients.append(Client(group_id, 3, None))
+        for number in range(size - len(mine)):
+            self.clients.append(
+                Client(group_id, 9, "ij"[number]) if static and number < 2 else Client(group_id, 3, None)
+            )
             mine.append(self.clients[-1])
         for _ in range(2):  # the first time may only get them their ids
             for client in mine:
@@ -112,13 +115,22 @@ class ClassicGroupsLife(RuleBasedStateMachine):
             self.world.leave(client.member_id, group_id=client.group_id)
             self._settle()
 
-    @rule(data=st.data())
-    def restart(self, data: st.DataObject) -> None:
+    @rule(data=st.data(), topics=st.sampled_from([("orders",), ("clicks",)]))
+    def restart(self, data: st.DataObject, topics: tuple[str, ...]) -> None:
         """Its process is new: it remembers nothing but its instance id."""
         client = self._pick(data)
         if client is not None:
             client.member_id, client.generation, client.members = "", -1, []
             client.joining = client.syncing = None
+            self._join(client, topics)
+
+    @rule(data=st.data())
+    def leave_while_waiting(self, data: st.DataObject) -> None:
+        waiting = [client for client in self.clients if client.member_id and (client.joining or client.syncing)]
+        if waiting:
+            client = data.draw(st.sampled_from(waiting))
+            self.world.leave(client.member_id, group_id=client.group_id)
+            self._settle()
 
     # Offsets
 
@@ -142,7 +154,7 @@ class ClassicGroupsLife(RuleBasedStateMachine):
             assert client.member_id in group.members
             self._wrote(client.group_id, partition, offset)
 
-    @rule(group_id=st.sampled_from(GROUPS), partition=st.sampled_from(PARTITIONS), offset=st.integers(0, 99))
+    @rule(group_id=SOME_GROUP, partition=st.sampled_from(PARTITIONS), offset=st.integers(0, 99))
     def commit_alone(self, group_id: str, partition: tuple[str, int], offset: int) -> None:
         before = self.world.state(group_id)
         codes = self.world.commit({partition: offset}, group_id=group_id)
@@ -151,7 +163,7 @@ class ClassicGroupsLife(RuleBasedStateMachine):
             self._wrote(group_id, partition, offset)
 
     @rule(
-        group_id=st.sampled_from(GROUPS),
+        group_id=SOME_GROUP,
         partition=st.sampled_from(PARTITIONS),
         offset=st.integers(0, 99),
         producer_id=st.integers(1, 2),
@@ -177,7 +189,7 @@ class ClassicGroupsLife(RuleBasedStateMachine):
 
     # The group and the broker
 
-    @rule(group_id=st.sampled_from(GROUPS))
+    @rule(group_id=SOME_GROUP)
     def delete_group(self, group_id: str) -> None:
         if self.world.delete(group_id) == 0:
             self._forget(lambda group, _: group == group_id)
