@@ -4,15 +4,13 @@ Reading. Frames that fit into the loop's shared read buffer are handled right th
 while its handler runs, and a handler that defers copies what it needs. What is left of a frame waits in `_leftover`. A larger
 frame gets a buffer of its own from the pool, which grows with what has really come, so that a length prefix alone costs nothing.
 
-Writing. `_out` holds bytes and file slices in order; slices go out by `sendfile`, after a look whether their pages are in
-memory. As long as something waits in `_out`, or too many answers are pending, nothing more is read from this client: a slow
+Writing. As long as something waits in the outbox, or too many answers are pending, nothing more is read from this client: a slow
 reader holds its own requests and nobody else's.
 
 A closed connection cancels its deferred answers: file descriptors are reused, and a late answer would land in the stream of
 somebody else.
 """
 
-import os
 import select
 import socket
 from collections import deque
@@ -20,10 +18,10 @@ from struct import Struct
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final
 
-from headwater.base.ports import FileSlice, Warm
 from headwater.broker.context import ConnectionContext
 from headwater.broker.deferred import Deferred
 from headwater.broker.handlers.produce import handle_frame as handle_produce_frame
+from headwater.server.outbox import Outbox, release_chunks
 
 if TYPE_CHECKING:
     from headwater.server.listener import Server
@@ -35,15 +33,12 @@ _SHORT_READ_BYTES: Final = (
 _GROW_FROM_BYTES: Final = 64 * 1024
 _OUT_BYTES_MAX: Final = 512 * 1024
 _PENDING_MAX: Final = 64
-_SENDFILE_BYTES_MAX: Final = 4 * 1024 * 1024
 _LENGTH: Final = Struct(">i")
 _HEAD: Final = Struct(">hhi")  # the start of every request header: API key, version, correlation id
 _HEAD_BYTES: Final = 8
 _FRAME_HEAD: Final = Struct(">ihhi")  # the same behind the length prefix
 _FRAME_HEAD_BYTES: Final = 12
 _PRODUCE: Final = 0
-
-_PROBE: Final = [bytearray(1)]
 
 
 class Slot:
@@ -71,15 +66,13 @@ class Connection:
         "_leftover",
         "_loop",
         "_out",
-        "_out_bytes",
+        "_outbox",
         "_pending",
         "_recv_into",
         "_send",
         "_server",
         "_shared",
-        "_slice_sent",
         "_socket",
-        "_warming",
         "closed",
         "context",
         "frame_progress_ns",
@@ -103,11 +96,9 @@ class Connection:
         self._frame_bytes = 0
         self._filled = 0
         self._largest_frame = 0
-        self._out: deque[Any] = deque()
-        self._out_bytes = 0
+        self._outbox = Outbox(sock, server.disk, self._warmed)
+        self._out = self._outbox.chunks
         self._pending: deque[Slot] = deque()
-        self._slice_sent = 0
-        self._warming = False
         self._blocked = False
         self._awaits_memory = False
         self._events = select.EPOLLIN
@@ -204,7 +195,7 @@ class Connection:
             if self.closed:
                 return
             at = behind
-            if self._pending or self._out_bytes > _OUT_BYTES_MAX:
+            if self._pending or self._outbox.size_bytes > _OUT_BYTES_MAX:
                 self._flush()
                 if self._must_wait():
                     self._leftover = bytes(buffer[at:end])
@@ -333,7 +324,9 @@ class Connection:
             self._consume(memoryview(left), len(left))
 
     def _want(self) -> None:
-        events = (0 if self._blocked else select.EPOLLIN) | (select.EPOLLOUT if self._out and not self._warming else 0)
+        events = (0 if self._blocked else select.EPOLLIN) | (
+            select.EPOLLOUT if self._out and not self._outbox.is_warming else 0
+        )
         if events != self._events and not self.closed:
             self._events = events
             self._loop.modify(self._fd, events)
@@ -347,7 +340,7 @@ class Connection:
             slot.chunks = chunks
             self._pending.append(slot)
         else:
-            self._queue(chunks)
+            self._outbox.put(chunks)
 
     def answer_later(self) -> Slot:
         slot = Slot()
@@ -367,106 +360,34 @@ class Connection:
             if ready is None:
                 break
             pending.popleft()
-            self._queue(ready)
+            self._outbox.put(ready)
         if self._out:
             self._flush()
         if self._blocked and not self.closed:
             self._unblock()
 
-    def _queue(self, chunks: list[Any]) -> None:
-        for chunk in chunks:
-            self._out.append(chunk)
-            self._out_bytes += len(chunk)
-
     def _flush(self) -> None:
         """Sends what it can; asks for EPOLLOUT when something is left."""
-        out = self._out
-        if self._warming or self.closed:
+        if self.closed:
             return
         try:
-            while out:
-                chunk = out[0]
-                if type(chunk) is FileSlice:
-                    if not self._send_slice(chunk):
-                        break
-                    out.popleft()
-                    chunk.release()
-                    continue
-                out.popleft()
-                if out:
-                    chunk = self._join(chunk)
-                sent = self._send(chunk, socket.MSG_MORE if out else 0)
-                if sent < len(chunk):
-                    out.appendleft(memoryview(chunk)[sent:])
-                    break
-        except BlockingIOError:
-            if type(chunk) is not FileSlice:
-                out.appendleft(chunk)
+            self._outbox.flush()
         except OSError as problem:
             self.close(problem.strerror or "write failed")
             return
-        if out:
+        if self._out or self._events & select.EPOLLOUT:
             self._want()
-        else:
-            self._out_bytes = 0
-            if self._events & select.EPOLLOUT:
-                self._want()
-
-    def _join(self, chunk: Any) -> Any:
-        """The bytes up to the next slice as one piece: one send for many small answers."""
-        out = self._out
-        if type(out[0]) is FileSlice:
-            return chunk
-        pieces = [chunk]
-        while out and type(out[0]) is not FileSlice:
-            pieces.append(out.popleft())
-        return b"".join(pieces)
-
-    def _send_slice(self, piece: FileSlice) -> bool:
-        """True when all of it is out. A short `sendfile` means that the file lost bytes: the stream cannot go on."""
-        if self._slice_sent == 0 and not self._is_warm(piece):
-            self._warming = True
-            self._want()
-            self._server.disk.submit(Warm(piece.file, piece.position, piece.length), self._warmed)
-            return False
-        source = piece.file.fileno()
-        left = piece.length - self._slice_sent
-        while left:
-            sent = os.sendfile(self._fd, source, piece.position + self._slice_sent, min(left, _SENDFILE_BYTES_MAX))
-            if sent == 0:
-                raise OSError(0, "a segment is shorter than its log says")
-            self._slice_sent += sent
-            left -= sent
-        self._slice_sent = 0
-        return True
-
-    def _is_warm(self, piece: FileSlice) -> bool:
-        fd = piece.file.fileno()
-        try:
-            os.preadv(fd, _PROBE, piece.position, os.RWF_NOWAIT)
-            os.preadv(fd, _PROBE, piece.position + piece.length - 1, os.RWF_NOWAIT)
-        except BlockingIOError:
-            return False
-        except OSError:  # a file system that cannot tell
-            return True
-        return True
 
     def _warmed(self, _problem: OSError | None) -> None:
-        self._warming = False
         if self.closed or not self._out:
             return
-        # Whatever the disk said, `sendfile` now waits for the device if it must: going round again could go on for ever.
-        piece = self._out[0]
         try:
-            self._slice_sent = os.sendfile(self._fd, piece.file.fileno(), piece.position, min(piece.length, 65536))
-        except BlockingIOError:
-            self._want()
-            return
+            self._outbox.warmed()
         except OSError as problem:
             self.close(problem.strerror or "write failed")
             return
-        self._flush()
-        if self._blocked and not self.closed:
+        self._want()
+        if self._blocked:
             self._unblock()
 
     # The end
@@ -493,16 +414,9 @@ class Connection:
             if slot.chunks is not None:
                 release_chunks(slot.chunks)
         self._pending.clear()
-        release_chunks(self._out)
-        self._out.clear()
+        self._outbox.clear()
         if self._frame is not None:
             self._server.buffers.give(self._frame)
             self._server.buffers.unreserve(self._frame_bytes)
             self._frame = None
         self._server.forget(self, self._fd, why)
-
-
-def release_chunks(chunks: Any) -> None:
-    for chunk in chunks:
-        if type(chunk) is FileSlice:
-            chunk.release()

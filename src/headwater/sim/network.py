@@ -14,8 +14,9 @@ from headwater.base.ports import FileSlice
 from headwater.broker.context import ConnectionContext
 from headwater.broker.deferred import Deferred
 from headwater.broker.handlers.produce import handle_frame
-from headwater.server.connection import Slot, release_chunks
+from headwater.server.connection import Slot
 from headwater.server.dispatch import Begun, begin
+from headwater.server.outbox import release_chunks
 
 if TYPE_CHECKING:
     from headwater.sim.node import SimNode

@@ -46,7 +46,7 @@ def test_requests_behind_a_lost_connection_are_not_begun(connect: Connect, node:
     def gone(*_: object) -> int:
         raise ConnectionResetError(104, "Connection reset by peer")
 
-    server_side(node, client)._send = gone
+    server_side(node, client)._outbox._send = gone
     client.send(fetch(2, wait_ms=0) + fetch(3, wait_ms=0) + fetch(4, wait_ms=60_000, offset=1))
     assert client.is_closed()
     assert references(node) == 1
@@ -56,7 +56,7 @@ def test_requests_behind_a_lost_connection_are_not_begun(connect: Connect, node:
 def test_frames_behind_a_full_socket_are_handled_when_it_drained_at_once(connect: Connect, node: Node) -> None:
     client = connect()
     filled(node, client)
-    connection = server_side(node, client)
+    connection = server_side(node, client)._outbox
     send, calls = connection._send, []
 
     def full_once(*arguments: Any) -> int:
