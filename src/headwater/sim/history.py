@@ -78,6 +78,12 @@ class PartitionHistory:
         self._grow(latest=wanted)
         return wanted
 
+    def seen(self, offset: int, value: bytes) -> None:
+        """By a reader that looks for the order of what it reads by itself."""
+        if value not in self._sent:
+            raise Violation(f"{self.name} has at {offset} what nobody sent there: {value[:40]!r}")
+        self._learn(offset, value, "read")
+
     # Ends
 
     def told_latest(self, offset: int, asked: Ends, what: str) -> None:

@@ -82,7 +82,10 @@ class Injector:
         if self._node.broker is not None and not self._sync_trouble:
             self._world.note("fault: clean restart")
             self._node.stop()
-            self._down(cleanly=True, power_was_lost=False)
+            marked = self._node.disk.exists(
+                "/data/.kafka_cleanshutdown"
+            )  # a full disk may have kept it from being clean
+            self._down(cleanly=marked, power_was_lost=False)
 
     def _down(self, *, cleanly: bool, power_was_lost: bool) -> None:
         self._world.broker_ended(cleanly=cleanly, power_was_lost=power_was_lost)

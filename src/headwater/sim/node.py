@@ -69,7 +69,7 @@ class SimNode:
         self.disk.now_ms = self.clock.now_ms()
         self._scheduler = ProcessScheduler(self.clock, self.world.heap)
         self._assembly = Assembly(
-            BrokerConfig({**PROPERTIES, "node.id": str(self.node_id)}),
+            BrokerConfig({**PROPERTIES, **self.world.properties(), "node.id": str(self.node_id)}),
             disk=self.disk,
             clock=self.clock,
             random=SimRandom(self.world.seed * 1009 + self.node_id * 101 + self.lives),

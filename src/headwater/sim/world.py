@@ -33,6 +33,8 @@ class SimulationFailed(AssertionError):
 
 
 class World:
+    command = "make sim"
+
     def __init__(self, seed: int, faults: Faults | None = None) -> None:
         self.seed = seed
         self.faults = faults or Faults()
@@ -47,7 +49,18 @@ class World:
         self.node = SimNode(self, 1)
         self.followers = Followers(self)
         self._injector = Injector(self)
-        self.clients: list[SimClient] = [
+        self.clients = self.cast()
+        if not self.node.start():
+            raise Violation("the broker does not start on an empty disk")
+        self.followers.start()
+        self._injector.start()
+        for client in self.clients:
+            client.start()
+
+    # What other worlds have otherwise
+
+    def cast(self) -> list[SimClient]:
+        return [
             Admin(self, "admin"),
             IdempotentProducer(self, "first"),
             IdempotentProducer(self, "second"),
@@ -55,12 +68,13 @@ class World:
             Consumer(self, "reader"),
             Consumer(self, "other"),
         ]
-        if not self.node.start():
-            raise Violation("the broker does not start on an empty disk")
-        self.followers.start()
-        self._injector.start()
-        for client in self.clients:
-            client.start()
+
+    def auditor(self) -> SimClient:
+        return Auditor(self, "auditor")
+
+    def properties(self) -> dict[str, str]:
+        """Settings of the broker beyond those of every simulated one."""
+        return {}
 
     # Running
 
@@ -88,7 +102,7 @@ class World:
         except Exception as problem:
             what = str(problem) if isinstance(problem, Violation) else f"{type(problem).__name__}: {problem}"
             raise SimulationFailed(
-                f"{what}\n\n  make sim SEED={self.seed} STEPS={steps}\n\n{self._trace.tail()}"
+                f"{what}\n\n  {self.command} SEED={self.seed} STEPS={steps}\n\n{self._trace.tail()}"
             ) from problem
 
     def _finish(self) -> None:
@@ -98,7 +112,7 @@ class World:
             client.is_stopping = True
         self._until_done("come to an end")
         self.is_finishing = True
-        auditor = Auditor(self, "auditor")
+        auditor = self.auditor()
         self.clients = [auditor]
         auditor.start()
         self._until_done("read everything")
