@@ -285,6 +285,8 @@ class Fetch:
             else:
                 data.records = piece  # nothing may fail from here on: the answer owns the slice
                 self._is_cut = self._is_cut or not log.is_end(piece)
+        if data.aborted_transactions:
+            data.aborted_transactions = _aborted_within(data.aborted_transactions, data.records)
         return data
 
     # Answering
@@ -319,6 +321,20 @@ def _release(read: list[_Read]) -> None:
     for _, _, data in read:
         if isinstance(data.records, FileSlice):
             data.records.release()
+
+
+def _aborted_within(aborted: list[AbortedTransaction], records: object) -> list[AbortedTransaction]:
+    """Those that a reader of `records` must know: begun before the batch that follows. A long log may have very many others."""
+    if not isinstance(records, FileSlice):
+        return []
+    try:
+        following = records.file.pread(records.position + records.length, 8)
+    except OSError:
+        return aborted  # too many do no harm
+    if len(following) < 8:
+        return aborted
+    end_offset = int.from_bytes(following, "big")
+    return [entry for entry in aborted if entry.first_offset < end_offset]
 
 
 def _is_news(spec: FetchSpec, data: PartitionData) -> bool:

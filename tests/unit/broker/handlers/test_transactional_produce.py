@@ -243,6 +243,27 @@ def test_consumers_see_a_transaction_when_its_marker_is_there(lab: Any, committe
     assert fetch() == (True, 3, [] if committed else [(7, 0)])
 
 
+def test_a_fetch_tells_only_the_aborted_transactions_among_its_records(lab: Any) -> None:
+    for epoch in range(20):
+        assert produce(lab, batch(lab, epoch=epoch)) == [E.NONE]
+        marker(lab, epoch=epoch + 1, committed=False)
+
+    def fetch(offset: int, max_bytes: int) -> list[int]:
+        part = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=max_bytes)
+        topic = FetchTopic(topic="t", partitions=[part])
+        asked = FetchRequest(max_wait_ms=0, min_bytes=1, max_bytes=1 << 20, isolation_level=1, topics=[topic])
+        (found,) = lab.begin(asked, 12).responses[0].partitions
+        if found.records:
+            found.records.release()
+        return [entry.first_offset for entry in found.aborted_transactions]
+
+    assert fetch(0, 1 << 20) == list(range(0, 40, 2))
+    assert fetch(0, 1) == [0]
+    assert fetch(7, 1) == [6]
+    assert fetch(8, 1) == [8]
+    assert fetch(40, 1) == []
+
+
 @pytest.mark.parametrize("version", [0, 2])
 def test_markers_of_old_coordinators_and_old_epochs_are_refused(lab: Any, version: int) -> None:
     partition = lab.broker.partition("t", 0)
