@@ -183,12 +183,12 @@ class Shard:
     def reloaded(self, log: list[CoordinatorRecord] | None = None) -> "Shard":
         """A coordinator that knows nothing but the log."""
         other = Shard()
-        other.state = ShardState(self.state.settings, CountingRandom(), self.state.topics)
+        other.state = ShardState(self.state.settings, self.state.random, self.state.topics)
         other.consumer, other.classic = ConsumerGroups(other.state), ClassicGroups(other.state)
         other.now_ms = self.now_ms
-        for record in self.log if log is None else log:
+        other.log = list(self.log if log is None else log)
+        for record in other.log:
             assert other.consumer.replay(record) or other.classic.replay(record)
-        other.log = list(self.log)
         other.run(other.consumer.loaded(self.now_ms))
         other.run(other.classic.loaded(self.now_ms))
         return other

@@ -1,13 +1,13 @@
 """The two protocols in one group: classic members served by a consumer group, and groups that change their type with their members."""
 
 import pytest
-from unit.coordinator.consumer.consumer_group_support import Shard, assigned, classic_assignment, durable, names
 
 from headwater.base.errors import ErrorCode
 from headwater.coordinator.groups.classic.group import ClassicGroup
 from headwater.coordinator.groups.consumer import embedded
 from headwater.coordinator.records.group_records import GroupMetadataRecord, read_record
 from headwater.wire.messages.sync_group import SyncGroupRequestAssignment
+from unit.coordinator.consumer.consumer_group_support import Shard, assigned, classic_assignment, durable, names
 
 
 def classic_group(shard: Shard, partitions: list[int]) -> str:

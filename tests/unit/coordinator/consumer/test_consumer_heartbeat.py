@@ -1,9 +1,9 @@
 """ConsumerGroupHeartbeat: join, stay, be assigned, give up, leave; what is refused and with which code."""
 
 import pytest
-from unit.coordinator.consumer.consumer_group_support import Shard, assigned, durable, names, topic_id
 
 from headwater.base.errors import ErrorCode
+from unit.coordinator.consumer.consumer_group_support import Shard, assigned, durable, names, topic_id
 
 
 @pytest.fixture

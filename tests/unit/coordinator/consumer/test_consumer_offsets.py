@@ -1,11 +1,11 @@
 """Who may commit and fetch offsets of a consumer group, and what else can be asked of it."""
 
 import pytest
-from unit.coordinator.consumer.consumer_group_support import Shard, names, topic_id
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.coordinator.groups.consumer.group import ConsumerGroup
 from headwater.coordinator.groups.context import GroupContext
+from unit.coordinator.consumer.consumer_group_support import Shard, names, topic_id
 
 V9 = GroupContext(9)
 
@@ -102,6 +102,15 @@ def test_its_tombstones_leave_nothing(shard: Shard) -> None:
     log = [*shard.log, *shard.group().tombstones()]
     assert shard.reloaded(log).state.groups == {}
     assert set(shard.timers) <= set(shard.group().timer_keys())
+
+
+def test_an_owner_stays_known_when_the_record_that_made_room_for_it_is_gone(shard: Shard) -> None:
+    """First a has everything, last it has half, and b came between: as if what a gave up had been compacted away alone."""
+    current = [record for record in shard.log if record.key[:2] == b"\0\x08"]
+    first, last_of_a = current[0], [record for record in current if record.key == current[0].key][-1]
+    last_of_b = [record for record in current if record.key != first.key][-1]
+    group = shard.reloaded([first, last_of_b, last_of_a]).group()
+    assert {partition: owner for (_, partition), owner in group.owners.items()} == {0: "a", 1: "a", 2: "b", 3: "b"}
 
 
 def _code(action) -> ErrorCode | None:

@@ -1,10 +1,10 @@
 """Subscriptions by regular expression: resolved when they come, looked at again when topics change, dropped with their last member."""
 
 import pytest
-from unit.coordinator.consumer.consumer_group_support import Shard, assigned, durable
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.coordinator.groups.consumer.subscriptions import compile_regex, metadata_hash
+from unit.coordinator.consumer.consumer_group_support import Shard, assigned, durable
 
 
 @pytest.fixture

@@ -1,9 +1,9 @@
 """Static members: they leave for a while, come back under another id, and nobody else can be them."""
 
 import pytest
-from unit.coordinator.consumer.consumer_group_support import Shard, assigned, durable, names
 
 from headwater.base.errors import ErrorCode
+from unit.coordinator.consumer.consumer_group_support import Shard, assigned, durable, names
 
 
 @pytest.fixture

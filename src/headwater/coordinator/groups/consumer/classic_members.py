@@ -110,6 +110,9 @@ def heartbeat(decision: Decision, request: HeartbeatRequest) -> ErrorCode:
     group = decision.group
     member, classic = _classic_member(group, request.member_id, request.group_instance_id, request.generation_id)
     decision.set_timer("session", member.member_id, classic.session_timeout_ms)
+    # Kafka leaves this to members of the consumer protocol. There may be none, if groups may not become classic ones.
+    decision.update_group_epoch(changed=decision.resolve_regexes() if group.regexes else False)
+    decision.update_target()
     can_step = member.state is MemberState.UNRELEASED_PARTITIONS and not group.waits_for_others(member)
     behind = member.member_epoch < group.assignment_epoch or member.state is MemberState.UNREVOKED_PARTITIONS
     return ErrorCode.REBALANCE_IN_PROGRESS if behind or can_step else ErrorCode.NONE
