@@ -101,6 +101,15 @@ def test_a_power_loss_took_the_name_of_the_metadata_file_and_with_it_every_topic
     assert "clicks" in machine.broker.image.ids_by_name
 
 
+def test_a_topic_that_a_kill_left_unsynced_was_served_and_then_lost_with_the_power(machine: Machine) -> None:
+    machine.broker.store.commit([TopicCreated("clicks", machine.broker.new_topic_id(), ((1,),), {})], _must_succeed)
+    machine.disk._chance = Lowest()  # type: ignore[assignment]
+    machine.kill()
+    assert "clicks" in machine.broker.image.ids_by_name
+    machine.lose_power()
+    assert "clicks" in machine.broker.image.ids_by_name
+
+
 def test_records_that_a_kill_left_unsynced_were_committed_and_then_lost_with_the_power(machine: Machine) -> None:
     machine.create("clicks", DURABLE)
     machine.append("clicks", 3)  # no fsync has happened

@@ -62,6 +62,8 @@ class EmbeddedStore:
             disk.sync_directory_now(self._path.rpartition("/")[0])
         if self._file.size() > end:
             self._file.truncate(end)
+        if data:  # a killed process may have left its last entry in the page cache; now that we go by it, it must stay
+            disk.sync_now(self._file)
 
     def commit(self, changes: Sequence[Change], done: Callable[[KafkaError | None], None]) -> None:
         self._queue.append((changes, done))
