@@ -57,7 +57,9 @@ class Lab:
         api = APIS[request.KEY]
         version = api.serves[1] if version is None else version
         assert api.serves[0] <= version <= api.serves[1]
-        self.frame = bytearray(b"".join(request.encode(version)))  # as in the server: a buffer that is written over later
+        self.frame = bytearray(
+            b"".join(request.encode(version))
+        )  # as in the server: a buffer that is written over later
         decoded = type(request).decode(self.frame, 0, version)
         context = RequestContext(ConnectionContext("127.0.0.1", 5000, "PLAINTEXT"), api.key, version, "tests")
         return import_module(f"headwater.broker.handlers.{api.name}").handle(self.broker, context, decoded)

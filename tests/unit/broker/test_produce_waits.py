@@ -13,6 +13,7 @@ from headwater.broker.context import ConnectionContext, RequestContext
 from headwater.broker.deferred import Deferred
 from headwater.broker.handlers.produce import handle
 from headwater.broker.topics import plan_topic
+from headwater.log.config import LogConfig
 from headwater.metadata.image import BrokerState, Change, TopicConfigured, TopicDeleted
 from headwater.records.builder import build_batch
 from headwater.records.reader import Record
@@ -70,12 +71,21 @@ def outcome(answer: Any) -> tuple[ErrorCode, int]:
     return ErrorCode(part.error_code), part.base_offset
 
 
-def test_it_is_answered_when_the_record_is_on_the_device(lab: Lab) -> None:
-    answer = lab.produce()
+@pytest.mark.parametrize("acks", [1, -1])
+def test_it_is_answered_when_the_record_is_on_the_device(lab: Lab, acks: int) -> None:
+    answer = lab.produce(acks)
     assert not answer.done
     lab.settle()
     assert outcome(answer) == (ErrorCode.NONE, 0)
     assert not lab.broker.partition("orders", 0).waiters
+
+
+def test_acks_1_does_not_wait_for_other_replicas(lab: Lab) -> None:
+    partition = lab.broker.partition("orders", 0)
+    partition.log.update_config(LogConfig())
+    partition.confirm(0)  # there is another one, which has nothing yet
+    assert outcome(lab.produce(acks=1)) == (ErrorCode.NONE, 0)
+    assert not lab.produce(acks=-1).done
 
 
 def test_a_failed_sync_is_told_at_once_and_not_when_the_time_is_over(lab: Lab) -> None:

@@ -78,7 +78,7 @@ COORDINATION: Final = (
     Definition("transaction.state.log.load.buffer.size", INT, 5242880, "How much is read at a time when a coordinator loads its transactions.", AtLeast(1), importance=HIGH, used=False),
     Definition("transaction.abort.timed.out.transaction.cleanup.interval.ms", INT, 10000, "How often transactions are looked over for timeouts.", AtLeast(1), importance=LOW, used=False),
     Definition("transaction.remove.expired.transaction.cleanup.interval.ms", INT, 3600000, "How often unused transactional ids are forgotten.", AtLeast(1), importance=LOW),
-    Definition("transaction.partition.verification.enable", BOOLEAN, True, "Whether a transactional write is checked with its coordinator first.", None, CLUSTER, LOW, used=False),
+    Definition("transaction.partition.verification.enable", BOOLEAN, True, "Whether a transactional write is checked with its coordinator first.", None, CLUSTER, LOW),
     Definition("transaction.two.phase.commit.enable", BOOLEAN, False, "Whether a transaction may take part in a two-phase commit.", importance=LOW),
 )
 # fmt: on

@@ -180,8 +180,8 @@ def append_all(
                 ErrorCode(failed.error_code), "produce with acks=0 failed; closing is the only way to tell"
             )
         return None
-    if awaited and acks == ACKS_ALL:
-        return ProduceWait(broker, response, awaited, request.timeout_ms).deferred
+    if awaited:
+        return ProduceWait(broker, response, awaited, request.timeout_ms, acks).deferred
     return response
 
 
@@ -216,12 +216,19 @@ def _produce_one(
     answer.base_offset = result.base_offset
     answer.log_append_time_ms = result.append_time_ms
     answer.log_start_offset = result.log_start_offset
-    if not partition.is_committed(result.last_offset):
+    if request.acks != ACKS_NONE and not _is_kept(partition, result.last_offset, request.acks):
         awaited.append((partition, result.last_offset, answer))
 
 
+def _is_kept(partition: Partition, offset: int, acks: int) -> bool:
+    """Whether the producer may be told: acks=all asks every in-sync replica, acks=1 the leader, which may owe a flush."""
+    if acks == ACKS_ALL:
+        return partition.is_committed(offset)
+    return offset < partition.log.committable_offset
+
+
 class ProduceWait:
-    """An acks=all produce whose records are appended and not yet on all in-sync replicas."""
+    """A produce whose records are appended and not yet where its acks want them: on all in-sync replicas, or on the device."""
 
     def __init__(
         self,
@@ -229,8 +236,10 @@ class ProduceWait:
         response: ProduceResponse,
         awaited: list[tuple[Partition, int, PartitionProduceResponse]],
         timeout_ms: int,
+        acks: int = ACKS_ALL,
     ) -> None:
         self._broker = broker
+        self._acks = acks
         self._response = response
         self._awaited = awaited
         self._is_woken = False
@@ -240,13 +249,13 @@ class ProduceWait:
             partition.waiters[self] = None
 
     def on_progress(self, appended_bytes: int) -> None:  # noqa: ARG002
-        if not self._is_woken and all(p.is_over or p.is_committed(offset) for p, offset, _ in self._awaited):
+        if not self._is_woken and all(p.is_over or _is_kept(p, offset, self._acks) for p, offset, _ in self._awaited):
             self._is_woken = True
             self._broker.wake(self)
 
     def answer(self) -> None:
         for partition, offset, answer in self._awaited:
-            if not partition.is_committed(offset):
+            if not _is_kept(partition, offset, self._acks):
                 answer.error_code = int(
                     ErrorCode.NOT_LEADER_OR_FOLLOWER if partition.deleted else ErrorCode.KAFKA_STORAGE_ERROR
                 )
@@ -256,7 +265,7 @@ class ProduceWait:
 
     def _timed_out(self) -> None:
         for partition, offset, answer in self._awaited:
-            if not partition.is_committed(offset):
+            if not _is_kept(partition, offset, self._acks):
                 answer.error_code = int(ErrorCode.REQUEST_TIMED_OUT)
                 answer.base_offset = -1
         self._leave()
