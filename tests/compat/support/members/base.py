@@ -33,7 +33,8 @@ class Joining:
     topics: tuple[str, ...] = ()
     pattern: str | None = None
     protocol: str = "classic"
-    assignor: str = "range"
+    assignor: str = "range"  # of the classic protocol
+    remote: str | None = None  # the broker's, of the consumer protocol
     instance: str | None = None
     session_ms: int = 6000
     auto_commit_ms: int = 0  # 0: no commits but those of the test

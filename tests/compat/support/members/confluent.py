@@ -29,8 +29,8 @@ def configuration(bootstrap: str, joining: Joining) -> dict[str, Any]:
         config["partition.assignment.strategy"] = joining.assignor
         config["session.timeout.ms"] = joining.session_ms
         config["heartbeat.interval.ms"] = max(joining.session_ms // 10, 100)
-    elif joining.assignor != "range":
-        config["group.remote.assignor"] = joining.assignor
+    elif joining.remote is not None:
+        config["group.remote.assignor"] = joining.remote
     return config
 
 

@@ -37,8 +37,8 @@ class JavaMember(Member):
             config["partition.assignment.strategy"] = PACKAGE + ASSIGNORS[joining.assignor]
             config["session.timeout.ms"] = joining.session_ms
             config["heartbeat.interval.ms"] = max(joining.session_ms // 10, 100)
-        elif joining.assignor != "range":
-            config["group.remote.assignor"] = joining.assignor
+        elif joining.remote is not None:
+            config["group.remote.assignor"] = joining.remote
         self._handle: str = self.java.call("join", config=config, topics=list(joining.topics), pattern=joining.pattern)[
             "handle"
         ]

@@ -1,0 +1,84 @@
+"""Consume, transform, produce: a process to be killed. `python copier.py BOOTSTRAP GROUP TRANSACTIONAL_ID SOURCE TARGET`.
+
+Each transaction takes some records of the source, writes "copy of ..." to the same partition of the target, and commits
+the offsets with them. After an error that aborts, it reads again from what is committed; after a fatal one it ends, and
+whoever started it starts it again.
+"""
+
+import random
+import sys
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+
+TIMEOUT_S = 30
+
+
+def run(bootstrap: str, group: str, transactional_id: str, source: str, target: str) -> None:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+            "session.timeout.ms": 2000,
+            "heartbeat.interval.ms": 200,
+            "reconnect.backoff.max.ms": 300,
+            "log_level": 0,
+        }
+    )
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "transactional.id": transactional_id,
+            "transaction.timeout.ms": 8000,
+            "linger.ms": 1,
+            "reconnect.backoff.max.ms": 300,
+            "log_level": 0,
+        }
+    )
+    _retrying(lambda: producer.init_transactions(TIMEOUT_S))
+    consumer.subscribe([source])
+    while True:
+        messages = [one for one in consumer.consume(random.randint(1, 40), 0.2) if one.error() is None]
+        if messages:
+            _copy(consumer, producer, messages, target)
+
+
+def _copy(consumer: Any, producer: Any, messages: list[Any], target: str) -> None:
+    try:
+        producer.begin_transaction()
+        for message in messages:
+            producer.produce(target, b"copy of " + message.value(), partition=message.partition())
+        if random.random() < 0.1:
+            raise KafkaException(KafkaError(KafkaError._INTR, "at random", False, False, True))
+        offsets = consumer.position(consumer.assignment())
+        _retrying(lambda: producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), TIMEOUT_S))
+        _retrying(lambda: producer.commit_transaction(TIMEOUT_S))
+    except KafkaException as error:
+        if not error.args[0].txn_requires_abort():
+            raise
+        _retrying(lambda: producer.abort_transaction(TIMEOUT_S))
+        _rewind(consumer)
+
+
+def _rewind(consumer: Any) -> None:
+    for place in consumer.committed(consumer.assignment(), TIMEOUT_S):
+        if place.offset < 0:
+            place.offset = 0
+        consumer.seek(place)
+
+
+def _retrying(call: Any) -> None:
+    while True:
+        try:
+            call()
+            return
+        except KafkaException as error:
+            if not error.args[0].retriable():
+                raise
+
+
+if __name__ == "__main__":
+    run(*sys.argv[1:])
