@@ -161,7 +161,6 @@ remote.log.storage.system.enable boolean read-only medium false
 """
 
 _GROUPS: Final = """
-group.consumer.assignment.interval.ms int cluster-wide medium 1000
 group.consumer.max.assignment.interval.ms int read-only medium 15000
 group.consumer.min.assignment.interval.ms int read-only medium 0
 group.coordinator.background.threads int read-only high 2

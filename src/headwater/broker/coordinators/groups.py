@@ -104,5 +104,8 @@ def group_settings(config: "BrokerConfig") -> GroupSettings:
         consumer_heartbeat_interval_ms=config.int("group.consumer.heartbeat.interval.ms"),
         consumer_group_size_max=config.int("group.consumer.max.size"),
         consumer_assignors=tuple(config.list("group.consumer.assignors")),
+        consumer_assignment_interval_ms=config.int("group.consumer.assignment.interval.ms"),
+        consumer_regex_refresh_interval_ms=config.int("group.consumer.regex.refresh.interval.ms"),
+        rebalance_protocols=tuple(config.list("group.coordinator.rebalance.protocols")),
         consumer_migration_policy=(config.string("group.consumer.migration.policy") or "bidirectional").lower(),
     )
