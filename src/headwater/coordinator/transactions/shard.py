@@ -301,12 +301,9 @@ class TransactionShard:
                 self._ask_for_markers(effects, transaction)
             return effects
         assert kind == _TIMEOUT
-        due_ms = transaction.is_timed_out_at
-        if due_ms is None:
+        if transaction.is_timed_out_at is None:
             return effects
-        if now_ms < due_ms:  # the clock was set back
-            effects.timers[key] = due_ms - now_ms
-            return effects
+        # Whether it is time is not asked of the clock, which may have been set back: the timer has run its full time.
         aborted = self._abort(transaction, NONE, now_ms)
         if aborted is None:
             effects.wants_producer_id = True
@@ -317,7 +314,9 @@ class TransactionShard:
     def _set_timeout(self, effects: TransactionEffects, transaction: Transaction, now_ms: int) -> None:
         due_ms = transaction.is_timed_out_at
         if due_ms is not None:
-            effects.timers[_TIMEOUT, transaction.transactional_id] = max(0, due_ms - now_ms)
+            # A clock that was set back since the transaction began must not make it last longer.
+            delay_ms = min(max(0, due_ms - now_ms), transaction.timeout_ms + 1)
+            effects.timers[_TIMEOUT, transaction.transactional_id] = delay_ms
 
     def _expire(self, now_ms: int) -> TransactionEffects:
         """Forgets ids that nobody has used for long, with a tombstone."""

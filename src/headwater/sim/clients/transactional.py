@@ -1,0 +1,302 @@
+"""Transactional producers, by the rules of both transaction versions, and somebody who sends held-back EndTxn requests again.
+
+A producer reads what others have committed, writes to some partitions, commits an offset of a group of its own, and ends the
+transaction. Several have the same transactional id and do not know of each other: who begins last has replaced the others. A
+producer asks to commit only when all that it wrote was acknowledged, and never asks for two different ends.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from headwater.base.errors import ErrorCode
+from headwater.records.builder import build_batch
+from headwater.records.reader import Record
+from headwater.sim.catalog import Topic
+from headwater.sim.clients.client import Ask, Script, Steps
+from headwater.sim.clients.committed import CommittedClient
+from headwater.sim.clients.coordinated import MAY_PASS, TRANSACTION, CoordinatedClient
+from headwater.sim.trace import Violation
+from headwater.sim.transactions import Producer, Transaction, number_of
+from headwater.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from headwater.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from headwater.wire.messages.end_txn import EndTxnRequest
+from headwater.wire.messages.init_producer_id import InitProducerIdRequest
+from headwater.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from headwater.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+
+if TYPE_CHECKING:
+    from headwater.sim.coordination import CoordinatorWorld
+
+_FENCED: Final = (
+    ErrorCode.PRODUCER_FENCED,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+)
+_ABORTABLE: Final = (ErrorCode.TRANSACTION_ABORTABLE, ErrorCode.INVALID_TXN_STATE)
+_AGAIN: Final = MAY_PASS | {
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.INVALID_TIMESTAMP,  # the clocks are apart; every attempt has a new timestamp
+}
+_ADDS_FROM: Final = {"produce": 12, "offsets": 5, "end": 5}  # the first versions of transaction version 2
+_LAST_OF_ONE: Final = 3  # of AddPartitionsToTxn: later versions are for brokers
+
+
+class Stopped(Exception):
+    """The transaction cannot go on. `may_abort`: its producer is still the one."""
+
+    def __init__(self, *, may_abort: bool) -> None:
+        self.may_abort = may_abort
+
+
+class TransactionalProducer(CommittedClient):
+    def __init__(self, world: "CoordinatorWorld", name: str, transactional_id: str) -> None:
+        super().__init__(world, name)
+        self._id = transactional_id
+        self._producer: Producer | None = None
+        self._bumps = False  # transaction version 2
+        self._sequences: dict[int, int] = {}
+        self._position = 0
+
+    def script(self) -> Script:
+        yield from self.topics_made()
+        yield from self.find(self._id, TRANSACTION)
+        while not self.is_stopping:
+            if self._producer is None:
+                yield from self._init()
+            else:
+                yield from self._transact()
+            yield self.random.choice((0, 5, 50, 300))
+
+    def _init(self) -> Steps:
+        request = InitProducerIdRequest(
+            transactional_id=self._id, transaction_timeout_ms=self.random.choice((700, 2500))
+        )
+        (answer,) = yield [Ask(request, self.version(request.KEY))]
+        if answer is None:
+            return
+        if answer.error_code:
+            if answer.error_code not in _AGAIN:
+                self.must_pass(answer.error_code)
+            return
+        self._producer = Producer(answer.producer_id, answer.producer_epoch)
+        self.world.transactions.initialized(self._id, self._producer)
+        self._bumps = self.random.random() < 0.6
+        self._sequences = {}
+
+    def _transact(self) -> Steps:
+        history = self.world.transactions
+        transaction = history.begin(self._id)
+        try:
+            yield from self._read(transaction)
+            for _ in range(self.random.randint(1, 2)):
+                yield from self._write(transaction)
+            if self.random.random() < 0.5:
+                yield from self._send_offsets(transaction)
+            yield self.random.choice((0, 0, 20, 1000))
+            transaction.commit_asked = self.random.random() < 0.75
+            yield from self._end(transaction)
+        except Stopped as stopped:
+            if stopped.may_abort and not transaction.commit_asked:
+                try:
+                    yield from self._end(transaction)
+                except Stopped:
+                    self._producer = None
+            else:
+                self._producer = None
+                yield self.random.choice((10, 500, 2000))
+
+    # The parts of a transaction
+
+    def _read(self, transaction: Transaction) -> Steps:
+        """What it goes by: something that others have committed, and the offset that was committed last."""
+        history = self.world.transactions
+        topic, index = self.world.outputs()[0]
+        part = yield from self.read_committed(topic, index, self._position)
+        if part is not None:
+            self._position = part.position
+            for _, value in part.values:
+                history.read(transaction, number_of(value))
+        least = history.least_offset(self._id)
+        offset = yield from self.committed(self._id, *self.world.inputs()[0])
+        if offset is not None:
+            number = history.fetched(self._id, offset, least, self.name)
+            if number is not None:
+                history.read(transaction, number)
+
+    def _write(self, transaction: Transaction) -> Steps:
+        outputs = self.random.sample(self.world.outputs(), self.random.randint(1, 2))
+        topic = outputs[0][0]
+        indexes = [index for _, index in outputs]
+        producer = self._current()
+        if not self._bumps:
+            request = AddPartitionsToTxnRequest(
+                v3_and_below_transactional_id=self._id,
+                v3_and_below_producer_id=producer.producer_id,
+                v3_and_below_producer_epoch=producer.epoch,
+                v3_and_below_topics=[AddPartitionsToTxnTopic(name=topic.name, partitions=indexes)],
+            )
+            ask = Ask(request, self.random.randint(0, _LAST_OF_ONE))
+            yield from self._must(
+                lambda: ask,
+                lambda answer: answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code,
+            )
+        values: dict[int, list[bytes]] = {}
+        for index in indexes:
+            values[index] = [transaction.value(f"{index}") for _ in range(self.random.randint(1, 2))]
+            for value in values[index]:
+                topic.partitions[index].sent(value)
+        yield from self._produce(topic, values)
+
+    def _produce(self, topic: Topic, values: dict[int, list[bytes]]) -> Steps:
+        first = _ADDS_FROM["produce"]
+        while values:
+            version = self.random.randint(first, 13) if self._bumps else self.random.randint(3, first - 1)
+            parts = [PartitionProduceData(index=index, records=self._batch(index, values[index])) for index in values]
+            data = TopicProduceData(name=topic.name, topic_id=topic.topic_id, partition_data=parts)
+            request = ProduceRequest(
+                transactional_id=self._id,
+                acks=-1,
+                timeout_ms=self.random.choice((50, 1000)),
+                topic_data=[data],
+            )
+            replaced = self._is_replaced()
+            (answer,) = yield [Ask(request, version)]
+            self._may_crash()
+            if answer is None:
+                continue
+            for part in answer.responses[0].partition_responses:
+                if self._judge(part.error_code, replaced):
+                    sent = values.pop(part.index)
+                    topic.partitions[part.index].acknowledged(part.base_offset, sent)
+                    self._sequences[part.index] = self._sequences.get(part.index, 0) + len(sent)
+            if values:
+                yield self.random.choice((1, 20, 100))
+
+    def _batch(self, index: int, values: list[bytes]) -> bytearray:
+        producer = self._current()
+        now_ms = self.world.clock.now_ms()
+        return build_batch(
+            [Record(at, now_ms, None, value) for at, value in enumerate(values)],
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            base_sequence=self._sequences.get(index, 0),
+            transactional=True,
+        )
+
+    def _send_offsets(self, transaction: Transaction) -> Steps:
+        producer = self._current()
+        first = _ADDS_FROM["offsets"]
+        if not self._bumps:
+            added = AddOffsetsToTxnRequest(
+                transactional_id=self._id,
+                producer_id=producer.producer_id,
+                producer_epoch=producer.epoch,
+                group_id=self._id,
+            )
+            ask = Ask(added, self.version(added.KEY))
+            yield from self._must(lambda: ask, lambda answer: answer.error_code)
+        topic, index = self.world.inputs()[0]
+        part = TxnOffsetCommitRequestPartition(
+            partition_index=index, committed_offset=transaction.offset, committed_metadata=""
+        )
+        request = TxnOffsetCommitRequest(
+            transactional_id=self._id,
+            group_id=self._id,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            topics=[TxnOffsetCommitRequestTopic(name=topic.name, topic_id=topic.topic_id, partitions=[part])],
+        )
+        version = self.version(request.KEY, first) if self._bumps else self.random.randint(0, first - 1)
+        transaction.has_offsets = True
+        yield from self._must(lambda: Ask(request, version), lambda answer: answer.topics[0].partitions[0].error_code)
+        self.world.must_be_replicated(transaction.offset)
+
+    def _end(self, transaction: Transaction) -> Steps:
+        producer = self._current()
+        first = _ADDS_FROM["end"]
+        request = EndTxnRequest(
+            transactional_id=self._id,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            committed=transaction.commit_asked,
+        )
+        ask = Ask(request, self.version(request.KEY, first) if self._bumps else self.random.randint(0, first - 1))
+        if self._bumps and self.random.random() < 0.5:  # version 1 cannot tell a late EndTxn from the next one
+            self.world.transactions.held_back.append((ask, transaction))
+        try:
+            answer = yield from self._must(lambda: ask, lambda answer: answer.error_code)
+        except Stopped as stopped:
+            if stopped.may_abort:  # the transaction has another end, or never began
+                if transaction.commit_asked:
+                    self.world.transactions.ended(transaction, committed=False, by=self.name)
+                self._producer = None
+                return
+            raise
+        self.world.transactions.ended(transaction, committed=transaction.commit_asked, by=self.name)
+        if self._bumps:
+            bumped = Producer(answer.producer_id, answer.producer_epoch)
+            if bumped <= producer:
+                raise Violation(f"I11: {self.name} has {producer}, and {bumped} after the end of a transaction")
+            self._producer = bumped
+            self._sequences = {}
+
+    # Answers
+
+    def _current(self) -> Producer:
+        assert self._producer is not None
+        return self._producer
+
+    def _is_replaced(self) -> bool:
+        return self.world.transactions.is_replaced(self._id, self._current())
+
+    def _must(self, ask: Callable[[], Ask], code_of: Callable[[Any], int]) -> Steps:
+        """The answer without an error; tries as often as it takes."""
+        while True:
+            replaced = self._is_replaced()
+            (answer,) = yield [ask()]
+            self._may_crash()
+            if answer is not None and self._judge(code_of(answer), replaced):
+                return answer
+            yield self.random.choice((1, 20, 100))
+
+    def _may_crash(self) -> None:
+        if self.world.chance(15):
+            self.world.note(f"{self.name} crashes")
+            raise Stopped(may_abort=False)
+
+    def _judge(self, code: int, replaced: bool) -> bool:
+        """Whether it is done; False: again."""
+        if code == 0:
+            if replaced:
+                raise Violation(f"I11: {self.name} was replaced, and gets things done with {self._producer}")
+            return True
+        if code in _FENCED:
+            raise Stopped(may_abort=False)
+        if code in _ABORTABLE:
+            raise Stopped(may_abort=True)
+        if code not in _AGAIN:
+            raise Violation(f"{self.name} got {ErrorCode(code).name}")
+        return False
+
+
+class Replayer(CoordinatedClient):
+    """Requests that were held up on their way arrive at last, some of them for the second time."""
+
+    def script(self) -> Script:
+        history = self.world.transactions
+        while not self.is_stopping:
+            yield self.random.randint(20, 500)
+            if not history.held_back:
+                continue
+            ask, transaction = self.random.choice(history.held_back[-4:])
+            (answer,) = yield [ask]
+            if answer is not None and answer.error_code == 0:
+                history.ended(transaction, committed=ask.request.committed, by="an EndTxn that came again")
