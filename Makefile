@@ -2,22 +2,28 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
+INSTALLED := $(VENV)/.installed
+EVERYTHING := $(VENV)/.installed-for-development
 
 .PHONY: up down venv test sim check format bench bench-peers
 
-$(STAMP): pyproject.toml requirements-dev.txt
+$(INSTALLED): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[all]' -r requirements-dev.txt
-	@touch $(STAMP)
+	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[all]'
+	@$(BIN)/python -m compileall -q src
+	@touch $(INSTALLED)
 
-venv: $(STAMP)
+$(EVERYTHING): $(INSTALLED) requirements-dev.txt
+	@$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@touch $(EVERYTHING)
+
+venv: $(EVERYTHING)
 	@$(BIN)/python -m compileall -q src
 
-up: venv
+up: $(INSTALLED)
 	@$(BIN)/headwater up -d
 
-down: venv
+down: $(INSTALLED)
 	@$(BIN)/headwater down
 
 check: venv

@@ -1,6 +1,7 @@
 """`headwater up`: one broker on this machine, supervised, in the foreground or detached."""
 
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn
@@ -164,16 +165,29 @@ def _announce(state: "UpState", output: str, how: str) -> None:
     sys.stdout.flush()
 
 
+def _own_name() -> str:
+    """What to type: the plain name where the shell finds this very program by it, else the path that it was called by."""
+    called = Path(sys.argv[0])
+    found = shutil.which("headwater")
+    if called.name != "headwater" or (found is not None and Path(found).absolute() == called.absolute()):
+        return "headwater"
+    try:
+        return str(called.absolute().relative_to(Path.cwd()))
+    except ValueError:
+        return str(called)
+
+
 def _suggestions(state: "UpState") -> str:
     """Commands that find this broker: without options only if it is the one they look for by themselves."""
     usual = Path(state.data_dir) == default_data_dir().absolute()
     client = "" if usual else f" --bootstrap-server {state.brokers[0].address}"
     local = "" if usual else f" --data-dir {state.data_dir}"
+    name = _own_name()
     commands = [
-        f"headwater topic create hello{client}",
-        f"echo world | headwater produce hello{client}",
-        f"headwater consume hello -e{client}",
-        f"headwater status{local}",
-        f"headwater down{local}",
+        f"{name} topic create hello{client}",
+        f"echo world | {name} produce hello{client}",
+        f"{name} consume hello -e{client}",
+        f"{name} status{local}",
+        f"{name} down{local}",
     ]
     return "".join(f"  {command}\n" for command in commands)
