@@ -126,7 +126,9 @@ class Segment:
         if self.file is not None:
             self.file.release()
             self.file = None
-        self._offset_index = self._time_index = self._transaction_index = None
+        self._offset_index = self._time_index = None
+        if self._transaction_index is not None and not self._transaction_index.is_unwritten:
+            self._transaction_index = None
         self.recent.clear()
 
     def close(self) -> None:
@@ -195,7 +197,10 @@ class Segment:
         self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
         self.bytes_since_index = 0
         if index.unwritten_bytes >= WRITE_BEHIND_BYTES:
-            self.write_indexes()
+            try:
+                self.write_indexes()
+            except OSError as error:  # the batch is in the log: entries are kept, and tried again with the next one
+                logger.warning("event=index-not-written segment=%s error=%r", self.path(names.LOG), str(error))
         if self.indexes_full():
             self.limit_bytes = -1
         if len(self.recent) > RECENT_MAX:
@@ -203,8 +208,11 @@ class Segment:
                 del self.recent[offset]
 
     def add_aborted(self, aborted: AbortedTransaction) -> None:
-        self.transaction_index.append(self._disk, aborted)
         self.indexes_dirty = True
+        try:
+            self.transaction_index.append(self._disk, aborted)
+        except OSError as error:
+            logger.warning("event=index-not-written segment=%s error=%r", self.path(names.LOG), str(error))
 
     def indexes_full(self) -> bool:
         """Whether either has reached `segment.index.bytes`; one entry of the time index is kept for the end."""
@@ -219,6 +227,9 @@ class Segment:
             if index is not None and index.unwritten_bytes:
                 self.indexes_dirty = True
                 index.write(self._disk)
+        if self._transaction_index is not None and self._transaction_index.is_unwritten:
+            self.indexes_dirty = True
+            self._transaction_index.rewrite(self._disk)
 
     def end_time_index(self) -> None:
         """Makes the largest timestamp its last entry, as a rolled or cleanly closed segment has it; writes both."""

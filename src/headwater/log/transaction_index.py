@@ -4,7 +4,8 @@
     marker's);  int64 last stable offset when the marker was written
 
 An entry stands in the segment that holds the abort marker. The file exists only where there is an entry. Unlike the
-other indexes it is written at once: transactions abort rarely. Owned by its segment.
+other indexes it is written at once: transactions abort rarely. What a full disk refuses stays in memory and is written with the
+next entry, or before the segment is rolled or closed; after a crash it comes from the records. Owned by its segment.
 """
 
 from struct import Struct
@@ -26,11 +27,12 @@ class AbortedTransaction(NamedTuple):
 
 
 class TransactionIndex:
-    __slots__ = ("aborted", "path")
+    __slots__ = ("aborted", "is_unwritten", "path")
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.aborted: list[AbortedTransaction] = []
+        self.is_unwritten = False  # the file lacks something, or has half of it
 
     @classmethod
     def load(cls, disk: Disk, path: str) -> "TransactionIndex | None":
@@ -50,8 +52,14 @@ class TransactionIndex:
         return index
 
     def append(self, disk: Disk, entry: AbortedTransaction) -> None:
-        write_entries(disk, self.path, bytearray(ENTRY.pack(VERSION, *entry)), 0)
+        """Holds from now on, also if it raises OSError: the marker stands in the log already."""
         self.aborted.append(entry)
+        if self.is_unwritten:
+            self.rewrite(disk)
+        else:
+            self.is_unwritten = True
+            write_entries(disk, self.path, bytearray(ENTRY.pack(VERSION, *entry)), 0)
+            self.is_unwritten = False
 
     def truncate_to_offset(self, disk: Disk, offset: int) -> None:
         kept = [entry for entry in self.aborted if entry.last_offset < offset]
@@ -60,7 +68,9 @@ class TransactionIndex:
             self.rewrite(disk)
 
     def rewrite(self, disk: Disk) -> None:
+        self.is_unwritten = True
         if self.aborted:
             rewrite_entries(disk, self.path, bytearray().join(ENTRY.pack(VERSION, *entry) for entry in self.aborted))
         else:
             disk.remove(self.path)
+        self.is_unwritten = False

@@ -179,3 +179,21 @@ def test_a_write_outside_an_open_transaction_is_refused(world: "World") -> None:
     log = world.create()
     send(world, log, 0, transactional=True)
     assert refused(world, log, 1) == ErrorCode.INVALID_TXN_STATE
+
+
+def test_a_full_disk_made_readers_take_an_aborted_transaction_for_a_committed_one(world: "World") -> None:
+    log = world.create()
+    for producer in (8, 9):
+        send(world, log, 0, producer=producer, transactional=True)
+    for producer in (8, 9):
+        marker = build_end_transaction_marker(
+            EndTransactionMarker(False, 0), producer_id=producer, producer_epoch=0, timestamp=world.clock.now_ms()
+        )
+        world.disk.faults.free_bytes = len(marker)  # and nothing for the index
+        log.append_as_leader(memoryview(marker), 0, world.clock.now_ms(), from_client=False)
+        log.active.let_go()
+    assert [entry.producer_id for entry in log.aborted_transactions(0, 4)] == [8, 9]
+    world.disk.faults.free_bytes = 1 << 40
+    for reopened in (world.reopen(), world.kill()):
+        assert [entry.producer_id for entry in reopened.aborted_transactions(0, 4)] == [8, 9]
+        assert reopened.last_stable_offset(4) == 4
