@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 EVERYTHING := $(VENV)/.installed-for-development
 
-.PHONY: up down venv test sim check format bench bench-peers
+.PHONY: up down venv test sim mutants check format bench bench-peers
 
 $(INSTALLED): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -40,9 +40,13 @@ test: venv
 	@tests/tools.sh
 	$(BIN)/pytest
 
-# `make sim SEED=… STEPS=…` runs one world again, `make sim` random ones for a minute.
+# `make sim SEED=… STEPS=…` runs one world again, `make sim` random ones for a minute; WORLD=coordinators has groups and transactions.
 sim: venv
-	@$(BIN)/python -m headwater.sim $(if $(SEED),--seed $(SEED)) $(if $(STEPS),--steps $(STEPS))
+	@$(BIN)/python -m headwater.sim $(if $(WORLD),--world $(WORLD)) $(if $(SEED),--seed $(SEED)) $(if $(STEPS),--steps $(STEPS))
+
+# One broken promise at a time, from mutants/*.patch: the tests must notice each of them.
+mutants: venv
+	$(BIN)/python mutants/run.py $(ONLY)
 
 bench: venv
 	$(BIN)/python -m bench

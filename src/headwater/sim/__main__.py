@@ -1,4 +1,4 @@
-"""`python -m headwater.sim [--seed N] [--steps N] [--seconds N]`: one seed, or random ones for a while. `make sim`."""
+"""`python -m headwater.sim [--world NAME] [--seed N] [--steps N] [--seconds N]`: one seed, or random ones for a while. `make sim`."""
 
 import argparse
 import logging
@@ -6,11 +6,15 @@ import random
 import sys
 import time
 
+from headwater.sim.coordination import CoordinatorWorld
 from headwater.sim.world import SimulationFailed, World
+
+WORLDS = {"logs": World, "coordinators": CoordinatorWorld}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="headwater.sim", description="A broker and its clients, simulated.")
+    parser.add_argument("--world", choices=WORLDS, default="logs", help="what the clients are there for")
     parser.add_argument("--seed", type=int, help="this world only")
     parser.add_argument("--steps", type=int, default=3000)
     parser.add_argument("--seconds", type=float, default=60, help="without a seed: how long to go on with random ones")
@@ -20,7 +24,7 @@ def main() -> int:
     count = 0
     while count == 0 or (options.seed is None and time.monotonic() < until):
         seed = random.randrange(1 << 32) if options.seed is None else options.seed
-        world = World(seed)
+        world = WORLDS[options.world](seed)
         try:
             world.run(options.steps)
         except SimulationFailed as failure:

@@ -1,0 +1,70 @@
+"""Many small worlds of groups and transactions, each from its seed: coordinators keep their word whatever goes wrong."""
+
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from headwater.sim.coordination import CoordinatorWorld
+from headwater.sim.faults import NO_FAULTS, Faults
+
+SEEDS_AT_ONCE = 15
+STEPS = 250
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize("first", range(0, 60, SEEDS_AT_ONCE))
+def test_worlds_of_coordinators_with_every_fault(first: int) -> None:
+    for seed in range(first, first + SEEDS_AT_ONCE):
+        CoordinatorWorld(seed).run(STEPS)
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        Faults(0, cuts_per_mille=80, followed_percent=100),
+        Faults(150, 1, 0, 0, 0, 0, 0, 0, 0),
+        Faults(150, 0, 0, 1, 1, 0, 0, 0, 2, followed_percent=100),
+        Faults(150, 0, 0, 0, 0, 1, 0, 1, 1),
+    ],
+    ids=["cuts", "kills", "clean restarts and other clocks", "full disks"],
+)
+def test_coordinators_with_one_kind_of_fault_very_often(faults: Faults) -> None:
+    for seed in range(4):
+        CoordinatorWorld(seed, faults).run(STEPS)
+
+
+def test_all_that_coordinators_do_happens_in_a_world_without_faults() -> None:
+    """Worlds in which nothing is done find nothing."""
+    world = CoordinatorWorld(1, NO_FAULTS)
+    world.run(2500)
+    ended = [transaction.is_committed for transaction in world.transactions.transactions]
+    assert ended.count(True) > 10
+    assert ended.count(False) > 3
+    assert any(t.has_offsets and t.is_committed for t in world.transactions.transactions)
+    assert world.groups.generation("classic") > 3
+
+
+def test_the_same_seed_gives_the_same_trace_of_coordinators_in_another_process() -> None:
+    """Nothing may depend on where objects lie in memory or how strings are hashed."""
+    hashes = {
+        subprocess.run(
+            [sys.executable, "-m", "headwater.sim", "--world", "coordinators", "--seed", "12", "--steps", "600"],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        ).stdout
+        for hash_seed in ("1", "2")
+    }
+    assert len(hashes) == 1
