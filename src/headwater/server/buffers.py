@@ -25,28 +25,32 @@ class BufferPool:
         self.allocated_bytes = 0
         self._kept: dict[int, list[bytearray]] = {}
         self._kept_bytes = 0
-        self._waiting: deque[Callable[[], None]] = deque()
+        self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
 
     # Reservations
 
     def reserve(self, size_bytes: int) -> bool:
-        """False while requests hold all they may. One alone always gets its memory."""
-        if self.reserved_bytes and self.reserved_bytes + size_bytes > self.limit_bytes:
+        """False while requests hold all they may, or others wait: a stream of small ones must not overtake a large one."""
+        if self._waiting or not self._has_room(size_bytes):
             return False
         self.reserved_bytes += size_bytes
         return True
 
+    def _has_room(self, size_bytes: int) -> bool:
+        """One alone always gets its memory."""
+        return not self.reserved_bytes or self.reserved_bytes + size_bytes <= self.limit_bytes
+
     def unreserve(self, size_bytes: int) -> None:
         self.reserved_bytes -= size_bytes
         assert self.reserved_bytes >= 0
-        for _ in range(len(self._waiting)):
-            if self.reserved_bytes >= self.limit_bytes:
-                break
-            self._waiting.popleft()()
+        while self._waiting and self._has_room(self._waiting[0][0]):
+            size, resume = self._waiting.popleft()
+            self.reserved_bytes += size
+            resume()
 
-    def wait(self, resume: Callable[[], None]) -> None:
-        """Calls `resume` when something was given back; whoever then still gets nothing waits again."""
-        self._waiting.append(resume)
+    def wait(self, size_bytes: int, resume: Callable[[], None]) -> None:
+        """Calls `resume` when that much was reserved for it, in the order of waiting."""
+        self._waiting.append((size_bytes, resume))
 
     @property
     def has_waiters(self) -> bool:

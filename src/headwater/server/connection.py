@@ -235,30 +235,31 @@ class Connection:
         server.dispatch(self, buffer[begin:behind])
 
     def _begin_frame(self, size: int, start: memoryview) -> None:
-        pool = self._server.buffers
-        if not pool.reserve(size):
-            self._wait_for_memory(size, bytes(start))
+        if self._server.buffers.reserve(size):
+            self._take_frame(size, start)
             return
+        self._awaits_memory = True
+        self._block()
+        kept = bytes(start)
+        self._server.buffers.wait(size, lambda: self._memory_is_there(size, kept))
+
+    def _memory_is_there(self, size: int, start: bytes) -> None:
+        if self.closed:
+            self._server.buffers.unreserve(size)
+            return
+        self._awaits_memory = False
+        self._take_frame(size, memoryview(start))
+        self._unblock()
+
+    def _take_frame(self, size: int, start: memoryview) -> None:
         # Only a client that has sent frames of this size gets all the memory at once.
         trusted = size <= self._largest_frame
-        self._frame = pool.take(size if trusted else min(size, max(_GROW_FROM_BYTES, 2 * len(start))))
+        self._frame = self._server.buffers.take(size if trusted else min(size, max(_GROW_FROM_BYTES, 2 * len(start))))
         self._frame_view = memoryview(self._frame)
         self._frame_bytes = size
         self._filled = len(start)
         self._frame_view[: len(start)] = start
         self.frame_progress_ns = self._loop.turn_ns
-
-    def _wait_for_memory(self, size: int, start: bytes) -> None:
-        self._awaits_memory = True
-        self._block()
-
-        def resume() -> None:
-            if not self.closed:
-                self._awaits_memory = False
-                self._begin_frame(size, memoryview(start))
-                self._unblock()
-
-        self._server.buffers.wait(resume)
 
     @property
     def is_in_frame(self) -> bool:

@@ -36,10 +36,27 @@ def test_beyond_the_limit_nothing_is_reserved_until_something_came_back() -> Non
     assert pool.reserve(MB)
     assert not pool.reserve(1)
     resumed: list[str] = []
-    pool.wait(lambda: resumed.append("first"))
+    pool.wait(MB, lambda: resumed.append("first"))
     assert resumed == []
     pool.unreserve(MB)
     assert resumed == ["first"]
+    assert pool.reserved_bytes == 2 * MB
+
+
+def test_a_large_frame_is_not_overtaken_by_small_ones() -> None:
+    pool = BufferPool(4 * MB)
+    assert pool.reserve(MB)
+    assert pool.reserve(MB)
+    resumed: list[str] = []
+    pool.wait(4 * MB, lambda: resumed.append("large"))
+    assert not pool.reserve(1), "there would be room, but somebody has waited longer"
+    pool.wait(1, lambda: resumed.append("small"))
+    pool.unreserve(MB)
+    assert resumed == []
+    pool.unreserve(MB)
+    assert resumed == ["large"]
+    pool.unreserve(4 * MB)
+    assert resumed == ["large", "small"]
 
 
 def test_one_alone_gets_its_memory_even_beyond_the_limit() -> None:
