@@ -149,11 +149,11 @@ class _Decoder(Source):
         if nullable:
             self.dedent()
 
-    def _nullable_struct(self, cls: type[Struct], target: str) -> None:
+    def _nullable_struct(self, cls: type[Struct], target: str, null: str = "< 0") -> None:
         present, variable = self.variable("n"), self.variable("o")
         self._run.append(("b", 1, present))
         self.flush()
-        self.line(f"if {present} < 0: {target} = None")
+        self.line(f"if {present} {null}: {target} = None")
         self.line("else:")
         self.indent()
         self.struct(cls, variable)
@@ -180,7 +180,11 @@ class _Decoder(Source):
         for field in fields:
             self.line(f"if {tag} == {field.tag}:")
             self.indent()
-            self.value(field.type, f"{variable}.{field.name}", field.nullable_in(self.version), f"{name}.{field.name}")
+            nullable = field.nullable_in(self.version)
+            if nullable and isinstance(field.type, type):  # behind a tag, Kafka writes null as 0 and not as -1
+                self._nullable_struct(field.type, f"{variable}.{field.name}", null="== 0")
+            else:
+                self.value(field.type, f"{variable}.{field.name}", nullable, f"{name}.{field.name}")
             self.flush()
             self.line(f"if p != {end}: raise bad_tag({f'{name}.{field.name}'!r})")
             self.dedent()

@@ -134,12 +134,12 @@ class _Encoder(Source):
         self.dedent()
         self.dedent()
 
-    def _nullable_struct(self, cls: type[Struct], expression: str) -> None:
+    def _nullable_struct(self, cls: type[Struct], expression: str, null: bytes = b"\xff") -> None:
         variable = self.variable("v")
         self.flush()
         self.line(f"{variable} = {expression}")
         self.line(f"if {variable} is None:")
-        self.line(f'    {self._out}.append(b"\\xff")')
+        self.line(f"    {self._out}.append({null!r})")
         self.line("else:")
         self.indent()
         self._run.append(("b", "1"))
@@ -152,7 +152,7 @@ class _Encoder(Source):
         fields = sorted(fields, key=lambda field: field.tag or 0)
         outer = self._out
         self.flush()
-        self.line(f"if {' and '.join(_is_default(field, f'{variable}.{field.name}') for field in fields)}:")
+        self.line(f"if {' and '.join(self._is_default(field, f'{variable}.{field.name}') for field in fields)}:")
         self.line(f'    {outer}.append(b"\\0")')
         self.line("else:")
         self.indent()
@@ -165,17 +165,26 @@ class _Encoder(Source):
 
     def _tagged_field(self, field: Field, expression: str, section: str) -> None:
         outer, self._out = self._out, self.variable("out")
-        condition = f"not ({_is_default(field, expression)})"
+        condition = f"not ({self._is_default(field, expression)})"
         if isinstance(field.type, type):
             condition += f" and {expression} != {self.name_for('default', field.type())}"
         self.line(f"if {condition}:")
         self.indent()
         self.line(f"{self._out} = []")
-        self.value(field.type, expression, field.nullable_in(self.version))
+        if isinstance(field.type, type) and field.nullable_in(self.version):
+            self._nullable_struct(field.type, expression, null=b"\0")
+        else:
+            self.value(field.type, expression, field.nullable_in(self.version))
         self.flush()
         self.line(f"{section}.append(({field.tag}, join({self._out})))")
         self.dedent()
         self._out = outer
+
+    def _is_default(self, field: Field, expression: str) -> str:
+        """For a nullable struct behind a tag, Kafka's default is the empty struct: null is written."""
+        if isinstance(field.type, type) and field.nullable_in(self.version):
+            return f"{expression} == {self.name_for('default', field.type())}"
+        return _is_default(field, expression)
 
 
 def _is_default(field: Field, expression: str) -> str:

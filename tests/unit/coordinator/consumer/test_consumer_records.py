@@ -61,7 +61,8 @@ VECTORS = {
             ),
         ),
         "000500016700016d",
-        "00000269000263032f68030261026204782e2a000000090672616e676500",
+        # the last four bytes say that there is no classic metadata: Kafka's default is an empty one
+        "00000269000263032f68030261026204782e2a000000090672616e676501000100",
     ),
     "member of the classic protocol": (
         ConsumerRecord(
@@ -149,3 +150,14 @@ def test_records_of_other_groups_are_left_to_others() -> None:
 
 def test_a_value_of_a_later_version_is_not_guessed() -> None:
     assert decode(CoordinatorRecord(bytes.fromhex("0003000167"), bytes.fromhex("000100000007"))) is None
+
+
+def test_a_member_that_apache_kafka_wrote_was_cut_short() -> None:
+    """It has a null struct behind a tag, written as 0; the whole coordinator did not load because of it."""
+    value = b"\0\0\0\0\x02c\x0b/127.0.0.1\x02\x07source\x01\0\x04\x93\xe0\0\x01\0\x01\0"
+    decoded = decode(CoordinatorRecord(bytes.fromhex("000500016700016d"), value))
+    assert decoded is not None
+    assert isinstance(decoded.value, MemberMetadataValue)
+    assert decoded.value.classic_member_metadata is None
+    assert decoded.value.subscribed_topic_names == ["source"]
+    assert decoded.encode().value == value
