@@ -5,9 +5,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
+from headwater.records.reader import read_batches
 from headwater.sim.coordination import CoordinatorWorld
 from headwater.sim.faults import NO_FAULTS, Faults
 
@@ -52,6 +54,30 @@ def test_all_that_coordinators_do_happens_in_a_world_without_faults() -> None:
     assert ended.count(False) > 3
     assert any(t.has_offsets and t.is_committed for t in world.transactions.transactions)
     assert world.groups.generation("classic") > 3
+
+
+def test_a_transaction_has_one_marker_in_each_partition_if_nothing_goes_wrong() -> None:
+    """Where something does, one more is no harm; but it is work for everybody who reads."""
+    world = CoordinatorWorld(1, replace(NO_FAULTS, followed_percent=0))
+    for _ in range(2000):
+        world.step()
+    assert world.node.broker is not None
+    markers = 0
+    for topic, index in world.outputs():
+        log = world.node.broker.partition(topic.name, index).log
+        offset, is_open = 0, set()
+        while (piece := log.read(offset, 1 << 20, log.log_end_offset, min_one_batch=True)) is not None:
+            data = piece.read()
+            piece.release()
+            for _, header in read_batches(data):
+                if header.is_control:
+                    assert header.producer_id in is_open, f"a second marker at {header.base_offset}"
+                    is_open.remove(header.producer_id)
+                    markers += 1
+                else:
+                    is_open.add(header.producer_id)
+                offset = header.last_offset + 1
+    assert markers > 10
 
 
 def test_the_same_seed_gives_the_same_trace_of_coordinators_in_another_process() -> None:

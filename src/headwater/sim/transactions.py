@@ -36,6 +36,7 @@ class Transaction:
         self.has_offsets = False
         self.commit_asked = False
         self.is_committed: bool | None = None  # as soon as somebody was told
+        self.was_passed_by = False  # an offset of before was called stable after this one had offsets of its own
 
     @property
     def offset(self) -> int:
@@ -83,6 +84,7 @@ class TransactionHistory:
                 f"I5: transaction {transaction.number} was {words[transaction.is_committed]}, now {by} says {words[committed]}"
             )
         transaction.is_committed = committed
+        self._must_hold(transaction)
 
     # Readers
 
@@ -94,6 +96,11 @@ class TransactionHistory:
         if transaction.is_committed is False:
             raise Violation(f"I4: {by} saw transaction {number}, which was aborted")
         transaction.is_committed = True
+        self._must_hold(transaction)
+
+    def _must_hold(self, transaction: Transaction) -> None:
+        if transaction.is_committed and transaction.was_passed_by:
+            raise Violation(f"I5: an older offset was called stable while transaction {transaction.number} was open")
 
     def read(self, reader: Transaction, number: int) -> None:
         """Within a transaction."""

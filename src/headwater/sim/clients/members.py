@@ -1,6 +1,7 @@
 """Members of classic groups: they join, get their partitions, commit, and now and then fall silent, leave, or come back too late.
 
-What a member commits it commits with the generation that it knows, also when that is long over: then it must be refused.
+A member goes on with the generation that it knows, also when that is long over, and now and then a request of the generation
+before is so late that the next has begun: all of these must be refused.
 """
 
 from struct import Struct
@@ -96,7 +97,10 @@ class ClassicMember(GroupClient):
         yield from self.topics_made()
         yield from self.find(self.group, GROUP)
         while not self.is_stopping:
+            before = self.member_id, self.generation
             if (yield from self._join()):
+                if before[0] == self.member_id and self.random.random() < 0.4:
+                    yield from self._come_late(before[1])
                 yield from self._work()
             yield self.random.choice((0, 10, 100))
 
@@ -180,6 +184,14 @@ class ClassicMember(GroupClient):
             yield self.random.choice((0, 20, 100, 200, 2000))
         if self.random.random() < 0.3:
             yield from self._leave()
+
+    def _come_late(self, generation: int) -> Steps:
+        """Requests that were sent in a generation before, by the same member."""
+        self.generation, present = generation, self.generation
+        if self.owned:
+            yield from self.commit()
+        yield from self._heartbeat()
+        self.generation = present
 
     def _heartbeat(self) -> Steps:
         request = HeartbeatRequest(group_id=self.group, generation_id=self.generation, member_id=self.member_id)

@@ -218,6 +218,9 @@ class TransactionalProducer(CommittedClient):
         transaction.has_offsets = True
         yield from self._must(lambda: Ask(request, version), lambda answer: answer.topics[0].partitions[0].error_code)
         self.world.must_be_replicated(transaction.offset)
+        if self.random.random() < 0.3:  # not stable, unless the transaction was taken from this producer
+            offset = yield from self.committed(self._id, topic, index)
+            transaction.was_passed_by = offset is not None
 
     def _end(self, transaction: Transaction) -> Steps:
         producer = self._current()
