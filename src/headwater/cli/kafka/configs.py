@@ -1,0 +1,230 @@
+"""`kafka-configs`: the dynamic configs of topics and brokers, with where each value comes from.
+
+Configs of users, clients and IP addresses are quotas and credentials, which come with security; groups and client metrics have
+none here. Each is said so.
+"""
+
+import re
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
+
+from headwater.base.errors import ErrorCode, KafkaError
+from headwater.cli.kafka.options import BOOTSTRAP, COMMAND_CONFIG, Option, Options, Stop, Usage, run, run_with
+
+if TYPE_CHECKING:
+    from headwater.client.cluster import Cluster
+    from headwater.wire.messages.describe_configs import DescribeConfigsResourceResult
+
+ABOUT: Final = (
+    "This tool helps to manipulate and describe entity config for a topic, client, user, broker, ip, client-metrics"
+)
+_TYPES: Final = ("topics", "clients", "users", "brokers", "ips", "client-metrics", "groups", "broker-loggers")
+OPTIONS: Final = (
+    BOOTSTRAP,
+    COMMAND_CONFIG,
+    Option("bootstrap-controller", "Not here: the brokers are asked.", "controller"),
+    Option("describe", "List configs for the given entity."),
+    Option("alter", "Alter the configuration for the entity."),
+    Option("all", "List all configs for the given entity, also what is not dynamic."),
+    Option("add-config", "Key Value pairs of configs to add: 'k1=v1,k2=[v1,v2,v2],k3=v3'.", "configs"),
+    Option("add-config-file", "Path to a properties file with configs to add.", "file"),
+    Option("delete-config", "config keys to remove 'k1,k2'.", "keys"),
+    Option("entity-type", f"Type of entity ({'/'.join(_TYPES)}).", "type"),
+    Option("entity-name", "Name of entity (topic name/broker id).", "name"),
+    Option("entity-default", "Default entity name for brokers."),
+    Option("topic", "The topic's name.", "topic"),
+    Option("broker", "The broker's ID.", "broker"),
+    Option("broker-defaults", "The config defaults for all brokers."),
+    *(Option(name, "Not here.", name) for name in ("client", "user", "ip", "group", "client-metrics", "broker-logger")),
+    *(Option(name, "Not here.") for name in ("client-defaults", "user-defaults", "ip-defaults")),
+)
+_SHORT: Final = {"topic": "topics", "broker": "brokers", "client": "clients", "user": "users", "ip": "ips"}
+_SHORT_MORE: Final = {"group": "groups", "client-metrics": "client-metrics", "broker-logger": "broker-loggers"}
+_RESOURCES: Final = {"topics": 2, "brokers": 4}
+_SOURCES: Final = (
+    *("UNKNOWN", "DYNAMIC_TOPIC_CONFIG", "DYNAMIC_BROKER_CONFIG", "DYNAMIC_DEFAULT_BROKER_CONFIG"),
+    *("STATIC_BROKER_CONFIG", "DEFAULT_CONFIG", "DYNAMIC_BROKER_LOGGER_CONFIG", "DYNAMIC_CLIENT_METRICS_CONFIG"),
+    "DYNAMIC_GROUP_CONFIG",
+)
+_SET, _DELETE = 0, 1
+
+
+class Entity(NamedTuple):
+    """`name` is None for all of its type, and empty for the defaults of brokers."""
+
+    type: str
+    name: str | None
+
+    def __str__(self) -> str:
+        if self.name == "":
+            return f"default config for {self.type} in the cluster"
+        return f"config for {self.type.removesuffix('s')} {self.name}"
+
+
+def main() -> NoReturn:
+    run(ABOUT, OPTIONS, act)
+
+
+def script(arguments: Sequence[str]) -> int:
+    return run_with(arguments, ABOUT, OPTIONS, act)
+
+
+def act(options: Options) -> int:
+    from headwater.cli.kafka.connecting import connected
+
+    if ("describe" in options) == ("alter" in options):
+        raise Usage("Command must include exactly one action: --describe, --alter")
+    if not any(name in options for name in ("bootstrap-server", "broker-list", "zookeeper")):
+        raise Stop(1, "Either --bootstrap-server or --bootstrap-controller must be specified.")
+    entity = _entity(options)
+    changes = _changes(options) if "alter" in options else {}
+    try:
+        with connected(options) as cluster:
+            if "alter" in options:
+                _alter(cluster, entity, changes)
+            else:
+                _describe(cluster, entity, everything="all" in options)
+    except KafkaError as error:
+        from headwater.cli.kafka.endings import exception_name
+        from headwater.client.errors import BootstrapFailed
+
+        if isinstance(error, BootstrapFailed):
+            raise
+        typed = " ".join(sys.argv[1:])
+        name = f"org.apache.kafka.common.errors.{exception_name(error.code)}"
+        raise Stop(
+            1, f"Error while executing config command with args '{typed}'\n{name}: {error.message or error.code.name}"
+        ) from None
+    return 0
+
+
+def _entity(options: Options) -> Entity:
+    short = {**_SHORT, **_SHORT_MORE}
+    kind = options.get("entity-type") or next((short[name] for name in short if name in options), None)
+    if kind is None and "broker-defaults" in options:
+        kind = "brokers"
+    if kind is None:
+        if any(f"{name}-defaults" in options for name in ("client", "user", "ip")):
+            kind = "users"
+        else:
+            raise Stop(1, "At least one entity type must be specified")
+    if kind not in _TYPES:
+        raise Stop(
+            1,
+            f"Invalid entity type {kind}, the entity type must be one of {', '.join(_TYPES)} with a --bootstrap-server "
+            "or --bootstrap-controller argument",
+        )
+    if kind not in _RESOURCES:
+        raise Stop(1, f"There are no configs of {kind} here yet: only topics and brokers have some.")
+    name = options.get("entity-name") or next((options.get(each) for each in short if each in options), None)
+    if "entity-default" in options or "broker-defaults" in options:
+        name = ""
+    if kind == "brokers" and name and not name.isdigit():
+        raise Stop(1, f"The entity name for brokers must be a valid integer broker id, but it is: {name}")
+    if name is None and "alter" in options:
+        raise Stop(1, f"An entity name must be specified with --alter of {kind}")
+    return Entity(kind, name)
+
+
+def _changes(options: Options) -> dict[str, str | None]:
+    from headwater.cli.kafka.connecting import read_properties
+
+    if not any(name in options for name in ("add-config", "add-config-file", "delete-config")):
+        raise Stop(
+            1, "At least one of --add-config, --add-config-file, or --delete-config must be specified with --alter"
+        )
+    changes: dict[str, str | None] = {}
+    if "add-config-file" in options:
+        changes.update(read_properties(options.get("add-config-file") or ""))
+    for text in options.all("add-config"):
+        changes.update(parse_configs(text))
+    for text in options.all("delete-config"):
+        changes.update(dict.fromkeys(key.strip() for key in text.split(",")))
+    return changes
+
+
+def parse_configs(text: str) -> dict[str, str]:
+    """`a=1,b=[x,y]` -> {'a': '1', 'b': 'x,y'}: commas within brackets belong to the value."""
+    configs = {}
+    for pair in re.split(r",(?![^\[\]]*\])", text):
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise Stop(
+                1,
+                'requirement failed: Invalid entity config: all configs to be added must be in the format "key=val" or  '
+                '"key=[val1,val2]" to group values which contain commas.',
+            )
+        value = value.strip()
+        configs[key.strip()] = value[1:-1] if value.startswith("[") and value.endswith("]") else value
+    return configs
+
+
+def _alter(cluster: "Cluster", entity: Entity, changes: dict[str, str | None]) -> None:
+    from headwater.client.configs import alter_configs
+    from headwater.client.types import ResourceType
+
+    assert entity.name is not None
+    alter_configs(cluster, ResourceType(_RESOURCES[entity.type]), entity.name, changes)
+    sys.stdout.write(f"Completed updating {entity}.\n")
+
+
+def _describe(cluster: "Cluster", entity: Entity, *, everything: bool) -> None:
+    topics = {topic.name for topic in cluster.topics(internal=True)}
+    brokers = {str(broker) for broker in cluster.view.brokers}
+    names = [entity.name] if entity.name is not None else []
+    if entity.name is None:
+        names = sorted(topics) if entity.type == "topics" else [*sorted(brokers), ""]
+    for name in names:
+        one = entity.type.removesuffix("s")
+        if name and name not in (topics if entity.type == "topics" else brokers):
+            sys.stdout.write(f"The {one} '{name}' doesn't exist and doesn't have dynamic config.\n")
+            continue
+        if name == "":
+            sys.stdout.write(f"Default configs for {entity.type} in the cluster are:\n")
+        else:
+            sys.stdout.write(f"{'All' if everything else 'Dynamic'} configs for {one} {name} are:\n")
+        sys.stdout.writelines(_line(each) for each in _entries(cluster, entity.type, name, everything=everything))
+
+
+def _entries(cluster: "Cluster", kind: str, name: str, *, everything: bool) -> "list[DescribeConfigsResourceResult]":
+    from headwater.client.errors import raise_for
+    from headwater.wire.messages.describe_configs import (
+        DescribeConfigsRequest,
+        DescribeConfigsResource,
+        DescribeConfigsResponse,
+    )
+
+    resource = DescribeConfigsResource(resource_type=_RESOURCES[kind], resource_name=name, configuration_keys=None)
+    request = DescribeConfigsRequest(resources=[resource], include_synonyms=True)
+    if kind == "brokers" and name:
+        response = cluster.broker(int(name)).call(request, DescribeConfigsResponse)
+    else:
+        response = cluster.call_any(request, DescribeConfigsResponse)
+    (result,) = response.results
+    if result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+        return []
+    raise_for(result.error_code, result.error_message)
+    own = (
+        "DYNAMIC_TOPIC_CONFIG"
+        if kind == "topics"
+        else "DYNAMIC_BROKER_CONFIG"
+        if name
+        else "DYNAMIC_DEFAULT_BROKER_CONFIG"
+    )
+    found = [each for each in result.configs if everything or _source(each.config_source) == own]
+    return sorted(found, key=lambda each: each.name)
+
+
+def _source(number: int) -> str:
+    return _SOURCES[number] if 0 <= number < len(_SOURCES) else "UNKNOWN"
+
+
+def _line(entry: "DescribeConfigsResourceResult") -> str:
+    synonyms = ", ".join(f"{_source(each.source)}:{each.name}={_null(each.value)}" for each in entry.synonyms)
+    sensitive = str(entry.is_sensitive).lower()
+    return f"  {entry.name}={_null(entry.value)} sensitive={sensitive} synonyms={{{synonyms}}}\n"
+
+
+def _null(value: str | None) -> str:
+    return "null" if value is None else value

@@ -1,0 +1,60 @@
+"""From a script's options to a cluster: `--bootstrap-server`, and the properties of `--command-config` and the like."""
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from headwater.base.errors import UserError
+from headwater.cli.kafka.options import Options, Stop, Usage
+
+if TYPE_CHECKING:
+    from headwater.client.cluster import Cluster
+
+
+def read_properties(path: str) -> dict[str, str]:
+    from headwater.base.config.properties import parse_properties
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            return parse_properties(file.read())
+    except OSError as error:
+        raise Stop(1, f"{path} ({error.strerror})") from None
+    except ValueError as error:
+        raise Stop(1, f"{path}: {error}") from None
+
+
+@contextlib.contextmanager
+def connected(options: Options, properties: Mapping[str, str] | None = None) -> "Iterator[Cluster]":
+    """A cluster, closed at the end. `properties` come over those of the files."""
+    from headwater.client.addresses import parse_bootstrap
+    from headwater.client.cluster import Cluster
+
+    given = dict(read_properties(path)) if (path := options.get("command-config")) else {}
+    given.update(properties or {})
+    _refuse_security(given)
+    try:
+        addresses = parse_bootstrap(options.bootstrap())
+    except UserError as error:
+        raise Usage(f"Invalid url in bootstrap.servers: {options.bootstrap()} ({error.why})") from None
+    cluster = Cluster(
+        addresses,
+        client_id=given.get("client.id", "headwater-kafka-tool"),
+        request_timeout_ms=_number(given, "request.timeout.ms", 30_000),
+        api_timeout_ms=_number(given, "default.api.timeout.ms", 60_000),
+        connect_timeout_ms=_number(given, "socket.connection.setup.timeout.ms", 10_000),
+    )
+    with cluster:
+        yield cluster
+
+
+def _refuse_security(properties: Mapping[str, str]) -> None:
+    protocol = properties.get("security.protocol", "PLAINTEXT")
+    if protocol.upper() != "PLAINTEXT":
+        raise UserError(f"Cannot connect with security.protocol={protocol}", "only PLAINTEXT is supported so far")
+
+
+def _number(properties: Mapping[str, str], name: str, default: int) -> int:
+    text = properties.get(name, str(default)).strip()
+    if not (text.isascii() and text.isdigit()):
+        raise UserError(f"Cannot use {name}={text}", "it is not a number")
+    return int(text)

@@ -1,0 +1,146 @@
+"""The lines of `kafka-dump-log`, file by file. Pure: bytes in, lines out; the formats are those of `headwater.cli.dump`."""
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from headwater.base.errors import KafkaError
+from headwater.cli.dump import dump_offset_index, dump_snapshot, dump_time_index, dump_transaction_index
+from headwater.records.batch import DELETE_HORIZON, BatchHeader, crc_of, read_header
+from headwater.records.compression import CODEC_NAMES
+from headwater.records.control import control_type, read_end_transaction_marker
+from headwater.records.reader import Record, read_batches, read_records
+
+Decode = Callable[[bytes | None, bytes | None], tuple[str | None, str | None]]
+
+_RECORDS_BYTES_MAX: Final = 512 * 1024 * 1024
+_SEQUENCES: Final = 1 << 31
+
+
+class TrailingBytes(Exception):
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
+        self.count = count
+
+
+def segment(
+    data: memoryview, base_offset: int, *, records: bool, contents: bool, metadata: bool, decode: Decode | None
+) -> Iterator[str]:
+    """A line a batch, and one a record if wanted. Raises TrailingBytes at the end if something else follows."""
+    yield f"Log starting offset: {base_offset}"
+    end = 0
+    try:
+        for position, header in read_batches(data):
+            end = position + header.size_bytes
+            batch = data[position:end]
+            yield _batch(header, position, crc_of(batch) == header.crc)
+            if records:
+                for at, record in enumerate(read_records(batch, _RECORDS_BYTES_MAX)):
+                    yield _record(header, record, at, contents=contents, metadata=metadata, decode=decode)
+    except KafkaError:
+        raise TrailingBytes(len(data) - end) from None
+
+
+def _batch(header: BatchHeader, position: int, valid: bool) -> str:
+    sequence = header.base_sequence
+    last_sequence = -1 if sequence < 0 else (sequence + header.last_offset_delta) % _SEQUENCES
+    has_horizon = header.attributes & DELETE_HORIZON
+    horizon = f"OptionalLong[{header.base_timestamp}]" if has_horizon else "OptionalLong.empty"
+    return (
+        f"baseOffset: {header.base_offset} lastOffset: {header.last_offset} count: {header.record_count} "
+        f"baseSequence: {sequence} lastSequence: {last_sequence} producerId: {header.producer_id} "
+        f"producerEpoch: {header.producer_epoch} partitionLeaderEpoch: {header.partition_leader_epoch} "
+        f"isTransactional: {_bool(header.is_transactional)} isControl: {_bool(header.is_control)} "
+        f"deleteHorizonMs: {horizon} position: {position} {_time_name(header)}: {header.max_timestamp} "
+        f"size: {header.size_bytes} magic: {header.magic} compresscodec: {CODEC_NAMES.get(header.codec, header.codec)} "
+        f"crc: {header.crc} isvalid: {_bool(valid)}"
+    )
+
+
+def _record(
+    header: BatchHeader, record: Record, at: int, *, contents: bool, metadata: bool, decode: Decode | None
+) -> str:
+    pieces = []
+    if metadata:
+        names = ",".join(key for key, _ in record.headers)
+        sequence = -1 if header.base_sequence < 0 else (header.base_sequence + at) % _SEQUENCES
+        pieces.append(
+            f"offset: {record.offset} {_time_name(header)}: {record.timestamp} keySize: {_size(record.key)} "
+            f"valueSize: {_size(record.value)} sequence: {sequence} headerKeys: [{names}]"
+        )
+        if header.is_control:
+            pieces.append(_control(record))
+    if contents and not header.is_control:
+        key, value = decode(record.key, record.value) if decode else (_text(record.key), _text(record.value))
+        pieces += [f"key: {key}"] if key is not None else []
+        pieces += [f"payload: {value}"] if value is not None else []
+    return "| " + " ".join(pieces)
+
+
+def _control(record: Record) -> str:
+    marker = read_end_transaction_marker(record)
+    if marker is None:
+        return f"controlType: UNKNOWN({control_type(record)})"
+    kind = "COMMIT" if marker.committed else "ABORT"
+    return f"endTxnMarker: {kind} coordinatorEpoch: {marker.coordinator_epoch}"
+
+
+def offset_index(path: Path, data: bytes, base_offset: int, log: bytes) -> Iterator[str]:
+    """Entries; what does not agree with the log is told on stderr, as Kafka's tool does."""
+    mismatches = []
+    for entry in dump_offset_index(memoryview(data), base_offset):
+        yield f"offset: {entry['offset']} position: {entry['position']}"
+        if entry["position"] + 61 <= len(log):
+            last = read_header(log, entry["position"]).last_offset
+            if last != entry["offset"]:
+                mismatches.append((entry["offset"], last))
+    if mismatches:
+        sys.stderr.write(f"Mismatches in :{path}\n")
+        sys.stderr.writelines(f"  Index offset: {offset}, log offset: {last}\n" for offset, last in mismatches)
+
+
+def time_index(data: bytes, base_offset: int) -> Iterator[str]:
+    for entry in dump_time_index(memoryview(data), base_offset):
+        yield f"timestamp: {entry['timestamp']} offset: {entry['offset']}"
+
+
+def transaction_index(data: bytes) -> Iterator[str]:
+    for entry in dump_transaction_index(memoryview(data)):
+        yield (
+            f"version: {entry['version']} producerId: {entry['producer_id']} firstOffset: {entry['first_offset']} "
+            f"lastOffset: {entry['last_offset']} lastStableOffset: {entry['last_stable_offset']}"
+        )
+
+
+def snapshot(data: bytes) -> Iterator[str]:
+    for entry in dump_snapshot(memoryview(data)):
+        if "error" in entry:
+            sys.stderr.write(f"{entry['error']}\n")
+            continue
+        first = entry["current_transaction_first_offset"]
+        last_sequence, delta = entry["last_sequence"], entry["offset_delta"]
+        yield (
+            f"producerId: {entry['producer_id']} producerEpoch: {entry['producer_epoch']} "
+            f"coordinatorEpoch: {entry['coordinator_epoch']} "
+            f"currentTxnFirstOffset: {'OptionalLong.empty' if first < 0 else f'OptionalLong[{first}]'} "
+            f"lastTimestamp: {entry['timestamp']} "
+            f"firstSequence: {max(last_sequence - delta, -1)} lastSequence: {last_sequence} "
+            f"lastOffset: {entry['last_offset']} offsetDelta: {delta} timestamp: {entry['timestamp']}"
+        )
+
+
+def _time_name(header: BatchHeader) -> str:
+    return "LogAppendTime" if header.is_log_append_time else "CreateTime"
+
+
+def _size(data: bytes | None) -> int:
+    return -1 if data is None else len(data)
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else data.decode("utf-8", "replace")
+
+
+def _bool(value: object) -> str:
+    return "true" if value else "false"

@@ -1,0 +1,139 @@
+"""Records as Kafka's DefaultMessageFormatter prints them:
+
+    CreateTime:123 <TAB> Partition:0 <TAB> Offset:5 <TAB> Delivery:NOT_PRESENT <TAB> Epoch:NOT_PRESENT <TAB> headers <TAB> key <TAB> value
+
+Each part is there if its `print.` property is true; the value is unless that is false. Between parts stands `key.separator`.
+"""
+
+import struct
+import sys
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, Protocol
+
+from headwater.cli.kafka.options import Options, Usage
+
+if TYPE_CHECKING:
+    from headwater.client.types import FetchedRecord
+
+Deserializer = Callable[[bytes], bytes]
+
+_NUMBERS: Final = {
+    "ShortDeserializer": ">h",
+    "IntegerDeserializer": ">i",
+    "LongDeserializer": ">q",
+    "FloatDeserializer": ">f",
+    "DoubleDeserializer": ">d",
+}
+
+
+class Formatter(Protocol):
+    def write(self, records: "list[FetchedRecord]", *, skip_errors: bool) -> None: ...
+
+
+def make_formatter(options: Options) -> Formatter:
+    from headwater.cli.kafka.connecting import read_properties
+
+    if "property" in options:
+        sys.stdout.write(
+            "Option --property is deprecated and will be removed in a future version. Use --formatter-property instead.\n"
+        )
+        sys.stdout.flush()
+    properties = {k: v for path in options.all("formatter-config") for k, v in read_properties(path).items()}
+    properties.update(options.properties("property", "formatter-property"))
+    for name in ("key-deserializer", "value-deserializer"):
+        if name in options:
+            properties[name.replace("-", ".")] = options.get(name) or ""
+    kind = options.get("formatter", "org.apache.kafka.tools.consumer.DefaultMessageFormatter") or ""
+    short = kind.rsplit(".", 1)[-1]
+    if short == "NoOpMessageFormatter":
+        return _Silent()
+    if short in ("DefaultMessageFormatter", "LoggingMessageFormatter"):
+        return DefaultFormatter(properties)
+    raise Usage(kind)
+
+
+class _Silent:
+    def write(self, records: "list[FetchedRecord]", *, skip_errors: bool) -> None: ...
+
+
+class DefaultFormatter:
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        def wanted(part: str, default: str = "false") -> bool:
+            return properties.get(f"print.{part}", default).strip().lower() == "true"
+
+        self._parts: list[Callable[[FetchedRecord], bytes]] = []
+        self._null = properties.get("null.literal", "null").encode()
+        self._headers_separator = properties.get("headers.separator", ",").encode()
+        self._key_separator = properties.get("key.separator", "\t").encode()
+        self._line_separator = properties.get("line.separator", "\n").encode()
+        self._key = _deserializer(properties.get("key.deserializer"))
+        self._value = _deserializer(properties.get("value.deserializer"))
+        self._header = _deserializer(properties.get("headers.deserializer"))
+        for part, make in (
+            ("timestamp", _timestamp),
+            ("partition", lambda record: b"Partition:%d" % record.partition),
+            ("offset", lambda record: b"Offset:%d" % record.offset),
+            ("delivery", lambda _: b"Delivery:NOT_PRESENT"),
+            ("epoch", lambda _: b"Epoch:NOT_PRESENT"),
+            ("headers", self._headers_text),
+            ("key", lambda record: self._or_null(record.key, self._key)),
+        ):
+            if wanted(part):
+                self._parts.append(make)
+        if wanted("value", "true"):
+            self._parts.append(lambda record: self._or_null(record.value, self._value))
+
+    def write(self, records: "list[FetchedRecord]", *, skip_errors: bool) -> None:
+        out = sys.stdout.buffer
+        pieces = []
+        for record in records:
+            try:
+                pieces.append(self.text(record))
+            except Unreadable:
+                if not skip_errors:
+                    out.write(b"".join(pieces))
+                    raise
+        out.write(b"".join(pieces))
+        out.flush()
+
+    def text(self, record: "FetchedRecord") -> bytes:
+        if not self._parts:
+            return b""  # as there: each part brings the separator behind it
+        return self._key_separator.join([part(record) for part in self._parts]) + self._line_separator
+
+    def _headers_text(self, record: "FetchedRecord") -> bytes:
+        if not record.headers:
+            return b"NO_HEADERS"
+        return self._headers_separator.join(
+            header.key.encode() + b":" + self._or_null(header.value, self._header) for header in record.headers
+        )
+
+    def _or_null(self, data: bytes | None, read: Deserializer) -> bytes:
+        return self._null if data is None else read(data)
+
+
+class Unreadable(Usage):
+    """Bytes that are not what their deserializer reads."""
+
+
+def _timestamp(record: "FetchedRecord") -> bytes:
+    if record.timestamp_ms < 0:
+        return b"NO_TIMESTAMP"
+    return b"%s:%d" % (b"LogAppendTime" if record.log_append_time else b"CreateTime", record.timestamp_ms)
+
+
+def _deserializer(name: str | None) -> Deserializer:
+    """Text and bytes go out as they are; numbers are read as Java writes them."""
+    short = (name or "StringDeserializer").rsplit(".", 1)[-1]
+    if short in ("StringDeserializer", "ByteArrayDeserializer", "BytesDeserializer", "ByteBufferDeserializer"):
+        return bytes
+    if short not in _NUMBERS:
+        raise Usage(f"The deserializer {name} is not here; there are String, ByteArray, {', '.join(_NUMBERS)}")
+    layout = struct.Struct(_NUMBERS[short])
+
+    def read(data: bytes) -> bytes:
+        if len(data) != layout.size:
+            raise Unreadable(f"Size of data received by {short} is not {layout.size}")
+        return str(layout.unpack(data)[0]).encode()
+
+    return read

@@ -1,0 +1,167 @@
+"""Options as Kafka's tools take them: `--name value` or `--name=value`, each spelled out, in any order.
+
+Wrong usage is said on stderr, with all the options after it, and ends with exit code 1, as it does there. Two options of
+older tools are taken and explained: `--broker-list`, which is what `--bootstrap-server` was called, and `--zookeeper`.
+"""
+
+import sys
+import textwrap
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, NoReturn
+
+KAFKA_VERSION: Final = "4.3.0"  # whose tools these follow
+_HELP_WIDTH: Final = 80
+_NAMES_WIDTH: Final = 40
+
+
+class Usage(Exception):
+    """Wrong usage: the message comes before the list of options."""
+
+
+class Stop(Exception):
+    """The end, with this exit code and, if there is one, a last line on stderr."""
+
+    def __init__(self, code: int, message: str = "") -> None:
+        super().__init__(code, message)
+        self.code = code
+        self.message = message
+
+
+class Option(NamedTuple):
+    """`value` names what follows the option; none follows if it is empty. `optional`: the value may be left out."""
+
+    name: str
+    help: str
+    value: str = ""
+    optional: bool = False
+
+
+BOOTSTRAP: Final = Option("bootstrap-server", "REQUIRED: The server(s) to connect to.", "server to connect to")
+COMMAND_CONFIG: Final = Option("command-config", "Property file with configs of the client.", "config file")
+_COMMON: Final = (
+    Option("help", "Print usage information."),
+    Option("version", "Display the version of Kafka whose tool this follows."),
+)
+_OLD: Final = (Option("broker-list", "", "server"), Option("zookeeper", "", "urls"))
+
+
+class Options:
+    """What was typed: every value of every option, in order. Owned by one run of one script."""
+
+    def __init__(self, found: dict[str, list[str | None]]) -> None:
+        self._found = found
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._found
+
+    def get(self, name: str, default: str | None = None) -> str | None:
+        """The last value given."""
+        values = [value for value in self._found.get(name, ()) if value is not None]
+        return values[-1] if values else default
+
+    def all(self, name: str) -> list[str]:
+        return [value for value in self._found.get(name, ()) if value is not None]
+
+    def number(self, name: str, default: int | None = None) -> int | None:
+        text = self.get(name)
+        if text is None:
+            return default
+        try:
+            return int(text)
+        except ValueError:
+            raise Usage(f"Cannot parse argument '{text}' of option {name}") from None
+
+    def properties(self, *names: str) -> dict[str, str]:
+        """key=value pairs of several options, the later over the earlier."""
+        pairs = {}
+        for name in names:
+            for text in self.all(name):
+                key, equals, value = text.partition("=")
+                if not equals:
+                    raise Usage(f"Invalid command line properties: {text}")
+                pairs[key] = value
+        return pairs
+
+    # Checks in Kafka's words
+
+    def require(self, *names: str) -> None:
+        for name in names:
+            if name not in self._found:
+                raise Usage(f'Missing required argument "[{name}]"')
+
+    def refuse_together(self, used: str, *others: str) -> None:
+        for other in others:
+            if used in self._found and other in self._found and used != other:
+                raise Usage(f'Option "[{used}]" can\'t be used with option "[{other}]"')
+
+    def bootstrap(self) -> str:
+        """Where to connect. The old names are explained on stderr."""
+        server, broker_list = self.get("bootstrap-server"), self.get("broker-list")
+        if "zookeeper" in self._found:
+            note = "--zookeeper is gone: brokers keep their own metadata now."
+            if server is None and broker_list is None:
+                raise Stop(1, f"{note} Use --bootstrap-server with the address of a broker, such as localhost:9092.")
+            sys.stderr.write(f"Warning: {note} It is ignored.\n")
+        if server is None and broker_list is not None:
+            sys.stderr.write("Warning: --broker-list is the old name of --bootstrap-server. It is taken as that.\n")
+            server = broker_list
+        if server is None:
+            raise Usage('Missing required argument "[bootstrap-server]"')
+        return server
+
+
+def parse(arguments: Sequence[str], options: Sequence[Option]) -> Options:
+    """Words that are not options are left out, as Kafka's tools do."""
+    known = {option.name: option for option in (*_OLD, *_COMMON, *options)}
+    found: dict[str, list[str | None]] = {}
+    words = list(arguments)
+    while words:
+        word = words.pop(0)
+        if not word.startswith("--") or word == "--":
+            continue
+        name, equals, given = word[2:].partition("=")
+        option = known.get(name)
+        if option is None:
+            raise Usage(f"{name} is not a recognized option")
+        value: str | None = given if equals else None
+        if option.value and not equals:
+            follows = bool(words) and not words[0].startswith("--")
+            if follows:
+                value = words.pop(0)
+            elif not option.optional:
+                raise Usage(f"Option {name} requires an argument")
+        found.setdefault(name, []).append(value if option.value else None)
+    return Options(found)
+
+
+def usage_text(options: Sequence[Option]) -> str:
+    lines = [f"{'Option':{_NAMES_WIDTH}}Description", f"{'------':{_NAMES_WIDTH}}-----------"]
+    for option in sorted((*options, *_COMMON)):
+        value = f" [{option.value}]" if option.optional else f" <{option.value}>" if option.value else ""
+        left = textwrap.wrap(f"--{option.name}{value}", _NAMES_WIDTH - 2, subsequent_indent="  ")
+        right = textwrap.wrap(option.help, _HELP_WIDTH - _NAMES_WIDTH, subsequent_indent="  ")
+        for at in range(max(len(left), len(right))):
+            first = left[at] if at < len(left) else ""
+            second = right[at] if at < len(right) else ""
+            lines.append(f"{first:{_NAMES_WIDTH}}{second}".rstrip())
+    return "\n".join(lines) + "\n"
+
+
+def run(about: str, options: Sequence[Option], action: Callable[[Options], int]) -> NoReturn:
+    """Parses what was typed, runs the script and ends the process."""
+    sys.exit(run_with(sys.argv[1:], about, options, action))
+
+
+def run_with(arguments: Sequence[str], about: str, options: Sequence[Option], action: Callable[[Options], int]) -> int:
+    from headwater.cli.kafka.endings import ended
+
+    def body() -> int:
+        parsed = parse(arguments, options)
+        if "help" in parsed:
+            raise Usage(about)
+        if "version" in parsed:
+            sys.stdout.write(f"{KAFKA_VERSION}\n")
+            return 0
+        return action(parsed)
+
+    return ended(body, lambda: usage_text(options))

@@ -1,0 +1,89 @@
+"""What `kafka-topics --create` and `--alter` ask of the cluster, with replicas placed by hand where they are."""
+
+from typing import TYPE_CHECKING
+
+from headwater.cli.kafka.options import Options, Usage
+from headwater.client.errors import raise_for
+from headwater.wire.messages.create_partitions import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopic,
+)
+from headwater.wire.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+
+if TYPE_CHECKING:
+    from headwater.client.cluster import Cluster
+    from headwater.client.types import Topic
+
+
+def create(cluster: "Cluster", name: str, options: Options) -> None:
+    partitions, factor = options.number("partitions"), options.number("replication-factor")
+    if partitions is not None and partitions < 1:
+        raise Usage("The partitions must be greater than 0")
+    if factor is not None and not 0 < factor <= 32767:
+        raise Usage(f"The replication factor must be between 1 and 32767 inclusive, but it is {factor}")
+    topic = CreatableTopic(
+        name=name,
+        num_partitions=-1 if partitions is None else partitions,
+        replication_factor=-1 if factor is None else factor,
+        assignments=[
+            CreatableReplicaAssignment(partition_index=index, broker_ids=replicas)
+            for index, replicas in enumerate(_assignments(options) or [])
+        ],
+        configs=[CreatableTopicConfig(name=key, value=value) for key, value in _configs(options).items()],
+    )
+    request = CreateTopicsRequest(topics=[topic], timeout_ms=cluster.request_timeout_ms)
+    response = cluster.call_controller(request, CreateTopicsResponse, lambda _: False)
+    for result in response.topics:
+        raise_for(result.error_code, result.error_message)
+
+
+def add_partitions(cluster: "Cluster", topic: "Topic", options: Options) -> None:
+    """With replicas by hand, the list names all partitions; those that are there already are passed over."""
+    by_hand = _assignments(options)
+    total = options.number("partitions") or len(by_hand or ())
+    assignments = None
+    if by_hand is not None:
+        assignments = [CreatePartitionsAssignment(broker_ids=each) for each in by_hand[len(topic.partitions) :]]
+    asked = CreatePartitionsTopic(name=topic.name, count=total, assignments=assignments)
+    request = CreatePartitionsRequest(topics=[asked], timeout_ms=cluster.request_timeout_ms)
+    response = cluster.call_controller(request, CreatePartitionsResponse, lambda _: False)
+    for result in response.results:
+        raise_for(result.error_code, result.error_message)
+
+
+def _configs(options: Options) -> dict[str, str]:
+    configs = {}
+    for text in options.all("config"):
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise Usage(
+                'requirement failed: Invalid topic config: all configs to be added must be in the format "key=val".'
+            )
+        configs[key.strip()] = value.strip()
+    return configs
+
+
+def _assignments(options: Options) -> list[list[int]] | None:
+    """'0:1,1:0' -> [[0, 1], [1, 0]]."""
+    text = options.get("replica-assignment")
+    if text is None:
+        return None
+    try:
+        assignments = [[int(broker) for broker in part.split(":")] for part in text.split(",")]
+    except ValueError:
+        raise Usage(f"Cannot parse the replica assignment {text!r}: write broker ids as in 0:1,1:0") from None
+    for replicas in assignments:
+        twice = sorted({each for each in replicas if replicas.count(each) > 1})
+        if twice:
+            raise Usage(f"Partition replica lists may not contain duplicate entries: {','.join(map(str, twice))}")
+        if len(replicas) != len(assignments[0]):
+            raise Usage(f"Partition {assignments.index(replicas)} has different replication factor: {text}")
+    return assignments

@@ -1,0 +1,232 @@
+"""`kafka-topics`: list, create, describe, alter and delete topics."""
+
+import re
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, NoReturn
+
+from headwater.base.errors import ErrorCode, KafkaError
+from headwater.cli.kafka.options import BOOTSTRAP, COMMAND_CONFIG, Option, Options, Stop, Usage, run, run_with
+
+if TYPE_CHECKING:
+    from headwater.client.cluster import Cluster
+    from headwater.client.types import Partition, Topic
+
+ABOUT: Final = "This tool helps to create, delete, describe, or change a topic."
+OPTIONS: Final = (
+    BOOTSTRAP,
+    COMMAND_CONFIG,
+    Option("list", "List all available topics."),
+    Option("create", "Create a new topic."),
+    Option("delete", "Delete a topic."),
+    Option("alter", "Alter the number of partitions of a topic. Its configs are altered by kafka-configs."),
+    Option("describe", "List details for the given topics."),
+    Option(
+        "topic", "The topic to create, alter, describe or delete; a regular expression, except with --create.", "topic"
+    ),
+    Option("topic-id", "The topic-id to describe.", "topic-id"),
+    Option("config", "A topic configuration override for the topic being created.", "name=value"),
+    Option("delete-config", "This option is no longer supported; use kafka-configs.", "name"),
+    Option("partitions", "The number of partitions for the topic being created or altered.", "# of partitions"),
+    Option("replication-factor", "The replication factor for each partition in the topic being created.", "factor"),
+    Option(
+        "replica-assignment", "A list of manual partition-to-broker assignments: 0:1,1:0 for two partitions.", "list"
+    ),
+    Option("under-replicated-partitions", "When describing, only show under-replicated partitions."),
+    Option("unavailable-partitions", "When describing, only show partitions whose leader is not available."),
+    Option("under-min-isr-partitions", "When describing, only partitions whose isr count is below the minimum."),
+    Option("at-min-isr-partitions", "When describing, only partitions whose isr count is the minimum."),
+    Option("topics-with-overrides", "When describing, only topics that have overridden configs."),
+    Option("if-exists", "When altering, deleting or describing, only act if the topic exists."),
+    Option("if-not-exists", "When creating, only act if the topic does not exist already."),
+    Option("exclude-internal", "Exclude internal topics when listing or describing."),
+    Option("partition-size-limit-per-response", "Taken and not needed here.", "number"),
+)
+_ACTIONS: Final = ("create", "list", "alter", "describe", "delete")
+_FILTERS: Final = (
+    "under-replicated-partitions",
+    "under-min-isr-partitions",
+    "at-min-isr-partitions",
+    "unavailable-partitions",
+    "topics-with-overrides",
+)
+_COLLIDES: Final = (
+    "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could collide. "
+    "To avoid issues it is best to use either, but not both.\n"
+)
+
+
+def main() -> NoReturn:
+    run(ABOUT, OPTIONS, act)
+
+
+def script(arguments: Sequence[str]) -> int:
+    return run_with(arguments, ABOUT, OPTIONS, act)
+
+
+def act(options: Options) -> int:
+    from headwater.cli.kafka.connecting import connected
+
+    _check(options)
+    action = next(name for name in _ACTIONS if name in options)
+    try:
+        with connected(options) as cluster:
+            _DO[action](cluster, options)
+    except KafkaError as error:
+        from headwater.client.errors import BootstrapFailed
+
+        if isinstance(error, BootstrapFailed):
+            raise
+        return _failed(error.message or error.code.name)
+    except Usage as error:
+        return _failed(str(error))
+    return 0
+
+
+def _failed(why: str) -> int:
+    sys.stdout.write(f"Error while executing topic command : {why}\n")
+    return 1
+
+
+def _check(options: Options) -> None:
+    if sum(name in options for name in _ACTIONS) != 1:
+        raise Usage("Command must include exactly one action: --list, --describe, --create, --alter or --delete")
+    if not any(name in options for name in ("bootstrap-server", "broker-list", "zookeeper")):
+        raise Stop(1, "--bootstrap-server must be specified")
+    if "alter" in options and "config" in options:
+        raise Usage(
+            'Option combination "[[config], [bootstrap-server]]" can\'t be used with option "[alter]" '
+            "(To alter topic configurations, the kafka-configs tool can be used.)"
+        )
+    if not any(name in options for name in ("describe", "list")) and "topic-id" not in options:
+        options.require("topic")
+    if "alter" in options and "replica-assignment" not in options:
+        options.require("partitions")
+    options.refuse_together("config", "alter", "list", "describe", "delete")
+    options.refuse_together("delete-config", *_ACTIONS)
+    options.refuse_together("partitions", "list", "describe", "delete")
+    options.refuse_together("replication-factor", "list", "alter", "describe", "delete")
+    options.refuse_together("replica-assignment", "list", "describe", "delete")
+    if "create" in options:
+        options.refuse_together("replica-assignment", "partitions", "replication-factor")
+    for name in _FILTERS:
+        options.refuse_together(name, "list", "create", "alter", "delete")
+    for name in _FILTERS[:4]:
+        options.refuse_together(name, "topics-with-overrides")
+    options.refuse_together("if-exists", "list", "create")
+    options.refuse_together("if-not-exists", "list", "alter", "describe", "delete")
+    options.refuse_together("exclude-internal", "create", "alter", "delete")
+
+
+def _chosen(cluster: "Cluster", options: Options, *, must_exist: bool) -> "list[Topic]":
+    """The topics that --topic (a regular expression) or --topic-id names, by name; all without one."""
+    from headwater.client.types import topic_id_text
+
+    topics = cluster.topics(internal="exclude-internal" not in options)
+    topic_id, pattern = options.get("topic-id"), options.get("topic")
+    if topic_id is not None:
+        found = [topic for topic in topics if topic_id_text(topic.topic_id) == topic_id]
+        if not found and must_exist:
+            raise Usage(f"TopicId '{topic_id}' does not exist as expected")
+        return found
+    if pattern is None:
+        return topics
+    try:
+        wanted = re.compile(pattern)
+    except re.error as error:
+        raise Usage(f"{pattern} is an invalid regex. ({error})") from None
+    found = [topic for topic in topics if wanted.fullmatch(topic.name)]
+    if not found and must_exist and "if-exists" not in options:
+        raise Usage(f"Topic '{pattern}' does not exist as expected")
+    return found
+
+
+def _list(cluster: "Cluster", options: Options) -> None:
+    found = _chosen(cluster, options, must_exist=False)
+    sys.stdout.write("".join(f"{topic.name}\n" for topic in found) or "\n")
+
+
+def _create(cluster: "Cluster", options: Options) -> None:
+    from headwater.cli.kafka.topic_creation import create
+
+    name = options.get("topic") or ""
+    if "." in name or "_" in name:
+        sys.stdout.write(_COLLIDES)
+    try:
+        create(cluster, name, options)
+    except KafkaError as error:
+        if error.code == ErrorCode.TOPIC_ALREADY_EXISTS and "if-not-exists" in options:
+            return
+        raise
+    sys.stdout.write(f"Created topic {name}.\n")
+
+
+def _alter(cluster: "Cluster", options: Options) -> None:
+    from headwater.cli.kafka.topic_creation import add_partitions
+
+    for topic in _chosen(cluster, options, must_exist=True):
+        add_partitions(cluster, topic, options)
+
+
+def _delete(cluster: "Cluster", options: Options) -> None:
+    from headwater.client.admin import delete_topics
+
+    names = [topic.name for topic in _chosen(cluster, options, must_exist=True)]
+    for error in delete_topics(cluster, names).values() if names else ():
+        if error is not None:
+            raise error
+
+
+def _describe(cluster: "Cluster", options: Options) -> None:
+    from headwater.client.configs import describe_configs
+    from headwater.client.types import ResourceType, topic_id_text
+
+    for topic in _chosen(cluster, options, must_exist=True):
+        entries = describe_configs(cluster, ResourceType.TOPIC, topic.name)
+        overrides = [entry for entry in entries if not entry.is_default]
+        minimum = next((int(each.value or 1) for each in entries if each.name == "min.insync.replicas"), 1)
+        partitions_only = any(name in options for name in _FILTERS[:4])
+        if not partitions_only and ("topics-with-overrides" not in options or overrides):
+            replicas = len(topic.partitions[0].replicas) if topic.partitions else 0
+            configs = ",".join(f"{entry.name}={entry.value}" for entry in overrides)
+            sys.stdout.write(
+                f"Topic: {topic.name}\tTopicId: {topic_id_text(topic.topic_id)}"
+                f"\tPartitionCount: {len(topic.partitions)}\tReplicationFactor: {replicas}\tConfigs: {configs}\n"
+            )
+        if "topics-with-overrides" not in options:
+            sys.stdout.writelines(
+                _partition_line(each) for each in topic.partitions if _is_wanted(each, options, cluster, minimum)
+            )
+
+
+def _is_wanted(partition: "Partition", options: Options, cluster: "Cluster", minimum: int) -> bool:
+    """Without a filter every partition is; with several, one that any of them lets through."""
+    in_sync = len(partition.in_sync_replicas)
+    outcomes = {
+        "under-replicated-partitions": in_sync < len(partition.replicas),
+        "unavailable-partitions": partition.leader not in cluster.view.brokers,
+        "under-min-isr-partitions": in_sync < minimum,
+        "at-min-isr-partitions": in_sync == minimum,
+    }
+    given = [outcome for name, outcome in outcomes.items() if name in options]
+    return not given or any(given)
+
+
+def _partition_line(partition: "Partition") -> str:
+    def ids(brokers: list[int]) -> str:
+        return ",".join(str(each) for each in brokers)
+
+    leader = partition.leader if partition.leader >= 0 else "none"
+    return (
+        f"\tTopic: {partition.topic}\tPartition: {partition.partition}\tLeader: {leader}"
+        f"\tReplicas: {ids(partition.replicas)}\tIsr: {ids(partition.in_sync_replicas)}\tElr: \tLastKnownElr: \n"
+    )
+
+
+_DO: Final[dict[str, "Callable[[Cluster, Options], None]"]] = {
+    "list": _list,
+    "create": _create,
+    "alter": _alter,
+    "describe": _describe,
+    "delete": _delete,
+}
