@@ -50,22 +50,31 @@ def applies(mutant: Mutant, root: Path = ROOT, *, check_only: bool = True) -> st
     return done.stderr.strip() if done.returncode else ""
 
 
-def survives(mutant: Mutant) -> str:
-    """Why this mutant is a failure; nothing if it was found out."""
+class Verdict(NamedTuple):
+    found_out: bool
+    why: str  # what the test said, or what is wrong
+
+
+def judge(mutant: Mutant) -> Verdict:
     with tempfile.TemporaryDirectory(prefix="headwater-mutant-") as directory:
         copy = Path(directory)
         shutil.copytree(ROOT / "src", copy / "src", ignore=shutil.ignore_patterns("__pycache__"))
         problem = applies(mutant, copy, check_only=False)
         if problem:
-            return f"no longer applies: {problem}"
+            return Verdict(False, f"no longer applies: {problem}")
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *mutant.tests]
-        environment = {**os.environ, "PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(copy / "src"),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "HEADWATER_SIM_SEEDS": "600",
+        }
         where = "import headwater.broker; print(headwater.broker.__file__)"
         found = subprocess.run(
             [sys.executable, "-c", where], env=environment, capture_output=True, text=True, check=True
         ).stdout
         if not found.startswith(directory):
-            return f"the test would run against {found.strip()}"
+            return Verdict(False, f"the test would run against {found.strip()}")
         try:
             done = subprocess.run(
                 command,
@@ -77,12 +86,15 @@ def survives(mutant: Mutant) -> str:
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            return f"the test did not end within {TIMEOUT_S} s"
+            return Verdict(False, f"the test did not end within {TIMEOUT_S} s")
     if done.returncode == 0:
-        return "survives"
+        return Verdict(False, "the test noticed nothing")
     if done.returncode != _TESTS_FAILED:
-        return f"the test could not be run:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
-    return ""
+        return Verdict(False, f"the test could not be run:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    said = [line.removeprefix("E").strip() for line in done.stdout.splitlines() if line.startswith("E  ")]
+    return Verdict(
+        True, said[-1] if len(said) == 1 else next((line for line in said if "Error" in line or "Failed" in line), "")
+    )
 
 
 def main() -> int:
@@ -91,18 +103,17 @@ def main() -> int:
         sys.stderr.write("no such mutant\n")
         return 2
 
-    def judge(mutant: Mutant) -> bool:
+    def tell(mutant: Mutant) -> bool:
         began = time.monotonic()
-        problem = survives(mutant)
-        verdict = "SURVIVES" if problem else "found out"
-        sys.stdout.write(f"{verdict:<9} {time.monotonic() - began:5.1f} s  {mutant.name}: {mutant.what}\n")
-        if problem:
-            sys.stdout.write(f"          {problem}\n")
+        verdict = judge(mutant)
+        word = "found out" if verdict.found_out else "SURVIVES"
+        sys.stdout.write(f"{word:<9} {time.monotonic() - began:5.1f} s  {mutant.name}: {mutant.what}\n")
+        sys.stdout.write(f"{'':<19}{verdict.why}\n")
         sys.stdout.flush()
-        return not problem
+        return verdict.found_out
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        verdicts = list(pool.map(judge, found))
+        verdicts = list(pool.map(tell, found))
     sys.stdout.write(f"{verdicts.count(True)} of {len(verdicts)} mutants found out\n")
     return 0 if all(verdicts) else 1
 
