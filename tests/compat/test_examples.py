@@ -25,6 +25,9 @@ ROUNDS = lasting(4, 20)
 COUNT = lasting(800, 8000)
 
 
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(lasting(120, 1800))]
+
+
 class Script:
     """One example, running. `kill` and `start` may follow each other."""
 

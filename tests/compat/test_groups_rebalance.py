@@ -107,6 +107,8 @@ def test_a_group_takes_no_more_members_than_its_limit(
     until_shared([*members, fourth], places(topic, 4))
 
 
+@pytest.mark.soak
+@pytest.mark.timeout(lasting(120, 900))
 def test_a_storm_of_members_ends_in_order(
     group_broker: BrokerProcess, group_topic: Callable[..., str], join: Join, topic: str
 ) -> None:

@@ -77,6 +77,7 @@ class OffsetWatch(threading.Thread):
         self._consumer.close()
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(lasting(170, 3600))
 def test_copies_are_exact_while_copiers_and_the_broker_die(
     broker_factory: Callable[..., BrokerProcess], tmp_path: Path, topic: str
@@ -137,6 +138,7 @@ def _check(broker: BrokerProcess, target: str, sent: list[bytes]) -> None:
         assert set(everything) == set(expected)
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(lasting(170, 3600))
 def test_the_message_copier_of_kafka(broker_factory: Callable[..., BrokerProcess], tmp_path: Path, topic: str) -> None:
     """TransactionalMessageCopier, which Kafka's own system tests use, with aborts at random and a broker that is killed."""

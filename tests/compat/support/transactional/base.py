@@ -1,5 +1,6 @@
 """What the tests of transactions ask of a producer. Each adapter uses its library as a user would."""
 
+import time
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
@@ -7,6 +8,7 @@ import confluent_kafka
 
 Place = tuple[str, int]
 TIMEOUT_S = 30
+NOT_COORDINATOR = 16
 
 
 class Refused(Exception):
@@ -83,10 +85,16 @@ def read(bootstrap: str, topic: str, partition: int = 0, *, committed: bool = Tr
 def committed_offset(bootstrap: str, group: str, place: Place) -> int | None:
     """By a client that is not in the group. It waits for offsets whose transaction has not ended."""
     consumer = confluent_kafka.Consumer({"bootstrap.servers": bootstrap, "group.id": group, "log_level": 0})
+    deadline = time.monotonic() + TIMEOUT_S
     try:
-        (found,) = consumer.committed([confluent_kafka.TopicPartition(*place)], TIMEOUT_S)
-        if found.error is not None:
-            raise confluent_kafka.KafkaException(found.error)
-        return found.offset if found.offset >= 0 else None
+        while True:
+            try:
+                (found,) = consumer.committed([confluent_kafka.TopicPartition(*place)], TIMEOUT_S)
+            except confluent_kafka.KafkaException as error:
+                if not error.args[0].code() == NOT_COORDINATOR or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)  # Apache Kafka opens its port before it coordinates
+                continue
+            return found.offset if found.offset >= 0 else None
     finally:
         consumer.close()
