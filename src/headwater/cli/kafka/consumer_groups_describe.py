@@ -102,7 +102,8 @@ def _members(description: "GroupDescription", verbose: bool) -> None:
     ]
     if verbose:
         columns += _verbose_members(description, members)
-    columns.append(("", 0, ["" for _ in members]))  # each line of this table ends with a blank
+    else:
+        columns.append(("", 0, ["" for _ in members]))  # each line of this table ends with a blank
     _print(columns)
 
 
@@ -114,7 +115,7 @@ def _verbose_members(description: "GroupDescription", members: "list[GroupMember
         ("CURRENT-EPOCH", 15, [_text(member.epoch) for member in members]),
         ("CURRENT-ASSIGNMENT", _wide(20, current), current),
         ("TARGET-EPOCH", 15, [target_epoch for _ in members]),
-        ("TARGET-ASSIGNMENT", _wide(19, target), target),
+        ("TARGET-ASSIGNMENT", _wide(20, target), target),
     ]
 
 

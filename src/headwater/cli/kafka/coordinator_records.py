@@ -3,9 +3,10 @@
     key      {"type":"1","data":{"group":"g","topic":"t","partition":0}}
     payload  {"version":"4","data":{"offset":5,...}}
 
-Fields have Kafka's names, tagged ones are there if they are set. What is of an unknown type or version is left out, as there.
+Fields have Kafka's names, tagged ones are there if they are set or may be null. What is of an unknown type or version is left out, as there.
 """
 
+import contextlib
 import json
 from base64 import b64encode
 from typing import Any, Final
@@ -13,7 +14,7 @@ from typing import Any, Final
 from headwater.coordinator.effects import CoordinatorRecord
 from headwater.coordinator.records import consumer_records, group_records, transaction_records
 from headwater.wire.errors import DecodeError
-from headwater.wire.schema import UUID, Array, Message, Struct
+from headwater.wire.schema import BYTES, INT32, STRING, UUID, Array, Message, Struct, field
 
 _MEMBER: Final = "memberId"
 _REGEX: Final = "regularExpression"
@@ -53,15 +54,52 @@ def transaction_texts(key: bytes | None, value: bytes | None) -> tuple[str | Non
     return _key(key, {"transactionalId": record.transactional_id}), _value(value, record.value)
 
 
+class OwnedPartition(Struct):
+    topic: str = field(STRING)
+    partitions: list[int] = field(Array(INT32))
+
+
+class Subscription(Message, key=0, versions=(0, 3)):
+    """What a member of a classic group of consumers offers when it joins."""
+
+    topics: list[str] = field(Array(STRING))
+    user_data: bytes | None = field(BYTES, nullable_since=0)
+    owned_partitions: list[OwnedPartition] = field(Array(OwnedPartition), since=1)
+    generation_id: int = field(INT32, since=2, default=-1)
+    rack_id: str | None = field(STRING, since=3, nullable_since=3)
+
+
+class MemberAssignment(Message, key=0, versions=(0, 3)):
+    assigned_partitions: list[OwnedPartition] = field(Array(OwnedPartition))
+    user_data: bytes | None = field(BYTES, nullable_since=0)
+
+
+def _open_members(text: dict[str, Any], group: group_records.GroupMetadataValue) -> None:
+    """Members of consumers speak a protocol that is known: it is shown in place of its bytes."""
+    for shown, member in zip(text["members"], group.members, strict=True):
+        for name, kind, data in (
+            ("subscription", Subscription, bytes(member.subscription)),
+            ("assignment", MemberAssignment, bytes(member.assignment)),
+        ):
+            if len(data) < 2:
+                continue
+            version = min(int.from_bytes(data[:2], "big"), kind.VERSIONS[1])
+            with contextlib.suppress(DecodeError):
+                shown[name] = _data(kind.decode(data, 2, version), version)
+
+
 def _key(key: bytes, data: dict[str, Any]) -> str:
     return _json({"type": str(int.from_bytes(key[:2], "big")), "data": data})
 
 
 def _value(value: bytes | None, decoded: Message | None) -> str:
     if value is None or decoded is None:
-        return "null"
+        return "<DELETE>"
     version = int.from_bytes(value[:2], "big")
-    return _json({"version": str(version), "data": _data(decoded, version)})
+    data = _data(decoded, version)
+    if isinstance(decoded, group_records.GroupMetadataValue) and decoded.protocol_type == "consumer":
+        _open_members(data, decoded)
+    return _json({"version": str(version), "data": data})
 
 
 def _json(document: dict[str, Any]) -> str:
@@ -70,11 +108,12 @@ def _json(document: dict[str, Any]) -> str:
 
 def _data(struct: Struct, version: int) -> dict[str, Any]:
     data = {}
-    for field in struct.FIELDS:
-        value = getattr(struct, field.name)
-        if not field.in_version(version) or (field.tag is not None and value == field.default):
+    for declared in struct.FIELDS:
+        value = getattr(struct, declared.name)
+        unset = declared.tag is not None and declared.nullable_since is None and value == declared.default
+        if unset or not declared.in_version(version):
             continue
-        data[_camel(field.name)] = _plain(value, field.type, version)
+        data[_camel(declared.name)] = _plain(value, declared.type, version)
     return data
 
 

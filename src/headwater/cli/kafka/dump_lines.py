@@ -75,7 +75,7 @@ def _record(
         key, value = decode(record.key, record.value) if decode else (_text(record.key), _text(record.value))
         pieces += [f"key: {key}"] if key is not None else []
         pieces += [f"payload: {value}"] if value is not None else []
-    return "| " + " ".join(pieces)
+    return "| " + " ".join(pieces) if pieces else ""
 
 
 def _control(record: Record) -> str:

@@ -1,6 +1,6 @@
 """What `kafka-topics --create` and `--alter` ask of the cluster, with replicas placed by hand where they are."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from headwater.cli.kafka.options import Options, Usage
 from headwater.client.errors import raise_for
@@ -22,22 +22,42 @@ if TYPE_CHECKING:
     from headwater.client.cluster import Cluster
     from headwater.client.types import Topic
 
+_FACTOR_MAX: Final = 32767
 
-def create(cluster: "Cluster", name: str, options: Options) -> None:
-    partitions, factor = options.number("partitions"), options.number("replication-factor")
+
+class Creation(NamedTuple):
+    """What was typed after --create; None leaves a number to the broker."""
+
+    partitions: int | None
+    factor: int | None
+    assignments: list[list[int]]
+    configs: dict[str, str]
+
+
+def parse_creation(options: Options) -> Creation:
+    return Creation(
+        options.number("partitions"),
+        options.number("replication-factor"),
+        _assignments(options) or [],
+        _configs(options),
+    )
+
+
+def create(cluster: "Cluster", name: str, creation: Creation) -> None:
+    partitions, factor = creation.partitions, creation.factor
     if partitions is not None and partitions < 1:
         raise Usage("The partitions must be greater than 0")
-    if factor is not None and not 0 < factor <= 32767:
-        raise Usage(f"The replication factor must be between 1 and 32767 inclusive, but it is {factor}")
+    if factor is not None and not 0 < factor <= _FACTOR_MAX:
+        raise Usage(f"The replication factor must be between 1 and {_FACTOR_MAX} inclusive")
     topic = CreatableTopic(
         name=name,
         num_partitions=-1 if partitions is None else partitions,
         replication_factor=-1 if factor is None else factor,
         assignments=[
             CreatableReplicaAssignment(partition_index=index, broker_ids=replicas)
-            for index, replicas in enumerate(_assignments(options) or [])
+            for index, replicas in enumerate(creation.assignments)
         ],
-        configs=[CreatableTopicConfig(name=key, value=value) for key, value in _configs(options).items()],
+        configs=[CreatableTopicConfig(name=key, value=value) for key, value in creation.configs.items()],
     )
     request = CreateTopicsRequest(topics=[topic], timeout_ms=cluster.request_timeout_ms)
     response = cluster.call_controller(request, CreateTopicsResponse, lambda _: False)

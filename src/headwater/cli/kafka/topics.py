@@ -147,18 +147,22 @@ def _list(cluster: "Cluster", options: Options) -> None:
 
 
 def _create(cluster: "Cluster", options: Options) -> None:
-    from headwater.cli.kafka.topic_creation import create
+    from headwater.cli.kafka.topic_creation import create, parse_creation
 
     name = options.get("topic") or ""
-    if "." in name or "_" in name:
-        sys.stdout.write(_COLLIDES)
+    parsed = parse_creation(options)
+    refusal: KafkaError | Usage | None = None
     try:
-        create(cluster, name, options)
-    except KafkaError as error:
-        if error.code == ErrorCode.TOPIC_ALREADY_EXISTS and "if-not-exists" in options:
-            return
-        raise
-    sys.stdout.write(f"Created topic {name}.\n")
+        create(cluster, name, parsed)
+    except (KafkaError, Usage) as error:
+        refusal = error
+    code = refusal.code if isinstance(refusal, KafkaError) else None
+    if ("." in name or "_" in name) and code != ErrorCode.INVALID_CONFIG:
+        sys.stdout.write(_COLLIDES)  # Kafka's tool knows configs by itself, and says this only when they are right
+    if refusal is None:
+        sys.stdout.write(f"Created topic {name}.\n")
+    elif code != ErrorCode.TOPIC_ALREADY_EXISTS or "if-not-exists" not in options:
+        raise refusal
 
 
 def _alter(cluster: "Cluster", options: Options) -> None:
