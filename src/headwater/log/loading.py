@@ -24,6 +24,7 @@ from headwater.log.context import LogContext
 from headwater.log.epochs import LeaderEpochs
 from headwater.log.log import Log
 from headwater.log.producer_state import ProducerStates
+from headwater.log.recovery import first_to_scan
 from headwater.log.scan import headers_from
 from headwater.log.segment import Segment
 from headwater.log.truncation import load_producers, truncate_fully
@@ -110,7 +111,7 @@ def load_log(
         recovered
     ):  # what recovery wrote is not on the device yet; nor, perhaps, is what the last process made just before
         log.flusher.is_new = log.flusher.directory_dirty = log.epochs.dirty = True
-        for segment in log.unflushed_segments():
+        for segment in log.segments[first_to_scan(log.base_offsets, log.recovery_point) :]:
             segment.indexes_dirty = True
     if log.log_start_offset > log_end_offset:
         truncate_fully(log, log.log_start_offset)

@@ -1,6 +1,6 @@
 """Puts a partition's directory in order after a crash: a function of the directory, run in a worker process if it is big.
 
-From the segment with the recovery point on, every batch past that point is checked (header, order, CRC), indexes are
+From the segment that was active at the recovery point on, every batch past that point is checked (header, order, CRC), indexes are
 rebuilt, producer state and leader epochs are collected again. At the first bad batch the log ends: the rest of that
 segment is cut off, later segments are set aside as `.deleted`. Usually that is a torn tail that was never acknowledged as
 durable; if whole batches lie behind the bad one, the report says how many bytes went. What is below the recovery
@@ -10,6 +10,7 @@ Doing it twice does no harm: a crash during recovery is just another crash.
 """
 
 import logging
+from bisect import bisect_left
 from typing import Final
 
 from headwater.base.errors import KafkaError
@@ -114,7 +115,21 @@ class _Recovery:
         rewrite_entries(self.disk, self.path(base_offset, names.OFFSET_INDEX), scan.offset_entries)
         rewrite_entries(self.disk, self.path(base_offset, names.TIME_INDEX), scan.time_entries)
         self.aborted.rewrite(self.disk)
+        if scan.next_offset < recovery_point:
+            self._sync_indexes(base_offset)
         return scan
+
+    def _sync_indexes(self, base_offset: int) -> None:
+        """Of a segment that the next recovery would not look at."""
+        for suffix in (names.OFFSET_INDEX, names.TIME_INDEX, names.TRANSACTION_INDEX):
+            path = self.path(base_offset, suffix)
+            if self.disk.exists(path):
+                file = self.disk.open(path)
+                try:
+                    self.disk.sync_now(file)
+                finally:
+                    file.release()
+        self.disk.sync_directory_now(self.directory)
 
     def write_snapshot(self, offset: int) -> None:
         self.disk.write_file(self.path(offset, names.SNAPSHOT), self.states.to_snapshot(), durable=False)
@@ -151,7 +166,7 @@ def recover(
     _remove_orphans(disk, directory, entries, set(bases))
     run.load_epochs(entries)
     snapshots = [names.offset_of(name) for name in entries if name.endswith(names.SNAPSHOT)]
-    first = run.load_snapshot(bases, snapshots, 0 if run.epochs_lost else _floor(bases, recovery_point))
+    first = run.load_snapshot(bases, snapshots, 0 if run.epochs_lost else first_to_scan(bases, recovery_point))
     run.epochs.truncate_from_end(recovery_point)
 
     kept_snapshots = {offset for offset in snapshots if offset <= bases[first]}
@@ -184,9 +199,13 @@ def _remove_orphans(disk: Disk, directory: str, entries: list[str], bases: set[i
             disk.remove(f"{directory}/{name}")
 
 
-def _floor(bases: list[int], offset: int) -> int:
-    """The segment that holds `offset`, by its place in the list."""
-    return max(0, sum(1 for base in bases if base <= offset) - 1)
+def first_to_scan(bases: list[int], recovery_point: int) -> int:
+    """The segment that was the active one when everything below the recovery point was synced, by its place in the list.
+
+    What lies exactly at the recovery point may be a segment that was rolled since: then the indexes of the one before it,
+    which are synced after the roll only, may not have reached the device, and that of aborted transactions does not show it.
+    """
+    return max(0, bisect_left(bases, recovery_point) - 1)
 
 
 def _finish_swaps(disk: Disk, directory: str) -> None:
@@ -217,5 +236,5 @@ def bytes_to_scan(disk: Disk, directory: str, recovery_point: int) -> int:
     bases = [names.offset_of(name) for name in disk.list_directory(directory) if name.endswith(names.LOG)]
     return sum(
         disk.file_size(f"{directory}/{names.segment_name(base)}{names.LOG}")
-        for base in bases[_floor(bases, recovery_point) :]
+        for base in bases[first_to_scan(bases, recovery_point) :]
     )

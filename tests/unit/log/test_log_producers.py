@@ -197,3 +197,36 @@ def test_a_full_disk_made_readers_take_an_aborted_transaction_for_a_committed_on
     for reopened in (world.reopen(), world.kill()):
         assert [entry.producer_id for entry in reopened.aborted_transactions(0, 4)] == [8, 9]
         assert reopened.last_stable_offset(4) == 4
+
+
+def test_a_power_loss_right_after_a_roll_made_an_aborted_transaction_committed(world: "World") -> None:
+    log = world.create(segment_bytes=400)
+    send(world, log, 0, producer=8, transactional=True)
+    marker = build_end_transaction_marker(
+        EndTransactionMarker(False, 0), producer_id=8, producer_epoch=0, timestamp=world.clock.now_ms()
+    )
+    log.append_as_leader(memoryview(marker), 0, world.clock.now_ms(), from_client=False)
+    log.flush(lambda error: None)
+    world.disk.run()
+    world.manager.write_checkpoints()
+    world.disk.run()
+    world.append(log, size=300)  # rolls; neither the old segment's indexes nor anything else is synced
+    assert len(log.segments) == 2
+    assert log.recovery_point == log.active.base_offset
+    world.disk.sync_directory_now(world.directory)
+    snapshot = world.disk.open(f"{world.directory}/{log.active.base_offset:020d}.snapshot")
+    world.disk.sync_now(snapshot)  # so that recovery has no reason of its own to begin earlier
+    snapshot.release()
+    world.disk._chance = Worst()
+    reopened = world.crash()
+    assert [entry.producer_id for entry in reopened.aborted_transactions(0, 2)] == [8]
+
+
+class Worst:
+    """Chance at its worst: nothing is kept that was not synced."""
+
+    def randint(self, low: int, high: int) -> int:
+        return low
+
+    def random(self) -> float:
+        return 0.0

@@ -99,7 +99,7 @@ class ClassicMember(GroupClient):
         while not self.is_stopping:
             before = self.member_id, self.generation
             if (yield from self._join()):
-                if before[0] == self.member_id and self.random.random() < 0.4:
+                if before[0] == self.member_id and before[1] >= 0 and self.random.random() < 0.4:
                     yield from self._come_late(before[1])
                 yield from self._work()
             yield self.random.choice((0, 10, 100))
