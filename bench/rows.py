@@ -297,4 +297,6 @@ def scenarios() -> list[Scenario]:
                 for what in ("produce", "consume")
             )
             found.append(Scenario(kinds, librdkafka(size, records, codec), 2))
-    return found
+    from bench.groups import group_scenarios  # which needs what is above
+
+    return found + group_scenarios()

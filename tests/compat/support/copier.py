@@ -9,7 +9,7 @@ import random
 import sys
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 TIMEOUT_S = 30
 
@@ -39,22 +39,29 @@ def run(bootstrap: str, group: str, transactional_id: str, source: str, target: 
         }
     )
     _retrying(lambda: producer.init_transactions(TIMEOUT_S))
-    consumer.subscribe([source])
+    member: list[Any] = []
+
+    def assigned(consumer: Any, _partitions: list[Any]) -> None:
+        """Who we are in this generation. Asked for later it may be nobody, and offsets of nobody are not fenced."""
+        member[:] = [consumer.consumer_group_metadata()]
+
+    consumer.subscribe([source], on_assign=assigned)
     while True:
         messages = [one for one in consumer.consume(random.randint(1, 40), 0.2) if one.error() is None]
         if messages:
-            _copy(consumer, producer, messages, target)
+            _copy(consumer, producer, messages, target, member[0])
 
 
-def _copy(consumer: Any, producer: Any, messages: list[Any], target: str) -> None:
+def _copy(consumer: Any, producer: Any, messages: list[Any], target: str, member: Any) -> None:
     try:
         producer.begin_transaction()
         for message in messages:
             producer.produce(target, b"copy of " + message.value(), partition=message.partition())
         if random.random() < 0.1:
             raise KafkaException(KafkaError(KafkaError._INTR, "at random", False, False, True))
-        offsets = consumer.position(consumer.assignment())
-        _retrying(lambda: producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), TIMEOUT_S))
+        ends = {(one.topic(), one.partition()): one.offset() + 1 for one in messages}
+        offsets = [TopicPartition(*place, end) for place, end in ends.items()]
+        _retrying(lambda: producer.send_offsets_to_transaction(offsets, member, TIMEOUT_S))
         _retrying(lambda: producer.commit_transaction(TIMEOUT_S))
     except KafkaException as error:
         if not error.args[0].txn_requires_abort():
@@ -65,6 +72,8 @@ def _copy(consumer: Any, producer: Any, messages: list[Any], target: str) -> Non
 
 def _rewind(consumer: Any) -> None:
     for place in consumer.committed(consumer.assignment(), TIMEOUT_S):
+        if place.error is not None:
+            raise KafkaException(place.error)
         if place.offset < 0:
             place.offset = 0
         consumer.seek(place)

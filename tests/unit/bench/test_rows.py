@@ -20,9 +20,11 @@ def test_targets():
         "start-empty": 300,
         "start-1000-partitions": 1000,
         "memory-idle": 50,
+        "load-10000-groups": 2000,
+        "transactions-1000": 0.9,
     }
     of_limit = {row for row, kind in KINDS.items() if kind.of_limit}
-    assert of_limit == {"produce-1mb", "fetch-1mb", "round-trip-p50", "round-trip-p99"}
+    assert of_limit == {"produce-1mb", "fetch-1mb", "round-trip-p50", "round-trip-p99", "transactions-1000"}
 
 
 def test_librdkafka_rows():
@@ -33,6 +35,10 @@ def test_librdkafka_rows():
         for size in (100, 1000)
         for codec in ("none", "lz4")
     }
+
+
+def test_group_rows():
+    assert {"join-1", "join-10", "join-50", "commits"} <= set(KINDS)
 
 
 def test_no_row_is_measured_twice():

@@ -1,0 +1,117 @@
+"""Members and transactional producers of librdkafka, run as a process of its own.
+
+    python -m bench.group_client join PORT TOPIC MEMBERS PARTITIONS
+    python -m bench.group_client produce PORT TOPIC RECORDS VALUE_BYTES PRODUCERS TRANSACTION_RECORDS
+
+`join`: the milliseconds from the first subscription until every partition has an owner and every member a part.
+`produce`: the records per second of several producers in threads, each waiting for its last 1,000 before it goes on:
+by a commit of its transaction, or (TRANSACTION_RECORDS 0) by a flush. One JSON object on stdout.
+"""
+
+import json
+import sys
+import threading
+import time
+import uuid
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+from bench.client import value_of
+
+STALL_S = 60
+WAIT_RECORDS = 1000
+
+
+def join(port: int, topic: str, members: int, partitions: int) -> dict[str, float]:
+    group = f"bench-{uuid.uuid4()}"
+    config = {"bootstrap.servers": f"127.0.0.1:{port}", "group.id": group, "enable.auto.commit": False}
+    config |= {"heartbeat.interval.ms": 500, "log_level": 0}
+    consumers = [Consumer(config) for _ in range(members)]
+    held = [0] * members
+
+    def assigned(index: int, got: list[TopicPartition]) -> None:
+        held[index] = len(got)
+
+    for consumer in consumers:
+        consumer.poll(0)  # the client is up: from here on it is about the group
+    began = time.perf_counter()
+    for index, consumer in enumerate(consumers):
+        consumer.subscribe(
+            [topic],
+            on_assign=lambda _, got, index=index: assigned(index, got),
+            on_revoke=lambda _, __, index=index: assigned(index, []),
+        )
+    while sum(held) != partitions or not all(held):
+        for consumer in consumers:
+            consumer.poll(0)
+        time.sleep(0.001)
+        if time.perf_counter() - began > STALL_S:
+            raise KafkaException(f"{sum(held)} of {partitions} partitions have an owner after {STALL_S} s")
+    took_ms = (time.perf_counter() - began) * 1e3
+    for consumer in consumers:
+        consumer.unsubscribe()
+    for consumer in consumers:
+        consumer.close()
+    return {"ms": took_ms}
+
+
+def produce(port: int, topic: str, records: int, size: int, producers: int, transaction: int) -> dict[str, float]:
+    made = [_producer(port, transaction) for _ in range(producers)]
+    value = value_of(size)
+    failures: list[BaseException] = []
+
+    def run(producer: Producer, partition: int) -> None:
+        try:
+            for _ in range(records // producers // WAIT_RECORDS):
+                _batch(producer, topic, partition, value, transaction)
+        except BaseException as error:  # noqa: BLE001 - told by the main thread
+            failures.append(error)
+
+    for index, producer in enumerate(made):
+        _batch(producer, topic, index, value, transaction)  # connections, coordinators and leaders are known
+    threads = [threading.Thread(target=run, args=(producer, index)) for index, producer in enumerate(made)]
+    began = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    seconds = time.perf_counter() - began
+    if failures:
+        raise failures[0]
+    return {"records": records // producers // WAIT_RECORDS * WAIT_RECORDS * producers, "seconds": seconds}
+
+
+def _producer(port: int, transaction: int) -> Producer:
+    config = {
+        "bootstrap.servers": f"127.0.0.1:{port}",
+        "enable.idempotence": True,
+        "delivery.report.only.error": True,
+        "linger.ms": 1,
+        "log_level": 0,
+    }
+    if not transaction:
+        return Producer(config)
+    producer = Producer(config | {"transactional.id": f"bench-{uuid.uuid4()}"})
+    producer.init_transactions(STALL_S)
+    return producer
+
+
+def _batch(producer: Producer, topic: str, partition: int, value: bytes, transaction: int) -> None:
+    if transaction:
+        producer.begin_transaction()
+    for _ in range(WAIT_RECORDS):
+        producer.produce(topic, value, partition=partition)
+    if transaction:
+        producer.commit_transaction(STALL_S)
+    elif producer.flush(STALL_S):
+        raise KafkaException("records were not delivered")
+
+
+def main(arguments: list[str]) -> None:
+    what, port, topic, *numbers = arguments
+    work = join if what == "join" else produce
+    print(json.dumps(work(int(port), topic, *map(int, numbers))))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
