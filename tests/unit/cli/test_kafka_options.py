@@ -1,0 +1,116 @@
+"""Options of the scripts shaped like Kafka's: parsing, refusals, usage, old names, and that they all start quickly."""
+
+import subprocess
+import sys
+import tomllib
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from headwater.base.errors import ErrorCode
+from headwater.cli.kafka.endings import exception_name
+from headwater.cli.kafka.options import BOOTSTRAP, Option, Options, Stop, Usage, parse, run_with, usage_text
+
+OPTIONS = (
+    BOOTSTRAP,
+    Option("group", "A group.", "name"),
+    Option("list", "Lists."),
+    Option("state", "States.", "s", True),
+)
+ROOT = Path(__file__).parents[3]
+
+
+def test_values_follow_or_are_joined_by_a_sign() -> None:
+    found = parse(["--group", "a", "--group=b=c", "stray", "--list", "--state"], OPTIONS)
+    assert found.all("group") == ["a", "b=c"]
+    assert found.get("group") == "b=c"
+    assert "list" in found
+    assert "state" in found
+    assert found.get("state") is None
+    assert parse(["--state", "Empty", "--list"], OPTIONS).get("state") == "Empty"
+    assert parse(["--group", "-1"], OPTIONS).number("group") == -1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--nope"], "nope is not a recognized option"),
+        (["--lis"], "lis is not a recognized option"),
+        (["--group"], "Option group requires an argument"),
+        (["--group", "--list"], "Option group requires an argument"),
+    ],
+)
+def test_what_cannot_be_parsed(arguments: list[str], message: str) -> None:
+    with pytest.raises(Usage) as raised:
+        parse(arguments, OPTIONS)
+    assert str(raised.value) == message
+
+
+def test_checks_in_kafkas_words() -> None:
+    found = Options({"list": [None], "group": ["x"]})
+    with pytest.raises(Usage, match=r'Missing required argument "\[topic\]"'):
+        found.require("list", "topic")
+    with pytest.raises(Usage, match=r"Option \"\[group\]\" can't be used with option \"\[list\]\""):
+        found.refuse_together("group", "state", "list")
+    found.refuse_together("group", "state")
+    with pytest.raises(Usage, match="Cannot parse argument 'x' of option group"):
+        found.number("group")
+
+
+def test_properties_of_several_options_in_order() -> None:
+    found = Options({"old": ["a=1", "b=2"], "new": ["a=3=4"]})
+    assert found.properties("old", "new") == {"a": "3=4", "b": "2"}
+    with pytest.raises(Usage, match="Invalid command line properties: a"):
+        Options({"old": ["a"]}).properties("old")
+
+
+def test_old_names_of_the_server(capsys: pytest.CaptureFixture[str]) -> None:
+    assert Options({"broker-list": ["h:1"]}).bootstrap() == "h:1"
+    assert "--broker-list is the old name" in capsys.readouterr().err
+    assert Options({"zookeeper": ["z"], "bootstrap-server": ["h:1"]}).bootstrap() == "h:1"
+    assert "--zookeeper is gone" in capsys.readouterr().err
+    with pytest.raises(Stop) as stopped:
+        Options({"zookeeper": ["z"]}).bootstrap()
+    assert stopped.value.code == 1
+    assert "Use --bootstrap-server" in stopped.value.message
+    with pytest.raises(Usage):
+        Options({}).bootstrap()
+
+
+def test_wrong_usage_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_with(["--nope"], "About.", OPTIONS, lambda _: 0) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == f"nope is not a recognized option\n{usage_text(OPTIONS)}"
+    assert run_with(["--help"], "About.", OPTIONS, lambda _: 0) == 1  # as Kafka's tools end
+    assert capsys.readouterr().err.startswith("About.\nOption ")
+    assert run_with(["--version"], "About.", OPTIONS, lambda _: 0) == 0
+    assert capsys.readouterr().out == "4.3.0\n"
+
+
+def test_the_exceptions_of_error_codes() -> None:
+    assert exception_name(ErrorCode.GROUP_ID_NOT_FOUND) == "GroupIdNotFoundException"
+    assert exception_name(ErrorCode.NON_EMPTY_GROUP) == "GroupNotEmptyException"
+    assert exception_name(ErrorCode.TOPIC_ALREADY_EXISTS) == "TopicExistsException"
+
+
+def scripts() -> dict[str, str]:
+    document = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    return {name: where for name, where in document["project"]["scripts"].items() if name.startswith("kafka-")}
+
+
+def test_every_script_is_there() -> None:
+    assert len(scripts()) == 11
+    for where in scripts().values():
+        module, function = where.split(":")
+        assert callable(getattr(import_module(module), function))
+
+
+@pytest.mark.parametrize("name", sorted(scripts()))
+def test_a_script_starts_without_what_it_does_not_need(name: str) -> None:
+    module = scripts()[name].split(":")[0]
+    code = f"import sys, {module}; print(','.join(sorted(sys.modules)))"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
+    modules = set(loaded.stdout.strip().split(","))
+    assert not modules & {"click", "asyncio", "headwater.client.cluster", "headwater.server", "headwater.broker.broker"}

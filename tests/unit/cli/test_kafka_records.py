@@ -1,0 +1,145 @@
+"""Lines in and out of the console scripts, durations and dates of resets, patterns of offsets, configs, JSON plans."""
+
+from typing import Any
+
+import pytest
+
+from headwater.base.errors import UserError
+from headwater.base.ids import TopicPartition
+from headwater.cli.kafka.configs import parse_configs
+from headwater.cli.kafka.consumer_groups_describe import assignment_text
+from headwater.cli.kafka.consumer_groups_reset import datetime_ms, duration_ms
+from headwater.cli.kafka.delete_records import read_offsets
+from headwater.cli.kafka.line_reader import LineReader
+from headwater.cli.kafka.message_formatter import DefaultFormatter, Unreadable
+from headwater.cli.kafka.options import Stop
+from headwater.cli.kafka.transactions import table
+from headwater.client.types import FetchedRecord, Header
+
+BOTH = {"parse.key": "true", "parse.headers": "true"}
+
+
+@pytest.mark.parametrize(
+    ("properties", "line", "expected"),
+    [
+        ({}, b"a\tb", ((), None, b"a\tb")),
+        ({"parse.key": "true"}, b"k\tv\tw", ((), b"k", b"v\tw")),
+        ({"parse.key": "true", "key.separator": "::"}, b"k::v", ((), b"k", b"v")),
+        (BOTH, b"a:1,b:2\tk\tv", ((("a", b"1"), ("b", b"2")), b"k", b"v")),
+        ({**BOTH, "null.marker": "N"}, b"N\tN\tN", ((), None, None)),
+        ({**BOTH, "null.marker": "N"}, b"a:N\tk\tv", ((("a", None),), b"k", b"v")),
+        ({"parse.key": "true", "ignore.error": "true"}, b"alone", ((), None, b"alone")),
+        ({"parse.key": "true"}, b"\tv", ((), b"", b"v")),
+    ],
+)
+def test_lines_become_records(properties: dict[str, str], line: bytes, expected: tuple[Any, ...]) -> None:
+    record = LineReader(properties).record(line)
+    assert (tuple((h.key, h.value) for h in record.headers), record.key, record.value) == expected
+
+
+def test_a_line_that_lacks_its_key_is_named() -> None:
+    reader = LineReader({"parse.key": "true"})
+    reader.record(b"k\tv")
+    with pytest.raises(Stop) as stopped:
+        reader.record(b"no key")
+    assert stopped.value.message.endswith("No key separator found on line number 2: 'no key'")
+    with pytest.raises(Stop, match="in pair 'x' on line number 1"):
+        LineReader(BOTH).record(b"x\tk\tv")
+    with pytest.raises(Stop, match="may not be equal"):
+        LineReader({"headers.delimiter": ","})
+    with pytest.raises(Stop, match=r"no property 'parse\.keys'"):
+        LineReader({"parse.keys": "true"})
+
+
+def fetched(key: bytes | None = b"k", value: bytes | None = b"v", *headers: Header) -> FetchedRecord:
+    return FetchedRecord("t", 3, 7, 99, False, key, value, headers, 0, -1, -1, 0)
+
+
+@pytest.mark.parametrize(
+    ("properties", "record", "text"),
+    [
+        ({}, fetched(), b"v\n"),
+        ({"print.key": "true"}, fetched(None, None), b"null\tnull\n"),
+        ({"print.key": "true", "key.separator": "=", "null.literal": "-"}, fetched(None), b"-=v\n"),
+        ({"print.value": "false"}, fetched(), b""),
+        (
+            {f"print.{part}": "true" for part in ("timestamp", "partition", "offset", "headers", "key")},
+            fetched(b"k", b"v", Header("a", b"1"), Header("b", None)),
+            b"CreateTime:99\tPartition:3\tOffset:7\ta:1,b:null\tk\tv\n",
+        ),
+        ({"print.headers": "true", "line.separator": ";"}, fetched(), b"NO_HEADERS\tv;"),
+        (
+            {"value.deserializer": "org.apache.kafka.common.serialization.LongDeserializer"},
+            fetched(b"", bytes(7) + b"\5"),
+            b"5\n",
+        ),
+    ],
+)
+def test_records_become_lines(properties: dict[str, str], record: FetchedRecord, text: bytes) -> None:
+    assert DefaultFormatter(properties).text(record) == text
+
+
+def test_bytes_that_are_no_number() -> None:
+    with pytest.raises(Unreadable):
+        DefaultFormatter({"value.deserializer": "IntegerDeserializer"}).text(fetched())
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("PT1H", 3_600_000),
+        ("P1DT2H3M4.5S", 93_784_500),
+        ("PT-5M", -300_000),
+        ("-PT5M", -300_000),
+        ("pt0.25s", 250),
+        ("PT-1.5S", -1500),
+    ],
+)
+def test_durations(text: str, expected: int) -> None:
+    assert duration_ms(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "P", "PT", "P1DT", "1H", "PT1D", "an hour"])
+def test_what_is_no_duration(text: str) -> None:
+    with pytest.raises(UserError, match="Text cannot be parsed to a Duration"):
+        duration_ms(text)
+
+
+def test_dates_are_utc_unless_they_say_otherwise() -> None:
+    assert datetime_ms("1970-01-01T00:00:01.500") == 1500
+    assert datetime_ms("1970-01-01T00:00:01.500Z") == 1500
+    assert datetime_ms("1970-01-01T02:00:00.000+02:00") == 0
+    with pytest.raises(UserError, match="does not contain a 'T'"):
+        datetime_ms("1970-01-01")
+    with pytest.raises(UserError, match="Unparseable"):
+        datetime_ms("Tuesday")
+
+
+def test_configs_in_brackets() -> None:
+    assert parse_configs("a=1,b=[x,y],c=z=2") == {"a": "1", "b": "x,y", "c": "z=2"}
+    with pytest.raises(Stop, match="must be in the format"):
+        parse_configs("a=1,b")
+
+
+def test_assignments_as_text() -> None:
+    held = [TopicPartition("u", 1), TopicPartition("t", 10), TopicPartition("t", 2)]
+    assert assignment_text(held) == "t:2,10;u:1"
+    assert assignment_text([]) == "-"
+
+
+def test_offsets_of_a_json_file() -> None:
+    one = '{"topic": "t", "partition": 0, "offset": 5}'
+    assert read_offsets(f'{{"version": 1, "partitions": [{one}]}}') == {TopicPartition("t", 0): 5}
+    for text, message in (
+        ("{", "not a valid JSON"),
+        ("[]", "Missing partitions"),
+        ('{"version": 2, "partitions": []}', "Not supported version field value 2"),
+        (f'{{"partitions": [{one}, {one}]}}', "duplicate topic partitions: t-0"),
+        ('{"partitions": [{"topic": "t"}]}', "A partition needs"),
+    ):
+        with pytest.raises(Stop, match=message):
+            read_offsets(text)
+
+
+def test_tables_with_tabs() -> None:
+    assert table(["Id", "State"], [["abc", None]]) == "Id \tState\t\nabc\tNone \t\n"
