@@ -30,6 +30,9 @@ _LOAD_BYTES: Final = 1 << 20  # at a time: other requests are served in between
 _BATCH_BYTES_MAX: Final = 128 << 20
 _RELOAD_AFTER_MS: Final = 1000
 
+# The partition cannot be written to, so there is no hurry; anything else was wrong with that one batch.
+_LOST: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
+
 ErrorResponse = Callable[[ErrorCode], Any]
 
 
@@ -145,11 +148,7 @@ class Hosted(Generic[S]):
             try:
                 self._append(effects)
             except KafkaError as problem:
-                logger.error(
-                    "event=coordinator-append-failed partition=%s reason=%r", self.partition.log.partition, str(problem)
-                )
-                self.unload(coordinator_error(problem.code))
-                self._broker.scheduler.call_later(_RELOAD_AFTER_MS, self.load)
+                self._append_failed(effects, problem)
                 return
         for key, delay_ms in effects.timers.items():
             self._set_timer(key, delay_ms)
@@ -158,6 +157,20 @@ class Hosted(Generic[S]):
         if self.after_run is not None:
             self.after_run(self, effects, self._last_written)
         self._release()
+
+    def _append_failed(self, effects: Effects, problem: KafkaError) -> None:
+        """What was decided is not in the log: the shard is made anew. Who asked for it hears why, the others to try again."""
+        logger.error(
+            "event=coordinator-append-failed partition=%s reason=%r", self.partition.log.partition, str(problem)
+        )
+        code = coordinator_error(problem.code)
+        for ticket, _ in effects.replies:
+            error_response = self._unanswered.pop(ticket, None)
+            if error_response is not None:
+                ticket.settle(error_response(code))
+        is_ours = code in _LOST
+        self.unload(code if is_ours else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        self._broker.scheduler.call_later(_RELOAD_AFTER_MS if is_ours else 0, self.load)
 
     def when_committed(self, function: Callable[[], None]) -> None:
         """After everything that the shard has written so far is committed."""

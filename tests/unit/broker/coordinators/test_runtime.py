@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from headwater.base.errors import ErrorCode
+from headwater.base.errors import ErrorCode, KafkaError
 from headwater.broker.coordinators.placement import java_string_hash, partition_for
 from headwater.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -119,6 +119,24 @@ def test_a_failed_append_takes_everything_back_and_tells_all_who_wait(shop: Any)
     assert committed(shop) == 5
     assert shop.ask(commit(8), 8).topics[0].partitions[0].error_code == 0
     assert committed(shop) == 8
+
+
+def test_a_batch_that_is_refused_for_itself_costs_the_others_no_more_than_another_try(
+    shop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.ask(commit(5), 8)
+    partition = offsets_partition(shop)
+    partition.confirm(partition.log.log_end_offset)
+    waiting = shop.begin(commit(6), 8)
+    refusal = KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH, "fenced")
+    monkeypatch.setattr(type(partition), "append_internal", lambda *_: (_ for _ in ()).throw(refusal))
+    refused = shop.begin(commit(7), 8)
+    assert refused.response.topics[0].partitions[0].error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert waiting.response.topics[0].partitions[0].error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    monkeypatch.undo()
+    partition.confirm(2**63 - 1)
+    shop.settle()
+    assert committed(shop) == 6, "it was appended, and nobody was told that it was not"
 
 
 def transactional(shop: Any) -> tuple[int, int]:
