@@ -153,6 +153,7 @@ def test_the_message_copier_of_kafka(broker_factory: Callable[..., BrokerProcess
         options = ["--broker-list", broker.bootstrap, "--input-topic", topic, "--output-topic", target]
         options += ["--input-partition", partition, "--consumer-group", topic, "--enable-random-aborts"]
         options += ["--transactional-id", transactional_id, "--transaction-size", "40"]
+        options += ["--transaction-timeout", "5000"]  # it asks for offsets before it ends what its forerunner began
         main = "org.apache.kafka.tools.TransactionalMessageCopier"
         return [*java_command("128m"), "-cp", classpath(), main, *options]
 

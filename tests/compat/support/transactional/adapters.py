@@ -22,6 +22,8 @@ def refusals() -> Iterator[None]:
         yield
     except (confluent_kafka.KafkaException, PythonError, AioError, JavaError) as error:
         raise Refused(error) from error
+    except SystemError as error:  # confluent-kafka, when a fatal error comes before the report of a record
+        raise Refused(error.__cause__ or error) from error
 
 
 class ConfluentTransactional(Transactional):
