@@ -172,7 +172,7 @@ def ten(broker_address: str) -> str:
     """A topic with the values 0 to 9, one second apart."""
     name = "ten.records.for.windows"
     headwater = Command(broker_address)
-    headwater("topic", "create", name)
+    headwater("topic", "create", name, "-c", "retention.ms=-1")  # they are old, and the broker runs for minutes
     lines = [json.dumps({"value": str(at), "timestamp": 1_700_000_000_000 + at * 1000}) for at in range(10)]
     headwater("produce", name, "-f", "json", input="\n".join(lines).encode())
     return name
