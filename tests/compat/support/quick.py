@@ -8,7 +8,6 @@ SOAK = os.environ.get("HEADWATER_SOAK") == "1"  # `make soak`
 QUICK = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "500",
-    "group.max.size": "60",
     "group.consumer.min.session.timeout.ms": "500",
     "group.consumer.session.timeout.ms": "3000",
     "group.consumer.min.heartbeat.interval.ms": "100",
