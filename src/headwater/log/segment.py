@@ -23,7 +23,7 @@ from headwater.records.batch import HEADER_BYTES, LENGTH_PREFIX_BYTES, read_head
 
 UNKNOWN: Final = -2  # a timestamp that has not been loaded; -1 is Kafka's "none"
 RELATIVE_OFFSET_MAX: Final = (1 << 31) - 1
-RECENT_MAX: Final = 256
+RECENT_MAX: Final = 128
 
 logger = logging.getLogger("headwater.log")
 
@@ -45,6 +45,7 @@ class Segment:
         "index_interval_bytes",
         "indexes_dirty",
         "last_offset_max",
+        "less_recent",
         "limit_bytes",
         "max_timestamp",
         "max_timestamp_offset",
@@ -77,6 +78,7 @@ class Segment:
         self.first_timestamp = UNKNOWN if size_bytes else -1
         self.created_ms = 0
         self.recent: dict[int, int] = {}  # offset -> position of the batch that begins with it
+        self.less_recent: dict[int, int] = {}  # what `recent` was before it was full
         # What the append path compares. -1 until the log has armed the segment.
         self.limit_bytes = -1
         self.roll_after_timestamp = -1
@@ -130,6 +132,7 @@ class Segment:
         if self._transaction_index is not None and not self._transaction_index.is_unwritten:
             self._transaction_index = None
         self.recent.clear()
+        self.less_recent.clear()
 
     def close(self) -> None:
         self._handles.closed(self)
@@ -203,9 +206,8 @@ class Segment:
                 logger.warning("event=index-not-written segment=%s error=%r", self.path(names.LOG), str(error))
         if self.indexes_full():
             self.limit_bytes = -1
-        if len(self.recent) > RECENT_MAX:
-            for offset in list(self.recent)[: RECENT_MAX // 2]:
-                del self.recent[offset]
+        if len(self.recent) > RECENT_MAX:  # two generations: forgetting one by one would be the slowest append of all
+            self.less_recent, self.recent = self.recent, {}
 
     def add_aborted(self, aborted: AbortedTransaction) -> None:
         self.indexes_dirty = True
@@ -261,6 +263,8 @@ class Segment:
     def find(self, offset: int) -> int:
         """Where the batch with `offset`, or else the next one, stands; the segment's end if there is none."""
         position = self.recent.get(offset)
+        if position is None:
+            position = self.less_recent.get(offset)
         if position is not None:
             return position
         if offset <= self.base_offset:
@@ -294,6 +298,7 @@ class Segment:
         file.truncate(position)
         self.indexes_dirty = True
         self.recent.clear()
+        self.less_recent.clear()
         self.size_bytes = position
         self.writeback_from = min(self.writeback_from, position)
         self.limit_bytes = -1
