@@ -12,7 +12,7 @@ from compat.support.java import Java
 from compat.support.members import Joining, places, until, until_shared
 from compat.support.members.confluent import ConfluentMember
 from compat.support.members.javamember import JavaMember
-from compat.support.quick import QUICK
+from compat.support.quick import QUICK, lasting
 from compat.support.topics import fill, make_topic
 from compat.support.transactional import PRODUCERS, committed_offset, read
 
@@ -107,7 +107,7 @@ def _objects(text: str) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.fixture(scope="module", params=["stop", "kill"])
+@pytest.fixture(scope="module", params=lasting(["kill"], ["stop", "kill"]))
 def adopted(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, group_java: Java, apache: bool
 ) -> Iterator[BrokerProcess]:
@@ -151,6 +151,7 @@ def _coordinate(author: BrokerProcess, java: Java) -> None:
     # The producer of the open transaction stays as it is: its broker goes first.
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("group", ["confluent classic", "java classic", "java consumer"])
 def test_offsets_of_apache_groups_go_on(adopted: BrokerProcess, group_java: Java, group: str) -> None:
     offsets = {place: committed_offset(adopted.bootstrap, group, place) for place in places("source", 2)}
@@ -168,6 +169,7 @@ def test_offsets_of_apache_groups_go_on(adopted: BrokerProcess, group_java: Java
         member.close()
 
 
+@pytest.mark.soak
 def test_transactions_of_apache_go_on(adopted: BrokerProcess, group_java: Java) -> None:
     assert committed_offset(adopted.bootstrap, "by commit", ("source", 0)) == 7
     assert committed_offset(adopted.bootstrap, "by abort", ("source", 0)) is None

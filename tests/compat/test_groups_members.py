@@ -25,7 +25,7 @@ def test_one_member_gets_everything(
     for partition in range(3):
         offsets = [got.offset for got in member.received if got.partition == partition]
         assert offsets == list(range(20))
-    assert member.assignment == frozenset(places(topic, 3))
+    until_shared([member], places(topic, 3))
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -37,7 +37,7 @@ def test_commit_and_abort(
     for partition in range(2):
         assert read(group_broker.bootstrap, topic, partition) == good
         assert read(group_broker.bootstrap, topic, partition, committed=False) == everything
-    for other in sorted(CLIENTS):
+    for other in sorted(CLIENTS) if name == "java" else [name]:
         found = client_named(other).consume(group_broker.bootstrap, topic, len(good), committed=True)
         assert [record.value for record in found] == [value.encode() for value in good], other
 
