@@ -25,7 +25,6 @@ from headwater.metadata.image import (
     BrokerConfigured,
     Change,
     ClusterImage,
-    Endpoint,
     MetadataStore,
     PartitionsAdded,
     TopicConfigured,
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("headwater.broker")
 
-NO_AUTHORIZED_OPERATIONS: Final = -(2**31)
 _TOPIC_CHANGES: Final = (TopicCreated, TopicDeleted, PartitionsAdded)
 
 
@@ -72,7 +70,6 @@ class Broker:
         self.fetch_sessions = FetchSessions(config.int("max.incremental.fetch.session.cache.slots"), random)
         self.producer_ids = ProducerIds(image, store)
         self.changes = ChangeQueue(store)
-        self.endpoints: dict[str, Endpoint] = {}  # what this broker advertises, by listener
         self.partitions: dict[PartitionKey, Partition] = {}
         # The produce path finds a topic by the bytes of its name or by its id, whichever its request holds.
         self.partitions_by_wire_name: dict[bytes, list[Partition]] = {}

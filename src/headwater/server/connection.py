@@ -77,7 +77,6 @@ class Connection:
         "context",
         "frame_progress_ns",
         "last_active_ns",
-        "warned",
     )
 
     def __init__(self, server: "Server", sock: socket.socket, context: ConnectionContext, shared: memoryview) -> None:
@@ -103,7 +102,6 @@ class Connection:
         self._awaits_memory = False
         self._events = select.EPOLLIN
         self.closed = False
-        self.warned = False
         self.last_active_ns = self._loop.turn_ns
         self.frame_progress_ns = 0
 

@@ -42,7 +42,6 @@ _FIRST_TOPIC_ID: Final = 13
 _LAST: Final = 13
 
 _SHORT: Final = Struct(">h")
-_INT: Final = Struct(">i")
 _CLASSIC_BODY: Final = Struct(">hhiih")  # null transactional id, acks, timeout, one topic, length of its name
 _CLASSIC_PARTITION: Final = Struct(">iii")  # one partition, its index, length of its records
 _FLEXIBLE_BODY: Final = Struct(">BBhiB")  # no header tags, null transactional id, acks, timeout, one topic
