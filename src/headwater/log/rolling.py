@@ -5,16 +5,14 @@ from its first batch), when an index is full, and when an offset would not fit t
 old segment's indexes final, saves the producers' state at the border, and starts a flush of what is behind it.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from headwater.base.ports import Writeback
+from headwater.log.dirty import PIECE_BYTES
 from headwater.log.names import snapshot_name
 from headwater.log.segment import Segment
 
 if TYPE_CHECKING:
     from headwater.log.log import Log
-
-WRITEBACK_BYTES: Final = 32 << 20  # dirty pages are sent on their way in pieces of this size
 
 
 def make_room(log: "Log", size: int, max_timestamp: int, last_offset: int, now_ms: int) -> Segment:
@@ -36,9 +34,11 @@ def make_room(log: "Log", size: int, max_timestamp: int, last_offset: int, now_m
         segment.created_ms = now_ms
         segment.roll_after_timestamp = -1
         _roll_after(log, segment, now_ms)
-    if segment.size_bytes - segment.writeback_from >= WRITEBACK_BYTES:
-        _start_writeback(log, segment)
-    segment.limit_bytes = min(config.segment_bytes, segment.writeback_from + WRITEBACK_BYTES)
+    unreported = segment.size_bytes - segment.reported_bytes
+    if unreported >= PIECE_BYTES:
+        log.context.dirty.written(segment, segment.reported_bytes, unreported)
+        segment.reported_bytes = segment.size_bytes
+    segment.limit_bytes = min(config.segment_bytes, segment.reported_bytes + PIECE_BYTES)
     return segment
 
 
@@ -93,12 +93,3 @@ def take_snapshot(log: "Log") -> None:
 
 def snapshot_path(log: "Log", offset: int) -> str:
     return f"{log.directory}/{snapshot_name(offset)}"
-
-
-def _start_writeback(log: "Log", segment: Segment) -> None:
-    begin, segment.writeback_from = segment.writeback_from, segment.size_bytes
-    log.context.disk.submit(Writeback(segment.open_file(), begin, segment.size_bytes - begin), _ignore)
-
-
-def _ignore(error: OSError | None) -> None:
-    """Writeback is only a hint; a bad device shows at the next fsync."""

@@ -51,9 +51,9 @@ class Segment:
         "max_timestamp_offset",
         "recent",
         "recently_used",
+        "reported_bytes",
         "roll_after_timestamp",
         "size_bytes",
-        "writeback_from",
     )
 
     def __init__(
@@ -83,7 +83,7 @@ class Segment:
         self.limit_bytes = -1
         self.roll_after_timestamp = -1
         self.last_offset_max = base_offset + RELATIVE_OFFSET_MAX
-        self.writeback_from = size_bytes
+        self.reported_bytes = size_bytes  # of these, `DirtyPages` knows
 
     @classmethod
     def create(cls, disk: Disk, handles: Handles, directory: str, base_offset: int, interval_bytes: int) -> "Segment":
@@ -300,7 +300,7 @@ class Segment:
         self.recent.clear()
         self.less_recent.clear()
         self.size_bytes = position
-        self.writeback_from = min(self.writeback_from, position)
+        self.reported_bytes = min(self.reported_bytes, position)
         self.limit_bytes = -1
         if position == 0:
             self.max_timestamp = self.first_timestamp = -1

@@ -18,6 +18,7 @@ from headwater.base.ports import Clock, Disk, Random, Scheduler
 from headwater.broker.broker import Broker
 from headwater.log.config import LogConfig
 from headwater.log.context import LogContext
+from headwater.log.dirty import DIRTY_BYTES_MAX
 from headwater.log.log import Log
 from headwater.log.manager import LogManager, ManagerSettings
 from headwater.metadata.image import ClusterImage, TopicCreated
@@ -32,13 +33,22 @@ logger = logging.getLogger("headwater.server")
 class Assembly:
     """The parts on their way to becoming a broker. `open` calls `ready` when the logs are recovered."""
 
-    def __init__(self, config: BrokerConfig, *, disk: Disk, clock: Clock, random: Random, scheduler: Scheduler) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        *,
+        disk: Disk,
+        clock: Clock,
+        random: Random,
+        scheduler: Scheduler,
+        dirty_bytes_max: int = DIRTY_BYTES_MAX,
+    ) -> None:
         self._config = config
         self._disk = disk
         self._clock = clock
         self._random = random
         self._scheduler = scheduler
-        context = LogContext(disk, scheduler, random)
+        context = LogContext(disk, scheduler, random, dirty_bytes_max=dirty_bytes_max)
         self.logs = LogManager(context, config.log_dirs(), self._config_of, _settings(config))
         self.image = ClusterImage("")
         self.store = EmbeddedStore(disk, config.log_dirs()[0], self.image)

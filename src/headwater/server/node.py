@@ -17,6 +17,9 @@ from headwater.server.loop import Loop, SystemClock, SystemRandom
 from headwater.server.metrics_endpoint import MetricsEndpoint
 
 _SETTLE_MS: Final = 30_000
+_DIRTY_SHARE: Final = (
+    20  # of the memory: the kernel begins to write at a tenth of what is free, and throttles at a fifth
+)
 
 logger = logging.getLogger("headwater.server")
 
@@ -50,7 +53,14 @@ class Node:
 
     def _start(self) -> None:
         clock = SystemClock()
-        assembly = Assembly(self.config, disk=self.disk, clock=clock, random=SystemRandom(), scheduler=self.loop)
+        assembly = Assembly(
+            self.config,
+            disk=self.disk,
+            clock=clock,
+            random=SystemRandom(),
+            scheduler=self.loop,
+            dirty_bytes_max=_memory_bytes() // _DIRTY_SHARE,
+        )
         assembly.on_all_failed = self._give_up
         ready: list[Broker] = []
         assembly.open(ready.append)
@@ -138,6 +148,10 @@ class Node:
 
 def _in_url(host: str) -> str:
     return f"[{host}]" if ":" in host else host
+
+
+def _memory_bytes() -> int:
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def raise_file_limit() -> None:

@@ -1,13 +1,11 @@
 """When a log begins a new segment, what it leaves behind, and how old segments go."""
 
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from headwater.base.errors import KafkaError
 from headwater.log.config import LogConfig
-from headwater.log.rolling import WRITEBACK_BYTES
 from headwater.records.builder import build_batch
 from headwater.records.reader import Record
 
@@ -114,20 +112,6 @@ def test_a_changed_segment_size_counts_at_once(world: "World") -> None:
     log.update_config(LogConfig(segment_bytes=200))
     world.append(log, size=100)
     assert segments(log) == [0, 1]
-
-
-def test_dirty_pages_are_sent_on_their_way_in_pieces(world: "World", monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.log.rolling.WRITEBACK_BYTES", 1000)
-    assert WRITEBACK_BYTES == 32 << 20
-    log = world.create()
-    submitted: list[Any] = []
-    monkeypatch.setattr(world.disk, "submit", lambda work, done: submitted.append(work))
-    for _ in range(30):
-        world.append(log, size=100)
-    ranges = [(work.position, work.position + work.length) for work in submitted]
-    assert len(ranges) == log.active.size_bytes // 1000 or len(ranges) == log.active.size_bytes // 1000 - 1
-    assert ranges[0][0] == 0
-    assert all(before[1] == after[0] for before, after in pairwise(ranges))
 
 
 # Retention
