@@ -9,6 +9,7 @@ from collections import deque
 from typing import Any, Final, Generic, TypeVar
 
 from headwater.base.errors import ErrorCode
+from headwater.base.ports import Buffer
 from headwater.wire.api import API_NAMES, API_VERSIONS_KEY
 from headwater.wire.errors import DecodeError
 from headwater.wire.framing import Frames, frame
@@ -62,14 +63,15 @@ class ClientProtocol:
 
     def receive(self, data: bytes | memoryview) -> list[Exchange[Any]]:
         """Takes what came; gives the exchanges it completed, oldest first."""
-        done = []
-        for whole in self._frames.feed(data):
-            if not self._under_way:
-                raise DecodeError("a response came that no request asked for")
-            exchange = self._under_way.popleft()
-            exchange.response = _decode(exchange, whole)
-            done.append(exchange)
-        return done
+        return [self.receive_frame(whole) for whole in self._frames.feed(data)]
+
+    def receive_frame(self, whole: Buffer) -> Exchange[Any]:
+        """The exchange that one whole frame completes. Its response keeps the frame: records are not copied."""
+        if not self._under_way:
+            raise DecodeError("a response came that no request asked for")
+        exchange = self._under_way.popleft()
+        exchange.response = _decode(exchange, whole)
+        return exchange
 
     def _encode(self, request: Message, version: int, correlation_id: int) -> list[Chunk]:
         header = encode_request_header(request.KEY, version, correlation_id, self._client_id)
@@ -81,7 +83,7 @@ class ClientProtocol:
         return taken
 
 
-def _decode(exchange: Exchange[R], whole: bytes) -> R:
+def _decode(exchange: Exchange[R], whole: Buffer) -> R:
     correlation_id, position = decode_response_header(whole, exchange.key, exchange.version)
     if correlation_id != exchange.correlation_id:
         raise DecodeError(
@@ -93,5 +95,5 @@ def _decode(exchange: Exchange[R], whole: bytes) -> R:
     return exchange.response_type.decode(whole, position, version)
 
 
-def _error_code(whole: bytes, position: int) -> int:
+def _error_code(whole: Buffer, position: int) -> int:
     return int.from_bytes(whole[position : position + 2], "big", signed=True)

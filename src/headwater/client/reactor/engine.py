@@ -1,0 +1,156 @@
+"""Threads that drive a kernel: the synchronous face's engine.
+
+Whoever waits for a result turns the crank meanwhile: its thread polls the sockets and runs the tasks. So an answer
+reaches the thread that asked for it without a detour through another one. While several threads wait, one polls, the
+others sleep on a condition; when the poller has what it wanted, the next takes over. A caretaker thread drives while
+nobody waits, because heartbeats, lingering batches and retries do not wait for a caller.
+
+Threads that compute in Python starve each other (a thread that wants the interpreter waits 5 ms for it), so the caretaker
+keeps out of the way: with `patient` it looks at sockets only every tick while callers come and go by themselves (a
+consumer between two polls); without, it waits on the sockets itself (a producer, whose answers nobody waits for).
+
+The lock is held whenever kernel state is touched, never while polling.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeVar
+
+from headwater.client.reactor.kernel import Cancelled, Kernel, Task, TimedOut
+from headwater.client.reactor.network import Network
+
+T = TypeVar("T")
+
+_TICK: Final = 0.05
+_IDLE: Final = 60.0
+
+
+class Engine:
+    """Owns the kernel, the network, the lock and the caretaker. `close` joins the caretaker."""
+
+    def __init__(self, network: Network, *, patient: bool = False, name: str = "headwater-client") -> None:
+        self.network = network
+        self.kernel = Kernel(network, time.monotonic)
+        self._condition = threading.Condition(threading.RLock())
+        self._polling = False
+        self._poll_ends_at = 0.0
+        self._callers = 0
+        self._closed = False
+        self._patient = patient
+        self._name = name
+        self._caretaker: threading.Thread | None = None
+
+    def run(self, coroutine: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
+        """The coroutine's result, driven by this thread. After `timeout` seconds it is cancelled: `TimedOut`."""
+        with self._condition:
+            assert not self._closed, "the client is closed"
+            self._start_caretaker()
+            task = self.kernel.spawn(coroutine)
+            self._callers += 1
+            try:
+                self._drive(task, None if timeout is None else time.monotonic() + timeout)
+            finally:
+                self._callers -= 1
+                if not task.done:
+                    task.cancel()
+                    self.kernel.run_ready()
+                self._condition.notify_all()
+        if isinstance(task.error, Cancelled):
+            raise TimedOut
+        return task.result()
+
+    def submit(self, action: Callable[[], T]) -> T:
+        """Does something short with the kernel's state, and what becomes possible by it, in this thread."""
+        with self._condition:
+            self._start_caretaker()
+            result = action()
+            self.kernel.run_ready()
+            self._hurry()
+            return result
+
+    def advance(self) -> None:
+        """Serves the sockets without waiting, if nobody else does at this moment: for callers with time to spare."""
+        if not self._condition.acquire(blocking=False):
+            return
+        try:
+            if not self._closed:
+                self.kernel.step(0.0)
+                self._condition.notify_all()
+        finally:
+            self._condition.release()
+
+    @property
+    def lock(self) -> threading.Condition:
+        return self._condition
+
+    def close(self) -> None:
+        with self._condition:
+            if self._closed:
+                return
+            self._closed = True
+            self._condition.notify_all()
+            self.network.wake()
+        if self._caretaker is not None and self._caretaker is not threading.current_thread():
+            self._caretaker.join()
+        self.network.close()
+
+    # Driving, with the lock held
+
+    def _drive(self, task: "Task[Any]", deadline: float | None) -> None:
+        self.kernel.run_ready()
+        while not task.done:
+            remaining = None if deadline is None else deadline - time.monotonic()
+            if remaining is not None and remaining <= 0:
+                return
+            if self._polling:
+                self._hurry()
+                self._condition.wait(remaining)
+            else:
+                self._poll(remaining)
+        return
+
+    def _poll(self, limit: float | None) -> None:
+        """One turn as the poller. The lock is free while it waits."""
+        planned = self.kernel.timeout()
+        if limit is None or (planned is not None and planned < limit):
+            limit = planned
+        self._polling = True
+        self._poll_ends_at = float("inf") if limit is None else time.monotonic() + limit
+        self._condition.release()
+        try:
+            events = self.network.poll(limit)
+        finally:
+            self._condition.acquire()
+            self._polling = False
+        if events:
+            self.network.dispatch(events)
+        self.kernel.run_ready()
+        self._condition.notify_all()
+
+    def _hurry(self) -> None:
+        """Wakes the poller when something is due before its wait ends."""
+        if self._polling:
+            planned = self.kernel.timeout()
+            if planned is not None and time.monotonic() + planned < self._poll_ends_at:
+                self.network.wake()
+        elif self._caretaker is not None:
+            self._condition.notify_all()
+
+    def _start_caretaker(self) -> None:
+        if self._caretaker is None:
+            self._caretaker = threading.Thread(target=self._take_care, name=self._name, daemon=True)
+            self._caretaker.start()
+
+    def _take_care(self) -> None:
+        with self._condition:
+            while not self._closed:
+                if self._polling or self._callers:
+                    self._condition.wait(_IDLE)
+                elif self._patient:
+                    planned = self.kernel.timeout()
+                    self._condition.wait(_TICK if planned is None else min(planned, _TICK))
+                    if not self._polling and not self._callers and not self._closed:
+                        self.kernel.step(0.0)
+                else:
+                    self._poll(_IDLE)
