@@ -142,6 +142,8 @@ class Connection:
             self.close("closed by the peer")
         elif left or self._out or self._pending or not self._produce_only(shared, count):
             self._consume(shared, left + count)
+            if count == _SHORT_READ_BYTES and self._frame is not None and not self._blocked:
+                self._read_frame()  # the read was cut short: the rest is there already
 
     def _produce_only(self, shared: memoryview, count: int) -> bool:
         """The most common read of all, one small produce and nothing else, without the detours. False: not that."""

@@ -97,6 +97,17 @@ def test_a_large_frame_in_many_pieces(connect: Callable[[], Client]) -> None:
     assert produced(client.receive()) == (0, 1)
 
 
+def test_a_large_frame_after_another_is_read_in_one_turn(connect: Callable[[], Client], node: Node) -> None:
+    client = connect()
+    client.send(produce(1, b"x" * 200_000))
+    client.receive()
+    data = produce(2, b"x" * 200_000)
+    assert client.socket.send(data) == len(data)
+    node.loop.turn(1)
+    assert len(client.socket.recv(4096)) > 4
+    assert node.broker.partition(TOPIC, 0).log.log_end_offset == 2
+
+
 def test_a_frame_byte_by_byte(connect: Callable[[], Client]) -> None:
     client = connect()
     for byte in produce(1):
