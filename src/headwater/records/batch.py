@@ -33,6 +33,8 @@ MAGIC_AT: Final = 16
 CRC_AT: Final = 17
 ATTRIBUTES_AT: Final = 21
 MAX_TIMESTAMP_AT: Final = 35
+PRODUCER_AT: Final = 43
+PRODUCER: Final = Struct(">qhi")  # id, epoch, base sequence
 
 CODEC_MASK: Final = 0x07
 LOG_APPEND_TIME: Final = 0x08

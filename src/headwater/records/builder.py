@@ -18,11 +18,15 @@ from headwater.records.batch import (
     MAGIC,
     NO_SEQUENCE,
     NO_TIMESTAMP,
+    PRODUCER,
+    PRODUCER_AT,
     TRANSACTIONAL,
     crc_of,
 )
+from headwater.records.columns import Section
 from headwater.records.compression import compress
-from headwater.records.reader import Record
+from headwater.records.record import Record
+from headwater.records.varint import put_bytes, put_varint
 
 
 def build_batch(
@@ -57,9 +61,70 @@ def build_batch(
     if last_offset_delta is None:
         last_offset_delta = records[-1].offset - base_offset if records else 0
 
-    payload = compress(codec, encode_records(records, base_offset, base_timestamp), level)
     batch = bytearray(HEADER_BYTES)
-    batch += payload
+    batch += compress(codec, encode_records(records, base_offset, base_timestamp), level)
+    _put_header(
+        batch,
+        base_offset,
+        partition_leader_epoch,
+        attributes,
+        last_offset_delta,
+        base_timestamp,
+        max_timestamp,
+        (producer_id, producer_epoch, base_sequence),
+        len(records),
+    )
+    return batch
+
+
+def finish_section(
+    section: Section,
+    *,
+    codec: int = 0,
+    level: int | None = None,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    base_sequence: int = NO_SEQUENCE,
+    transactional: bool = False,
+) -> bytearray:
+    """The batch that a section becomes. Without compression it is the section's own buffer, so that nothing is copied."""
+    batch = section.batch
+    if codec:
+        batch = bytearray(HEADER_BYTES)
+        batch += compress(codec, memoryview(section.batch)[HEADER_BYTES:], level)
+    _put_header(
+        batch,
+        0,
+        -1,
+        codec & CODEC_MASK | (TRANSACTIONAL if transactional else 0),
+        max(section.record_count - 1, 0),
+        section.base_timestamp,
+        section.max_timestamp,
+        (producer_id, producer_epoch, base_sequence),
+        section.record_count,
+    )
+    return batch
+
+
+def restamped(batch: Buffer, *, producer_id: int, producer_epoch: int, base_sequence: int) -> bytearray:
+    """A copy of a finished batch under other producer facts, for a retry. What is in flight is never changed."""
+    copy = bytearray(batch)
+    PRODUCER.pack_into(copy, PRODUCER_AT, producer_id, producer_epoch, base_sequence)
+    _put_crc(copy)
+    return copy
+
+
+def _put_header(
+    batch: bytearray,
+    base_offset: int,
+    partition_leader_epoch: int,
+    attributes: int,
+    last_offset_delta: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    producer: tuple[int, int, int],
+    record_count: int,
+) -> None:
     HEADER.pack_into(
         batch,
         0,
@@ -72,13 +137,14 @@ def build_batch(
         last_offset_delta,
         base_timestamp,
         max_timestamp,
-        producer_id,
-        producer_epoch,
-        base_sequence,
-        len(records),
+        *producer,
+        record_count,
     )
+    _put_crc(batch)
+
+
+def _put_crc(batch: bytearray) -> None:
     batch[CRC_AT : CRC_AT + 4] = crc_of(batch).to_bytes(4, "big")
-    return batch
 
 
 def encode_records(records: Sequence[Record], base_offset: int, base_timestamp: int) -> Buffer:
@@ -88,31 +154,14 @@ def encode_records(records: Sequence[Record], base_offset: int, base_timestamp: 
     for offset, timestamp, key, value, headers in records:
         body.clear()
         body.append(0)  # attributes: unused so far
-        _put_varint(body, timestamp - base_timestamp)
-        _put_varint(body, offset - base_offset)
-        _put_bytes(body, key)
-        _put_bytes(body, value)
-        _put_varint(body, len(headers))
+        put_varint(body, timestamp - base_timestamp)
+        put_varint(body, offset - base_offset)
+        put_bytes(body, key)
+        put_bytes(body, value)
+        put_varint(body, len(headers))
         for header_key, header_value in headers:
-            _put_bytes(body, header_key.encode())
-            _put_bytes(body, header_value)
-        _put_varint(out, len(body))
+            put_bytes(body, header_key.encode())
+            put_bytes(body, header_value)
+        put_varint(out, len(body))
         out += body
     return out
-
-
-def _put_bytes(out: bytearray, data: bytes | None) -> None:
-    if data is None:
-        out.append(1)  # zigzag of -1
-    else:
-        _put_varint(out, len(data))
-        out += data
-
-
-def _put_varint(out: bytearray, number: int) -> None:
-    """Zigzag; fits int64, as Kafka's varlong. The same bytes as its varint where the number fits int32."""
-    raw = (number << 1) ^ (number >> 63)
-    while raw > 0x7F:
-        out.append(raw & 0x7F | 0x80)
-        raw >>= 7
-    out.append(raw)

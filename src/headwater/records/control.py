@@ -10,7 +10,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from headwater.records.builder import build_batch
-from headwater.records.reader import Record, corrupt
+from headwater.records.record import Record, corrupt
 
 ABORT: Final = 0
 COMMIT: Final = 1

@@ -6,11 +6,11 @@
 
 All varints are zigzag. Whatever the bytes are, the outcome is records or a `KafkaError`: CORRUPT_MESSAGE where they are
 damaged, UNSUPPORTED_FOR_MESSAGE_FORMAT for the message sets of before 2017 (magic 0 and 1), MESSAGE_TOO_LARGE for a
-batch that decompresses past the limit. No state.
+batch that decompresses past the limit. The records themselves are read by the codec (`codec.py`). No state.
 """
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ports import Buffer
@@ -23,22 +23,13 @@ from headwater.records.batch import (
     BatchHeader,
     crc_of,
 )
+from headwater.records.codec import read_records as _records_of
 from headwater.records.compression import decompress
+from headwater.records.record import Headers, Record, corrupt
 
-Headers = tuple[tuple[str, bytes | None], ...]
+__all__ = ["Headers", "Record", "check_crc", "corrupt", "header_at", "open_batch", "read_batches", "read_records"]
 
-_RECORD_BYTES_MIN: Final = 7
-_VARLONG_BYTES_MAX: Final = 10
-_INT64_MIN: Final = -(1 << 63)
 _INT64_MAX: Final = (1 << 63) - 1
-
-
-class Record(NamedTuple):
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    headers: Headers = ()
 
 
 def read_batches(data: Buffer, *, partial_tail: bool = False) -> Iterator[tuple[int, BatchHeader]]:
@@ -49,7 +40,7 @@ def read_batches(data: Buffer, *, partial_tail: bool = False) -> Iterator[tuple[
     at = 0
     end = len(data)
     while at < end:
-        header = _header_at(data, at)
+        header = header_at(data, at)
         if header is None or at + header.size_bytes > end:
             if partial_tail:
                 return
@@ -58,7 +49,7 @@ def read_batches(data: Buffer, *, partial_tail: bool = False) -> Iterator[tuple[
         at += header.size_bytes
 
 
-def _header_at(data: Buffer, at: int) -> BatchHeader | None:
+def header_at(data: Buffer, at: int) -> BatchHeader | None:
     """None if the data ends inside the header."""
     if len(data) > at + MAGIC_AT and data[at + MAGIC_AT] != MAGIC:
         magic = data[at + MAGIC_AT]
@@ -78,6 +69,8 @@ def _header_at(data: Buffer, at: int) -> BatchHeader | None:
             f"a negative field: base offset {header.base_offset}, "
             f"last offset delta {header.last_offset_delta}, record count {header.record_count}"
         )
+    if header.base_offset > _INT64_MAX - header.last_offset_delta:
+        raise corrupt(f"a batch at offset {header.base_offset} that ends past the last offset there can be")
     return header
 
 
@@ -92,98 +85,13 @@ def check_crc(batch: Buffer, header: BatchHeader) -> None:
 
 def read_records(batch: Buffer, limit_bytes: int) -> list[Record]:
     """The records of one whole batch, whose CRC is checked; they may decompress to `limit_bytes` together."""
-    header = _header_at(batch, 0)
+    header = header_at(batch, 0)
     if header is None or header.size_bytes != len(batch):
         raise corrupt(f"{len(batch)} bytes are not one whole batch")
+    return _records_of(open_batch(batch, header, limit_bytes), header)
+
+
+def open_batch(batch: Buffer, header: BatchHeader, limit_bytes: int) -> Buffer:
+    """What is in a whole batch after its header, decompressed, if the CRC is right."""
     check_crc(batch, header)
-    payload = decompress(header.codec, memoryview(batch)[HEADER_BYTES:], limit_bytes)
-    if header.record_count * _RECORD_BYTES_MIN > len(payload):
-        raise corrupt(f"{len(payload)} bytes cannot hold {header.record_count} records")
-    try:
-        return _parse_records(bytes(payload), header)
-    except IndexError:
-        raise corrupt(f"the batch at offset {header.base_offset} ends inside a record") from None
-
-
-def _parse_records(data: bytes, header: BatchHeader) -> list[Record]:
-    """Raises IndexError where `data` ends too early."""
-    base_offset = header.base_offset
-    last_offset_delta = header.last_offset_delta
-    base_timestamp = header.base_timestamp
-    append_timestamp = header.max_timestamp if header.is_log_append_time else None
-    records = []
-    at = 0
-    for _ in range(header.record_count):
-        length, at = _varint(data, at)
-        end = at + length
-        at += 1  # attributes: unused so far
-        delta, at = _varint(data, at)
-        timestamp = base_timestamp + delta if append_timestamp is None else append_timestamp
-        delta, at = _varint(data, at)
-        key, at = _bytes_or_none(data, at)
-        value, at = _bytes_or_none(data, at)
-        if data[at] == 0:
-            headers: Headers = ()
-            at += 1
-        else:
-            headers, at = _headers(data, at)
-        if at != end:
-            raise corrupt(f"a record of {length} bytes has content of {length + at - end}")
-        if not 0 <= delta <= last_offset_delta or not _INT64_MIN <= timestamp <= _INT64_MAX:
-            raise corrupt(f"a record with offset delta {delta} and timestamp {timestamp}")
-        records.append(Record(base_offset + delta, timestamp, key, value, headers))
-    if at != len(data):
-        raise corrupt(f"{len(data) - at} bytes after the last record")
-    return records
-
-
-def _bytes_or_none(data: bytes, at: int) -> tuple[bytes | None, int]:
-    length, at = _varint(data, at)
-    if length < 0:
-        if length != -1:
-            raise corrupt(f"a length of {length}")
-        return None, at
-    end = at + length
-    if end > len(data):
-        raise IndexError
-    return data[at:end], end
-
-
-def _headers(data: bytes, at: int) -> tuple[Headers, int]:
-    count, at = _varint(data, at)
-    if not 0 <= count <= len(data) - at:
-        raise corrupt(f"a record with {count} headers")
-    headers = []
-    for _ in range(count):
-        key, at = _bytes_or_none(data, at)
-        if key is None:
-            raise corrupt("a header without a key")
-        value, at = _bytes_or_none(data, at)
-        try:
-            headers.append((key.decode(), value))
-        except UnicodeDecodeError:
-            raise corrupt("a header key that is not UTF-8") from None
-    return tuple(headers), at
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A zigzag varint of up to 64 bits, and where it ends. One and two bytes, nearly all of them, without a loop."""
-    raw = data[at]
-    if raw < 0x80:
-        return (raw >> 1) ^ -(raw & 1), at + 1
-    byte = data[at + 1]
-    raw = raw & 0x7F | (byte & 0x7F) << 7
-    at += 2
-    shift = 14
-    while byte > 0x7F:
-        if shift == 7 * _VARLONG_BYTES_MAX:
-            raise corrupt("a varint of more than ten bytes")
-        byte = data[at]
-        at += 1
-        raw |= (byte & 0x7F) << shift
-        shift += 7
-    return (raw >> 1) ^ -(raw & 1), at
-
-
-def corrupt(message: str) -> KafkaError:
-    return KafkaError(ErrorCode.CORRUPT_MESSAGE, message)
+    return decompress(header.codec, memoryview(batch)[HEADER_BYTES:], limit_bytes)
