@@ -37,6 +37,7 @@ class MetadataView:
             each.node_id: Broker(each.node_id, each.host, each.port, each.rack) for each in response.brokers
         }
         topics = [_topic(topic) for topic in response.topics]
+        topics = [_newest(topic, self.topics.get(topic.name)) for topic in topics]
         for topic in topics:
             self.topics[topic.name] = topic
         return topics
@@ -69,6 +70,20 @@ class MetadataView:
         if found.leader not in self.brokers:
             return KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{wanted} has no leader")
         return found.leader
+
+
+def _newest(came: Topic, known: Topic | None) -> Topic:
+    """A broker that lags behind may tell of a leader of yesterday: then what is known already stays."""
+    if known is None or came.topic_id != known.topic_id or came.error:
+        return came
+    epochs = {each.partition: each for each in known.partitions}
+    partitions = [
+        epochs[each.partition]
+        if each.partition in epochs and 0 <= each.leader_epoch < epochs[each.partition].leader_epoch
+        else each
+        for each in came.partitions
+    ]
+    return came._replace(partitions=partitions)
 
 
 def _topic(topic: "MetadataResponseTopic") -> Topic:

@@ -42,11 +42,12 @@ class _UnderWay:
 
 
 class Link:
-    """Use `Link.open`. `versions` is what this broker offers."""
+    """Use `Link.open`. `versions` is what this broker offers, `features` what its cluster has finalized."""
 
     def __init__(self, kernel: Kernel, address: Address, client_id: str, request_timeout_ms: int) -> None:
         self.address = address
         self.versions: Mapping[int, VersionRange] = {}
+        self.features: Mapping[str, int] = {}
         self._kernel = kernel
         self._request_timeout_ms = request_timeout_ms
         self._protocol = ClientProtocol(client_id)
@@ -168,6 +169,7 @@ class Link:
             response = await self._ask_versions(choose_version(API_VERSIONS_KEY, "ApiVersions", mine, offered))
         raise_for(response.error_code, f"{self.address} refused to say which versions it speaks")
         self.versions = {key.api_key: VersionRange(key.min_version, key.max_version) for key in response.api_keys}
+        self.features = {feature.name: feature.max_version_level for feature in response.finalized_features}
 
     async def _ask_versions(self, version: int) -> ApiVersionsResponse:
         request = ApiVersionsRequest(client_software_name=_SOFTWARE_NAME, client_software_version=VERSION)

@@ -1,0 +1,223 @@
+"""Who drives the kernel: threads that wait, the caretaker, an asyncio loop. Real sockets, of a listener in the test."""
+
+import asyncio
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from headwater.client.addresses import Address
+from headwater.client.reactor.aio import AioEngine
+from headwater.client.reactor.engine import Engine
+from headwater.client.reactor.kernel import Future, TimedOut
+from headwater.client.reactor.network import Network
+
+
+class Owner:
+    """Keeps what the stream tells."""
+
+    def __init__(self) -> None:
+        self.connected: Future[None] = Future()
+        self.frames: list[bytes] = []
+        self.came: Future[bytes] = Future()
+        self.closed: Future[Exception | None] = Future()
+
+    def stream_connected(self) -> None:
+        self.connected.resolve(None)
+
+    def stream_frame(self, frame: memoryview) -> None:
+        self.frames.append(bytes(frame))
+        self.came.resolve(bytes(frame))
+
+    def stream_closed(self, error: Exception | None) -> None:
+        self.closed.resolve(error)
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(10)
+        yield server
+
+
+@pytest.fixture(params=[True, False], ids=["patient", "standing by"])
+def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
+    made = Engine(Network(), patient=request.param)
+    yield made
+    made.close()
+
+
+def address(listener: socket.socket) -> Address:
+    return Address(*listener.getsockname())
+
+
+async def wait(future: "Future[Any]") -> Any:
+    return await future
+
+
+def test_frames_of_all_sizes_come_whole(engine: Engine, listener: socket.socket) -> None:
+    owner = Owner()
+    stream = engine.submit(lambda: engine.network.dial(address(listener), owner, 1 << 30))
+    engine.run(wait(owner.connected), 10)
+    peer, _ = listener.accept()
+    sizes = [0, 1, 3, 1000, 128 * 1024, 128 * 1024 - 4, 3_000_000, 5, 200_000]
+    content = [bytes([at]) * size for at, size in enumerate(sizes)]
+    data = b"".join(len(each).to_bytes(4, "big") + each for each in content)
+    sender = threading.Thread(target=peer.sendall, args=(data,))
+    sender.start()
+
+    async def all_came() -> None:
+        while len(owner.frames) < len(sizes):
+            await engine.kernel.sleep(0.001)
+
+    engine.run(all_came(), 10)
+    sender.join()
+    assert owner.frames == content
+    engine.submit(stream.close)
+    peer.close()
+
+
+def test_what_is_written_before_and_after_the_connection_arrives_in_order(
+    engine: Engine, listener: socket.socket
+) -> None:
+    owner = Owner()
+    stream = engine.submit(lambda: engine.network.dial(address(listener), owner, 100))
+    engine.submit(lambda: stream.write([b"first ", b"second "]))
+    engine.run(wait(owner.connected), 10)
+    peer, _ = listener.accept()
+    large = b"x" * 10_000_000
+    engine.submit(lambda: stream.write([large, bytearray(b" end")]))
+    received = bytearray()
+    while len(received) < len(large) + 17:
+        received += peer.recv(1 << 20)  # the caretaker sends the rest
+    assert received == b"first second " + large + b" end"
+    assert engine.submit(lambda: stream.unsent_bytes) == 0
+    engine.submit(stream.close)
+    peer.close()
+
+
+def test_a_peer_that_closes_and_a_frame_that_is_too_large(engine: Engine, listener: socket.socket) -> None:
+    owner = Owner()
+    engine.submit(lambda: engine.network.dial(address(listener), owner, 100))
+    peer, _ = listener.accept()
+    peer.close()
+    assert engine.run(wait(owner.closed), 10) is None
+    greedy = Owner()
+    engine.submit(lambda: engine.network.dial(address(listener), greedy, 100))
+    peer, _ = listener.accept()
+    peer.sendall(b"\0\0\0\x65" + b"x" * 101)
+    assert "claims 101 bytes" in str(engine.run(wait(greedy.closed), 10))
+    peer.close()
+
+
+def test_a_refused_connection_is_told(engine: Engine) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        nobody = address(gone)
+    owner = Owner()
+    engine.submit(lambda: engine.network.dial(nobody, owner, 100))
+    assert isinstance(engine.run(wait(owner.closed), 10), ConnectionRefusedError)
+
+
+def test_a_name_that_stands_for_nothing(engine: Engine) -> None:
+    owner = Owner()
+    engine.submit(lambda: engine.network.dial(Address("no-such-host.invalid", 1), owner, 100))
+    assert isinstance(engine.run(wait(owner.closed), 30), socket.gaierror)
+
+
+def test_run_gives_up_in_time_and_cancels(engine: Engine) -> None:
+    cleaned: list[bool] = []
+
+    async def long() -> None:
+        try:
+            await engine.kernel.sleep(100)
+        finally:
+            cleaned.append(True)
+
+    with pytest.raises(TimedOut):
+        engine.run(long(), 0.01)
+    assert cleaned == [True]
+
+
+def test_threads_share_the_kernel(engine: Engine) -> None:
+    """Each gets its own result, whoever polls; none waits for another's longer sleep."""
+    results: dict[int, float] = {}
+
+    async def work(number: int) -> int:
+        await engine.kernel.sleep(number / 50)
+        return number
+
+    def caller(number: int) -> None:
+        began = time.monotonic()
+        assert engine.run(work(number)) == number
+        results[number] = time.monotonic() - began
+
+    threads = [threading.Thread(target=caller, args=(number,)) for number in (20, 1, 5, 10)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(results, key=lambda number: results[number]) == [1, 5, 10, 20]
+
+
+def test_the_caretaker_drives_while_nobody_waits(engine: Engine) -> None:
+    done = threading.Event()
+
+    async def background() -> None:
+        for _ in range(3):
+            await engine.kernel.sleep(0.01)
+        done.set()
+
+    engine.submit(lambda: engine.kernel.spawn(background()))
+    assert done.wait(10)
+
+
+def test_an_earlier_timer_wakes_the_poller(engine: Engine) -> None:
+    """The caretaker sleeps until a far timer; what another thread plans before it is not late."""
+    engine.submit(lambda: engine.kernel.after(50, lambda: None))
+    done = threading.Event()
+    engine.submit(lambda: engine.kernel.after(0.01, done.set))
+    assert done.wait(10)
+
+
+def test_asyncio_drives_the_kernel(listener: socket.socket) -> None:
+    async def main() -> bytes:
+        engine = AioEngine(Network())
+        owner = Owner()
+        stream = engine.submit(lambda: engine.network.dial(address(listener), owner, 100))
+        await engine.wait(owner.connected)
+        peer, _ = listener.accept()
+        engine.submit(lambda: stream.write([b"question"]))
+        assert await asyncio.to_thread(peer.recv, 100) == b"question"
+        peer.sendall(b"\0\0\0\x06answer")
+        answer = await asyncio.wait_for(engine.wait(owner.came), 10)
+        began = time.monotonic()
+        await asyncio.gather(engine.run(engine.kernel.sleep(0.02)), engine.run(engine.kernel.sleep(0.01)))
+        assert time.monotonic() - began >= 0.02
+        engine.submit(stream.close)
+        engine.close()
+        peer.close()
+        return answer
+
+    assert asyncio.run(main()) == b"answer"
+
+
+def test_cancelling_in_asyncio_cancels_the_task() -> None:
+    async def main() -> list[str]:
+        engine = AioEngine(Network())
+        seen: list[str] = []
+
+        async def long() -> None:
+            try:
+                await engine.kernel.sleep(100)
+            finally:
+                seen.append("cleaned up")
+
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(engine.run(long()), 0.01)
+        engine.close()
+        return seen
+
+    assert asyncio.run(main()) == ["cleaned up"]

@@ -1,0 +1,164 @@
+"""A session: whom it asks, what it remembers, when it tries again."""
+
+import pytest
+
+from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.ids import TopicPartition
+from headwater.client.errors import BootstrapFailed, UnknownTopic
+from headwater.client.reactor.link import Link
+from headwater.client.session import KeyType
+from headwater.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from headwater.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from headwater.wire.messages.metadata import MetadataRequest
+from unit.client.reactor.fakes import CLOSE, FakeWorld
+
+
+def test_the_same_question_under_way_is_asked_once() -> None:
+    world = FakeWorld()
+    broker = world.broker(0)
+    world.topic("orders")
+    session = world.session()
+    first = world.kernel.spawn(session.refresh(["orders"]))
+    second = world.kernel.spawn(session.refresh(["orders"]))
+    assert world.finish(first) == world.finish(second)
+    assert len(broker.received(MetadataRequest)) == 1
+
+
+def test_a_topic_that_is_not_there_is_asked_for_three_times() -> None:
+    world = FakeWorld()
+    broker = world.broker(0)
+    world.topic("orders")
+    with pytest.raises(UnknownTopic) as caught:
+        world.run(world.session().topic("ordres"))
+    assert caught.value.known == ["orders"]
+    assert len([request for request in broker.received(MetadataRequest) if request.topics]) == 3
+
+
+def test_a_dead_bootstrap_server_is_passed_over() -> None:
+    world = FakeWorld()
+    world.broker(0).listening = False
+    world.broker(1)
+    world.topic("orders")
+    session = world.session()
+    assert len(world.run(session.refresh(["orders"]))) == 1
+
+
+def test_no_bootstrap_server_answers() -> None:
+    world = FakeWorld()
+    world.broker(0).listening = False
+    world.broker(1).listening = False
+    with pytest.raises(BootstrapFailed) as caught:
+        world.run(world.session().refresh())
+    assert len(caught.value.attempts) == 2
+
+
+def test_a_broker_that_refused_is_not_dialled_again_at_once() -> None:
+    world = FakeWorld()
+    broker = world.broker(0)
+    broker.listening = False
+    session = world.session()
+    with pytest.raises(BootstrapFailed):
+        world.run(session.refresh())
+    refused_at = world.now
+    broker.start()
+    world.run(session.refresh())
+    assert world.now - refused_at >= 0.04
+
+
+def test_a_coordinator_is_remembered_until_it_says_that_it_is_not() -> None:
+    world = FakeWorld()
+    broker = world.broker(0)
+    broker.coordinates()
+    codes = [ErrorCode.NONE, ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NONE]
+    broker.on(HeartbeatRequest, lambda _: HeartbeatResponse(error_code=int(codes.pop(0))))
+    session = world.session()
+
+    async def beat() -> int:
+        request = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+        answer = await session.call_coordinator(
+            "g", KeyType.GROUP, request, HeartbeatResponse, lambda response: response.error_code
+        )
+        return answer.error_code
+
+    lookups = lambda: len([key for key, _ in broker.request_versions if key == 10])  # noqa: E731
+    assert world.run(beat()) == 0
+    assert lookups() == 1
+    assert world.run(beat()) == 0
+    assert lookups() == 2, "NOT_COORDINATOR looks again, loading does not"
+    assert codes == []
+
+
+def test_a_leader_that_breaks_down_is_asked_again_with_fresh_metadata() -> None:
+    world = FakeWorld()
+    first, second = world.broker(0), world.broker(1)
+    world.topic("orders", 2)
+    first.on(ListGroupsRequest, lambda _: CLOSE)
+    second.on(ListGroupsRequest, lambda _: ListGroupsResponse())
+    session = world.session()
+    wanted = [TopicPartition("orders", 0), TopicPartition("orders", 1)]
+
+    async def ask(link: Link, partitions: list[TopicPartition]) -> dict[TopicPartition, str | KafkaError]:
+        await link.call(ListGroupsRequest(), ListGroupsResponse)
+        world.topics["orders"] = [1, 1]
+        return dict.fromkeys(partitions, str(link.address))
+
+    outcome = world.run(session.per_leader(wanted, ask))
+    assert list(outcome) == wanted
+    assert set(outcome.values()) == {"broker-1:9092"}
+
+
+def test_an_error_that_will_not_pass_is_given_at_once() -> None:
+    world = FakeWorld()
+    world.broker(0)
+    world.topic("orders")
+    session = world.session()
+    asked: list[object] = []
+
+    async def ask(link: Link, partitions: list[TopicPartition]) -> dict[TopicPartition, str | KafkaError]:
+        asked.append(link)
+        return dict.fromkeys(partitions, KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+
+    partition = TopicPartition("orders", 0)
+    outcome = world.run(session.per_leader([partition], ask))
+    assert isinstance(outcome[partition], KafkaError)
+    assert len(asked) == 1
+
+
+def test_metadata_with_an_older_leader_epoch_does_not_replace_newer() -> None:
+    world = FakeWorld()
+    world.broker(0)
+    world.broker(1)
+    world.topic("orders")
+    session = world.session()
+    world.topics["orders"] = [1]
+    world.leader_epochs["orders", 0] = 5
+    world.run(session.refresh(["orders"]))
+    world.topics["orders"] = [0]
+    world.leader_epochs["orders", 0] = 4
+    assert world.run(session.refresh(["orders"]))[0].partitions[0].leader == 1
+    world.leader_epochs["orders", 0] = 6
+    assert world.run(session.refresh(["orders"]))[0].partitions[0].leader == 0
+
+
+def test_metadata_grows_old() -> None:
+    world = FakeWorld()
+    world.broker(0)
+    world.topic("orders")
+    session = world.session(metadata_max_age_ms=1000)
+    assert session.is_stale("orders")
+    world.run(session.refresh(["orders"]))
+    assert not session.is_stale("orders")
+    world.pass_time(1)
+    assert session.is_stale("orders")
+
+
+def test_closing_ends_everything() -> None:
+    world = FakeWorld()
+    world.broker(0)
+    session = world.session()
+    task = world.kernel.spawn(session.refresh())
+    world.kernel.run_ready()
+    session.close()
+    world.pass_time(1)
+    assert task.done
+    assert task.error is not None
