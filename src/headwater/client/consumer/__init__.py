@@ -1,0 +1,1 @@
+"""Reading from topics: alone or as a member of a group."""
