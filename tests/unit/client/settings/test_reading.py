@@ -1,0 +1,71 @@
+"""Settings as people give them."""
+
+import pytest
+
+from headwater.base.config.definition import ConfigType
+from headwater.base.config.validators import AtLeast
+from headwater.base.errors import UserError
+from headwater.client.settings.common import COMMON, OLD_NAMES, session_settings
+from headwater.client.settings.reading import read_settings, row, table_of
+
+TABLE = {
+    **COMMON,
+    **table_of(
+        row("linger.ms", ConfigType.LONG, 5, "A pause.", AtLeast(0)),
+        row("enable.idempotence", ConfigType.BOOLEAN, True, "A flag."),
+        row("key.serializer", ConfigType.CLASS, None, "A thing."),
+        row("strategies", ConfigType.LIST, ["range"], "Some names or things."),
+    ),
+}
+
+
+def test_defaults_values_and_text() -> None:
+    settings = read_settings(TABLE, {"linger.ms": "7", "enable.idempotence": False}, {"client_id": "me"})
+    assert settings["linger.ms"] == 7
+    assert settings["enable.idempotence"] is False
+    assert settings["client.id"] == "me"
+    assert settings["request.timeout.ms"] == 30_000
+    assert settings.given == {"linger.ms", "enable.idempotence", "client.id"}
+
+
+def test_a_keyword_wins_over_the_mapping() -> None:
+    assert read_settings(TABLE, {"linger.ms": 1}, {"linger_ms": 2})["linger.ms"] == 2
+
+
+def test_a_name_of_earlier_days_is_understood() -> None:
+    settings = read_settings(TABLE, {"metadata.broker.list": "a:1,b:2"}, {}, old_names=OLD_NAMES)
+    assert settings["bootstrap.servers"] == ["a:1", "b:2"]
+
+
+def test_a_misspelt_name_is_an_error_that_says_what_is_meant() -> None:
+    with pytest.raises(UserError, match=r"did you mean 'linger.ms'"):
+        read_settings(TABLE, {"linger.sm": 1}, {})
+    with pytest.raises(UserError, match="did you mean 'linger_ms'"):
+        read_settings(TABLE, {}, {"lingerms": 1})
+
+
+@pytest.mark.parametrize("value", [-1, "soon", None, 1.5])
+def test_a_value_that_cannot_be_is_refused(value: object) -> None:
+    with pytest.raises(UserError, match=r"'linger.ms' cannot be"):
+        read_settings(TABLE, {"linger.ms": value}, {})
+
+
+def test_objects_are_taken_as_they_are() -> None:
+    thing = object()
+    settings = read_settings(TABLE, {"key.serializer": str.encode, "strategies": [thing]}, {})
+    assert settings["key.serializer"] == str.encode
+    assert settings["strategies"] == [thing]
+
+
+def test_what_becomes_of_the_common_ones() -> None:
+    settings = read_settings(TABLE, {"bootstrap.servers": "a:1, b", "retry.backoff.ms": 7}, {"client_id": "me"})
+    made = session_settings(settings, 1234)
+    assert [str(address) for address in made.bootstrap] == ["a:1", "b:9092"]
+    assert made.backoff.first_ms == 7
+    assert made.api_timeout_ms == 1234
+    assert made.client_id == "me"
+
+
+def test_a_security_protocol_that_is_not_there_yet_is_said() -> None:
+    with pytest.raises(UserError, match="SASL_SSL cannot be used yet"):
+        session_settings(read_settings(TABLE, {"security.protocol": "SASL_SSL"}, {}), 1)
