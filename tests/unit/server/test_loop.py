@@ -60,3 +60,64 @@ def test_a_callback_that_breaks_does_not_cost_the_next_its_turn(loop: Loop, capl
             way(lambda: ran.append("ran"))
         loop.run_until(lambda: len(ran) == 3, 1000)
     assert len(ran) == 3
+
+
+class Poller:
+    """In place of the epoll: says how long each wait took, and counts how it was asked."""
+
+    def __init__(self) -> None:
+        self.now_ns = 0
+        self.wait_ns = 10_000
+        self.slept = self.asked = 0
+        self.asks_until_ready = 1
+
+    def monotonic_ns(self) -> int:
+        return self.now_ns
+
+    def poll(self, wait_s: float, _events: int) -> list[tuple[int, int]]:
+        if wait_s > 0:
+            self.slept += 1
+            self.now_ns += self.wait_ns
+            return [(-1, 1)]
+        self.asked += 1
+        self.now_ns += 1_000
+        return [(-1, 1)] if self.asks_until_ready and self.asked % self.asks_until_ready == 0 else []
+
+
+@pytest.fixture
+def poller(loop: Loop, monkeypatch: pytest.MonkeyPatch):
+    poller = Poller()
+    real = loop._poller
+    monkeypatch.setattr("headwater.server.loop.time", poller)
+    loop._poller, loop._ended_ns = poller, 0
+    yield poller
+    loop._poller = real
+
+
+def turn(loop: Loop, times: int) -> None:
+    for _ in range(times):
+        loop.turn(60.0)
+
+
+def test_after_many_short_waits_the_loop_asks_before_it_sleeps(loop: Loop, poller: Poller) -> None:
+    turn(loop, 16)
+    assert (poller.slept, poller.asked) == (16, 0)
+    poller.asks_until_ready = 10
+    turn(loop, 20)
+    assert (poller.slept, poller.asked) == (16, 200)
+
+
+def test_to_ask_in_vain_ends_the_asking(loop: Loop, poller: Poller) -> None:
+    poller.asks_until_ready = 0
+    turn(loop, 17)
+    assert (poller.slept, poller.asked) == (17, 40)
+    turn(loop, 15)
+    assert (poller.slept, poller.asked) == (32, 40)
+
+
+def test_long_waits_are_slept_through(loop: Loop, poller: Poller) -> None:
+    poller.wait_ns = 100_000
+    turn(loop, 100)
+    poller.wait_ns = 10_000
+    turn(loop, 16)
+    assert (poller.slept, poller.asked) == (116, 0)
