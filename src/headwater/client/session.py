@@ -1,7 +1,7 @@
 """A cluster as the client's coroutines see it: found by bootstrap addresses, known by its metadata, asked through links.
 
-One `Session` serves one producer, consumer or admin client. It owns the links (one per broker, opened on first use), the
-metadata, and what it knows of coordinators. Requests about partitions go to their leaders, requests about groups and
+One `Session` serves one producer, consumer or admin client. It owns the links (one per broker, opened on first use, and
+one more to the coordinator of a group), the metadata, and what it knows of coordinators. Requests about partitions go to their leaders, requests about groups and
 transactions to their coordinators, the rest to any broker. What fails for a while is tried again with fresh metadata and
 growing pauses until the time is up; what cannot get better is said at once.
 """
@@ -42,6 +42,11 @@ COORDINATOR_MOVED: Final = frozenset(
 )
 
 
+# A broker answers the requests of a connection in order, and holds some back: a fetch until there are records, a join until
+# all members are in. So what goes to the coordinator of a group has a link of its own, or heartbeats would wait for fetches.
+GROUP_CHANNEL: Final = "group"
+
+
 class KeyType(IntEnum):
     GROUP = 0
     TRANSACTION = 1
@@ -71,8 +76,8 @@ class Session:
         self.changed = Signal()  # after each metadata response
         self._dialer = dialer
         self._chance = chance
-        self._links: dict[Address, Link] = {}
-        self._opening: dict[Address, Task[Link]] = {}
+        self._links: dict[tuple[Address, str], Link] = {}  # by address and channel
+        self._opening: dict[tuple[Address, str], Task[Link]] = {}
         self._failed_openings: dict[Address, int] = {}
         self._not_before: dict[Address, float] = {}
         self._coordinators: dict[tuple[KeyType, str], int] = {}
@@ -155,9 +160,10 @@ class Session:
         *,
         timeout_ms: int | None = None,
         at_most: int | None = None,
+        channel: str = "",
     ) -> R:
         """One broker, once: ConnectionFailed and RequestTimedOut are the caller's to handle."""
-        link = await self.link(broker_id)
+        link = await self.link(broker_id, channel)
         return await link.call(request, response_type, timeout_ms=timeout_ms, at_most=at_most)
 
     async def call_any(self, request: Message, response_type: type[R]) -> R:
@@ -282,12 +288,15 @@ class Session:
         When the time is up, the last answer is given as it is; a connection that failed is raised.
         """
         deadline = self.deadline(timeout_ms)
+        channel = GROUP_CHANNEL if key_type == KeyType.GROUP else ""
         attempt = 0
         while True:
             answer: R | None = None
             try:
                 broker_id = await self.coordinator(key, key_type)
-                answer = await self.call(broker_id, request, response_type, timeout_ms=timeout_ms, at_most=at_most)
+                answer = await self.call(
+                    broker_id, request, response_type, timeout_ms=timeout_ms, at_most=at_most, channel=channel
+                )
                 code = code_of(answer)
                 if code not in retriable:
                     return answer
@@ -306,7 +315,7 @@ class Session:
 
     # Links
 
-    async def link(self, broker_id: int) -> Link:
+    async def link(self, broker_id: int, channel: str = "") -> Link:
         found = self.view.brokers.get(broker_id)
         if found is None:
             await self.refresh()
@@ -314,26 +323,34 @@ class Session:
         if found is None:
             ids = ", ".join(str(each) for each in sorted(self.view.brokers))
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"the cluster has no broker {broker_id}; it has {ids}")
-        return await self.link_to(Address(found.host, found.port))
+        return await self.link_to(Address(found.host, found.port), channel)
 
     def open_link(self, broker_id: int) -> Link | None:
         """The link to a broker if it is open now: for the hot path."""
         found = self.view.brokers.get(broker_id)
-        link = self._links.get(Address(found.host, found.port)) if found is not None else None
+        link = self._links.get((Address(found.host, found.port), "")) if found is not None else None
         return link if link is not None and link.is_open else None
 
-    async def link_to(self, address: Address) -> Link:
-        link = self._links.get(address)
+    def close_link(self, broker_id: int, channel: str) -> None:
+        """Gives up what is under way there; the next call opens a new one."""
+        found = self.view.brokers.get(broker_id)
+        link = self._links.pop((Address(found.host, found.port), channel), None) if found is not None else None
+        if link is not None:
+            link.close()
+
+    async def link_to(self, address: Address, channel: str = "") -> Link:
+        key = (address, channel)
+        link = self._links.get(key)
         if link is not None and link.is_open:
             return link
-        opening = self._opening.get(address)
+        opening = self._opening.get(key)
         if opening is None:
-            opening = self.kernel.spawn(self._open(address), f"connect {address}")
-            self._opening[address] = opening
-            opening.when_done(lambda _: self._opening.pop(address, None))
+            opening = self.kernel.spawn(self._open(address, channel), f"connect {address}")
+            self._opening[key] = opening
+            opening.when_done(lambda _: self._opening.pop(key, None))
         return await opening
 
-    async def _open(self, address: Address) -> Link:
+    async def _open(self, address: Address, channel: str) -> Link:
         """A broker that just refused is not asked again before its pause is over."""
         wait = self._not_before.get(address, 0.0) - self.kernel.clock()
         if wait > 0:
@@ -359,11 +376,11 @@ class Session:
         if self._closed:
             link.close()
             raise ConnectionFailed(address, "the client is closed")
-        self._links[address] = link
+        self._links[address, channel] = link
         return link
 
     def _candidates(self) -> list[Address]:
-        connected = [address for address, link in self._links.items() if link.is_open]
+        connected = [address for (address, channel), link in self._links.items() if link.is_open and not channel]
         known = [Address(broker.host, broker.port) for broker in self.view.brokers.values()]
         return list(dict.fromkeys([*connected, *known, *self.settings.bootstrap]))
 
