@@ -1,0 +1,117 @@
+"""The topics of a query as the cluster has them now: which partitions there are, and from where to where their logs go.
+
+Owns one connection to the cluster; lives in a Python process of the driver. What fails for a while, a broker that is
+gone for a minute included, is waited for.
+"""
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Final, TypeVar
+
+from headwater.base.errors import ErrorCode, KafkaError, UserError
+from headwater.base.ids import TopicPartition
+from headwater.client.addresses import parse_bootstrap
+from headwater.client.blocking_admin import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, list_offsets
+from headwater.client.cluster import Cluster
+from headwater.client.errors import BootstrapFailed
+from headwater.client.types import Topic
+from headwater.spark.options import SourceOptions, Subscription
+from headwater.spark.positions import LogFacts, Position, Times, resolve
+
+T = TypeVar("T")
+
+PATIENCE_MS: Final = 180_000
+_GONE: Final = frozenset((ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID))
+
+
+def open_cluster(bootstrap_servers: str) -> Cluster:
+    return Cluster(parse_bootstrap(bootstrap_servers), client_id="headwater-spark", api_timeout_ms=PATIENCE_MS)
+
+
+def patiently(cluster: Cluster, call: Callable[[], T]) -> T:
+    """Nobody reachable now may be someone reachable in a while."""
+    deadline = cluster.deadline()
+    attempt = 0
+    while True:
+        try:
+            return call()
+        except BootstrapFailed:
+            if not cluster.pause(attempt, deadline):
+                raise
+            attempt += 1
+
+
+class Logs:
+    def __init__(self, options: SourceOptions) -> None:
+        self.cluster = open_cluster(options.bootstrap_servers)
+        self._options = options
+        self._isolation = READ_COMMITTED if options.read_committed else READ_UNCOMMITTED
+
+    def close(self) -> None:
+        self.cluster.close()
+
+    def facts(self, *, must_exist: bool) -> dict[TopicPartition, LogFacts]:
+        """Every partition that the subscription means. `must_exist`: topics that are named and missing are an error."""
+        return patiently(self.cluster, lambda: self._facts(must_exist))
+
+    def offsets_at(self, position: Position, option: str, *, or_latest: bool) -> dict[TopicPartition, int]:
+        """Where the option says, in every partition there is."""
+        found = self.facts(must_exist=True)
+        if isinstance(position, Times):
+            times = {each: position.of(each) for each in found}
+            wanted = {each: time for each, time in times.items() if time is not None}
+            answers = self._ask(wanted)
+            found = {each: LogFacts(fact.earliest, fact.latest, answers.get(each, -1)) for each, fact in found.items()}
+        return resolve(position, found, option, nothing_so_young_is_latest=or_latest)
+
+    def _facts(self, must_exist: bool) -> dict[TopicPartition, LogFacts]:
+        partitions = self._partitions(must_exist)
+        earliest = self._ask(dict.fromkeys(partitions, EARLIEST))
+        latest = self._ask(dict.fromkeys(partitions, LATEST))
+        # A topic that goes between the two questions is gone.
+        return {
+            each: LogFacts(earliest[each], latest[each]) for each in partitions if each in earliest and each in latest
+        }
+
+    def _ask(self, wanted: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+        found = {}
+        for partition, answer in list_offsets(self.cluster, wanted, isolation_level=self._isolation).items():
+            if not isinstance(answer, KafkaError):
+                found[partition] = answer.offset
+            elif answer.code not in _GONE:
+                raise answer
+        return found
+
+    def _partitions(self, must_exist: bool) -> list[TopicPartition]:
+        subscription = self._options.subscription
+        topics = self.cluster.refresh(names_to_ask(subscription))
+        missing = [topic.name for topic in topics if topic.error in _GONE]
+        if missing and must_exist:
+            raise UserError(
+                f"There is no topic {', '.join(repr(name) for name in sorted(missing))}",
+                f"the cluster at {self._options.bootstrap_servers} does not have it",
+                f"Create it (headwater topic create {missing[0]}), or correct the option {subscription.kind}",
+            )
+        return sorted(chosen_partitions(subscription, topics))
+
+
+def names_to_ask(subscription: Subscription) -> list[str] | None:
+    """None: all topics."""
+    if subscription.kind == "subscribePattern":
+        return None
+    return sorted({*subscription.topics, *(each.topic for each in subscription.partitions)})
+
+
+def chosen_partitions(subscription: Subscription, topics: Iterable[Topic]) -> set[TopicPartition]:
+    there = {
+        TopicPartition(topic.name, each.partition)
+        for topic in topics
+        if topic.error not in _GONE and not (topic.internal and subscription.kind == "subscribePattern")
+        for each in topic.partitions
+    }
+    if subscription.kind == "assign":
+        return there & set(subscription.partitions)
+    if subscription.kind == "subscribePattern":
+        pattern = re.compile(subscription.pattern)
+        return {each for each in there if pattern.fullmatch(each.topic)}
+    return there

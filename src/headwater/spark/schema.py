@@ -1,0 +1,43 @@
+"""The columns of the source: those of Spark's own Kafka source, with the same names and types.
+
+The Arrow schema is made by PySpark from Spark's, because the first batch that a reader gives must equal it exactly.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_HEADER: Final = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+
+
+def source_schema(*, headers: bool) -> StructType:
+    columns = [
+        StructField("key", BinaryType()),
+        StructField("value", BinaryType()),
+        StructField("topic", StringType()),
+        StructField("partition", IntegerType()),
+        StructField("offset", LongType()),
+        StructField("timestamp", TimestampType()),
+        StructField("timestampType", IntegerType()),
+    ]
+    if headers:
+        columns.append(StructField("headers", ArrayType(_HEADER)))
+    return StructType(columns)
+
+
+def arrow_schema(schema: StructType) -> "pyarrow.Schema":
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return to_arrow_schema(schema, timezone="UTC")

@@ -1,0 +1,116 @@
+"""A SparkSession with settings that serve pipelines, and `format("headwater")` in it.
+
+The settings: state in RocksDB with changelog checkpoints; few shuffle partitions; the checkpoint files written by the
+faster manager; quiet logs; tasks in the Python that runs this. Three are there for correctness of the exactly-once
+writer, and cannot be changed here: no speculation, no re-planning of stateless micro-batches, and the write-ahead log
+of offsets as Spark has it.
+"""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from headwater.base.errors import UserError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_STATE: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+_FILES: Final = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+_LOCAL_PARTITIONS_MAX: Final = 8
+
+SETTINGS: Final[Mapping[str, str]] = {
+    "spark.sql.streaming.stateStore.providerClass": _STATE,
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.checkpointFileManagerClass": _FILES,
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+FIXED: Final[Mapping[str, str]] = {
+    "spark.speculation": "false",
+    "spark.sql.adaptive.streaming.stateless.enabled": "false",
+}
+
+
+def session(name: str, *, master: str | None = None, **options: Any) -> "SparkSession":
+    """`session("clicks")`, `session("clicks", master="spark://host:7077", spark_executor_memory="2g")`.
+
+    Options are Spark's settings, with their dots or with underscores for them. On a laptop the master is this process;
+    with $SPARK_MASTER or `master` it is a cluster, and the code is the same. The session is a new one unless this
+    process has one already: then that one is given, with the format registered.
+    """
+    from pyspark.sql import SparkSession
+
+    chosen = master or os.environ.get("SPARK_MASTER") or "local[*]"
+    settings = settings_for(chosen, options, os.cpu_count() or 1)
+    if SparkSession.getActiveSession() is None:
+        _prepare_process(chosen)
+    builder = SparkSession.builder.appName(name).master(chosen)
+    for key, text in settings.items():
+        builder = builder.config(key, text)
+    spark = builder.getOrCreate()
+    register(spark)
+    return spark
+
+
+def register(spark: "SparkSession") -> None:
+    """Adds `format("headwater")` to a session that exists."""
+    from headwater.spark.source import HeadwaterDataSource
+
+    spark.dataSource.register(HeadwaterDataSource)
+
+
+def settings_for(master: str, options: Mapping[str, Any], cores: int) -> dict[str, str]:
+    """Ours, then the caller's. Pure but for the path of the log's configuration."""
+    settings = dict(SETTINGS)
+    settings["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile=file:{_log_configuration()}"
+    if is_local(master):
+        settings["spark.sql.shuffle.partitions"] = str(min(cores, _LOCAL_PARTITIONS_MAX))
+        settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
+    for given, value in options.items():
+        name = given if "." in given else given.replace("_", ".")
+        text = str(value).lower() if isinstance(value, bool) else str(value)
+        if FIXED.get(name, text) != text:
+            raise UserError(
+                f"{name} cannot be {text}",
+                "with it, a batch that is tried again could write other records than the first time",
+                "Leave it away",
+            )
+        if name == "spark.driver.extraJavaOptions":
+            text = f"{settings[name]} {text}"
+        settings[name] = text
+    return {**settings, **FIXED}
+
+
+def is_local(master: str) -> bool:
+    return master == "local" or master.startswith("local[")
+
+
+def _prepare_process(master: str) -> None:
+    """The JVM takes these from the environment, so they must be there before it starts."""
+    from headwater.spark.java import ensure_java
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if is_local(master):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ["JAVA_HOME"] = str(ensure_java(data_home(os.environ), say=_say))
+
+
+def data_home(environment: Mapping[str, str]) -> Path:
+    """$HEADWATER_DATA_DIR, else `headwater` in the user's data home (XDG): where the command line keeps things, too."""
+    if named := environment.get("HEADWATER_DATA_DIR"):
+        return Path(named).expanduser()
+    home = environment.get("XDG_DATA_HOME", "")
+    return (Path(home) if os.path.isabs(home) else Path.home() / ".local/share") / "headwater"
+
+
+def _log_configuration() -> Path:
+    return Path(__file__).with_name("log4j2.properties")
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(text + "\n")

@@ -1,0 +1,72 @@
+"""One broker and one SparkSession for all tests here: a session takes six to ten seconds to start.
+
+A test keeps to itself by its own topic names (fixture `topic`) and its own checkpoint directory.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from pyspark.sql import SparkSession
+
+from headwater.testing import Broker
+
+_numbers = itertools.count(1)
+
+Produce = Callable[..., None]
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[Broker]:
+    with Broker(auto_create_topics_enable=False) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    import headwater.spark
+
+    session = headwater.spark.session(
+        "headwater tests",
+        master="local[2]",
+        **{"spark.jars": ",".join(_connector_jars()), "spark.sql.shuffle.partitions": 2},
+    )
+    yield session
+    session.stop()
+
+
+def _connector_jars() -> list[str]:
+    """The jars of tests/spark/pom.xml, if tests/tools.sh has got them."""
+    return [str(jar) for jar in sorted((Path(__file__).parent / "target/lib").glob("*.jar"))]
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    return f"{request.node.originalname.removeprefix('test_')[:60]}.{next(_numbers)}"
+
+
+@pytest.fixture
+def create_topic(broker: Broker) -> Callable[..., None]:
+    def create(name: str, partitions: int = 1, **config: str) -> None:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        named = {key.replace("_", "."): text for key, text in config.items()}
+        for future in admin.create_topics([NewTopic(name, partitions, 1, config=named)]).values():
+            future.result(20)
+
+    return create
+
+
+@pytest.fixture
+def produce(broker: Broker) -> Produce:
+    """`produce(topic, [values], partition=0)`, with a client that others wrote."""
+
+    def send(name: str, values: list[bytes], *, partition: int = 0, key: bytes | None = None, **more: object) -> None:
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        for value in values:
+            producer.produce(name, value, key=key, partition=partition, **more)
+        assert producer.flush(30) == 0
+
+    return send
