@@ -7,7 +7,10 @@ EVERYTHING := $(VENV)/.installed-for-development
 
 .PHONY: up down venv test sim mutants check format bench bench-peers
 
-$(INSTALLED): pyproject.toml
+# The compiled codec of records; a change of it installs anew.
+NATIVE := setup.py $(wildcard src/headwater/records/native/*.[ch])
+
+$(INSTALLED): pyproject.toml $(NATIVE)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[all]'
 	@$(BIN)/python -m compileall -q src

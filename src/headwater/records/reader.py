@@ -69,7 +69,7 @@ def header_at(data: Buffer, at: int) -> BatchHeader | None:
             f"a negative field: base offset {header.base_offset}, "
             f"last offset delta {header.last_offset_delta}, record count {header.record_count}"
         )
-    if header.base_offset > _INT64_MAX - header.last_offset_delta:
+    if header.last_offset >= _INT64_MAX:
         raise corrupt(f"a batch at offset {header.base_offset} that ends past the last offset there can be")
     return header
 

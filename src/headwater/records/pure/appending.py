@@ -35,6 +35,7 @@ class BatchAppender:
         key: Buffer | None,
         value: Buffer | None,
         headers: Sequence[tuple[str, Buffer | None]] = (),
+        /,
     ) -> int:
         if not _INT64_MIN <= timestamp <= _INT64_MAX:
             raise OverflowError("a timestamp that does not fit into 64 bits")
@@ -65,7 +66,7 @@ class BatchAppender:
         self.count += 1
         return size_bytes
 
-    def section(self, partition: int = ANY_PARTITION) -> Section:
+    def section(self, partition: int = ANY_PARTITION, /) -> Section:
         section = Section(partition, self.count, self.base_timestamp, self.max_timestamp, self._batch)
         self._clear()
         return section

@@ -8,7 +8,7 @@ from headwater.records.record import Headers
 
 
 def cells(row_count: int, column: BinaryColumn) -> Iterator[bytes | None]:
-    offsets = _offsets(column.offsets, column.offset_bytes, column.first + row_count)
+    offsets = _offsets(column.offsets, column.offset_bytes, column.first, row_count)
     _check_validity(column.validity, column.first + row_count)
     data = memoryview(column.data).cast("B")
     for row in range(column.first, column.first + row_count):
@@ -22,7 +22,7 @@ def cells(row_count: int, column: BinaryColumn) -> Iterator[bytes | None]:
 
 
 def header_cells(row_count: int, column: HeadersColumn) -> Iterator[Headers]:
-    offsets = _offsets(column.offsets, column.offset_bytes, column.first + row_count)
+    offsets = _offsets(column.offsets, column.offset_bytes, column.first, row_count)
     _check_validity(column.validity, column.first + row_count)
     keys = list(cells(column.header_count, column.keys))
     values = list(cells(column.header_count, column.values))
@@ -41,9 +41,10 @@ def header_cells(row_count: int, column: HeadersColumn) -> Iterator[Headers]:
         yield tuple(found)
 
 
-def _offsets(data: Buffer, offset_bytes: int, count: int) -> memoryview:
-    if offset_bytes not in (4, 8):
-        raise ValueError(f"offsets of {offset_bytes} bytes")
+def _offsets(data: Buffer, offset_bytes: int, first: int, row_count: int) -> memoryview:
+    if offset_bytes not in (4, 8) or first < 0:
+        raise ValueError(f"offsets of {offset_bytes} bytes, from {first} on")
+    count = first + row_count
     if len(memoryview(data).cast("B")) < (count + 1) * offset_bytes:
         raise ValueError(f"too few offsets for {count} rows")
     return memoryview(data).cast("B")[: (count + 1) * offset_bytes].cast("i" if offset_bytes == 4 else "q")

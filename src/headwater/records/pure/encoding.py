@@ -19,7 +19,10 @@ def encode_columns(
     partitions: Buffer | None,
     partition_count: int,
     limit_bytes: int,
+    /,
 ) -> list[Section]:
+    if row_count < 0 or partition_count < 0:
+        raise ValueError(f"{row_count} rows for {partition_count} partitions")
     nothing: Iterable[None] = [None] * row_count
     rows = zip(
         nothing if keys is None else cells(row_count, keys),

@@ -6,7 +6,7 @@ from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ports import Buffer
 from headwater.records.batch import BatchHeader
 from headwater.records.columns import DATA_BYTES_MAX, Columns, HeaderColumns
-from headwater.records.pure.reading import read_records
+from headwater.records.pure.reading import check_header, read_records
 
 _INT64_MIN = -(1 << 63)
 _INT64_MAX = (1 << 63) - 1
@@ -62,8 +62,10 @@ class ColumnBuilder:
         partition: int,
         from_offset: int,
         stop_offset: int,
+        /,
     ) -> int:
-        topic_bytes = len(topic) * (self.row_count + max(header.record_count, 0))
+        check_header(payload, header)
+        topic_bytes = len(topic) * (self.row_count + header.record_count)
         if self._taken_bytes + len(payload) > DATA_BYTES_MAX or topic_bytes > DATA_BYTES_MAX:
             if self.row_count == 0:
                 raise KafkaError(
@@ -86,8 +88,9 @@ class ColumnBuilder:
                 self._header_keys.append(header_key.encode())
                 self._header_values.append(header_value)
             self._header_ends.append(len(self._header_keys.valid))
-        self._taken_bytes += len(payload)
-        return self.row_count - rows_before
+        added = self.row_count - rows_before
+        self._taken_bytes += len(payload) if added else 0
+        return added
 
     def finish(self) -> Columns:
         _, _, topic_offsets, topic_data = self._topics.columns()

@@ -12,7 +12,7 @@ _MULTIPLIER: Final = 0x5BD1E995
 _MASK: Final = 0xFFFFFFFF
 
 
-def murmur2(data: Buffer) -> int:
+def murmur2(data: Buffer, /) -> int:
     length = len(data)
     value = (_SEED ^ length) & _MASK
     whole = length - length % 4
@@ -26,7 +26,7 @@ def murmur2(data: Buffer) -> int:
     return value ^ value >> 15
 
 
-def partition_keys(row_count: int, keys: BinaryColumn, partition_count: int) -> bytearray:
+def partition_keys(row_count: int, keys: BinaryColumn, partition_count: int, /) -> bytearray:
     if partition_count <= 0:
         raise ValueError(f"{partition_count} partitions")
     partitions = array(

@@ -13,16 +13,21 @@ _INT64_MIN: Final = -(1 << 63)
 _INT64_MAX: Final = (1 << 63) - 1
 
 
-def read_records(payload: Buffer, header: BatchHeader) -> list[Record]:
-    base_offset, last_offset_delta, count = header.base_offset, header.last_offset_delta, header.record_count
-    if base_offset < 0 or last_offset_delta < 0 or count < 0 or base_offset + last_offset_delta > _INT64_MAX:
-        raise corrupt(f"a batch from offset {base_offset} to {base_offset + last_offset_delta} of {count} records")
-    if count * _RECORD_BYTES_MIN > len(payload):
-        raise corrupt(f"{len(payload)} bytes cannot hold {count} records")
+def read_records(payload: Buffer, header: BatchHeader, /) -> list[Record]:
+    check_header(payload, header)
     try:
         return _parse_records(bytes(payload), header)
     except IndexError:
-        raise corrupt(f"the batch at offset {base_offset} ends inside a record") from None
+        raise corrupt(f"the batch at offset {header.base_offset} ends inside a record") from None
+
+
+def check_header(payload: Buffer, header: BatchHeader) -> None:
+    """What a header says must be possible at all."""
+    base_offset, last_offset_delta, count = header.base_offset, header.last_offset_delta, header.record_count
+    if base_offset < 0 or last_offset_delta < 0 or count < 0 or base_offset + last_offset_delta >= _INT64_MAX:
+        raise corrupt(f"a batch from offset {base_offset} to {base_offset + last_offset_delta} of {count} records")
+    if count * _RECORD_BYTES_MIN > len(payload):
+        raise corrupt(f"{len(payload)} bytes cannot hold {count} records")
 
 
 def build_records(
@@ -32,6 +37,7 @@ def build_records(
     stop_offset: int,
     layout: Layout,
     template: tuple[Any, ...],
+    /,
 ) -> list[Any]:
     fields = list(template)
     made: list[Any] = []
