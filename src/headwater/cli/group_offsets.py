@@ -64,7 +64,7 @@ def offset_rows(cluster: "Cluster", description: "GroupDescription") -> list[Off
 
 def log_end_offsets(cluster: "Cluster", partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
     """Of those partitions that are there: offsets outlive topics."""
-    from headwater.client.admin import LATEST, list_offsets
+    from headwater.client.blocking_admin import LATEST, list_offsets
 
     wanted = list(partitions)
     if not wanted:

@@ -115,7 +115,7 @@ def _within(partition: TopicPartition, wanted: int, state: Known, notes: list[st
 
 def plan_reset(cluster: "Cluster", group_id: str, partitions: Iterable[TopicPartition], target: ResetTo) -> ResetPlan:
     """What the offsets of these partitions become; with a plan from a file, of those in it."""
-    from headwater.client.admin import EARLIEST, LATEST, list_offsets
+    from headwater.client.blocking_admin import EARLIEST, LATEST, list_offsets
     from headwater.client.cluster import all_or_raise
     from headwater.client.committed import committed_offsets
 

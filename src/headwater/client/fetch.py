@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicPartition
-from headwater.client.admin import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, list_offsets
+from headwater.client.blocking_admin import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, list_offsets
 from headwater.client.cluster import Cluster, all_or_raise
 from headwater.client.connection import Connection
 from headwater.client.errors import ConnectionFailed, RequestTimedOut, error_for, raise_for

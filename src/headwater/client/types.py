@@ -1,6 +1,7 @@
 """What the client gives back: plain named tuples, free of anything that belongs to a message version."""
 
 from base64 import urlsafe_b64encode
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple
 
@@ -8,6 +9,16 @@ from headwater.base.errors import ErrorCode
 
 NO_OFFSET: Final = -1
 NO_TIMESTAMP: Final = -1
+
+# Timestamps with a meaning, for list_offsets
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+
+READ_UNCOMMITTED: Final = 0
+READ_COMMITTED: Final = 1
 
 
 def topic_id_text(topic_id: bytes) -> str:
@@ -20,6 +31,7 @@ class Broker(NamedTuple):
     host: str
     port: int
     rack: str | None = None
+    fenced: bool = False  # registered, but not serving now
 
 
 class Partition(NamedTuple):
@@ -48,12 +60,13 @@ class ClusterInfo(NamedTuple):
 
 
 class NewTopic(NamedTuple):
-    """-1 leaves the number to the broker's defaults."""
+    """-1 leaves the number to the broker's defaults. `assignments`: the brokers of each partition, in place of numbers."""
 
     name: str
     partitions: int = -1
     replication_factor: int = -1
-    configs: dict[str, str | None] = {}  # noqa: RUF012 (a default that nobody changes)
+    configs: Mapping[str, str | None] = {}
+    assignments: Sequence[list[int]] = ()
 
 
 class CreatedTopic(NamedTuple):
@@ -71,14 +84,23 @@ class OffsetAt(NamedTuple):
     leader_epoch: int
 
 
-class ConfigEntry(NamedTuple):
+class ConfigSynonym(NamedTuple):
+    """Another name, or another place, that a setting's value may come from."""
+
     name: str
     value: str | None
     source: str
+
+
+class ConfigEntry(NamedTuple):
+    name: str
+    value: str | None
+    source: str  # topic, dynamic-broker, dynamic-default, static-broker, default, group, client-metrics, dynamic-logger
     read_only: bool
     sensitive: bool
     type: str
     documentation: str | None
+    synonyms: Sequence[ConfigSynonym] = ()  # in the order in which they count
 
     @property
     def is_default(self) -> bool:
@@ -88,6 +110,19 @@ class ConfigEntry(NamedTuple):
 class ResourceType(IntEnum):
     TOPIC = 2
     BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class ConfigResource(NamedTuple):
+    """What has settings. A broker's name is its number; an empty one stands for the defaults of all brokers."""
+
+    type: ResourceType
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.type.name.lower().replace('_', ' ')} {self.name!r}"
 
 
 class LogDirReplica(NamedTuple):

@@ -151,7 +151,7 @@ def _read(
     count: int | None,
     writer: "Callable[[list[FetchedRecord]], None]",
 ) -> None:
-    from headwater.client.admin import READ_COMMITTED, READ_UNCOMMITTED
+    from headwater.client.blocking_admin import READ_COMMITTED, READ_UNCOMMITTED
     from headwater.client.fetch import RecordReader, resolve
 
     isolation_level = READ_COMMITTED if read_committed else READ_UNCOMMITTED

@@ -70,7 +70,7 @@ def create(
 ) -> int:
     """Create topics."""
     from headwater.base.errors import ErrorCode, KafkaError
-    from headwater.client.admin import create_topics
+    from headwater.client.blocking_admin import create_topics
     from headwater.client.types import NewTopic, topic_id_text
 
     settings: dict[str, str | None] = {**key_values(configs, "--config")}
@@ -116,7 +116,7 @@ def describe(target: Target, names: tuple[str, ...]) -> None:
 @client_options
 def alter(target: Target, name: str, partitions: int | None, sets: tuple[str, ...], unsets: tuple[str, ...]) -> int:
     """Add partitions, or change settings."""
-    from headwater.client.admin import create_partitions
+    from headwater.client.blocking_admin import create_partitions
     from headwater.client.configs import alter_configs
     from headwater.client.types import ResourceType
 
@@ -138,7 +138,7 @@ def alter(target: Target, name: str, partitions: int | None, sets: tuple[str, ..
 def delete(target: Target, names: tuple[str, ...], if_exists: bool) -> int:
     """Delete topics and everything in them."""
     from headwater.base.errors import ErrorCode
-    from headwater.client.admin import delete_topics
+    from headwater.client.blocking_admin import delete_topics
     from headwater.client.errors import UnknownTopic
 
     outcome = delete_topics(target.cluster, list(dict.fromkeys(names)))
@@ -163,7 +163,7 @@ def _replication(found: "Topic") -> int:
 def _description(target: Target, found: "Topic", configs: dict[str, str | None]) -> dict[str, Any]:
     from headwater.base.errors import KafkaError
     from headwater.base.ids import TopicPartition
-    from headwater.client.admin import EARLIEST, LATEST, list_offsets
+    from headwater.client.blocking_admin import EARLIEST, LATEST, list_offsets
     from headwater.client.types import topic_id_text
 
     led = [TopicPartition(found.name, each.partition) for each in found.partitions if each.leader >= 0]

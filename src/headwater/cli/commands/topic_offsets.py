@@ -30,7 +30,7 @@ partition_option = click.option(
 def offsets(target: Target, name: str, partitions: tuple[int, ...], at: str | None) -> None:
     """Show where each partition begins and ends."""
     from headwater.cli.starts import parse_time
-    from headwater.client.admin import EARLIEST, LATEST
+    from headwater.client.blocking_admin import EARLIEST, LATEST
 
     timestamp_ms = None if at is None else parse_time(at, _now_ms())
     wanted = chosen(target, name, partitions)
@@ -59,7 +59,7 @@ def trim(target: Target, name: str, partitions: tuple[int, ...], before: str, ye
     """Drop the oldest records of a topic. They cannot be brought back."""
     from headwater.base.errors import KafkaError
     from headwater.cli.starts import parse_window
-    from headwater.client.admin import delete_records
+    from headwater.client.blocking_admin import delete_records
     from headwater.client.fetch import resolve
     from headwater.client.positions import AtOffset, AtTime, End
 
@@ -101,7 +101,7 @@ def chosen(target: Target, name: str, partitions: tuple[int, ...]) -> list["Topi
 
 
 def _ask(target: Target, wanted: list["TopicPartition"], timestamp: int) -> dict["TopicPartition", int]:
-    from headwater.client.admin import list_offsets
+    from headwater.client.blocking_admin import list_offsets
     from headwater.client.cluster import all_or_raise
 
     answers = all_or_raise(list_offsets(target.cluster, dict.fromkeys(wanted, timestamp)))

@@ -34,7 +34,7 @@ def script(arguments: Sequence[str]) -> int:
 def act(options: Options) -> int:
     from headwater.cli.kafka.connecting import connected
     from headwater.cli.kafka.endings import java_text
-    from headwater.client.admin import delete_records
+    from headwater.client.blocking_admin import delete_records
 
     options.require("offset-json-file")
     path = options.get("offset-json-file") or ""

@@ -125,7 +125,7 @@ def _matching(cluster: "Cluster", options: Options, rule: Rule) -> list[TopicPar
 
 def _print(cluster: "Cluster", partitions: list[TopicPartition], timestamp: int) -> None:
     from headwater.cli.kafka.endings import java_text
-    from headwater.client.admin import list_offsets
+    from headwater.client.blocking_admin import list_offsets
 
     for partition, answer in list_offsets(cluster, dict.fromkeys(partitions, timestamp)).items():
         if isinstance(answer, KafkaError):

@@ -173,7 +173,7 @@ def _alter(cluster: "Cluster", options: Options) -> None:
 
 
 def _delete(cluster: "Cluster", options: Options) -> None:
-    from headwater.client.admin import delete_topics
+    from headwater.client.blocking_admin import delete_topics
 
     names = [topic.name for topic in _chosen(cluster, options, must_exist=True)]
     for error in delete_topics(cluster, names).values() if names else ():
