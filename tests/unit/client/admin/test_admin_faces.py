@@ -1,0 +1,104 @@
+"""Both faces have the same calls, with the same parameters, and every call of the package is in both."""
+
+import asyncio
+import inspect
+import subprocess
+import sys
+import threading
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from headwater.base.errors import UserError
+from headwater.client.admin import Admin, AsyncAdmin
+from headwater.client.admin.calls import Asynchronous, Blocking
+from headwater.client.session import Session
+
+MODULES = (
+    *("topics", "records", "configs", "cluster", "log_dirs", "replication", "groups", "members", "committed"),
+    *("transactions", "acls", "quotas", "scram"),
+)
+CORES = {
+    name: function
+    for module in MODULES
+    for name, function in vars(import_module(f"headwater.client.admin.{module}")).items()
+    if inspect.iscoroutinefunction(function)
+    and not name.startswith("_")
+    and function.__module__ == f"headwater.client.admin.{module}"
+}
+
+
+def calls_of(face: type) -> dict[str, Any]:
+    return {name: each for name, each in vars(face).items() if isinstance(each, Blocking | Asynchronous)}
+
+
+def test_every_call_is_in_both_faces_under_its_own_name() -> None:
+    assert len(CORES) >= 45
+    for face, kind in ((Admin, Blocking), (AsyncAdmin, Asynchronous)):
+        calls = calls_of(face)
+        assert set(calls) == set(CORES)
+        assert all(isinstance(each, kind) for each in calls.values())
+        assert all(each.core() is CORES[name] for name, each in calls.items())
+
+
+@pytest.mark.parametrize("name", sorted(CORES))
+def test_a_method_has_the_parameters_and_the_words_of_its_call(name: str) -> None:
+    core = inspect.signature(CORES[name])
+    assert next(iter(core.parameters)) == "session"
+    with Admin() as admin:
+        for method in (getattr(admin, name), getattr(AsyncAdmin(), name)):
+            assert list(inspect.signature(method).parameters.values()) == list(core.parameters.values())[1:]
+            assert method.__doc__ == CORES[name].__doc__
+
+
+async def _answer(session: Session, value: int) -> int:
+    await session.kernel.sleep(0.001)
+    return value
+
+
+def test_calls_from_many_threads() -> None:
+    with Admin() as admin:
+        given: list[int] = []
+        threads = [
+            threading.Thread(target=lambda at=at: given.append(admin.run(lambda session: _answer(session, at))))
+            for at in range(8)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert sorted(given) == list(range(8))
+
+
+def test_a_closed_client_says_so() -> None:
+    admin = Admin()
+    admin.close()
+    admin.close()
+    with pytest.raises(UserError, match="closed"):
+        admin.list_topics()
+
+    async def closed() -> None:
+        admin = AsyncAdmin()
+        assert await admin.run(lambda session: _answer(session, 5)) == 5
+        await admin.close()
+        await admin.close()
+        with pytest.raises(UserError, match="closed"):
+            await admin.list_topics()
+
+    asyncio.run(closed())
+
+
+def test_a_setting_that_does_not_exist_is_named() -> None:
+    with pytest.raises(UserError, match="default_api_timeout_ms"):
+        Admin(default_api_timeout=5)
+
+
+def test_a_client_loads_the_modules_of_the_calls_that_it_makes_and_no_others() -> None:
+    program = (
+        "import sys; from headwater.client.admin import Admin\n"
+        "with Admin() as admin: admin.list_topics\n"
+        "print([each for each in sys.modules if each in ('asyncio', 'numpy', 'pyarrow') or 'acls' in each])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "[]"
