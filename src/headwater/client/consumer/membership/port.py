@@ -90,7 +90,10 @@ class Membership(Protocol):
         """`subscribed_topics` or `subscription_pattern` gives something else now."""
 
     def poll_heartbeat(self, now: float) -> None:
-        """The application polls: the first time it joins; for `max.poll.interval.ms` from now it counts as alive."""
+        """The application polls: the first time it joins; for `max.poll.interval.ms` from `now` it counts as alive.
+
+        A poll that waits may give the time at which it will end. Where names come from a pattern, they are known before.
+        """
 
     def next_event(self) -> RebalanceEvent | None:
         """The event that waits, now in the caller's hands."""
@@ -101,8 +104,11 @@ class Membership(Protocol):
     def raise_error(self) -> None:
         """Raises `error`, if there is one. One that may pass (a missing permission) is told once; poll then joins anew."""
 
-    def failed(self, code: ErrorCode) -> None:
-        """A commit of this member was refused with `code`. Codes that say nothing about the membership are ignored."""
+    def failed(self, code: ErrorCode, generation: int | None = None) -> None:
+        """A commit of this member, sent in `generation`, was refused with `code`.
+
+        Codes that say nothing about the membership are ignored, and so are those of an earlier generation.
+        """
 
     def stop(self) -> RebalanceEvent | None:
         """Before `leave`: no more rebalances. The last event, to be handled but not acknowledged. Heartbeats go on."""

@@ -1,0 +1,49 @@
+"""Where events of the membership wait for the application's poll, one at a time. Owned by one membership."""
+
+from collections.abc import Callable
+
+from headwater.client.consumer.membership.port import RebalanceEvent
+from headwater.client.reactor.kernel import Future
+
+
+class EventDesk:
+    """`done` is told each acknowledged event, before whoever offered it goes on. `wake` ends a poll's wait."""
+
+    def __init__(self, done: Callable[[RebalanceEvent], None], wake: Callable[[], None]) -> None:
+        self._done = done
+        self._wake = wake
+        self._event: RebalanceEvent | None = None
+        self._handed_out = False
+        self._outcome: Future[bool] = Future()
+
+    async def offer(self, event: RebalanceEvent | None) -> bool:
+        """Waits until the application has handled the event; False if it was withdrawn before it was handed out."""
+        while self._event is not None:  # left over from a task that was cancelled, in the application's hands
+            await self._outcome
+        if event is None:
+            return True
+        self._event = event
+        self._handed_out = False
+        outcome = self._outcome = Future[bool]()
+        self._wake()
+        try:
+            return await outcome
+        finally:
+            if not outcome.done:
+                self.withdraw()
+
+    def next(self) -> RebalanceEvent | None:
+        self._handed_out = self._event is not None
+        return self._event
+
+    def acknowledge(self, event: RebalanceEvent) -> None:
+        assert event is self._event, "only the event that next_event gave can be acknowledged"
+        self._event = None
+        self._done(event)
+        self._outcome.resolve(True)
+
+    def withdraw(self) -> None:
+        """Takes an event back that nobody has seen yet."""
+        if self._event is not None and not self._handed_out:
+            self._event = None
+            self._outcome.resolve(False)
