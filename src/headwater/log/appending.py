@@ -2,9 +2,11 @@
 
 For a leader, a batch that needs a closer look: a new leader epoch, a producer that is new, fenced or repeats itself,
 transactions, recompression, log-append time, or simply something wrong with it. For a follower, batches as the leader
-has them. Both end in `_append_run`: one write, then the notes in memory.
+has them. For what this broker writes itself (`append_own`: coordinator records, markers), nobody looks whether it is
+sound. All end in one write, then the notes in memory.
 """
 
+from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from headwater.base.errors import ErrorCode, KafkaError
@@ -14,7 +16,7 @@ from headwater.log.rolling import make_room
 from headwater.log.segment import Segment
 from headwater.log.transaction_index import AbortedTransaction
 from headwater.log.validation import check_batch, final_form
-from headwater.records.batch import HEADER, BatchHeader, crc_of, read_header
+from headwater.records.batch import LENGTH_PREFIX_BYTES, BatchHeader, crc_of, read_header
 from headwater.records.control import read_end_transaction_marker
 from headwater.records.reader import read_batches, read_records
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from headwater.log.log import Log
 
 CONTROL_BATCH_BYTES_MAX: Final = 1 << 20
+_ASSIGNED: Final = Struct(">qii")  # base offset, batch length, leader epoch
 Run = list[tuple[int, BatchHeader]]  # batches of one leader epoch for one segment: where each begins, its header
 
 
@@ -38,13 +41,50 @@ def append_carefully(
         if header.is_transactional and from_client and log.requires_verification:
             _check_verified(log, header, guard)
     batch = final_form(records, header, log.config, now_ms)
-    header = read_header(batch)
-    base_offset = log.log_end_offset
-    assigned = header._replace(base_offset=base_offset, partition_leader_epoch=leader_epoch)
-    HEADER.pack_into(batch, 0, *assigned)
-    _append_run(log, batch, [(0, assigned)], now_ms)
+    header = _assign(log, batch, leader_epoch)
+    _append_run(log, batch, [(0, header)], now_ms)
     append_time_ms = now_ms if log.config.log_append_time else -1
-    return AppendResult(base_offset, assigned.last_offset, append_time_ms, log.log_start_offset, False)
+    return AppendResult(header.base_offset, header.last_offset, append_time_ms, log.log_start_offset, False)
+
+
+def append_own(log: "Log", batch: memoryview, leader_epoch: int, now_ms: int) -> AppendResult:
+    """The same for a batch that this broker has just built: CRC, count and keys are right. Its producer may be fenced."""
+    size = len(batch)
+    config = log.config
+    if (
+        log.failed is not None
+        or size > config.max_message_bytes
+        or size > config.segment_bytes
+        or config.log_append_time
+        or config.codec > 0
+    ):
+        return append_carefully(log, batch, leader_epoch, now_ms, False, 0)
+    header = _assign(log, batch, leader_epoch)
+    if header.producer_id >= 0 and not header.is_control:
+        _check_producer(log, header, False)
+    segment = log.active
+    last_offset = header.last_offset
+    if (
+        leader_epoch != log.latest_epoch
+        or segment.size_bytes + size > segment.limit_bytes
+        or header.max_timestamp > segment.roll_after_timestamp
+        or last_offset > segment.last_offset_max
+    ):
+        _append_run(log, batch, [(0, header)], now_ms)
+    else:
+        try:
+            segment.open_file().append(batch)
+        except OSError as error:
+            raise log.storage_error(error) from error
+        _note(log, segment, header, batch)
+        log.flush_if_due()
+    return AppendResult(header.base_offset, last_offset, -1, log.log_start_offset, False)
+
+
+def _assign(log: "Log", batch: memoryview, leader_epoch: int) -> BatchHeader:
+    """Puts the next offset and the leader epoch into the batch: the first 16 bytes, which the CRC does not cover."""
+    _ASSIGNED.pack_into(batch, 0, log.log_end_offset, len(batch) - LENGTH_PREFIX_BYTES, leader_epoch)
+    return read_header(batch)
 
 
 def _check_producer(log: "Log", header: BatchHeader, from_client: bool) -> AppendResult | None:

@@ -133,16 +133,14 @@ class Log:
 
     # Appending
 
-    def append_as_leader(
-        self, records: memoryview, leader_epoch: int, now_ms: int, *, from_client: bool = True, guard: int = 0
-    ) -> AppendResult:
+    def append_as_leader(self, records: memoryview, leader_epoch: int, now_ms: int, *, guard: int = 0) -> AppendResult:
         """Appends the one batch in `records`, a writable buffer: its offset and leader epoch are put in, in place.
 
         `guard` shows that a transaction was verified, see `ProducerStates.begin_verification`; other batches need none.
         """
         size = len(records)
         if size < HEADER_BYTES or leader_epoch != self.latest_epoch or self.failed is not None:
-            return appending.append_carefully(self, records, leader_epoch, now_ms, from_client, guard)
+            return appending.append_carefully(self, records, leader_epoch, now_ms, True, guard)
         (_, length, _, magic, crc, attributes, last_delta, base_timestamp, max_timestamp, producer_id, producer_epoch,
          base_sequence, count) = _unpack_header(records, 0)  # fmt: skip
         if (
@@ -157,7 +155,7 @@ class Log:
             or base_timestamp > max_timestamp
             or _crc(records[ATTRIBUTES_AT:]) != crc
         ):
-            return appending.append_carefully(self, records, leader_epoch, now_ms, from_client, guard)
+            return appending.append_carefully(self, records, leader_epoch, now_ms, True, guard)
         producer: Producer | None = None
         if producer_id >= 0:
             producer = self.producers.producers.get(producer_id)
@@ -167,7 +165,7 @@ class Log:
                 or producer.epoch != producer_epoch
                 or producer.transaction_first_offset >= 0
             ):
-                return appending.append_carefully(self, records, leader_epoch, now_ms, from_client, guard)
+                return appending.append_carefully(self, records, leader_epoch, now_ms, True, guard)
 
         base_offset = self.log_end_offset
         last_offset = base_offset + last_delta
@@ -205,6 +203,10 @@ class Log:
         if last_offset - self.flush_requested_offset >= self._flush_messages - 1:
             self.flush_if_due()
         return AppendResult(base_offset, last_offset, -1, self.log_start_offset, False)
+
+    def append_own(self, batch: memoryview, leader_epoch: int, now_ms: int) -> AppendResult:
+        """The same for a batch that this broker built: a coordinator's records, a marker. No sequence, no verification."""
+        return appending.append_own(self, batch, leader_epoch, now_ms)
 
     def append_as_follower(self, records: memoryview, now_ms: int = 0) -> AppendResult:
         """Appends whole batches as the leader has them, offsets and all."""

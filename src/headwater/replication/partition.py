@@ -82,7 +82,7 @@ class Partition:
     def append_internal(self, records: memoryview, now_ms: int) -> AppendResult:
         """The same for what a coordinator writes: no sequence numbers, and transactional without being asked."""
         before = self.log.log_end_offset
-        result = self.log.append_as_leader(records, self.leader_epoch, now_ms, from_client=False)
+        result = self.log.append_own(records, self.leader_epoch, now_ms)
         self._appended(before, len(records))
         return result
 
@@ -131,7 +131,9 @@ class Partition:
             producer_epoch=producer_epoch,
             timestamp=now_ms,
         )
-        return self.append_internal(memoryview(batch), now_ms)
+        result = self.append_internal(memoryview(batch), now_ms)
+        log.last_stable_offset(self.high_watermark)  # forgets transactions that ended before: nobody may ever read here
+        return result
 
     @property
     def active_producers(self) -> list[Producer]:

@@ -39,6 +39,7 @@ _HEAD_BYTES: Final = 8
 _FRAME_HEAD: Final = Struct(">ihhi")  # the same behind the length prefix
 _FRAME_HEAD_BYTES: Final = 12
 _PRODUCE: Final = 0
+_READABLE: Final = select.EPOLLIN
 
 
 class Slot:
@@ -106,6 +107,9 @@ class Connection:
         self.frame_progress_ns = 0
 
     def on_events(self, events: int) -> None:
+        if events == _READABLE and not self._blocked and self._frame is None:  # nearly always
+            self._read_shared()
+            return
         if events & select.EPOLLOUT:
             self.last_active_ns = self._loop.turn_ns  # slow is not idle
             self._flush()

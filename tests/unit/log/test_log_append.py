@@ -177,7 +177,7 @@ def test_a_compacted_topic_needs_keys(world: "World") -> None:
     marker = build_end_transaction_marker(
         EndTransactionMarker(True, 0), producer_id=1, producer_epoch=0, timestamp=now_ms
     )
-    assert log.append_as_leader(memoryview(marker), 0, now_ms, from_client=False).base_offset == 2
+    assert log.append_own(memoryview(marker), 0, now_ms).base_offset == 2
 
 
 def test_a_full_disk_costs_that_batch_and_nothing_else(world: "World") -> None:

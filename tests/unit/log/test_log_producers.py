@@ -153,7 +153,7 @@ def test_transactions_hold_the_last_stable_offset_until_their_marker_is_committe
     marker = build_end_transaction_marker(
         EndTransactionMarker(False, 0), producer_id=8, producer_epoch=0, timestamp=world.clock.now_ms()
     )
-    log.append_as_leader(memoryview(marker), 0, world.clock.now_ms(), from_client=False)
+    log.append_own(memoryview(marker), 0, world.clock.now_ms())
     assert log.log_end_offset == 5
     assert log.last_stable_offset(4) == 1  # the marker, at 4, is not below the high watermark
     assert log.last_stable_offset(5) == 5
@@ -169,7 +169,7 @@ def test_aborted_transactions_come_in_offset_order_and_survive_restarts(world: "
         marker = build_end_transaction_marker(
             EndTransactionMarker(False, 0), producer_id=producer, producer_epoch=0, timestamp=world.clock.now_ms()
         )
-        log.append_as_leader(memoryview(marker), 0, world.clock.now_ms(), from_client=False)
+        log.append_own(memoryview(marker), 0, world.clock.now_ms())
     for reopened in (log, world.reopen(), world.kill()):
         assert [entry.producer_id for entry in reopened.aborted_transactions(0, 4)] == [8, 9]
         assert reopened.last_stable_offset(4) == 4
@@ -190,7 +190,7 @@ def test_a_full_disk_made_readers_take_an_aborted_transaction_for_a_committed_on
             EndTransactionMarker(False, 0), producer_id=producer, producer_epoch=0, timestamp=world.clock.now_ms()
         )
         world.disk.faults.free_bytes = len(marker)  # and nothing for the index
-        log.append_as_leader(memoryview(marker), 0, world.clock.now_ms(), from_client=False)
+        log.append_own(memoryview(marker), 0, world.clock.now_ms())
         log.active.let_go()
     assert [entry.producer_id for entry in log.aborted_transactions(0, 4)] == [8, 9]
     world.disk.faults.free_bytes = 1 << 40
@@ -205,7 +205,7 @@ def test_a_power_loss_right_after_a_roll_made_an_aborted_transaction_committed(w
     marker = build_end_transaction_marker(
         EndTransactionMarker(False, 0), producer_id=8, producer_epoch=0, timestamp=world.clock.now_ms()
     )
-    log.append_as_leader(memoryview(marker), 0, world.clock.now_ms(), from_client=False)
+    log.append_own(memoryview(marker), 0, world.clock.now_ms())
     log.flush(lambda error: None)
     world.disk.run()
     world.manager.write_checkpoints()

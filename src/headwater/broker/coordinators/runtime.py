@@ -80,13 +80,15 @@ class Runtime(Generic[S]):
         return hosted
 
     def call(self, key: str, decide: Callable[[S, Ticket], Effects], error: ErrorResponse) -> Any:
-        """A request for the shard of `key`: gives a Deferred, or the error's response at once."""
+        """A request for the shard of `key`: gives a Deferred, or the response if it is there at once."""
         try:
             hosted = self.find(key)
         except KafkaError as problem:
             return error(problem.code)
         deferred = Deferred()
         hosted.call(decide, deferred.complete, error)
+        if deferred.done and not isinstance(deferred.response, BaseException):
+            return deferred.response  # committed already: an answer as any other
         return deferred
 
     def active(self) -> list[Hosted[S]]:

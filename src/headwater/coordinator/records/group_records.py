@@ -14,6 +14,7 @@ understand of a newer version.
 from struct import Struct as Layout
 from typing import Final, NamedTuple
 
+from headwater.base.ids import NO_TOPIC_ID
 from headwater.coordinator.effects import CoordinatorRecord
 from headwater.wire.errors import DecodeError
 from headwater.wire.schema import BYTES, INT32, INT64, STRING, UUID, Array, Message, Struct, field
@@ -28,6 +29,13 @@ _GROUP_METADATA_VERSION: Final = 3
 _VALUE_VERSION_MAX: Final = 4
 
 _INT16: Final = Layout(">h")
+_TWO_INT16: Final = Layout(">hh")
+_INT32: Final = Layout(">i")
+_TIMESTAMP: Final = Layout(">q")
+_OFFSET_COMMIT_START: Final = Layout(">hqiB")  # version, offset, leader epoch, length of the metadata and one
+_ONE_BYTE_VARINT_MAX: Final = 0x7F
+_NO_TAGS: Final = b"\0"
+_TOPIC_ID_TAG: Final = b"\1\0\x10"  # one tagged field: tag 0, 16 bytes
 
 
 class OffsetCommitKey(Message, key=OFFSET_COMMIT, versions=(0, 0)):
@@ -108,8 +116,18 @@ def read_record(record: CoordinatorRecord) -> OffsetCommitRecord | GroupMetadata
 
 
 def offset_commit_record(group: str, topic: str, partition: int, value: OffsetCommitValue) -> CoordinatorRecord:
-    version = _OFFSET_COMMIT_VERSION if value.expire_timestamp < 0 else _OFFSET_COMMIT_VERSION_WITH_EXPIRY
-    return CoordinatorRecord(_offset_commit_key(group, topic, partition), _versioned(value, version))
+    if value.expire_timestamp >= 0:
+        return CoordinatorRecord(
+            _offset_commit_key(group, topic, partition), _versioned(value, _OFFSET_COMMIT_VERSION_WITH_EXPIRY)
+        )
+    metadata = value.metadata.encode()
+    if len(metadata) >= _ONE_BYTE_VARINT_MAX:
+        return CoordinatorRecord(_offset_commit_key(group, topic, partition), _versioned(value, _OFFSET_COMMIT_VERSION))
+    # By hand, what the general encoder would make of it: this is written for every commit of every consumer.
+    start = _OFFSET_COMMIT_START.pack(_OFFSET_COMMIT_VERSION, value.offset, value.leader_epoch, len(metadata) + 1)
+    end = _TIMESTAMP.pack(value.commit_timestamp)
+    tags = _NO_TAGS if value.topic_id == NO_TOPIC_ID else _TOPIC_ID_TAG + value.topic_id
+    return CoordinatorRecord(_offset_commit_key(group, topic, partition), start + metadata + end + tags)
 
 
 def offset_commit_tombstone(group: str, topic: str, partition: int) -> CoordinatorRecord:
@@ -125,8 +143,14 @@ def group_metadata_tombstone(group: str) -> CoordinatorRecord:
 
 
 def _offset_commit_key(group: str, topic: str, partition: int) -> bytes:
-    key = OffsetCommitKey(group=group, topic=topic, partition=partition)
-    return _INT16.pack(OFFSET_COMMIT) + b"".join(key.encode(0))
+    group_bytes, topic_bytes = group.encode(), topic.encode()
+    return b"%b%b%b%b%b" % (
+        _TWO_INT16.pack(OFFSET_COMMIT, len(group_bytes)),
+        group_bytes,
+        _INT16.pack(len(topic_bytes)),
+        topic_bytes,
+        _INT32.pack(partition),
+    )
 
 
 def _group_metadata_key(group: str) -> bytes:

@@ -131,7 +131,7 @@ def test_a_batch_that_is_refused_for_itself_costs_the_others_no_more_than_anothe
     refusal = KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH, "fenced")
     monkeypatch.setattr(type(partition), "append_internal", lambda *_: (_ for _ in ()).throw(refusal))
     refused = shop.begin(commit(7), 8)
-    assert refused.response.topics[0].partitions[0].error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert refused.topics[0].partitions[0].error_code == ErrorCode.INVALID_PRODUCER_EPOCH
     assert waiting.response.topics[0].partitions[0].error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     monkeypatch.undo()
     partition.confirm(2**63 - 1)

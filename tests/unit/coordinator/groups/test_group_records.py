@@ -17,6 +17,18 @@ def test_an_offset_commit_has_kafkas_bytes() -> None:
     )
 
 
+@pytest.mark.parametrize("metadata", ["", "m", "ü" * 63, "x" * 125, "x" * 126, "x" * 127, "x" * 128, "ü" * 200])
+@pytest.mark.parametrize("topic_id", [bytes(16), bytes(range(16))])
+def test_what_is_written_by_hand_is_what_the_general_encoder_writes(metadata: str, topic_id: bytes) -> None:
+    value = OffsetCommitValue(
+        offset=1 << 40, leader_epoch=-1, metadata=metadata, commit_timestamp=1 << 41, topic_id=topic_id
+    )
+    record = group_records.offset_commit_record("grüppe", "t", 1 << 20, value)
+    key = group_records.OffsetCommitKey(group="grüppe", topic="t", partition=1 << 20)
+    assert record.key == b"\0\1" + b"".join(key.encode(0))
+    assert record.value == b"\0\4" + b"".join(value.encode(4))
+
+
 def test_an_offset_commit_with_its_own_retention_is_written_as_version_1() -> None:
     value = OffsetCommitValue(offset=5, metadata="m", commit_timestamp=9, expire_timestamp=12)
     record = group_records.offset_commit_record("g", "t", 3, value)
