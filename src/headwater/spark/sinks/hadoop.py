@@ -1,0 +1,122 @@
+"""Files through Hadoop's file system classes, on the driver: HDFS, object stores and local paths by one interface.
+
+`Files` is the port that the sinks see; `HadoopFiles` asks the JVM that PySpark started. Paths are as users write them,
+`hdfs://host/dir` or `/dir`. A rename is atomic on HDFS and local disks, and there what the sinks rely on.
+"""
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from headwater.base.errors import UserError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Files(Protocol):
+    def files_under(self, path: str) -> list[str]:
+        """Paths of all files below, relative to `path`, without hidden ones; empty if there is no such directory."""
+
+    def names_in(self, path: str) -> list[str]:
+        """Names of what is directly in a directory; empty if there is none."""
+
+    def exists(self, path: str) -> bool: ...
+
+    def rename(self, source: str, target: str) -> None:
+        """The directory of `target` is made; a target that exists is an error."""
+
+    def delete(self, path: str) -> None:
+        """With everything in it; nothing there is fine."""
+
+    def write_text(self, path: str, text: str) -> None:
+        """Written aside and renamed: the file is there with all of its text, or not."""
+
+
+class HadoopFiles:
+    def __init__(self, spark: "SparkSession") -> None:
+        context = getattr(spark, "_jsc", None)
+        if context is None:
+            raise UserError(
+                "Files cannot be written from this session",
+                "it is a Spark Connect session, and only the JVM beside the driver sees Hadoop's file systems",
+                "Use a session of headwater.spark.session, or run the driver on the cluster",
+            )
+        self._jvm: Any = spark._jvm
+        self._configuration: Any = context.hadoopConfiguration()
+
+    def files_under(self, path: str) -> list[str]:
+        root, system = self._at(path)
+        if not system.exists(root):
+            return []
+        base = root.makeQualified(system.getUri(), system.getWorkingDirectory()).toUri().getPath().rstrip("/")
+        found = []
+        listing = system.listFiles(root, True)
+        while listing.hasNext():
+            relative = listing.next().getPath().toUri().getPath()[len(base) + 1 :]
+            if not any(part.startswith(("_", ".")) for part in relative.split("/")):
+                found.append(relative)
+        return found
+
+    def names_in(self, path: str) -> list[str]:
+        root, system = self._at(path)
+        if not system.exists(root):
+            return []
+        return [status.getPath().getName() for status in system.listStatus(root)]
+
+    def exists(self, path: str) -> bool:
+        where, system = self._at(path)
+        return bool(system.exists(where))
+
+    def rename(self, source: str, target: str) -> None:
+        destination, system = self._at(target)
+        system.mkdirs(destination.getParent())
+        # Local disks would overwrite a file, or move a directory into one that is there.
+        if system.exists(destination):
+            raise UserError(
+                f"{target} is there already", "another query writes to this directory", "Give each query its own"
+            )
+        if not system.rename(self._path(source), destination):
+            raise UserError(f"{source} could not be renamed to {target}", "the file system refused", "See its log")
+
+    def delete(self, path: str) -> None:
+        where, system = self._at(path)
+        system.delete(where, True)
+
+    def write_text(self, path: str, text: str) -> None:
+        aside = f"{path.rpartition('/')[0]}/_{path.rpartition('/')[2]}.part"
+        where, system = self._at(aside)
+        stream = system.create(where, True)
+        try:
+            stream.write(text.encode())
+        finally:
+            stream.close()
+        self.rename(aside, path)
+
+    def offsets_in(self, path: str, column: str = "offset") -> tuple[int, int] | None:
+        """The least and the greatest value of a column of integers, from the footer of a Parquet file."""
+        formats = self._jvm.org.apache.parquet.hadoop
+        source = formats.util.HadoopInputFile.fromPath(self._path(path), self._configuration)
+        reader = formats.ParquetFileReader.open(source)
+        least: list[int] = []
+        greatest: list[int] = []
+        try:
+            for block in reader.getFooter().getBlocks():
+                for chunk in block.getColumns():
+                    if chunk.getPath().toDotString() == column and chunk.getValueCount():
+                        statistics = chunk.getStatistics()
+                        least.append(int(statistics.genericGetMin()))
+                        greatest.append(int(statistics.genericGetMax()))
+        finally:
+            reader.close()
+        return (min(least), max(greatest)) if least else None
+
+    def _path(self, path: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(path)
+
+    def _at(self, path: str) -> tuple[Any, Any]:
+        where = self._path(path)
+        return where, where.getFileSystem(self._configuration)
+
+
+def query_id(spark: "SparkSession") -> str | None:
+    """The streaming query whose batch this thread runs."""
+    return spark.sparkContext.getLocalProperty("sql.streaming.queryId")
