@@ -1,0 +1,320 @@
+"""The synchronous consumer: for one thread; only `wakeup` is for all.
+
+The thread that polls serves the sockets itself, so records reach it without a detour; between its calls a caretaker
+thread keeps heartbeats going and takes answers in. The user's functions (listeners, callbacks) run in the calling thread,
+with no lock held: they may call the consumer.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from headwater.base.errors import UserError
+from headwater.base.ids import TopicPartition
+from headwater.client.consumer.arguments import (
+    Callbacks,
+    OffsetsGiven,
+    listener_method,
+    milliseconds,
+    offsets_of,
+    partitions_of,
+)
+from headwater.client.consumer.commits import CommitCallback
+from headwater.client.consumer.core import ConsumerCore, GroupMetadata, Turn
+from headwater.client.consumer.membership.port import Departure, RebalanceEvent
+from headwater.client.consumer.positions import EARLIEST, LATEST, OffsetAndMetadata
+from headwater.client.consumer.record import ConsumerRecord
+from headwater.client.reactor.engine import Engine
+from headwater.client.session import Session
+from headwater.client.settings.common import network, session_settings
+from headwater.client.settings.consumer import consumer_settings
+from headwater.client.types import OffsetAt, Partition, Topic
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from headwater.client.consumer.arrow import Decode
+
+T = TypeVar("T")
+
+_WAIT: Final = 1.0  # a long poll tells the group now and then that it lives
+_CLOSE_TIMEOUT: Final = 30.0
+
+
+class Consumer:
+    """Settings by Kafka's names, or as keywords with underscores: Consumer(bootstrap_servers="...", group_id="g")."""
+
+    def __init__(self, settings: Mapping[str, object] | None = None, /, **keywords: object) -> None:
+        known = consumer_settings(settings, keywords)
+        session = session_settings(known.raw, known.api_timeout_ms)
+        self._network = network(known.raw)
+        self._engine = Engine(self._network, patient=True, name="headwater-consumer")
+        self._core = ConsumerCore(Session(self._engine.kernel, self._network, session), known)
+        self._max_poll_records = known.max_poll_records
+        self._owner: int | None = None
+        self._depth = 0
+        self._closed = False
+
+    # What to read
+
+    def subscribe(
+        self,
+        topics: Any,
+        listener: Any = None,
+        *,
+        on_assigned: Callable[[list[TopicPartition]], Any] | None = None,
+        on_revoked: Callable[[list[TopicPartition]], Any] | None = None,
+        on_lost: Callable[[list[TopicPartition]], Any] | None = None,
+    ) -> None:
+        """Names, a compiled pattern, or a `SubscriptionPattern`. Replaces the subscription before."""
+        if listener is None and (on_assigned or on_revoked or on_lost):
+            listener = Callbacks(on_assigned, on_revoked, on_lost)
+        self._do(lambda: self._core.subscribe(topics, listener))
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """These partitions, without the group; those before are given up."""
+        self._do(lambda: self._core.assign(partitions))
+
+    def unsubscribe(self) -> None:
+        with self._entered():
+            self._last_event()
+            self._engine.run(self._core.unsubscribe())
+
+    def subscription(self) -> list[str]:
+        return self._do(self._core.subscribed_topics)
+
+    def assignment(self) -> list[TopicPartition]:
+        return self._do(lambda: sorted(self._core.subscription.states))
+
+    # Reading
+
+    def poll(self, timeout: float | None = None, *, max_records: int | None = None) -> list[ConsumerRecord]:
+        """Records, up to `max.poll.records`; none if none came within `timeout` seconds (None: waits for some)."""
+        limit = max_records or self._max_poll_records
+        core = self._core
+        return self._poll(lambda: core.take(limit), timeout) or []
+
+    def poll_arrow(
+        self,
+        timeout: float | None = None,
+        *,
+        max_records: int = 1_000_000,
+        max_bytes: int = 64 * 1024 * 1024,
+        decode: "Mapping[str, Decode] | None" = None,
+    ) -> "pyarrow.RecordBatch":
+        """What is there, as columns: no Python object per record. An empty batch if nothing came within `timeout`."""
+        from headwater.client.consumer.arrow import ArrowTaker
+
+        taker = ArrowTaker(self._core, max_records, max_bytes, decode)
+        self._poll(taker.take, timeout)
+        return taker.batch()
+
+    def __iter__(self) -> Iterator[ConsumerRecord]:
+        """Record by record, for ever. `commit` within commits what the iteration has given, not what it holds ready."""
+        ahead = self._core.ahead
+        while True:
+            ahead.extend(self.poll())
+            while ahead:
+                yield ahead.popleft()
+
+    def wakeup(self) -> None:
+        """From any thread, or a signal handler: the poll under way, or the next one, raises `WakeupError`."""
+        self._core.woken = True
+        self._network.post(self._core.wake)
+
+    # Positions
+
+    def seek(self, partition: TopicPartition, offset: "int | OffsetAndMetadata") -> None:
+        known = OffsetAndMetadata(offset) if isinstance(offset, int) else offset
+        self._do(lambda: self._core.seek(TopicPartition(*partition), known.offset, known.leader_epoch))
+
+    def seek_to_beginning(self, *partitions: Any) -> None:
+        """Of all that are assigned, if none are named."""
+        self._do(lambda: self._core.seek_to_time(partitions_of(partitions), EARLIEST))
+
+    def seek_to_end(self, *partitions: Any) -> None:
+        self._do(lambda: self._core.seek_to_time(partitions_of(partitions), LATEST))
+
+    def position(self, partition: TopicPartition, timeout: float | None = None) -> int:
+        """The offset of the record that comes next."""
+        return self._run(self._core.position(TopicPartition(*partition), milliseconds(timeout)))
+
+    def pause(self, *partitions: Any) -> None:
+        """Not read until `resume`; the membership in the group goes on."""
+        self._do(lambda: self._core.pause(partitions_of(partitions), True))
+
+    def resume(self, *partitions: Any) -> None:
+        self._do(lambda: self._core.pause(partitions_of(partitions), False))
+
+    def paused(self) -> list[TopicPartition]:
+        states = self._core.subscription.states
+        return self._do(lambda: sorted(each for each, state in states.items() if state.paused))
+
+    def current_lag(self, partition: TopicPartition) -> int | None:
+        """How many offsets the position is behind the end; None: not known yet."""
+        return self._do(lambda: self._core.lag(TopicPartition(*partition)))
+
+    # Commits
+
+    def commit(self, offsets: OffsetsGiven = None, timeout: float | None = None) -> None:
+        """Offsets by partition, records (then the offsets behind them), or all positions. Waits; raises `CommitFailed`."""
+        self._run(self._core.commit(offsets_of(offsets), milliseconds(timeout)))
+
+    def commit_async(self, offsets: OffsetsGiven = None, callback: CommitCallback | None = None) -> None:
+        """Does not wait. `callback(offsets, error)` runs in a later poll, or in close.
+
+        What fails for a moment is tried again, but never so that it would overwrite a newer commit.
+        """
+        self._do(lambda: self._core.commit_async(offsets_of(offsets), callback))
+
+    def committed(
+        self, *partitions: Any, timeout: float | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        return self._run(self._core.committed(partitions_of(partitions), milliseconds(timeout)))
+
+    def group_metadata(self) -> GroupMetadata:
+        """For a transactional producer's `send_offsets_to_transaction`."""
+        return self._do(self._core.group_metadata)
+
+    # Questions
+
+    def offsets_for_times(
+        self, times: Mapping[TopicPartition, int], timeout: float | None = None
+    ) -> dict[TopicPartition, OffsetAt | None]:
+        """The first record whose timestamp (ms) is not before the one given; None: there is none."""
+        return self._run(self._core.offsets_for_times(times, milliseconds(timeout)))
+
+    def beginning_offsets(
+        self, partitions: Iterable[TopicPartition], timeout: float | None = None
+    ) -> dict[TopicPartition, int]:
+        return self._run(self._core.ends(partitions, milliseconds(timeout), earliest=True))
+
+    def end_offsets(
+        self, partitions: Iterable[TopicPartition], timeout: float | None = None
+    ) -> dict[TopicPartition, int]:
+        return self._run(self._core.ends(partitions, milliseconds(timeout), earliest=False))
+
+    def partitions_for(self, topic: str, timeout: float | None = None) -> list[Partition]:
+        """None of them: there is no such topic."""
+        found = self._run(self._core.partitions_for(topic, milliseconds(timeout)))
+        return found.partitions if found is not None else []
+
+    def list_topics(self) -> dict[str, Topic]:
+        return {topic.name: topic for topic in self._run(self._core.list_topics())}
+
+    def metrics(self) -> dict[str, float]:
+        return self._do(self._core.metrics)
+
+    # The end
+
+    def close(self, timeout: float | None = None, *, departure: Departure = Departure.DEFAULT) -> None:
+        """Commits if commits are automatic, leaves the group, closes connections. Never takes longer than `timeout`."""
+        if self._closed:
+            return
+        limit = _CLOSE_TIMEOUT if timeout is None else timeout
+        with self._entered():
+            try:
+                self._last_event()
+                self._engine.run(self._core.close(round(limit * 1000), departure), timeout=limit + 1)
+                self._call_back()
+            finally:
+                self._closed = True
+                self._engine.submit(self._core.session.close)
+                self._engine.close()
+
+    def __enter__(self) -> "Consumer":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # Inside
+
+    def _poll(self, take: Callable[[], Any], timeout: float | None) -> Any:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        core, engine = self._core, self._engine
+        with self._entered():
+            engine.submit(core.begin_poll)
+            engine.advance()
+            while True:
+                turn: Turn = engine.submit(lambda: core.turn(take))
+                if turn.event is not None:
+                    self._rebalance(turn.event, acknowledge=True)
+                    continue
+                if turn.finished is not None:
+                    turn.finished.callback(turn.finished.offsets, turn.finished.error)
+                    continue
+                if turn.taken:
+                    return turn.taken
+                wait = _WAIT if deadline is None else min(_WAIT, deadline - time.monotonic())
+                if wait <= 0:
+                    return None
+                engine.run(core.wait_for_news(turn.seen, wait))
+
+    def _rebalance(self, event: RebalanceEvent, *, acknowledge: bool) -> None:
+        core = self._core
+        membership = core.membership if acknowledge else None
+        try:
+            self._engine.run(core.before_listener(event))
+            method = listener_method(core.subscription.listener, event.kind)
+            if method is not None:
+                method(list(event.partitions))
+        finally:
+            self._engine.submit(lambda: core.after_listener(event, membership))
+
+    def _last_event(self) -> None:
+        event = self._engine.submit(self._core.stop_membership)
+        if event is not None:
+            self._rebalance(event, acknowledge=False)
+
+    def _call_back(self) -> None:
+        finished = self._core.commits.finished
+        while finished:
+            callback, offsets, error = finished.popleft()
+            callback(offsets, error)
+
+    def _do(self, action: Callable[[], T]) -> T:
+        with self._entered():
+            return self._engine.submit(action)
+
+    def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        try:
+            with self._entered():
+                return self._engine.run(coroutine)
+        finally:
+            coroutine.close()
+
+    def _entered(self) -> "Consumer._Entry":
+        return Consumer._Entry(self)
+
+    class _Entry:
+        """One thread at a time; the same one again from within a callback."""
+
+        __slots__ = ("_consumer",)
+
+        def __init__(self, consumer: "Consumer") -> None:
+            self._consumer = consumer
+
+        def __enter__(self) -> None:
+            consumer = self._consumer
+            me = threading.get_ident()
+            if consumer._closed:
+                raise UserError("The consumer is closed")
+            if consumer._owner not in (None, me):
+                raise UserError(
+                    "A consumer is for one thread at a time",
+                    "another thread is using it",
+                    "wakeup() is for all threads",
+                )
+            consumer._owner = me
+            consumer._depth += 1
+
+        def __exit__(self, *_: object) -> None:
+            consumer = self._consumer
+            consumer._depth -= 1
+            if not consumer._depth:
+                consumer._owner = None

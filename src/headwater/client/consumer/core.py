@@ -1,0 +1,469 @@
+"""What both faces of the consumer share: everything but the waiting and the calling of the user's functions.
+
+A face asks `turn` what there is: something to do for it (a rebalance, a callback), records, or nothing; then it waits in
+`wait_for_news`. The kernel's owner calls; nothing here blocks or locks. The core is the host of the group membership.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from headwater.base.errors import KafkaError, UserError
+from headwater.base.ids import TopicPartition
+from headwater.client.consumer.assignors.named import assignors_for
+from headwater.client.consumer.commits import CommitCallback, Commits, Finished, Offsets
+from headwater.client.consumer.draining import Drain
+from headwater.client.consumer.errors import WakeupError
+from headwater.client.consumer.fetching import Fetcher
+from headwater.client.consumer.lookups import list_offsets
+from headwater.client.consumer.membership.factory import membership_for
+from headwater.client.consumer.membership.port import Departure, Membership, RebalanceEvent, RebalanceKind
+from headwater.client.consumer.membership.settings import MembershipSettings
+from headwater.client.consumer.positions import EARLIEST, LATEST, OffsetAndMetadata, PartitionState, Phase
+from headwater.client.consumer.record import ConsumerRecord
+from headwater.client.consumer.resolving import Resolver
+from headwater.client.consumer.subscription import Kind, Subscription, SubscriptionPattern
+from headwater.client.consumer.topics import TopicWatch
+from headwater.client.errors import UnknownTopic
+from headwater.client.reactor.kernel import Signal, TimedOut
+from headwater.client.session import Session
+from headwater.client.settings.consumer import ConsumerSettings
+from headwater.client.types import OffsetAt, Topic
+
+
+class GroupMetadata(NamedTuple):
+    """Who the consumer is in its group: a transactional producer sends offsets with it."""
+
+    group_id: str
+    generation_id: int
+    member_id: str
+    group_instance_id: str | None
+
+
+class Turn(NamedTuple):
+    """One of the first two is for the face to do; `taken` is what poll wants; `seen` goes to `wait_for_news`."""
+
+    event: RebalanceEvent | None
+    finished: Finished | None
+    taken: Any
+    seen: int
+
+
+class ConsumerCore:
+    def __init__(
+        self,
+        session: Session,
+        settings: ConsumerSettings,
+        *,
+        wall_clock_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+    ) -> None:
+        self.session = session
+        self.settings = settings
+        self.subscription = Subscription()
+        self.membership: Membership | None = None
+        self.commits = Commits(session, settings.group_id, self._member, self.wake)
+        self.resolver = Resolver(
+            session,
+            self.subscription,
+            policy=settings.reset,
+            isolation_level=settings.fetch.isolation_level,
+            committed=self._committed if settings.group_id else None,
+            wall_clock_ms=wall_clock_ms,
+            changed=self._positions_changed,
+        )
+        self.fetcher = Fetcher(
+            session,
+            self.subscription,
+            settings.fetch,
+            self.resolver,
+            auto_create=settings.auto_create,
+            news=self.wake,
+        )
+        self.drain = Drain(
+            self.fetcher, self.subscription, key=settings.key, value=settings.value, bad_record=settings.bad_record
+        )
+        self.topics = TopicWatch(
+            session,
+            self.subscription,
+            auto_create=settings.auto_create,
+            exclude_internal=settings.exclude_internal,
+            matched=self._pattern_matched,
+            refreshed=self._metadata_came,
+        )
+        self.woken = False
+        self.ahead: deque[ConsumerRecord] = deque()  # given by poll to an iteration, but not yet by the iteration
+        self._news = Signal()
+        self._news_count = 0
+        self._commit_at = 0.0
+        self._polls = 0
+
+    # The host of the membership
+
+    def subscribed_topics(self) -> list[str]:
+        return list(self.subscription.topics)
+
+    def subscription_pattern(self) -> str | None:
+        return self.subscription.server_pattern
+
+    def wake(self) -> None:
+        self._news_count += 1
+        self._news.notify()
+
+    # Subscribing and assigning
+
+    def subscribe(self, wanted: Any, listener: Any) -> None:
+        if not self.settings.group_id:
+            raise UserError("subscribe() needs a group", "group.id is not set", "Set it, or use assign()")
+        if self.settings.raw.text("group.protocol") == "classic" and hasattr(wanted, "pattern"):
+            _refuse_server_pattern(wanted)
+        self.subscription.subscribe(wanted, listener)
+        self._commit_at = self.session.kernel.clock() + self.settings.auto_commit_interval_ms / 1000
+        self.topics.subscription_changed()
+        if self.membership is None:
+            self.membership = self._new_membership()
+            self.membership.start()
+        elif self.subscription.kind is not Kind.PATTERN:
+            self.membership.subscription_changed()
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        if not self._polls:
+            self._commit_at = self.session.kernel.clock() + self.settings.auto_commit_interval_ms / 1000
+        if self.settings.auto_commit and self.subscription.states:
+            self.commits.commit_async(self.positions_to_commit(), None)
+        self.subscription.assign(partitions)
+        self._drop_ahead(
+            [each.topic_partition for each in self.ahead if each.topic_partition not in self.subscription.states]
+        )
+        self.topics.subscription_changed()
+        self._look_again()
+
+    def stop_membership(self) -> RebalanceEvent | None:
+        """No more rebalances. The last event, for the listener."""
+        return self.membership.stop() if self.membership is not None else None
+
+    async def unsubscribe(self) -> None:
+        """After the listener has heard of the last event."""
+        membership, self.membership = self.membership, None
+        if membership is not None:
+            await membership.leave("the consumer unsubscribed", Departure.LEAVE)
+        elif self.settings.auto_commit and self.subscription.states:
+            await self._commit_before_leaving(self.subscription.states.values())
+        self.subscription.unsubscribe()
+        self.ahead.clear()
+        self.topics.subscription_changed()
+
+    def _new_membership(self) -> Membership:
+        raw = self.settings.raw
+        classic = raw.text("group.protocol") == "classic"
+        return membership_for(
+            raw.text("group.protocol"),
+            self,
+            MembershipSettings(
+                group_id=self.settings.group_id or "",
+                group_instance_id=raw["group.instance.id"],
+                session_timeout_ms=raw.number("session.timeout.ms"),
+                heartbeat_interval_ms=raw.number("heartbeat.interval.ms"),
+                max_poll_interval_ms=raw.number("max.poll.interval.ms"),
+                rack_id=raw["client.rack"] or None,
+                assignors=assignors_for(raw["partition.assignment.strategy"]) if classic else (),
+                remote_assignor=raw["group.remote.assignor"],
+            ),
+        )
+
+    # Rebalances, in three steps: before and after the listener, with no lock in between
+
+    async def before_listener(self, event: RebalanceEvent) -> None:
+        if event.kind is RebalanceKind.ASSIGNED:
+            self.subscription.add(event.partitions)
+            return
+        states = [self.subscription.states[each] for each in event.partitions if each in self.subscription.states]
+        for state in states:
+            state.held = True
+        if event.kind is RebalanceKind.REVOKED and self.settings.auto_commit:
+            await self._commit_before_leaving(states)
+
+    def after_listener(self, event: RebalanceEvent, membership: Membership | None) -> None:
+        if event.kind is RebalanceKind.ASSIGNED:
+            for each in event.partitions:
+                state = self.subscription.states.get(each)
+                if state is not None:
+                    state.held = False
+        else:
+            self.subscription.remove(event.partitions)
+            self._drop_ahead(event.partitions)
+        if membership is not None:
+            membership.acknowledge(event)
+        self._look_again()
+
+    async def _commit_before_leaving(self, states: Iterable[PartitionState], timeout_ms: int | None = None) -> None:
+        """A commit that fails here is not worth more than a rebalance: others read some records again."""
+        leaving = {state.partition for state in states}
+        offsets = {each: offset for each, offset in self.positions_to_commit().items() if each in leaving}
+        limit_ms = self.settings.raw.number("session.timeout.ms") // 3 if timeout_ms is None else timeout_ms
+        try:
+            await self.commits.commit(offsets, timeout_ms=limit_ms)
+        except KafkaError:
+            self.commits.counters["commit_errors"] += 1
+
+    # Polling
+
+    def begin_poll(self) -> None:
+        self._polls += 1
+        if self.subscription.kind is Kind.NOTHING:
+            raise UserError(
+                "There is nothing to poll", "the consumer has no subscription and no assignment", "subscribe() first"
+            )
+        if self.settings.auto_commit:
+            now = self.session.kernel.clock()
+            if now >= self._commit_at and not (self.membership is not None and self.membership.rebalancing):
+                self._commit_at = now + self.settings.auto_commit_interval_ms / 1000
+                offsets = self.positions_to_commit()
+                if offsets:
+                    self.commits.commit_async(offsets, None)
+
+    def turn(self, take: Callable[[], Any]) -> Turn:
+        """What there is now. `take` is asked for records if nothing else is due; raises what poll has to raise."""
+        seen = self._news_count
+        if self.woken:
+            self.woken = False
+            raise WakeupError("wakeup() was called")
+        membership = self.membership
+        if membership is not None:
+            membership.raise_error()
+            if self.topics.known:
+                membership.poll_heartbeat(self.session.kernel.clock())
+            event = membership.next_event()
+            if event is not None:
+                return Turn(event, None, None, seen)
+        if self.commits.finished:
+            return Turn(None, self.commits.finished.popleft(), None, seen)
+        self._raise_errors()
+        self.resolver.kick()
+        taken = take()
+        self.fetcher.send()
+        return Turn(None, None, taken, seen)
+
+    def _raise_errors(self) -> None:
+        for errors in (self.resolver.errors, self.fetcher.errors):
+            if errors:
+                raise errors.pop(0) if isinstance(errors, list) else errors.popleft()
+        broken = self.subscription.first_broken()
+        if broken is not None and broken.error is not None:
+            raise broken.error
+
+    async def wait_for_news(self, seen: int, seconds: float) -> None:
+        if self._news_count != seen:
+            return
+        try:
+            await self.session.kernel.within(seconds, self._news.next())
+        except TimedOut:
+            return
+
+    # Positions
+
+    def seek(self, partition: TopicPartition, offset: int, leader_epoch: int = -1) -> None:
+        if offset < 0:
+            raise UserError(
+                f"{offset} is not an offset",
+                "offsets begin at 0",
+                "seek_to_beginning() and seek_to_end() look up the ends",
+            )
+        self.subscription.state(partition).seek(offset, leader_epoch)
+        self._drop_ahead([partition])
+        self._look_again()
+
+    def seek_to_time(self, partitions: Iterable[TopicPartition], timestamp: int) -> None:
+        """To a timestamp, or to an end: looked up when it is needed."""
+        states = self.subscription.states_of(partitions)
+        for state in states:
+            state.reset(timestamp)
+        self._drop_ahead([state.partition for state in states])
+        self._look_again()
+
+    def pause(self, partitions: Iterable[TopicPartition], paused: bool) -> None:
+        for each in partitions:
+            self.subscription.state(each).paused = paused
+        self._look_again()
+
+    async def position(self, partition: TopicPartition, timeout_ms: int | None = None) -> int:
+        deadline = self.session.deadline(timeout_ms)
+        state = self.subscription.state(partition)
+        attempt = 0
+        while not state.has_position:
+            if state.phase is Phase.BROKEN and state.error is not None:
+                raise state.error
+            try:
+                await self.resolver.resolve([state])
+            except KafkaError as error:
+                if not error.code.retriable or not await self.session.pause(attempt, deadline):
+                    raise
+                attempt += 1
+        return next((each.offset for each in self.ahead if each.topic_partition == partition), state.position)
+
+    def positions_to_commit(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What was given out; of what an iteration holds ready, only what it has given."""
+        offsets = {
+            partition: offset
+            for partition, state in self.subscription.states.items()
+            if (offset := state.committable()) is not None
+        }
+        for record in reversed(self.ahead):
+            if record.topic_partition in offsets:
+                offsets[record.topic_partition] = OffsetAndMetadata(record.offset, "", record.leader_epoch)
+        return offsets
+
+    def take(self, limit: int) -> list[ConsumerRecord]:
+        if self.ahead:
+            records = list(self.ahead)
+            self.ahead.clear()
+            return records
+        return self.drain.take(limit)
+
+    def give_back_ahead(self) -> None:
+        """What an iteration holds ready is to be read again, in another form."""
+        while self.ahead:
+            record = self.ahead.pop()
+            state = self.subscription.states.get(record.topic_partition)
+            if state is not None:
+                state.seek(record.offset)
+                self.fetcher.dirty = True
+
+    def _drop_ahead(self, partitions: Iterable[TopicPartition]) -> None:
+        if self.ahead:
+            gone = set(partitions)
+            kept = [record for record in self.ahead if record.topic_partition not in gone]
+            self.ahead.clear()
+            self.ahead.extend(kept)
+
+    def lag(self, partition: TopicPartition) -> int | None:
+        return self.subscription.state(partition).lag(bool(self.settings.fetch.isolation_level))
+
+    # Commits
+
+    async def commit(self, offsets: Offsets | None, timeout_ms: int | None) -> None:
+        await self.commits.commit(self.positions_to_commit() if offsets is None else offsets, timeout_ms=timeout_ms)
+
+    def commit_async(self, offsets: Offsets | None, callback: CommitCallback | None) -> None:
+        self.commits.commit_async(self.positions_to_commit() if offsets is None else offsets, callback)
+
+    async def committed(
+        self, partitions: Iterable[TopicPartition], timeout_ms: int | None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        wanted = list(partitions)
+        found = await self.commits.committed(wanted, timeout_ms=timeout_ms)
+        return {each: found.get(each) for each in wanted}
+
+    def group_metadata(self) -> GroupMetadata:
+        group_id = self.commits.group_id
+        membership = self.membership
+        if membership is None:
+            return GroupMetadata(group_id, -1, "", self.settings.raw["group.instance.id"])
+        return GroupMetadata(group_id, membership.generation, membership.member_id, membership.group_instance_id)
+
+    # Questions
+
+    async def offsets_for_times(
+        self, times: Mapping[TopicPartition, int], timeout_ms: int | None
+    ) -> dict[TopicPartition, OffsetAt | None]:
+        found = await self._list_offsets(times, timeout_ms)
+        return {each: answer if answer.offset >= 0 else None for each, answer in found.items()}
+
+    async def ends(
+        self, partitions: Iterable[TopicPartition], timeout_ms: int | None, *, earliest: bool
+    ) -> dict[TopicPartition, int]:
+        times = {TopicPartition(*each): EARLIEST if earliest else LATEST for each in partitions}
+        return {each: answer.offset for each, answer in (await self._list_offsets(times, timeout_ms)).items()}
+
+    async def _list_offsets(
+        self, times: Mapping[TopicPartition, int], timeout_ms: int | None
+    ) -> dict[TopicPartition, OffsetAt]:
+        answers = await list_offsets(self.session, times, self.settings.fetch.isolation_level, timeout_ms=timeout_ms)
+        found: dict[TopicPartition, OffsetAt] = {}
+        for each, answer in answers.items():
+            if isinstance(answer, KafkaError):
+                raise answer
+            found[each] = answer
+        return found
+
+    async def partitions_for(self, name: str, timeout_ms: int | None) -> Topic | None:
+        try:
+            return await self.session.topic(name, auto_create=self.settings.auto_create, timeout_ms=timeout_ms)
+        except UnknownTopic:
+            return None
+
+    async def list_topics(self) -> list[Topic]:
+        return await self.session.refresh(None)
+
+    # The end
+
+    async def close(self, timeout_ms: int, departure: Departure) -> None:
+        """After the listener has heard of the last event: commits, leaves, ends all tasks."""
+        deadline = self.session.deadline(timeout_ms)
+
+        def left_ms() -> int:
+            return max(0, round((deadline - self.session.kernel.clock()) * 1000))
+
+        self.fetcher.close()
+        self.resolver.stop()
+        self.topics.stop()
+        if self.settings.auto_commit and self.subscription.states:
+            await self._commit_before_leaving(self.subscription.states.values(), left_ms())
+        try:
+            settled = self.session.kernel.spawn(self.commits.settle(), "last commits")
+            await self.session.kernel.within(left_ms() / 1000, settled)
+        except TimedOut:
+            settled.cancel()
+        if self.membership is not None:
+            await self.membership.leave("the consumer is closed", departure, left_ms())
+            self.membership = None
+
+    def metrics(self) -> dict[str, float]:
+        states = self.subscription.states.values()
+        lags = [lag for state in states if (lag := state.lag(bool(self.settings.fetch.isolation_level))) is not None]
+        return {
+            **{f"{name}-total": count for name, count in {**self.fetcher.counters, **self.commits.counters}.items()},
+            "polls-total": self._polls,
+            "assigned-partitions": len(self.subscription.states),
+            "buffered-bytes": sum(state.buffered_bytes for state in states),
+            "records-lag-max": max(lags, default=0),
+        }
+
+    # Inside
+
+    def _member(self) -> Membership | None:
+        return self.membership
+
+    async def _committed(self, partitions: list[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+        return await self.commits.committed(partitions)
+
+    def _look_again(self) -> None:
+        self.resolver.look()
+        self.resolver.kick()
+        self.fetcher.dirty = True
+        self.fetcher.send()
+
+    def _positions_changed(self) -> None:
+        self.resolver.look()
+        self.fetcher.dirty = True
+        self.fetcher.send()
+        self.wake()
+
+    def _metadata_came(self) -> None:
+        self.fetcher.dirty = True
+        self.fetcher.send()
+
+    def _pattern_matched(self) -> None:
+        if self.membership is not None:
+            self.membership.subscription_changed()
+        self.wake()
+
+
+def _refuse_server_pattern(wanted: Any) -> None:
+
+    if isinstance(wanted, SubscriptionPattern):
+        raise UserError(
+            "A SubscriptionPattern needs group.protocol=consumer",
+            "in a classic group, patterns are matched by the members",
+            "Give a compiled pattern: re.compile(...)",
+        )

@@ -1,0 +1,164 @@
+"""The state of one assigned partition: where the reader is, what is buffered, what has to happen before it can be fetched.
+
+Pure: events go in (a committed offset, a reset, a seek, a fetch answer), and `may_fetch` follows. Owned by the
+`Subscription`. An answer that was asked for before a seek is recognized by `version` and dropped.
+"""
+
+from collections import deque
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from headwater.base.errors import KafkaError
+from headwater.base.ids import TopicPartition
+from headwater.client.consumer.stretch import Stretch
+
+EARLIEST: Final = -2
+LATEST: Final = -1
+NO_EPOCH: Final = -1
+BUFFERED_STRETCHES_MAX: Final = 2  # one that is read, one that waits behind it
+
+
+class Phase(IntEnum):
+    UNCOMMITTED = 0  # the group is to be asked for its offset
+    RESETTING = 1  # a timestamp (or an end) is to be looked up: `reset_to`
+    VALIDATING = 2  # the leader changed: is the position still in its log?
+    FETCHING = 3
+    BROKEN = 4  # an error that only the user can mend, by a seek; `error` says which
+
+
+class OffsetAndMetadata(NamedTuple):
+    """An offset to commit, or one that was. `offset` is that of the next record to read."""
+
+    offset: int
+    metadata: str = ""
+    leader_epoch: int = NO_EPOCH
+
+
+class PartitionState:
+    __slots__ = (
+        "buffered",
+        "buffered_bytes",
+        "checked_epoch",
+        "epoch",
+        "error",
+        "failures",
+        "held",
+        "high_watermark",
+        "last_stable_offset",
+        "log_start_offset",
+        "partition",
+        "paused",
+        "phase",
+        "position",
+        "preferred_replica",
+        "preferred_until",
+        "prefetch",
+        "reset_to",
+        "retry_at",
+        "version",
+    )
+
+    def __init__(self, partition: TopicPartition) -> None:
+        self.partition = partition
+        self.phase = Phase.UNCOMMITTED
+        self.position = -1
+        self.epoch = NO_EPOCH  # leader epoch of the record before the position
+        self.checked_epoch = NO_EPOCH  # leader epoch in which the position was last known to be good
+        self.reset_to: int | None = None
+        self.error: KafkaError | None = None
+        self.paused = False
+        self.held = False  # the group gives or takes it just now: nothing is fetched, nothing is given out
+        self.version = 0
+        self.buffered: deque[Stretch] = deque()
+        self.buffered_bytes = 0
+        self.prefetch = True  # whether to fetch on behind what is buffered
+        self.high_watermark = -1
+        self.last_stable_offset = -1
+        self.log_start_offset = -1
+        self.preferred_replica = -1
+        self.preferred_until = 0.0
+        self.failures = 0
+        self.retry_at = 0.0
+
+    @property
+    def has_position(self) -> bool:
+        return self.phase in (Phase.FETCHING, Phase.VALIDATING)
+
+    # What the user and the group do
+
+    def seek(self, offset: int, epoch: int = NO_EPOCH) -> None:
+        self._restart(Phase.FETCHING)
+        self.position = offset
+        self.epoch = epoch
+
+    def reset(self, timestamp: int) -> None:
+        """To the offset of a timestamp, or to one of the ends (EARLIEST, LATEST), once the leader has said which it is."""
+        self._restart(Phase.RESETTING)
+        self.reset_to = timestamp
+
+    def broke(self, error: KafkaError) -> None:
+        self._restart(Phase.BROKEN)
+        self.error = error
+
+    def ask_again(self) -> None:
+        """The group's offset is wanted once more."""
+        self._restart(Phase.UNCOMMITTED)
+
+    def _restart(self, phase: Phase) -> None:
+        self.version += 1
+        self.phase = phase
+        self.reset_to = None
+        self.error = None
+        self.drop_buffers()
+        self.failures = 0
+        self.retry_at = 0.0
+        self.checked_epoch = NO_EPOCH
+
+    def drop_buffers(self) -> None:
+        self.buffered.clear()
+        self.buffered_bytes = 0
+        self.prefetch = True
+
+    # Fetching
+
+    def is_full(self) -> bool:
+        """Whether what is buffered has to be read before more is fetched."""
+        return len(self.buffered) >= BUFFERED_STRETCHES_MAX or (bool(self.buffered) and not self.prefetch)
+
+    def may_fetch(self, now: float) -> bool:
+        """Apart from `is_full`, which concerns the broker's other partitions too."""
+        return self.phase is Phase.FETCHING and not self.paused and not self.held and now >= self.retry_at
+
+    def fetch_position(self) -> tuple[int, int]:
+        """Offset and epoch to fetch on at: behind what is buffered."""
+        if self.buffered:
+            last = self.buffered[-1]
+            return last.end_offset, last.end_epoch
+        return self.position, self.epoch
+
+    def add(self, stretch: Stretch) -> None:
+        self.buffered.append(stretch)
+        self.buffered_bytes += stretch.size_bytes
+
+    def drop_first(self) -> int:
+        """The first stretch is read. Gives the bytes that became free."""
+        stretch = self.buffered.popleft()
+        self.buffered_bytes -= stretch.size_bytes
+        if not self.buffered:
+            self.prefetch = True
+        return stretch.size_bytes
+
+    def moved(self, stretch: Stretch) -> None:
+        """The reader took something of the first stretch."""
+        self.position = stretch.position
+        if stretch.epoch >= 0:
+            self.epoch = stretch.epoch
+
+    def lag(self, read_committed: bool) -> int | None:
+        end = self.last_stable_offset if read_committed else self.high_watermark
+        if end < 0 or not self.has_position:
+            return None
+        return max(0, end - self.position)
+
+    def committable(self) -> OffsetAndMetadata | None:
+        return OffsetAndMetadata(self.position, "", self.epoch) if self.has_position else None
