@@ -267,6 +267,10 @@ class Session:
                 raise problem
             attempt += 1
 
+    def known_coordinator(self, key: str, key_type: KeyType = KeyType.TRANSACTION) -> int | None:
+        """The id of the coordinator if it has been asked for already."""
+        return self._coordinators.get((key_type, key))
+
     def forget_coordinator(self, key: str, key_type: KeyType = KeyType.GROUP) -> None:
         """It said that it is not, or it is gone: the next call looks for it again."""
         self._coordinators.pop((key_type, key), None)
@@ -383,6 +387,10 @@ class Session:
         connected = [address for (address, channel), link in self._links.items() if link.is_open and not channel]
         known = [Address(broker.host, broker.port) for broker in self.view.brokers.values()]
         return list(dict.fromkeys([*connected, *known, *self.settings.bootstrap]))
+
+    def learn_broker(self, broker: Broker) -> None:
+        """An answer named a broker and its address."""
+        self.view.brokers[broker.id] = broker
 
     def _remember(self, broker: Broker) -> None:
         if broker.id not in self.view.brokers:

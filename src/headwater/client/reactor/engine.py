@@ -69,16 +69,28 @@ class Engine:
             self._hurry()
             return result
 
-    def advance(self) -> None:
-        """Serves the sockets without waiting, if nobody else does at this moment: for callers with time to spare."""
+    def advance(self, action: Callable[[], object] | None = None) -> bool:
+        """Serves the sockets without waiting, `action` first: for callers with time to spare.
+
+        False: somebody else has the kernel at this moment, and nothing was done.
+        """
         if not self._condition.acquire(blocking=False):
-            return
+            return False
         try:
             if not self._closed:
+                if action is not None:
+                    action()
                 self.kernel.step(0.0)
+                self._hurry()
                 self._condition.notify_all()
         finally:
             self._condition.release()
+        return True
+
+    @property
+    def owned(self) -> bool:
+        """Whether the calling thread has the kernel: it is inside something that the kernel called."""
+        return self._condition._is_owned()  # type: ignore[attr-defined,no-any-return]
 
     @property
     def lock(self) -> threading.Condition:

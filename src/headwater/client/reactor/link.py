@@ -94,11 +94,16 @@ class Link:
         """Sends at once; the answer comes as the future's value. `timeout_ms` is for requests that a broker holds back."""
         return self._call(request, self.version_for(request, at_most), response_type, timeout_ms)
 
-    def send_unanswered(self, request: Message) -> None:
+    def send_unanswered(self, request: Message, *, at_most: int | None = None) -> None:
         """Produce with acks=0: the broker says nothing to it."""
         if self._stream is None:
             raise ConnectionFailed(self.address, "the connection is closed")
-        self._stream.write(self._protocol.start_unanswered(request, self.version_for(request)))
+        self._stream.write(self._protocol.start_unanswered(request, self.version_for(request, at_most)))
+
+    @property
+    def unsent_bytes(self) -> int:
+        """What the socket has not taken yet."""
+        return self._stream.unsent_bytes if self._stream is not None else 0
 
     def version_for(self, request: Message, at_most: int | None = None) -> int:
         """The version that a request of this kind will be sent in."""

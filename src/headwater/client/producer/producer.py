@@ -1,0 +1,227 @@
+"""The synchronous producer, for any number of threads.
+
+    with Producer({"bootstrap.servers": "localhost:9092"}) as producer:
+        producer.send("orders", b"a value", key=b"a key")              # at once, on its way
+        print(producer.send("orders", b"another").result())            # where it went
+
+`send` puts the record into a batch; when one is full, the calling thread itself sends it and looks for answers, because a
+thread of the producer's own would have to fight it for the interpreter. That thread exists all the same, for batches
+that linger, retries, and answers that nobody waits for. Callbacks are run by whichever thread finds the answer.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any
+
+from headwater.base.errors import UserError
+from headwater.base.ids import TopicPartition
+from headwater.client.producer.batch import Callback, Delivery
+from headwater.client.producer.core import ProducerCore
+from headwater.client.producer.face import Intake, record_fields
+from headwater.client.producer.queues import TopicQueues
+from headwater.client.producer.transactions import OpenTransaction, Transactions
+from headwater.client.producer.types import BufferFull, ProducerRecord, TransactionFailed
+from headwater.client.reactor.engine import Engine
+from headwater.client.reactor.kernel import TimedOut
+from headwater.client.session import Session
+from headwater.client.settings.common import network, session_settings
+from headwater.client.settings.producer import read_producer_settings
+from headwater.client.types import Partition
+
+
+class Producer:
+    """Settings by Kafka's names in a mapping, or as keyword arguments: `Producer(bootstrap_servers=..., linger_ms=5)`."""
+
+    def __init__(self, settings: Mapping[str, object] | None = None, **keywords: object) -> None:
+        given, chosen = read_producer_settings(settings, keywords)
+        self._settings = chosen
+        sockets = network(given)
+        self._engine = Engine(sockets, name="headwater-producer")
+        session = Session(self._engine.kernel, sockets, session_settings(given, int(chosen.max_block * 1000)))
+        self._core = ProducerCore(session, chosen, self)
+        self._topics = self._core.accumulator.topics
+        self._closed_batches = self._core.accumulator.closed
+        self._sender = self._core.sender
+        self._answers = self._core.sender.answers
+        self._put = Intake(self._core, chosen).put
+        self._posted = False
+        self._finished = False
+
+    # Records
+
+    def send(
+        self,
+        topic: str | ProducerRecord | Any,
+        value: Any = None,
+        *,
+        key: Any = None,
+        partition: int | None = None,
+        headers: Any = (),
+        timestamp_ms: int | None = None,
+        on_delivery: Callback | None = None,
+    ) -> Delivery:
+        """Sends a record: given in parts, or as one `ProducerRecord`. Returns at once; the `Delivery` tells its end.
+
+        It waits, up to max.block.ms, only for the metadata of a new topic and while `buffer.memory` is used up. What is
+        wrong with the record itself is raised here. `on_delivery(error, metadata)` is called when it is done.
+        """
+        if type(topic) is not str:
+            topic, value, rest = record_fields(topic)
+            return self.send(topic, value, on_delivery=on_delivery, **rest)
+        queues = self._topics.get(topic) or self._find(topic)
+        delivery = self._put(queues, value, key, partition, headers, timestamp_ms, on_delivery)
+        while delivery is None:
+            self._wait_for_room()
+            delivery = self._put(queues, value, key, partition, headers, timestamp_ms, on_delivery)
+        if self._closed_batches or self._sender.lingering_until is None:
+            self._advance()
+        return delivery
+
+    # Transactions
+
+    def init_transactions(self) -> None:
+        """Once, before the first transaction: earlier producers with the same transactional.id are fenced."""
+        self._run_transaction(self._transactions.init())
+
+    def begin_transaction(self) -> None:
+        self._engine.submit(self._transactions.begin)
+
+    def send_offsets_to_transaction(self, offsets: Mapping[TopicPartition, Any], group_metadata: Any) -> None:
+        """Commits a group's offsets with the transaction: the next offset to read of each partition, as a number or as
+        an object with `offset`. The group is a consumer's `group_metadata()`, or a name."""
+        self._run_transaction(self._transactions.send_offsets(offsets, group_metadata))
+
+    def commit_transaction(self) -> None:
+        """Flushes and commits. If it runs out of time (max.block.ms), call it again."""
+        self._run_transaction(self._transactions.commit())
+
+    def abort_transaction(self) -> None:
+        """Drops what was not sent and aborts the rest. If it runs out of time, call it again."""
+        self._run_transaction(self._transactions.abort())
+
+    def prepare_transaction(self) -> OpenTransaction:
+        """Flushes, and leaves the transaction open for `TransactionEnder.end`, in this or another process."""
+        prepared: OpenTransaction = self._run_transaction(self._transactions.prepare())
+        return prepared
+
+    @contextmanager
+    def transaction(self) -> Iterator["Producer"]:
+        """`with producer.transaction(): ...` commits at the end, and aborts if an exception leaves the block."""
+        self.begin_transaction()
+        try:
+            yield self
+        except BaseException:
+            if self._core.fatal is None:
+                self.abort_transaction()
+            raise
+        try:
+            self.commit_transaction()
+        except TransactionFailed:
+            self.abort_transaction()
+            raise
+
+    # The rest
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Sends what lingers and waits until all that was sent before is done. TimeoutError after `timeout` seconds.
+
+        Records that failed do not make it fail: their `Delivery` and callback say so.
+        """
+        self._core.check()
+        self._run(self._core.flush(), timeout)
+
+    def partitions_for(self, topic: str) -> list[Partition]:
+        """The topic's partitions, their leaders and replicas."""
+        self._find(topic)
+        return self._engine.submit(lambda: list(self._core.session.view.topics[topic].partitions))
+
+    def metrics(self) -> dict[str, float]:
+        """Counts, rates, sizes and times, by the names of Kafka's own producer; times are in milliseconds."""
+        return self._engine.submit(self._core.metrics)
+
+    def close(self, timeout: float | None = None) -> None:
+        """Sends what is left, for as long as `timeout` seconds, and ends. What was not sent then has failed."""
+        if self._finished:
+            return
+        self._finished = True
+        self._refuse_in_callback("close")
+        try:
+            self._engine.run(self._core.close(timeout))
+        finally:
+            self._engine.close()
+
+    def __enter__(self) -> "Producer":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # What deliveries need
+
+    def wait_for(self, delivery: Delivery, timeout: float | None) -> None:
+        self._run(self._core.delivered(delivery), timeout)
+
+    def hurry(self, delivery: Delivery) -> None:
+        self._engine.network.post(lambda: self._sender.hurry(delivery.current()))
+
+    def call_back(self, delivery: Delivery, callback: Callable[[Delivery], object]) -> None:
+        if not self._core.accumulator.call_back(delivery, callback):
+            callback(delivery)
+
+    # Inside
+
+    def _find(self, topic: str) -> TopicQueues:
+        self._core.check()
+        found: TopicQueues = self._run(self._core.topic(topic), None)
+        return found
+
+    def _run(self, coroutine: Any, timeout: float | None) -> Any:
+        self._refuse_in_callback("wait", coroutine)
+        try:
+            return self._engine.run(coroutine, timeout)
+        except TimedOut:
+            raise TimeoutError(f"not done within {timeout} s") from None
+
+    @property
+    def _transactions(self) -> Transactions:
+        found = self._core.transactions
+        if found is None:
+            raise UserError(
+                "This producer makes no transactions", "it has no transactional.id", "Set one, the same after a restart"
+            )
+        return found
+
+    def _run_transaction(self, coroutine: Any) -> Any:
+        return self._run(coroutine, self._settings.max_block)
+
+    def _wait_for_room(self) -> None:
+        if self._answers.in_callback and self._engine.owned:
+            raise BufferFull(self._settings.buffer_bytes, 0)
+        self._engine.run(self._core.room())
+
+    def _advance(self) -> None:
+        """Sends what is full, takes answers; if another thread is at it, that thread is told to."""
+        if self._answers.in_callback or not self._engine.advance(self._sender.wake):
+            self._post_wake()
+
+    def _post_wake(self) -> None:
+        if not self._posted:
+            self._posted = True
+            self._engine.network.post(self._wake)
+
+    def _wake(self) -> None:
+        self._posted = False
+        self._sender.wake()
+
+    def _refuse_in_callback(self, what: str, coroutine: Any = None) -> None:
+        if self._answers.in_callback and self._engine.owned:
+            if coroutine is not None:
+                coroutine.close()
+            raise UserError(
+                f"A delivery callback cannot {what}",
+                "it runs in the thread that takes the answers which it would wait for",
+                "Hand the work to another thread; `send` is fine",
+            )

@@ -1,0 +1,312 @@
+"""Transactions of a producer: begun here, known to a coordinator, ended for all partitions and offsets at once.
+
+    NEW --init--> READY --begin--> OPEN --commit/abort--> ENDING --> READY
+                                   OPEN --an error--> FAILED --abort--> ENDING
+                                   OPEN --prepare--> PREPARED --commit/abort, here or elsewhere--> ...
+
+Two protocols. The old one tells the coordinator each partition and group before the first write to it. The new one
+(KIP-890, where the cluster has finalized transaction.version 2) leaves that to the broker, and every end gives the
+producer a new epoch, so that nothing late can leak into the next transaction. Which of the two is asked of the
+coordinator at `init` and at `begin`.
+
+An error inside a transaction leaves the abort as the only way on (`TransactionFailed`). Being fenced is the end of the
+producer (`ProducerFenced`). A commit or abort that ran out of time may be called again: the coordinator knows it.
+
+Owned by the owner of the kernel; only `state` is read by others.
+"""
+
+from collections.abc import Mapping
+from enum import Enum, auto
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from headwater.base.errors import ErrorCode, KafkaError, UserError
+from headwater.base.ids import TopicPartition
+from headwater.client.errors import error_for
+from headwater.client.producer.queues import PartitionQueue
+from headwater.client.producer.transaction_calls import (
+    GroupMember,
+    add_offsets,
+    add_partitions,
+    commit_offsets,
+    end,
+    init_producer_id,
+    uses_new_protocol,
+)
+from headwater.client.producer.types import ProducerFenced, TransactionAborted, TransactionFailed
+from headwater.client.reactor.kernel import Task
+
+if TYPE_CHECKING:
+    from headwater.client.producer.core import ProducerCore
+
+_FENCED: Final = frozenset((ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH))
+_FATAL: Final = _FENCED | {
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+    ErrorCode.UNSUPPORTED_VERSION,
+    ErrorCode.INVALID_TXN_STATE,
+    ErrorCode.INVALID_TRANSACTION_TIMEOUT,
+}
+_ADDING_PAUSE: Final = 0.02  # the transaction before is being completed
+
+
+class State(Enum):
+    NEW = auto()
+    READY = auto()
+    OPEN = auto()
+    FAILED = auto()
+    PREPARED = auto()
+    COMMITTING = auto()
+    ABORTING = auto()
+
+
+class OpenTransaction(NamedTuple):
+    """A transaction that is complete and left open: plain data, which another process can end (`ending`)."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    empty: bool = False  # nothing was written: there is nothing to end
+
+
+class Transactions:
+    def __init__(self, transactional_id: str, core: "ProducerCore") -> None:
+        self.transactional_id = transactional_id
+        self.uses_new_protocol = False
+        self.state = State.NEW
+        self.error: KafkaError | None = None
+        self._core = core
+        self._started = False  # the coordinator may know of the transaction
+        self._bump_wanted = False
+        self._to_add: dict[PartitionQueue, None] = {}
+        self._adding: Task[None] | None = None
+
+    # Calls
+
+    async def init(self) -> None:
+        """Takes the transactional id over: earlier producers of it are fenced, what they left open is aborted."""
+        self._core.check()
+        if self.state is not State.NEW:
+            raise UserError("init_transactions was called before", f"the producer is {self.state.name.lower()}")
+        await self._take_id(-1, -1)
+        self.state = State.READY
+
+    def begin(self) -> None:
+        self._core.check()
+        if self.state is State.NEW:
+            raise UserError("No transaction can begin yet", "init_transactions was not called", "Call it once, first")
+        if self.state is not State.READY:
+            raise UserError("No transaction can begin", f"there is one already, {self.state.name.lower()}")
+        coordinator = self._core.session.known_coordinator(self.transactional_id)
+        link = self._core.session.open_link(coordinator) if coordinator is not None else None
+        if link is not None:
+            self.uses_new_protocol = uses_new_protocol(link)
+        self.state = State.OPEN
+        self.error = None
+
+    async def send_offsets(self, offsets: Mapping[TopicPartition, Any], group: Any) -> None:
+        """Commits a group's offsets as part of the transaction."""
+        self.check_send()
+        member = GroupMember.of(group)
+        if not offsets:
+            return
+        core = self._core
+        try:
+            if not self.uses_new_protocol:
+                await add_offsets(core.session, self.transactional_id, self._producer(), member.group_id)
+            self._started = True
+            await commit_offsets(
+                core.session,
+                self.transactional_id,
+                self._producer(),
+                offsets,
+                member,
+                new_protocol=self.uses_new_protocol,
+            )
+        except KafkaError as error:
+            self.failed(error)
+            raise self._problem(error) from None
+
+    async def commit(self) -> None:
+        if self.state not in (State.OPEN, State.PREPARED, State.COMMITTING):
+            self.check_send()
+        await self._core.flush()
+        self._raise_failure()
+        self.state = State.COMMITTING
+        await self._end(committed=True)
+
+    async def abort(self) -> None:
+        self._core.check()
+        if self.state not in (State.OPEN, State.FAILED, State.PREPARED, State.ABORTING):
+            self.check_send()
+        self.state = State.ABORTING
+        self._core.sender.fail_waiting(TransactionAborted())
+        for batch in self._core.accumulator.incomplete():
+            await batch.when_done()
+        await self._end(committed=False)
+
+    async def prepare(self) -> OpenTransaction:
+        """All records and offsets are written, the transaction stays open; this producer can only end it."""
+        self.check_send()
+        await self._core.flush()
+        self._raise_failure()
+        self.state = State.PREPARED
+        return OpenTransaction(self.transactional_id, *self._producer(), empty=not self._started)
+
+    async def close(self) -> None:
+        """An open transaction is aborted; a prepared one is left to whoever ends it."""
+        if self.state in (State.OPEN, State.FAILED, State.ABORTING):
+            await self.abort()
+
+    # For the intake and the sender
+
+    def check_send(self) -> None:
+        """Raises unless a transaction is open; from any thread."""
+        if self.state is State.OPEN:
+            return
+        self._core.check()
+        self._raise_failure()
+        raise UserError(
+            "No transaction is open",
+            f"the producer has a transactional.id and is {self.state.name.lower()}",
+            "Call begin_transaction first" if self.state is not State.NEW else "Call init_transactions first",
+        )
+
+    def may_write(self, queue: PartitionQueue) -> bool:
+        if self.state not in (State.OPEN, State.PREPARED):
+            return False
+        if queue.in_transaction:
+            return True
+        if self.uses_new_protocol:
+            self._started = queue.in_transaction = True
+            return True
+        self._to_add[queue] = None
+        if self._adding is None:
+            self._adding = self._core.kernel.spawn(self._add_partitions(), "partitions of the transaction")
+        return False
+
+    def give_up(self) -> KafkaError | None:
+        """Why a batch of the transaction is not tried again; whether it was written is open then."""
+        if self.state not in (State.ABORTING, State.FAILED):
+            return None
+        self._bump_wanted = True
+        return TransactionAborted()
+
+    def failed(self, error: KafkaError) -> None:
+        """Something of the open transaction went wrong."""
+        if isinstance(error, TransactionAborted) or self._core.closed or self._core.fatal is not None:
+            return
+        if error.code in _FATAL and error.code != ErrorCode.INVALID_PRODUCER_EPOCH:
+            self._core.fail(self._problem(error))
+        elif self.state in (State.OPEN, State.PREPARED, State.COMMITTING):
+            self.state = State.FAILED
+            self.error = error
+            self._core.sender.fail_waiting(TransactionFailed(error))
+            self._bump_wanted = True
+
+    # Inside
+
+    def _producer(self) -> tuple[int, int]:
+        return self._core.sequences.producer_id, self._core.sequences.producer_epoch
+
+    def _problem(self, error: KafkaError) -> KafkaError:
+        """The error as the caller sees it."""
+        if error.code in _FENCED:
+            return ProducerFenced(self.transactional_id, error.code)
+        return error if error.code in _FATAL or self.state is not State.FAILED else TransactionFailed(error)
+
+    def _raise_failure(self) -> None:
+        if self._core.fatal is not None:
+            raise self._core.fatal
+        if self.state is State.FAILED:
+            assert self.error is not None
+            raise TransactionFailed(self.error)
+
+    async def _take_id(self, producer_id: int, producer_epoch: int) -> None:
+        core = self._core
+        try:
+            response, link = await init_producer_id(
+                core.session,
+                self.transactional_id,
+                core.settings.transaction_timeout_ms,
+                producer_id,
+                producer_epoch,
+            )
+        except KafkaError as error:
+            if error.code in _FATAL:
+                core.fail(self._problem(error))
+                raise self._problem(error) from None
+            raise
+        self.uses_new_protocol = uses_new_protocol(link)
+        core.sequences.begin(response.producer_id, response.producer_epoch)
+
+    async def _end(self, *, committed: bool) -> None:
+        core = self._core
+        if self._adding is not None:
+            self._to_add.clear()
+            await self._adding
+        if self._started:
+            try:
+                response = await end(
+                    core.session,
+                    self.transactional_id,
+                    *self._producer(),
+                    committed,
+                    new_protocol=self.uses_new_protocol,
+                )
+            except KafkaError as error:
+                self._end_failed(error)
+                raise self._problem(error) from None
+            if response.producer_id >= 0:
+                core.sequences.begin(response.producer_id, response.producer_epoch)
+                self._bump_wanted = False
+            self._started = False
+        if self._bump_wanted:
+            await self._take_id(*self._producer())
+            self._bump_wanted = False
+        for topic in core.accumulator.topics.values():
+            for queue in topic.queues:
+                queue.in_transaction = False
+        self.state = State.READY
+        self.error = None
+
+    def _end_failed(self, error: KafkaError) -> None:
+        if error.code in _FATAL:
+            self._core.fail(self._problem(error))
+        elif error.code in (
+            ErrorCode.TRANSACTION_ABORTABLE,
+            ErrorCode.UNKNOWN_PRODUCER_ID,
+            ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ):
+            self.state = State.FAILED
+            self.error = error
+            self._bump_wanted = True
+
+    async def _add_partitions(self) -> None:
+        """The old protocol: the coordinator hears of partitions before they are written to."""
+        core = self._core
+        try:
+            while self._to_add and self.state in (State.OPEN, State.PREPARED):
+                queues, self._to_add = list(self._to_add), {}
+                wanted = {TopicPartition(queue.topic.name, queue.partition): queue for queue in queues}
+                codes = await add_partitions(core.session, self.transactional_id, self._producer(), list(wanted))
+                again = False
+                for partition, queue in wanted.items():
+                    code = codes.get(partition, int(ErrorCode.OPERATION_NOT_ATTEMPTED))
+                    if not code:
+                        queue.in_transaction = self._started = True
+                    elif error_for(code).code.retriable:
+                        self._to_add[queue] = None
+                        again = True
+                    elif code != ErrorCode.OPERATION_NOT_ATTEMPTED:
+                        raise error_for(code, f"{partition} cannot be part of the transaction")
+                if again:
+                    await core.kernel.sleep(_ADDING_PAUSE)
+        except KafkaError as error:
+            if error.code in _FENCED:
+                core.fail(self._problem(error))
+            else:
+                self.failed(error)
+        finally:
+            self._adding = None
+        core.sender.route_all()
