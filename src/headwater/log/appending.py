@@ -17,7 +17,7 @@ from headwater.log.segment import Segment
 from headwater.log.transaction_index import AbortedTransaction
 from headwater.log.validation import check_batch, final_form
 from headwater.records.batch import LENGTH_PREFIX_BYTES, BatchHeader, crc_of, read_header
-from headwater.records.control import read_end_transaction_marker
+from headwater.records.control import EndTransactionMarker, read_end_transaction_marker
 from headwater.records.reader import read_batches, read_records
 
 if TYPE_CHECKING:
@@ -47,8 +47,13 @@ def append_carefully(
     return AppendResult(header.base_offset, header.last_offset, append_time_ms, log.log_start_offset, False)
 
 
-def append_own(log: "Log", batch: memoryview, leader_epoch: int, now_ms: int) -> AppendResult:
-    """The same for a batch that this broker has just built: CRC, count and keys are right. Its producer may be fenced."""
+def append_own(
+    log: "Log", batch: memoryview, leader_epoch: int, now_ms: int, marker: EndTransactionMarker | None
+) -> AppendResult:
+    """The same for a batch that this broker has just built: CRC, count and keys are right. Its producer may be fenced.
+
+    `marker` is what the batch says, if it is one.
+    """
     size = len(batch)
     config = log.config
     if (
@@ -76,7 +81,7 @@ def append_own(log: "Log", batch: memoryview, leader_epoch: int, now_ms: int) ->
             segment.open_file().append(batch)
         except OSError as error:
             raise log.storage_error(error) from error
-        _note(log, segment, header, batch)
+        _note(log, segment, header, batch, marker)
         log.flush_if_due()
     return AppendResult(header.base_offset, last_offset, -1, log.log_start_offset, False)
 
@@ -157,7 +162,9 @@ def _append_run(log: "Log", data: memoryview, run: Run, now_ms: int) -> None:
     log.flush_if_due()
 
 
-def _note(log: "Log", segment: Segment, header: BatchHeader, batch: memoryview) -> None:
+def _note(
+    log: "Log", segment: Segment, header: BatchHeader, batch: memoryview, marker: EndTransactionMarker | None = None
+) -> None:
     """`batch` is in the segment now: indexes, producer state and end offset follow."""
     position = segment.size_bytes
     last_offset = header.last_offset
@@ -170,7 +177,14 @@ def _note(log: "Log", segment: Segment, header: BatchHeader, batch: memoryview) 
         segment.add_index_entry(last_offset, position)
     segment.bytes_since_index += header.size_bytes
     log.log_end_offset = last_offset + 1
-    aborted = note_producer(log.producers, header, batch)
+    if header.producer_id < 0:
+        return
+    if marker is None:
+        aborted = note_producer(log.producers, header, batch)
+    else:
+        aborted = log.producers.end_transaction(
+            header.producer_id, header.producer_epoch, marker, header.base_offset, header.max_timestamp
+        )
     if aborted is not None:
         segment.add_aborted(aborted)
 

@@ -34,6 +34,7 @@ from headwater.log.rolling import make_room, take_snapshot
 from headwater.log.segment import Segment
 from headwater.log.transaction_index import AbortedTransaction
 from headwater.records.batch import ATTRIBUTES_AT, HEADER, HEADER_BYTES, LENGTH_PREFIX_BYTES, MAGIC
+from headwater.records.control import EndTransactionMarker
 
 _ASSIGN: Final = Struct(">qii")  # base offset, batch length, leader epoch: the first 16 bytes of a batch
 _ORDINARY_ATTRIBUTES_MAX: Final = 4  # a codec and no flag
@@ -204,9 +205,11 @@ class Log:
             self.flush_if_due()
         return AppendResult(base_offset, last_offset, -1, self.log_start_offset, False)
 
-    def append_own(self, batch: memoryview, leader_epoch: int, now_ms: int) -> AppendResult:
+    def append_own(
+        self, batch: memoryview, leader_epoch: int, now_ms: int, marker: EndTransactionMarker | None = None
+    ) -> AppendResult:
         """The same for a batch that this broker built: a coordinator's records, a marker. No sequence, no verification."""
-        return appending.append_own(self, batch, leader_epoch, now_ms)
+        return appending.append_own(self, batch, leader_epoch, now_ms, marker)
 
     def append_as_follower(self, records: memoryview, now_ms: int = 0) -> AppendResult:
         """Appends whole batches as the leader has them, offsets and all."""

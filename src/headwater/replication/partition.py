@@ -79,10 +79,12 @@ class Partition:
                 self._commit(log)
         return result
 
-    def append_internal(self, records: memoryview, now_ms: int) -> AppendResult:
+    def append_internal(
+        self, records: memoryview, now_ms: int, marker: EndTransactionMarker | None = None
+    ) -> AppendResult:
         """The same for what a coordinator writes: no sequence numbers, and transactional without being asked."""
         before = self.log.log_end_offset
-        result = self.log.append_own(records, self.leader_epoch, now_ms)
+        result = self.log.append_own(records, self.leader_epoch, now_ms, marker)
         self._appended(before, len(records))
         return result
 
@@ -125,13 +127,11 @@ class Partition:
         producer = log.producers.producers.get(producer_id)
         if producer is not None:
             producer.check_marker(producer_epoch, coordinator_epoch, transaction_version)
+        marker = EndTransactionMarker(committed, coordinator_epoch)
         batch = build_end_transaction_marker(
-            EndTransactionMarker(committed, coordinator_epoch),
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            timestamp=now_ms,
+            marker, producer_id=producer_id, producer_epoch=producer_epoch, timestamp=now_ms
         )
-        result = self.append_internal(memoryview(batch), now_ms)
+        result = self.append_internal(memoryview(batch), now_ms, marker)
         log.last_stable_offset(self.high_watermark)  # forgets transactions that ended before: nobody may ever read here
         return result
 

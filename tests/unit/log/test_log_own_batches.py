@@ -8,6 +8,7 @@ from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicPartition
 from headwater.log.appending import append_carefully
 from headwater.records.batch import read_header
+from headwater.records.control import EndTransactionMarker, build_end_transaction_marker
 from headwater.replication.partition import Partition
 
 if TYPE_CHECKING:
@@ -22,6 +23,17 @@ def own(world: "World", log: Any, count: int = 1, *, epoch: int = 0, **fields: A
 
 def data_of(log: Any) -> list[bytes]:
     return [segment.open_file().pread(0, segment.size_bytes) for segment in log.segments]
+
+
+def end(world: "World", quick: Any, careful: Any, *, committed: bool) -> None:
+    """Ends the transaction of producer 7 in both logs, and begins another."""
+    now_ms = world.clock.now_ms()
+    marker = EndTransactionMarker(committed, 3)
+    batch = build_end_transaction_marker(marker, producer_id=7, producer_epoch=1, timestamp=now_ms)
+    quick.append_own(memoryview(bytearray(batch)), quick.latest_epoch, now_ms, marker)
+    append_carefully(careful, memoryview(bytearray(batch)), careful.latest_epoch, now_ms, False, 0)
+    for log in (quick, careful):
+        own(world, log, epoch=log.latest_epoch, **TRANSACTIONAL)
 
 
 @pytest.mark.parametrize(
@@ -40,7 +52,10 @@ def test_own_batches_leave_the_log_as_the_careful_way_does(world: "World", confi
                 second.last_offset,
                 second.append_time_ms,
             ), each
+    for committed in (False, True, False):
+        end(world, quick, careful, committed=committed)
     assert data_of(quick) == data_of(careful)
+    assert quick.aborted_transactions(0, 100) == careful.aborted_transactions(0, 100) != []
     assert quick.last_stable_offset(100) == careful.last_stable_offset(100)
     assert quick.producers.to_snapshot() == careful.producers.to_snapshot()
     assert quick.epochs.entries == careful.epochs.entries

@@ -10,20 +10,14 @@ from headwater.broker.coordinators.hosted import Hosted
 from headwater.broker.coordinators.markers import Marker, Results, write_markers
 from headwater.broker.coordinators.runtime import Runtime
 from headwater.broker.deferred import Deferred
-from headwater.coordinator.effects import Effects, Ticket
+from headwater.coordinator.effects import Effects, Producer, Ticket
 from headwater.coordinator.transactions.effects import MarkersToWrite, TransactionEffects, TransactionSettings
 from headwater.coordinator.transactions.shard import TransactionShard
-from headwater.wire.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnResult,
-    AddPartitionsToTxnTopic,
-    AddPartitionsToTxnTransaction,
-)
 
 if TYPE_CHECKING:
     from headwater.base.config.broker import BrokerConfig
     from headwater.broker.broker import Broker
 
-_ADD_VERSION: Final = 4  # of AddPartitionsToTxn: what a broker asks on behalf of a client of transaction version 2
 # A partition that is not here (any more) has nothing to end.
 _NOTHING_TO_END: Final = frozenset({ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 
@@ -102,32 +96,22 @@ class Transactions:
     ) -> None:
         """Before a transactional append (KIP-890): are these partitions in the open transaction, or put them there."""
         wanted = list(partitions)
-        topics: dict[str, AddPartitionsToTxnTopic] = {}
-        for name in wanted:
-            topics.setdefault(name.topic, AddPartitionsToTxnTopic(name=name.topic)).partitions.append(name.partition)
-        asked = AddPartitionsToTxnTransaction(
-            transactional_id=transactional_id,
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            verify_only=not add,
-            topics=list(topics.values()),
-        )
+        producer = Producer(producer_id, producer_epoch)
 
         def refused(code: ErrorCode) -> Results:
             return dict.fromkeys(wanted, code)
 
-        def answered(answer: AddPartitionsToTxnResult | Results) -> None:
-            done(answer if isinstance(answer, dict) else results_of(answer))
-
         answer = self.call(
             transactional_id,
-            lambda shard, ticket, now_ms: shard.add_partitions(asked, _ADD_VERSION, ticket, now_ms),
+            lambda shard, ticket, now_ms: shard.verify_or_add(
+                transactional_id, producer, wanted, ticket, now_ms, add=add
+            ),
             refused,
         )
         if isinstance(answer, Deferred):
-            answer.listen(answered)
+            answer.listen(done)
         else:
-            answered(answer)
+            done(answer)
 
     # Markers
 
@@ -163,14 +147,6 @@ class Transactions:
                 hosted.run(shard.markers_written(asked.transactional_id, asked.attempt, finished, now_ms))
 
         write_markers(self._broker, marker, asked.partitions, written)
-
-
-def results_of(answer: AddPartitionsToTxnResult) -> Results:
-    return {
-        TopicPartition(topic.name, part.partition_index): ErrorCode(part.partition_error_code)
-        for topic in answer.topic_results
-        for part in topic.results_by_partition
-    }
 
 
 def transaction_settings(config: "BrokerConfig") -> TransactionSettings:

@@ -122,18 +122,42 @@ class TransactionShard:
 
     def verify_partitions(self, transaction: AddPartitionsToTxnTransaction, ticket: Ticket) -> TransactionEffects:
         """Replies AddPartitionsToTxnResult: whether the partitions belong to the transaction that is open now."""
-        code: ErrorCode | None = ErrorCode.INVALID_REQUEST
-        found = self.transactions.get(transaction.transactional_id)
-        if transaction.transactional_id:
-            code = check_producer(found, transaction.producer_id, transaction.producer_epoch)
+        codes = self._verify(
+            transaction.transactional_id,
+            Producer(transaction.producer_id, transaction.producer_epoch),
+            _partitions_of(transaction),
+        )
+        return _reply(ticket, partition_results(transaction, codes.__getitem__))
 
-        def code_for(partition: TopicPartition) -> ErrorCode:
-            if code is not None:
-                return code
-            assert found is not None
-            return ErrorCode.NONE if partition in found.partitions else ErrorCode.TRANSACTION_ABORTABLE
+    def verify_or_add(
+        self,
+        transactional_id: str,
+        producer: Producer,
+        partitions: Collection[TopicPartition],
+        ticket: Ticket,
+        now_ms: int,
+        *,
+        add: bool,
+    ) -> TransactionEffects:
+        """What a broker asks before a transactional append. Replies each partition's code."""
+        if not add:
+            return _reply(ticket, self._verify(transactional_id, producer, partitions))
+        code, effects = self._add(transactional_id, producer, set(partitions), EPOCH_BUMP_VERSION, now_ms)
+        effects.replies.append((ticket, dict.fromkeys(partitions, code)))
+        return effects
 
-        return _reply(ticket, partition_results(transaction, code_for))
+    def _verify(
+        self, transactional_id: str, producer: Producer, partitions: Collection[TopicPartition]
+    ) -> dict[TopicPartition, ErrorCode]:
+        if not transactional_id:
+            return dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST)
+        found = self.transactions.get(transactional_id)
+        code = check_producer(found, *producer)
+        if code is not None:
+            return dict.fromkeys(partitions, code)
+        assert found is not None
+        known = found.partitions
+        return {each: ErrorCode.NONE if each in known else ErrorCode.TRANSACTION_ABORTABLE for each in partitions}
 
     def add_offsets(
         self,
