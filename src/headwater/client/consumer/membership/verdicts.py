@@ -1,4 +1,4 @@
-"""What an error of the coordinator means for a member of a classic group: one table. Pure."""
+"""What an error of the coordinator means for a member: one table for each protocol. Pure."""
 
 from enum import Enum, auto
 from typing import Final
@@ -64,3 +64,31 @@ def classic_verdict(api: Api, code: ErrorCode) -> Verdict:
     if api is Api.COMMIT:
         return Verdict.GO_ON  # it is about the offsets, not about the member
     return Verdict.AGAIN if code.retriable else Verdict.TELL
+
+
+_CONSUMER: Final = {
+    ErrorCode.FENCED_MEMBER_EPOCH: Verdict.LOSE_MEMBER,
+    ErrorCode.UNKNOWN_MEMBER_ID: Verdict.LOSE_MEMBER,
+    ErrorCode.GROUP_ID_NOT_FOUND: Verdict.LOSE_MEMBER,
+    ErrorCode.UNRELEASED_INSTANCE_ID: Verdict.END,
+    ErrorCode.UNSUPPORTED_ASSIGNOR: Verdict.END,
+    ErrorCode.UNSUPPORTED_VERSION: Verdict.END,
+    ErrorCode.INVALID_REQUEST: Verdict.END,
+    ErrorCode.INVALID_GROUP_ID: Verdict.END,
+}
+_ASKS_FOR_HEARTBEAT: Final = frozenset(
+    (ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID)
+)
+
+
+def consumer_verdict(code: ErrorCode) -> Verdict:
+    """What an answer to a heartbeat of the consumer protocol means: GO_ON, AGAIN, LOSE_MEMBER, TELL or END."""
+    found = (_ANYWHERE | _CONSUMER).get(code)
+    if found is not None:
+        return found
+    return Verdict.AGAIN if code.retriable else Verdict.TELL
+
+
+def commit_asks_for_heartbeat(code: ErrorCode) -> bool:
+    """A commit refused like this says that the member knows less than the coordinator: the next heartbeat tells what."""
+    return code in _ASKS_FOR_HEARTBEAT
