@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 EVERYTHING := $(VENV)/.installed-for-development
 
-.PHONY: up down venv test sim mutants check format bench bench-peers
+.PHONY: up down venv test sim sanitize mutants check format bench bench-peers
 
 # The compiled codec of records; a change of it installs anew.
 NATIVE := setup.py $(wildcard src/headwater/records/native/*.[ch])
@@ -51,6 +51,10 @@ soak: venv
 # `make sim SEED=… STEPS=…` runs one world again, `make sim` random ones for a minute; WORLD=coordinators has groups and transactions.
 sim: venv
 	@$(BIN)/python -m headwater.sim $(if $(WORLD),--world $(WORLD)) $(if $(SEED),--seed $(SEED)) $(if $(STEPS),--steps $(STEPS))
+
+# The compiled codec of records, with every access to memory checked.
+sanitize: venv
+	PYTHON=$(BIN)/python tests/sanitize.sh
 
 # One broken promise at a time, from mutants/*.patch: the tests must notice each of them.
 mutants: venv

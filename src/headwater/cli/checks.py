@@ -39,6 +39,7 @@ def run_checks(data_dir: Path) -> Iterator[Finding]:
     yield check_python(sys.version_info[:3])
     for name, codec in (("crc32c", -1), ("gzip", 1), ("snappy", 2), ("lz4", 3), ("zstd", 4)):
         yield check_codec(name, codec)
+    yield _check_compiled()
     yield _check_yaml()
     yield check_java(_java_version())
     yield _check_port(data_dir)
@@ -74,6 +75,22 @@ def check_codec(name: str, codec: int) -> Finding:
         return Finding(FAIL, name, "gives wrong results", "Install again: pip install --force-reinstall headwater")
     level = WARN if how.startswith("software") else OK
     return Finding(level, name, how, "" if level == OK else "Install a build of crc32c that uses the processor's own")
+
+
+def _check_compiled() -> Finding:
+    codec = importlib.import_module("headwater.records.codec")
+    return check_compiled(codec.COMPILED, os.environ.get("HEADWATER_PURE"))
+
+
+def check_compiled(compiled: bool, pure_wanted: str | None) -> Finding:
+    """The codec of records: compiled at install, or in plain Python."""
+    if compiled:
+        return Finding(OK, "record codec", "compiled")
+    found = "plain Python: some thirty times slower, the results are the same"
+    if pure_wanted:
+        return Finding(WARN, "record codec", found, f"HEADWATER_PURE={pure_wanted} asks for it: unset it")
+    hint = "Install a C compiler and Python's headers (gcc, python3-dev), then: pip install --force-reinstall headwater"
+    return Finding(WARN, "record codec", found, hint)
 
 
 def _check_yaml() -> Finding:

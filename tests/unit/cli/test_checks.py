@@ -9,6 +9,7 @@ from headwater.cli.checks import (
     OK,
     WARN,
     check_codec,
+    check_compiled,
     check_free_space,
     check_java,
     check_open_files,
@@ -61,3 +62,11 @@ def test_a_codec_that_cannot_be_loaded_fails_with_a_hint(monkeypatch: pytest.Mon
     finding = check_codec("zstd", 4)
     assert finding.level == FAIL
     assert "pip install" in finding.hint
+
+
+def test_a_codec_in_plain_python_is_a_warning_with_the_way_to_the_compiled_one() -> None:
+    assert check_compiled(True, None).level == OK
+    missing, unwanted = check_compiled(False, None), check_compiled(False, "1")
+    assert (missing.level, unwanted.level) == (WARN, WARN)
+    assert "compiler" in missing.hint
+    assert "unset" in unwanted.hint
