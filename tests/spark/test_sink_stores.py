@@ -19,14 +19,14 @@ from typing import Any
 import psycopg
 import pyarrow
 import pytest
-from compat.support.quick import lasting
-from spark.support.postgres import Postgres, postgres  # noqa: F401
 
+from compat.support.quick import lasting
 from headwater.base.errors import UserError
 from headwater.spark.sinks.options import Column, SinkOptions
 from headwater.spark.sinks.postgres import PostgresStore
 from headwater.spark.sinks.sqlite import SqliteStore
 from headwater.spark.sinks.staging import Attempt, Batch, Store, commit_batch, write_task
+from spark.support.postgres import Postgres, postgres  # noqa: F401
 
 SCHEMA = (Column("n", "long"), Column("text", "string"))
 
@@ -256,7 +256,7 @@ def test_a_full_disk_under_sqlite_loses_nothing(tmp_path: Path, monkeypatch: pyt
 
     attempts = [task(store, Batch("q", 0), list(range(5000)))]
     monkeypatch.setattr(sqlite3, "connect", full)
-    with pytest.raises(UserError, match="full.*Make room"):
+    with pytest.raises(UserError, match=r"full.*Make room"):
         commit_batch(store, attempts)
     monkeypatch.undo()
     assert case.numbers() == []

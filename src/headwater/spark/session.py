@@ -58,10 +58,12 @@ def session(name: str, *, master: str | None = None, **options: Any) -> "SparkSe
 
 
 def register(spark: "SparkSession") -> None:
-    """Adds `format("headwater")` to a session that exists."""
+    """Adds `format("headwater")`, and the formats of the database sinks, to a session that exists."""
+    from headwater.spark.sinks import register as register_sinks
     from headwater.spark.source import HeadwaterDataSource
 
     spark.dataSource.register(HeadwaterDataSource)
+    register_sinks(spark)
 
 
 def settings_for(master: str, options: Mapping[str, Any], cores: int) -> dict[str, str]:
