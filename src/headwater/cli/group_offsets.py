@@ -7,8 +7,8 @@ from headwater.base.errors import KafkaError
 from headwater.base.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from headwater.client.cluster import Cluster
-    from headwater.client.groups import GroupDescription
+    from headwater.client.admin import Admin
+    from headwater.client.admin.groups import GroupDescription
 
 
 class OffsetRow(NamedTuple):
@@ -30,14 +30,11 @@ class OffsetRow(NamedTuple):
         return self.log_end_offset - self.current_offset
 
 
-def offset_rows(cluster: "Cluster", description: "GroupDescription") -> list[OffsetRow]:
+def offset_rows(admin: "Admin", description: "GroupDescription") -> list[OffsetRow]:
     """Partitions held by members, members without any, then partitions that only have an offset."""
-    from headwater.client.committed import committed_offsets
-    from headwater.client.groups import held_by
-
-    committed = committed_offsets(cluster, description.group_id)
-    held = held_by(description)
-    ends = log_end_offsets(cluster, {*held, *committed})
+    committed = admin.list_group_offsets(description.group_id)
+    held = description.held_by()
+    ends = log_end_offsets(admin, {*held, *committed})
     rows = []
     for partition in sorted({*held, *committed}):
         member = held.get(partition)
@@ -62,27 +59,27 @@ def offset_rows(cluster: "Cluster", description: "GroupDescription") -> list[Off
     return rows
 
 
-def log_end_offsets(cluster: "Cluster", partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+def log_end_offsets(admin: "Admin", partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
     """Of those partitions that are there: offsets outlive topics."""
-    from headwater.client.blocking_admin import LATEST, list_offsets
+    from headwater.client.types import LATEST
 
     wanted = list(partitions)
     if not wanted:
         return {}
-    known = {topic.name: len(topic.partitions) for topic in cluster.topics(internal=True)}
+    known = {topic.name: len(topic.partitions) for topic in admin.list_topics(internal=True)}
     there = [each for each in wanted if each.partition < known.get(each.topic, 0)]
-    answers = list_offsets(cluster, dict.fromkeys(there, LATEST))
+    answers = admin.list_offsets(dict.fromkeys(there, LATEST))
     return {each: answer.offset for each, answer in answers.items() if not isinstance(answer, KafkaError)}
 
 
-def parse_topic_partitions(cluster: "Cluster", specs: Iterable[str]) -> list[TopicPartition]:
+def parse_topic_partitions(admin: "Admin", specs: Iterable[str]) -> list[TopicPartition]:
     """`orders` for all of a topic's partitions, `orders:0,2` for two of them. Raises UnknownTopic and UserError."""
     from headwater.base.errors import UserError
 
     wanted: list[TopicPartition] = []
     for spec in specs:
         name, colon, indexes = spec.partition(":")
-        topic = cluster.topic(name)
+        topic = admin.describe_topic(name)
         if not colon:
             wanted += [TopicPartition(name, each.partition) for each in topic.partitions]
             continue

@@ -1,4 +1,4 @@
-"""The options that every verb takes, and the way from them to a cluster.
+"""The options that every verb takes, and the way from them to an admin client.
 
 A verb decorated with `client_options` gets one argument, `target`: it names the output and connects on first use, so
 that a wrong argument is reported before anything is tried.
@@ -14,7 +14,7 @@ from headwater.cli.output import OUTPUTS, emit
 from headwater.cli.settings import ClientSettings, ConnectOptions, resolve
 
 if TYPE_CHECKING:
-    from headwater.client.cluster import Cluster
+    from headwater.client.admin import Admin
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -26,7 +26,7 @@ class Target:
         self.connect = connect
         self.output = output
         self._settings: ClientSettings | None = None
-        self._cluster: Cluster | None = None
+        self._admin: Admin | None = None
 
     @property
     def settings(self) -> ClientSettings:
@@ -35,19 +35,19 @@ class Target:
         return self._settings
 
     @property
-    def cluster(self) -> "Cluster":
-        if self._cluster is None:
-            from headwater.cli.connecting import open_cluster
+    def admin(self) -> "Admin":
+        if self._admin is None:
+            from headwater.cli.connecting import open_admin
 
-            self._cluster = open_cluster(self.settings)
-        return self._cluster
+            self._admin = open_admin(self.settings)
+        return self._admin
 
     def emit(self, value: Any, table: str) -> None:
         emit(self.output, value, table)
 
     def close(self) -> None:
-        if self._cluster is not None:
-            self._cluster.close()
+        if self._admin is not None:
+            self._admin.close()
 
 
 def output_option(function: F) -> F:

@@ -11,7 +11,7 @@ from headwater.base.errors import UserError
 from headwater.base.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from headwater.client.cluster import Cluster
+    from headwater.client.admin import Admin
 
 
 class Earliest(NamedTuple):
@@ -113,21 +113,20 @@ def _within(partition: TopicPartition, wanted: int, state: Known, notes: list[st
     return wanted
 
 
-def plan_reset(cluster: "Cluster", group_id: str, partitions: Iterable[TopicPartition], target: ResetTo) -> ResetPlan:
+def plan_reset(admin: "Admin", group_id: str, partitions: Iterable[TopicPartition], target: ResetTo) -> ResetPlan:
     """What the offsets of these partitions become; with a plan from a file, of those in it."""
-    from headwater.client.blocking_admin import EARLIEST, LATEST, list_offsets
-    from headwater.client.cluster import all_or_raise
-    from headwater.client.committed import committed_offsets
+    from headwater.client.outcomes import all_or_raise
+    from headwater.client.types import EARLIEST, LATEST
 
     wanted = sorted(target.offsets if isinstance(target, Planned) else set(partitions))
 
     def ask(timestamp: int) -> dict[TopicPartition, int]:
-        answers = all_or_raise(list_offsets(cluster, dict.fromkeys(wanted, timestamp)))
+        answers = all_or_raise(admin.list_offsets(dict.fromkeys(wanted, timestamp)))
         return {partition: answer.offset for partition, answer in answers.items()}
 
     first, last = ask(EARLIEST), ask(LATEST)
     at_time = ask(target.timestamp_ms) if isinstance(target, ToTime) else {}
-    committed = committed_offsets(cluster, group_id) if isinstance(target, Current | ShiftBy) else {}
+    committed = admin.list_group_offsets(group_id) if isinstance(target, Current | ShiftBy) else {}
     known = {
         each: Known(
             first[each], last[each], at_time.get(each, -1), committed[each].offset if each in committed else None

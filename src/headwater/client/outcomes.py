@@ -26,3 +26,11 @@ def all_or_raise(outcome: Mapping[K, V | KafkaError]) -> dict[K, V]:
             raise KafkaError(answer.code, f"{item}: {answer.message}" if answer.message else f"{item}") from answer
         answers[item] = answer
     return answers
+
+
+def only(outcome: Mapping[K, V | KafkaError]) -> V:
+    """The answer of a call about one thing; its error is raised as it is."""
+    (answer,) = outcome.values()
+    if isinstance(answer, KafkaError):
+        raise answer
+    return answer

@@ -42,9 +42,8 @@ def start(config_path: str | None, sets: tuple[str, ...], stop_on_eof: bool) -> 
 def log_dirs(target: Target, brokers: tuple[int, ...], replicas: bool) -> None:
     """Show the log directories of brokers and what they hold."""
     from headwater.base.errors import ErrorCode
-    from headwater.client.configs import describe_log_dirs
 
-    found = describe_log_dirs(target.cluster, list(brokers) or None)
+    found = target.admin.describe_log_dirs(list(brokers) or None)
     value: list[dict[str, Any]] = [
         {
             "broker": each.broker,
@@ -85,12 +84,16 @@ def log_dirs(target: Target, brokers: tuple[int, ...], replicas: bool) -> None:
 @client_options
 def api_versions(target: Target, broker_id: int | None) -> None:
     """Show the APIs and versions that a broker offers."""
+    from headwater.base.errors import ErrorCode, KafkaError
+    from headwater.client.outcomes import only
     from headwater.wire.api import API_NAMES
 
-    cluster = target.cluster
-    cluster.refresh()
-    chosen = min(cluster.view.brokers) if broker_id is None else broker_id
-    versions = cluster.broker(chosen).versions
+    offered_by = {broker.id: answer for broker, answer in target.admin.describe_api_versions().items()}
+    chosen = min(offered_by) if broker_id is None else broker_id
+    if chosen not in offered_by:
+        ids = ", ".join(str(each) for each in offered_by)
+        raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"the cluster has no broker {chosen}; it has {ids}")
+    versions = only({chosen: offered_by[chosen]})
     value = [
         {"key": key, "name": API_NAMES.get(key, "?"), "min_version": offered.lowest, "max_version": offered.highest}
         for key, offered in sorted(versions.items())

@@ -8,7 +8,7 @@ from headwater.cli.options import Target, client_options
 from headwater.cli.output import render_pairs, render_table
 
 if TYPE_CHECKING:
-    from headwater.client.cluster import Cluster
+    from headwater.client.admin import Admin
 
 
 @click.group()
@@ -20,8 +20,8 @@ def cluster() -> None:
 @client_options
 def info(target: Target) -> None:
     """Show the cluster's id, its brokers and how much they hold."""
-    found = target.cluster.info()
-    topics = target.cluster.topics(internal=True)
+    found = target.admin.describe_cluster()
+    topics = target.admin.list_topics(internal=True)
     value = {
         "cluster_id": found.cluster_id,
         "controller": found.controller_id,
@@ -38,7 +38,7 @@ def info(target: Target) -> None:
 @client_options
 def health(target: Target) -> int:
     """Check that brokers answer, partitions are led and in sync, and directories work. Exit code 1 if something is wrong."""
-    value = [*_brokers(target.cluster), *_partitions(target.cluster)]
+    value = [*_brokers(target.admin), *_partitions(target.admin)]
     rows = [["ok" if each["ok"] else "WRONG", each["check"], each["detail"]] for each in value]
     target.emit(value, render_table(["", "CHECK", "DETAIL"], rows))
     return 0 if all(each["ok"] for each in value) else 1
@@ -48,16 +48,15 @@ def _check(name: str, bad: list[str], good: str) -> dict[str, Any]:
     return {"check": name, "ok": not bad, "detail": "; ".join(bad) if bad else good}
 
 
-def _brokers(cluster: "Cluster") -> list[dict[str, Any]]:
+def _brokers(admin: "Admin") -> list[dict[str, Any]]:
     """Whether each broker of the metadata answers, and its log directories work."""
     from headwater.base.errors import ErrorCode, KafkaError
-    from headwater.client.configs import describe_log_dirs
 
-    found = cluster.info()
+    found = admin.describe_cluster()
     silent, broken, directories = [], [], 0
     for broker in found.brokers:
         try:
-            for each in describe_log_dirs(cluster, [broker.id]):
+            for each in admin.describe_log_dirs([broker.id]):
                 directories += 1
                 if each.error != ErrorCode.NONE:
                     broken.append(f"{each.path} of broker {broker.id}: {each.error.name}")
@@ -71,8 +70,8 @@ def _brokers(cluster: "Cluster") -> list[dict[str, Any]]:
     ]
 
 
-def _partitions(cluster: "Cluster") -> list[dict[str, Any]]:
-    partitions = [each for topic in cluster.topics(internal=True) for each in topic.partitions]
+def _partitions(admin: "Admin") -> list[dict[str, Any]]:
+    partitions = [each for topic in admin.list_topics(internal=True) for each in topic.partitions]
 
     def those(wrong: list[Any]) -> list[str]:
         names = [f"{each.topic}-{each.partition}" for each in wrong]
@@ -108,21 +107,17 @@ def transactions(
         _producers(target, producers)
     else:
         from headwater.cli.starts import parse_duration_ms
-        from headwater.client.transactions import list_transactions
 
         duration_ms = -1 if longer_than is None else parse_duration_ms(longer_than)
         value = [
-            each._asdict()
-            for each in list_transactions(target.cluster, states=states, running_longer_than_ms=duration_ms)
+            each._asdict() for each in target.admin.list_transactions(states=states, running_longer_than_ms=duration_ms)
         ]
         columns = ["TRANSACTIONAL-ID", "COORDINATOR", "PRODUCER-ID", "STATE"]
         target.emit(value, render_table(columns, [list(row.values()) for row in value]))
 
 
 def _describe(target: Target, transactional_id: str) -> None:
-    from headwater.client.transactions import describe_transaction
-
-    found = describe_transaction(target.cluster, transactional_id)
+    found = target.admin.describe_transaction(transactional_id)
     value: dict[str, Any] = {**found._asdict(), "partitions": [str(each) for each in found.partitions]}
     if value["started_ms"] < 0:
         value["started_ms"] = None
@@ -131,10 +126,9 @@ def _describe(target: Target, transactional_id: str) -> None:
 
 def _producers(target: Target, spec: str) -> None:
     from headwater.cli.group_offsets import parse_topic_partitions
-    from headwater.client.cluster import all_or_raise
-    from headwater.client.transactions import describe_producers
+    from headwater.client.outcomes import all_or_raise
 
-    found = all_or_raise(describe_producers(target.cluster, parse_topic_partitions(target.cluster, [spec])))
+    found = all_or_raise(target.admin.describe_producers(parse_topic_partitions(target.admin, [spec])))
     value = [
         {"topic": partition.topic, "partition": partition.partition, **producer._asdict()}
         for partition, each in found.items()

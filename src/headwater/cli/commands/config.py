@@ -10,7 +10,7 @@ from headwater.cli.options import Target, client_options, key_values
 from headwater.cli.output import render_table
 
 if TYPE_CHECKING:
-    from headwater.client.types import ResourceType
+    from headwater.client.types import ConfigResource
 
 
 def _resource_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -38,11 +38,13 @@ def config() -> None:
 @client_options
 def get(target: Target, kind: str, name: str, keys: tuple[str, ...], everything: bool, doc: bool) -> int:
     """Show settings: those that someone changed, those named, or all."""
-    from headwater.client.configs import describe_configs
+    from headwater.client.outcomes import only
 
-    resource, resource_name = _resource(target, kind, name)
-    entries = describe_configs(
-        target.cluster, resource, resource_name, list(keys) or None, documentation=doc or target.output != "table"
+    resource = _resource(target, kind, name)
+    entries = only(
+        target.admin.describe_configs(
+            [resource], keys=list(keys) or None, documentation=doc or target.output != "table"
+        )
     )
     missing = [key for key in keys if key not in {entry.name for entry in entries}]
     shown = [entry for entry in entries if keys or everything or not entry.is_default]
@@ -92,10 +94,9 @@ def unset(target: Target, kind: str, name: str, keys: tuple[str, ...], dry_run: 
 
 
 def _alter(target: Target, kind: str, name: str, changes: dict[str, str | None], dry_run: bool) -> None:
-    from headwater.client.configs import alter_configs
+    from headwater.client.outcomes import only
 
-    resource, resource_name = _resource(target, kind, name)
-    alter_configs(target.cluster, resource, resource_name, changes, validate_only=dry_run)
+    only(target.admin.alter_configs({_resource(target, kind, name): changes}, validate_only=dry_run))
     status = "would change" if dry_run else "changed"
     value = [
         {"resource": kind, "name": name, "key": key, "value": new, "status": status} for key, new in changes.items()
@@ -104,15 +105,15 @@ def _alter(target: Target, kind: str, name: str, changes: dict[str, str | None],
     target.emit(value, render_table(["NAME", "VALUE", "STATUS"], rows))
 
 
-def _resource(target: Target, kind: str, name: str) -> tuple["ResourceType", str]:
+def _resource(target: Target, kind: str, name: str) -> "ConfigResource":
     """Checked here, so that a typing error gets a helpful answer."""
-    from headwater.client.types import ResourceType
+    from headwater.client.types import ConfigResource, ResourceType
 
     if kind == "topic":
-        target.cluster.topic(name)
-        return ResourceType.TOPIC, name
+        target.admin.describe_topic(name)
+        return ConfigResource(ResourceType.TOPIC, name)
     if name == "all":
-        return ResourceType.BROKER, ""
+        return ConfigResource(ResourceType.BROKER, "")
     if not name.isdigit():
         raise click.BadParameter(f"{name!r} is neither the number of a broker nor `all`", param_hint="NAME")
-    return ResourceType.BROKER, name
+    return ConfigResource(ResourceType.BROKER, name)

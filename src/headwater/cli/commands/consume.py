@@ -16,8 +16,8 @@ from headwater.cli.output import OUTPUTS
 from headwater.cli.settings import ConnectOptions
 
 if TYPE_CHECKING:
-    from headwater.client.fetch import RecordReader
     from headwater.client.positions import Window
+    from headwater.client.reading import RecordReader
     from headwater.client.types import FetchedRecord
 
 _PLAIN: Final = "%v\\n"
@@ -151,12 +151,12 @@ def _read(
     count: int | None,
     writer: "Callable[[list[FetchedRecord]], None]",
 ) -> None:
-    from headwater.client.blocking_admin import READ_COMMITTED, READ_UNCOMMITTED
-    from headwater.client.fetch import RecordReader, resolve
+    from headwater.client.reading import RecordReader, resolve
+    from headwater.client.types import READ_COMMITTED, READ_UNCOMMITTED
 
     isolation_level = READ_COMMITTED if read_committed else READ_UNCOMMITTED
-    spans = resolve(target.cluster, chosen(target, name, partitions), window, isolation_level=isolation_level)
-    reader = RecordReader(target.cluster, spans, isolation_level=isolation_level)
+    spans = resolve(target.admin, chosen(target, name, partitions), window, isolation_level=isolation_level)
+    reader = RecordReader(target.admin, spans, isolation_level=isolation_level)
     written = skipped = 0
     while not reader.done and (count is None or written < count):
         records = reader.poll()

@@ -11,7 +11,7 @@ from headwater.cli.output import render_pairs, render_table
 if TYPE_CHECKING:
     from headwater.base.errors import KafkaError
     from headwater.cli.group_offsets import OffsetRow
-    from headwater.client.groups import GroupDescription
+    from headwater.client.admin.groups import GroupDescription
 
 groups_argument = click.argument("names", metavar="GROUP...", nargs=-1, required=True)
 topics_option = click.option(
@@ -35,14 +35,15 @@ def group() -> None:
 @client_options
 def list_groups(target: Target, states: tuple[str, ...], types: tuple[str, ...]) -> None:
     """List groups with their type and state."""
-    from headwater.client.groups import STATES
-    from headwater.client.groups import list_groups as ask
+    from headwater.client.admin.groups import STATES
 
     spelled = {state.lower(): state for state in STATES}
     for state in states:
         if state.lower() not in spelled:
             raise click.BadParameter(f"{state!r} is none of {', '.join(STATES)}", param_hint="--state")
-    found = ask(target.cluster, [spelled[state.lower()] for state in states], [each.lower() for each in types])
+    found = target.admin.list_groups(
+        states=[spelled[state.lower()] for state in states], types=[each.lower() for each in types]
+    )
     value = [
         {"group": each.group_id, "type": each.type, "state": each.state, "protocol": each.protocol_type}
         for each in found
@@ -58,17 +59,16 @@ def describe(target: Target, names: tuple[str, ...], members: bool) -> int:
     """Show state, committed offsets, lag and members of groups."""
     from headwater.base.errors import KafkaError
     from headwater.cli.group_offsets import offset_rows
-    from headwater.client.groups import describe_group
 
     value, text, failed = [], [], False
     for name in dict.fromkeys(names):
         try:
-            description = describe_group(target.cluster, name)
+            description = target.admin.describe_group(name)
         except KafkaError as error:
             _complain(name, error)
             failed = True
             continue
-        document = _document(description, offset_rows(target.cluster, description))
+        document = _document(description, offset_rows(target.admin, description))
         value.append(document)
         text.append(_text(document, members))
     target.emit(value, "\n".join(text))
@@ -138,10 +138,9 @@ def _text(document: dict[str, Any], members: bool) -> str:
 def delete(target: Target, names: tuple[str, ...], if_exists: bool) -> int:
     """Delete groups that have no members, with their offsets."""
     from headwater.base.errors import ErrorCode
-    from headwater.client.groups import delete_groups
 
     value: list[dict[str, Any]] = []
-    for name, error in delete_groups(target.cluster, dict.fromkeys(names)).items():
+    for name, error in target.admin.delete_groups(dict.fromkeys(names)).items():
         if error is None:
             value.append({"group": name, "status": "deleted"})
         elif if_exists and error.code == ErrorCode.GROUP_ID_NOT_FOUND:
@@ -159,11 +158,10 @@ def delete(target: Target, names: tuple[str, ...], if_exists: bool) -> int:
 def delete_offsets(target: Target, name: str, topics: tuple[str, ...]) -> int:
     """Forget what a group has committed for topics that it does not read."""
     from headwater.cli.group_offsets import parse_topic_partitions
-    from headwater.client.committed import delete_offsets as ask
 
     if not topics:
         raise click.UsageError("Name the topics whose offsets shall go: -t TOPIC, or -t TOPIC:0,1.")
-    outcome = ask(target.cluster, name, parse_topic_partitions(target.cluster, topics))
+    outcome = target.admin.delete_group_offsets(name, parse_topic_partitions(target.admin, topics))
     value = [
         {
             "topic": each.topic,

@@ -51,7 +51,7 @@ def reset(
     _refuse_active(target, name)
     from headwater.cli.resets import plan_reset
 
-    plan = plan_reset(target.cluster, name, _scope(target, name, topics, all_topics), target_state)
+    plan = plan_reset(target.admin, name, _scope(target, name, topics, all_topics), target_state)
     return _finish(target, name, plan, execute)
 
 
@@ -87,10 +87,9 @@ def _target(name: str, where: str | None, shift: int | None, from_file: Path | N
 def _refuse_active(target: Target, name: str) -> None:
     """A group that is not there yet may get its first offsets; one with members would overwrite them."""
     from headwater.base.errors import ErrorCode, KafkaError, UserError
-    from headwater.client.groups import describe_group
 
     try:
-        found = describe_group(target.cluster, name)
+        found = target.admin.describe_group(name)
     except KafkaError as error:
         if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
             raise
@@ -105,18 +104,13 @@ def _refuse_active(target: Target, name: str) -> None:
 
 def _scope(target: Target, name: str, topics: tuple[str, ...], all_topics: bool) -> "list[TopicPartition]":
     from headwater.cli.group_offsets import parse_topic_partitions
-    from headwater.client.committed import committed_offsets
 
-    return (
-        list(committed_offsets(target.cluster, name)) if all_topics else parse_topic_partitions(target.cluster, topics)
-    )
+    return list(target.admin.list_group_offsets(name)) if all_topics else parse_topic_partitions(target.admin, topics)
 
 
 def _finish(target: Target, name: str, plan: "ResetPlan", execute: bool) -> int:
-    from headwater.client.committed import commit_offsets, committed_offsets
-
-    before = committed_offsets(target.cluster, name)
-    outcome = commit_offsets(target.cluster, name, plan.offsets) if execute and plan.offsets else {}
+    before = target.admin.list_group_offsets(name)
+    outcome = target.admin.alter_group_offsets(name, plan.offsets) if execute and plan.offsets else {}
     value: list[dict[str, Any]] = []
     for partition, offset in plan.offsets.items():
         error = outcome.get(partition)

@@ -15,8 +15,8 @@ from headwater.cli.options import Target, client_options
 if TYPE_CHECKING:
     from headwater.cli.input_formats import InputParser
     from headwater.client.partitioner import Partitioner
-    from headwater.client.produce import RecordWriter
     from headwater.client.types import Header, OutgoingRecord
+    from headwater.client.writing import RecordWriter
 
 _READ_BYTES: Final = 1 << 16
 _GATHER_BYTES: Final = 1 << 20  # read on before sending, if more input is waiting
@@ -67,8 +67,8 @@ def produce(
     With -o json or yaml, where each record went is written to stdout.
     """
     from headwater.cli.input_formats import input_parser
-    from headwater.client.produce import RecordWriter
     from headwater.client.types import Header
+    from headwater.client.writing import RecordWriter
     from headwater.records.compression import CODEC_IDS
 
     defaults = _Defaults(
@@ -79,11 +79,11 @@ def produce(
         tombstone,
     )
     parser = input_parser(input_format, key_separator)
-    found = target.cluster.topic(name, auto_create=auto_create)
+    found = target.admin.describe_topic(name, auto_create=auto_create)
     if partition is not None and partition >= len(found.partitions):
         raise UserError(f"Topic {name!r} has no partition {partition}", f"it has {len(found.partitions)}, from 0")
     writer = RecordWriter(
-        target.cluster, found, _partitioner(round_robin), acks=_ACKS[acks], codec=CODEC_IDS[compression]
+        target.admin, found, _partitioner(round_robin), acks=_ACKS[acks], codec=CODEC_IDS[compression]
     )
     count = _pump(target, parser, defaults, writer)
     if not quiet:

@@ -90,17 +90,16 @@ def broker_figures(metrics_port: int) -> dict[str, Any] | None:
 def cluster_documents(target: Target) -> dict[str, Any]:
     """A cluster through the eyes of a client."""
     from headwater.base.errors import KafkaError
-    from headwater.client.configs import describe_log_dirs
 
-    info = target.cluster.info()
-    topics = target.cluster.topics(internal=True)
+    info = target.admin.describe_cluster()
+    topics = target.admin.list_topics(internal=True)
     brokers: list[dict[str, Any]] = []
     for broker in info.brokers:
         led = sum(1 for topic in topics for each in topic.partitions if each.leader == broker.id)
         document: dict[str, Any] = {"id": broker.id, "host": broker.host, "port": broker.port, "rack": broker.rack}
         document |= {"controller": broker.id == info.controller_id, "leads": led, "ready": True, "log_dirs": []}
         try:
-            dirs = describe_log_dirs(target.cluster, [broker.id])
+            dirs = target.admin.describe_log_dirs([broker.id])
             document |= {"log_dirs": [each.path for each in dirs], "log_bytes": sum(each.size_bytes for each in dirs)}
         except KafkaError as error:
             document |= {"ready": False, "error": str(error)}

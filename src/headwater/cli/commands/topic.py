@@ -35,7 +35,7 @@ def topic() -> None:
 @client_options
 def list_topics(target: Target, internal: bool) -> None:
     """List topics with their partitions and replicas."""
-    topics = target.cluster.topics(internal=internal)
+    topics = target.admin.list_topics(internal=internal)
     rows = [[each.name, len(each.partitions), _replication(each)] for each in topics]
     value = [
         {
@@ -70,12 +70,11 @@ def create(
 ) -> int:
     """Create topics."""
     from headwater.base.errors import ErrorCode, KafkaError
-    from headwater.client.blocking_admin import create_topics
     from headwater.client.types import NewTopic, topic_id_text
 
     settings: dict[str, str | None] = {**key_values(configs, "--config")}
     wanted = [NewTopic(name, partitions or -1, replicas or -1, settings) for name in dict.fromkeys(names)]
-    outcome = create_topics(target.cluster, wanted, validate_only=dry_run)
+    outcome = target.admin.create_topics(wanted, validate_only=dry_run)
     value: list[dict[str, Any]] = []
     for name, result in outcome.items():
         if not isinstance(result, KafkaError):
@@ -94,13 +93,13 @@ def create(
 @client_options
 def describe(target: Target, names: tuple[str, ...]) -> None:
     """Show partitions, leaders, replicas, offsets and settings of topics."""
-    from headwater.client.configs import describe_configs
-    from headwater.client.types import ResourceType
+    from headwater.client.outcomes import only
+    from headwater.client.types import ConfigResource, ResourceType
 
     value, text = [], []
     for name in names:
-        found = target.cluster.topic(name)
-        entries = describe_configs(target.cluster, ResourceType.TOPIC, name)
+        found = target.admin.describe_topic(name)
+        entries = only(target.admin.describe_configs([ConfigResource(ResourceType.TOPIC, name)]))
         configs = {each.name: each.value for each in entries if not each.is_default}
         document = _description(target, found, configs)
         value.append(document)
@@ -116,18 +115,17 @@ def describe(target: Target, names: tuple[str, ...]) -> None:
 @client_options
 def alter(target: Target, name: str, partitions: int | None, sets: tuple[str, ...], unsets: tuple[str, ...]) -> int:
     """Add partitions, or change settings."""
-    from headwater.client.blocking_admin import create_partitions
-    from headwater.client.configs import alter_configs
-    from headwater.client.types import ResourceType
+    from headwater.client.outcomes import only
+    from headwater.client.types import ConfigResource, ResourceType
 
     changes: dict[str, str | None] = {**key_values(sets, "--set"), **dict.fromkeys(unsets)}
     if not changes and partitions is None:
         raise click.UsageError("Nothing to change: give --partitions, --set or --unset.")
-    target.cluster.topic(name)
+    target.admin.describe_topic(name)
     if changes:
-        alter_configs(target.cluster, ResourceType.TOPIC, name, changes)
+        only(target.admin.alter_configs({ConfigResource(ResourceType.TOPIC, name): changes}))
     if partitions is not None:
-        create_partitions(target.cluster, name, partitions)
+        only(target.admin.create_partitions({name: partitions}))
     return _report(target, [{"name": name, "status": "altered"}])
 
 
@@ -138,10 +136,9 @@ def alter(target: Target, name: str, partitions: int | None, sets: tuple[str, ..
 def delete(target: Target, names: tuple[str, ...], if_exists: bool) -> int:
     """Delete topics and everything in them."""
     from headwater.base.errors import ErrorCode
-    from headwater.client.blocking_admin import delete_topics
     from headwater.client.errors import UnknownTopic
 
-    outcome = delete_topics(target.cluster, list(dict.fromkeys(names)))
+    outcome = target.admin.delete_topics(list(dict.fromkeys(names)))
     value: list[dict[str, Any]] = []
     for name, error in outcome.items():
         if error is None:
@@ -151,7 +148,7 @@ def delete(target: Target, names: tuple[str, ...], if_exists: bool) -> int:
         elif if_exists:
             value.append({"name": name, "status": "not there"})
         else:
-            known = [each.name for each in target.cluster.topics(internal=True)]
+            known = [each.name for each in target.admin.list_topics(internal=True)]
             value.append(_failure(name, UnknownTopic(name, known)))
     return _report(target, value)
 
@@ -163,12 +160,11 @@ def _replication(found: "Topic") -> int:
 def _description(target: Target, found: "Topic", configs: dict[str, str | None]) -> dict[str, Any]:
     from headwater.base.errors import KafkaError
     from headwater.base.ids import TopicPartition
-    from headwater.client.blocking_admin import EARLIEST, LATEST, list_offsets
-    from headwater.client.types import topic_id_text
+    from headwater.client.types import EARLIEST, LATEST, topic_id_text
 
     led = [TopicPartition(found.name, each.partition) for each in found.partitions if each.leader >= 0]
-    first = list_offsets(target.cluster, dict.fromkeys(led, EARLIEST))
-    last = list_offsets(target.cluster, dict.fromkeys(led, LATEST))
+    first = target.admin.list_offsets(dict.fromkeys(led, EARLIEST))
+    last = target.admin.list_offsets(dict.fromkeys(led, LATEST))
 
     def offset(answers: dict[TopicPartition, Any], partition: int) -> int | None:
         answer = answers.get(TopicPartition(found.name, partition))

@@ -30,7 +30,7 @@ partition_option = click.option(
 def offsets(target: Target, name: str, partitions: tuple[int, ...], at: str | None) -> None:
     """Show where each partition begins and ends."""
     from headwater.cli.starts import parse_time
-    from headwater.client.blocking_admin import EARLIEST, LATEST
+    from headwater.client.types import EARLIEST, LATEST
 
     timestamp_ms = None if at is None else parse_time(at, _now_ms())
     wanted = chosen(target, name, partitions)
@@ -59,19 +59,18 @@ def trim(target: Target, name: str, partitions: tuple[int, ...], before: str, ye
     """Drop the oldest records of a topic. They cannot be brought back."""
     from headwater.base.errors import KafkaError
     from headwater.cli.starts import parse_window
-    from headwater.client.blocking_admin import delete_records
-    from headwater.client.fetch import resolve
     from headwater.client.positions import AtOffset, AtTime, End
+    from headwater.client.reading import resolve
 
     window = parse_window(before, _now_ms())
     if not isinstance(window.start, AtOffset | AtTime | End) or window.stop is not None:
         raise click.BadParameter("give an offset, a time (s@...) or end", param_hint="--before")
     wanted = chosen(target, name, partitions)
-    spans = resolve(target.cluster, wanted, window._replace(stop=End()))
+    spans = resolve(target.admin, wanted, window._replace(stop=End()))
     new_starts = {each: min(span.start, span.stop or 0) for each, span in spans.items()}  # a short partition is emptied
     if not yes:
         click.confirm(f"Drop records of {len(wanted)} partitions of {name}?", abort=True, err=True)
-    outcome = delete_records(target.cluster, new_starts)
+    outcome = target.admin.delete_records(new_starts)
     value: list[dict[str, Any]] = []
     failed = False
     for each, answer in outcome.items():
@@ -92,7 +91,7 @@ def chosen(target: Target, name: str, partitions: tuple[int, ...]) -> list["Topi
     from headwater.base.errors import UserError
     from headwater.base.ids import TopicPartition
 
-    found = target.cluster.topic(name)
+    found = target.admin.describe_topic(name)
     for partition in partitions:
         if partition >= len(found.partitions):
             last = len(found.partitions) - 1
@@ -101,10 +100,9 @@ def chosen(target: Target, name: str, partitions: tuple[int, ...]) -> list["Topi
 
 
 def _ask(target: Target, wanted: list["TopicPartition"], timestamp: int) -> dict["TopicPartition", int]:
-    from headwater.client.blocking_admin import list_offsets
-    from headwater.client.cluster import all_or_raise
+    from headwater.client.outcomes import all_or_raise
 
-    answers = all_or_raise(list_offsets(target.cluster, dict.fromkeys(wanted, timestamp)))
+    answers = all_or_raise(target.admin.list_offsets(dict.fromkeys(wanted, timestamp)))
     return {each: answer.offset for each, answer in answers.items()}
 
 

@@ -8,7 +8,7 @@ from headwater.base.errors import KafkaError
 from headwater.cli.kafka.options import BOOTSTRAP, COMMAND_CONFIG, Options, run, run_with
 
 if TYPE_CHECKING:
-    from headwater.client.connection import Connection
+    from headwater.client.negotiation import VersionRange
 
 ABOUT: Final = "This tool helps to retrieve broker version information."
 OPTIONS: Final = (BOOTSTRAP, COMMAND_CONFIG)
@@ -25,25 +25,23 @@ def script(arguments: Sequence[str]) -> int:
 def act(options: Options) -> int:
     from headwater.cli.kafka.connecting import connected
 
-    with connected(options) as cluster:
-        for broker in cluster.info().brokers:
+    with connected(options) as admin:
+        for broker, offered in admin.describe_api_versions().items():
             head = f"{broker.host}:{broker.port} (id: {broker.id} rack: {broker.rack or 'null'} isFenced: false) -> "
-            try:
-                connection = cluster.broker(broker.id)
-            except KafkaError as error:
-                sys.stdout.write(f"{head}ERROR: {error.message or error.code.name}\n")
+            if isinstance(offered, KafkaError):
+                sys.stdout.write(f"{head}ERROR: {offered.message or offered.code.name}\n")
             else:
-                sys.stdout.write(f"{head}(\n\t" + ",\n\t".join(_lines(connection)) + "\n)\n")
+                sys.stdout.write(f"{head}(\n\t" + ",\n\t".join(_lines(offered)) + "\n)\n")
     return 0
 
 
-def _lines(connection: "Connection") -> list[str]:
+def _lines(versions: "dict[int, VersionRange]") -> list[str]:
     """What the broker offers, then what only we know, as Kafka's tool lists them."""
     from headwater.wire.api import API_NAMES
     from headwater.wire.registry import request_class
 
     lines = []
-    for key, offered in sorted(connection.versions.items()):
+    for key, offered in sorted(versions.items()):
         name = f"{API_NAMES.get(key, 'UNKNOWN')}({key})"
         spoken = f"{offered.lowest}" if offered.lowest == offered.highest else f"{offered.lowest} to {offered.highest}"
         try:

@@ -13,8 +13,8 @@ from headwater.base.errors import ErrorCode, KafkaError
 from headwater.cli.kafka.options import BOOTSTRAP, COMMAND_CONFIG, Option, Options, Stop, Usage, run, run_with
 
 if TYPE_CHECKING:
-    from headwater.client.cluster import Cluster
-    from headwater.wire.messages.describe_configs import DescribeConfigsResourceResult
+    from headwater.client.admin import Admin
+    from headwater.client.types import ConfigEntry
 
 ABOUT: Final = (
     "This tool helps to manipulate and describe entity config for a topic, client, user, broker, ip, client-metrics"
@@ -42,12 +42,17 @@ OPTIONS: Final = (
 _SHORT: Final = {"topic": "topics", "broker": "brokers", "client": "clients", "user": "users", "ip": "ips"}
 _SHORT_MORE: Final = {"group": "groups", "client-metrics": "client-metrics", "broker-logger": "broker-loggers"}
 _RESOURCES: Final = {"topics": 2, "brokers": 4}
-_SOURCES: Final = (
-    *("UNKNOWN", "DYNAMIC_TOPIC_CONFIG", "DYNAMIC_BROKER_CONFIG", "DYNAMIC_DEFAULT_BROKER_CONFIG"),
-    *("STATIC_BROKER_CONFIG", "DEFAULT_CONFIG", "DYNAMIC_BROKER_LOGGER_CONFIG", "DYNAMIC_CLIENT_METRICS_CONFIG"),
-    "DYNAMIC_GROUP_CONFIG",
-)
-_SET, _DELETE = 0, 1
+_SOURCES: Final = {  # as Java's client calls them
+    "unknown": "UNKNOWN",
+    "topic": "DYNAMIC_TOPIC_CONFIG",
+    "dynamic-broker": "DYNAMIC_BROKER_CONFIG",
+    "dynamic-default": "DYNAMIC_DEFAULT_BROKER_CONFIG",
+    "static-broker": "STATIC_BROKER_CONFIG",
+    "default": "DEFAULT_CONFIG",
+    "dynamic-logger": "DYNAMIC_BROKER_LOGGER_CONFIG",
+    "client-metrics": "DYNAMIC_CLIENT_METRICS_CONFIG",
+    "group": "DYNAMIC_GROUP_CONFIG",
+}
 
 
 class Entity(NamedTuple):
@@ -80,11 +85,11 @@ def act(options: Options) -> int:
     entity = _entity(options)
     changes = _changes(options) if "alter" in options else {}
     try:
-        with connected(options) as cluster:
+        with connected(options) as admin:
             if "alter" in options:
-                _alter(cluster, entity, changes)
+                _alter(admin, entity, changes)
             else:
-                _describe(cluster, entity, everything="all" in options)
+                _describe(admin, entity, everything="all" in options)
     except KafkaError as error:
         from headwater.cli.kafka.endings import exception_name
         from headwater.client.errors import BootstrapFailed
@@ -160,18 +165,18 @@ def parse_configs(text: str) -> dict[str, str]:
     return configs
 
 
-def _alter(cluster: "Cluster", entity: Entity, changes: dict[str, str | None]) -> None:
-    from headwater.client.configs import alter_configs
-    from headwater.client.types import ResourceType
+def _alter(admin: "Admin", entity: Entity, changes: dict[str, str | None]) -> None:
+    from headwater.client.outcomes import only
+    from headwater.client.types import ConfigResource, ResourceType
 
     assert entity.name is not None
-    alter_configs(cluster, ResourceType(_RESOURCES[entity.type]), entity.name, changes)
+    only(admin.alter_configs({ConfigResource(ResourceType(_RESOURCES[entity.type]), entity.name): changes}))
     sys.stdout.write(f"Completed updating {entity}.\n")
 
 
-def _describe(cluster: "Cluster", entity: Entity, *, everything: bool) -> None:
-    topics = {topic.name for topic in cluster.topics(internal=True)}
-    brokers = {str(broker) for broker in cluster.view.brokers}
+def _describe(admin: "Admin", entity: Entity, *, everything: bool) -> None:
+    topics = {topic.name for topic in admin.list_topics(internal=True)}
+    brokers = {str(broker) for broker in admin.session.view.brokers}
     names = [entity.name] if entity.name is not None else []
     if entity.name is None:
         names = sorted(topics) if entity.type == "topics" else [*sorted(brokers), ""]
@@ -184,45 +189,27 @@ def _describe(cluster: "Cluster", entity: Entity, *, everything: bool) -> None:
             sys.stdout.write(f"Default configs for {entity.type} in the cluster are:\n")
         else:
             sys.stdout.write(f"{'All' if everything else 'Dynamic'} configs for {one} {name} are:\n")
-        sys.stdout.writelines(_line(each) for each in _entries(cluster, entity.type, name, everything=everything))
+        sys.stdout.writelines(_line(each) for each in _entries(admin, entity.type, name, everything=everything))
 
 
-def _entries(cluster: "Cluster", kind: str, name: str, *, everything: bool) -> "list[DescribeConfigsResourceResult]":
-    from headwater.client.errors import raise_for
-    from headwater.wire.messages.describe_configs import (
-        DescribeConfigsRequest,
-        DescribeConfigsResource,
-        DescribeConfigsResponse,
-    )
+def _entries(admin: "Admin", kind: str, name: str, *, everything: bool) -> "list[ConfigEntry]":
+    from headwater.client.outcomes import only
+    from headwater.client.types import ConfigResource, ResourceType
 
-    resource = DescribeConfigsResource(resource_type=_RESOURCES[kind], resource_name=name, configuration_keys=None)
-    request = DescribeConfigsRequest(resources=[resource], include_synonyms=True)
-    if kind == "brokers" and name:
-        response = cluster.broker(int(name)).call(request, DescribeConfigsResponse)
-    else:
-        response = cluster.call_any(request, DescribeConfigsResponse)
-    (result,) = response.results
-    if result.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+    resource = ConfigResource(ResourceType(_RESOURCES[kind]), name)
+    try:
+        entries = only(admin.describe_configs([resource], synonyms=True))
+    except KafkaError as error:
+        if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise
         return []
-    raise_for(result.error_code, result.error_message)
-    own = (
-        "DYNAMIC_TOPIC_CONFIG"
-        if kind == "topics"
-        else "DYNAMIC_BROKER_CONFIG"
-        if name
-        else "DYNAMIC_DEFAULT_BROKER_CONFIG"
-    )
-    found = [each for each in result.configs if everything or _source(each.config_source) == own]
-    return sorted(found, key=lambda each: each.name)
+    own = "topic" if kind == "topics" else "dynamic-broker" if name else "dynamic-default"
+    return [each for each in entries if everything or each.source == own]
 
 
-def _source(number: int) -> str:
-    return _SOURCES[number] if 0 <= number < len(_SOURCES) else "UNKNOWN"
-
-
-def _line(entry: "DescribeConfigsResourceResult") -> str:
-    synonyms = ", ".join(f"{_source(each.source)}:{each.name}={_null(each.value)}" for each in entry.synonyms)
-    sensitive = str(entry.is_sensitive).lower()
+def _line(entry: "ConfigEntry") -> str:
+    synonyms = ", ".join(f"{_SOURCES[each.source]}:{each.name}={_null(each.value)}" for each in entry.synonyms)
+    sensitive = str(entry.sensitive).lower()
     return f"  {entry.name}={_null(entry.value)} sensitive={sensitive} synonyms={{{synonyms}}}\n"
 
 

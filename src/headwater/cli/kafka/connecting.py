@@ -1,4 +1,4 @@
-"""From a script's options to a cluster: `--bootstrap-server`, and the properties of `--command-config` and the like."""
+"""From a script's options to an admin client: `--bootstrap-server`, and the properties of `--command-config` and the like."""
 
 import contextlib
 from collections.abc import Iterator, Mapping
@@ -8,7 +8,7 @@ from headwater.base.errors import UserError
 from headwater.cli.kafka.options import Options, Stop, Usage
 
 if TYPE_CHECKING:
-    from headwater.client.cluster import Cluster
+    from headwater.client.admin import Admin
 
 
 def read_properties(path: str) -> dict[str, str]:
@@ -24,27 +24,27 @@ def read_properties(path: str) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def connected(options: Options, properties: Mapping[str, str] | None = None) -> "Iterator[Cluster]":
-    """A cluster, closed at the end. `properties` come over those of the files."""
+def connected(options: Options, properties: Mapping[str, str] | None = None) -> "Iterator[Admin]":
+    """An admin client, closed at the end. `properties` come over those of the files."""
     from headwater.client.addresses import parse_bootstrap
-    from headwater.client.cluster import Cluster
+    from headwater.client.admin import Admin
 
     given = dict(read_properties(path)) if (path := options.get("command-config")) else {}
     given.update(properties or {})
     _refuse_security(given)
     try:
-        addresses = parse_bootstrap(options.bootstrap())
+        parse_bootstrap(options.bootstrap())
     except UserError as error:
         raise Usage(f"Invalid url in bootstrap.servers: {options.bootstrap()} ({error.why})") from None
-    cluster = Cluster(
-        addresses,
+    admin = Admin(
+        bootstrap_servers=options.bootstrap(),
         client_id=given.get("client.id", "headwater-kafka-tool"),
         request_timeout_ms=_number(given, "request.timeout.ms", 30_000),
-        api_timeout_ms=_number(given, "default.api.timeout.ms", 60_000),
-        connect_timeout_ms=_number(given, "socket.connection.setup.timeout.ms", 10_000),
+        default_api_timeout_ms=_number(given, "default.api.timeout.ms", 60_000),
+        socket_connection_setup_timeout_ms=_number(given, "socket.connection.setup.timeout.ms", 10_000),
     )
-    with cluster:
-        yield cluster
+    with admin:
+        yield admin
 
 
 def _refuse_security(properties: Mapping[str, str]) -> None:

@@ -17,8 +17,8 @@ from headwater.cli.kafka.options import BOOTSTRAP, Option, Options, Usage, run, 
 
 if TYPE_CHECKING:
     from headwater.cli.kafka.message_formatter import Formatter
-    from headwater.client.cluster import Cluster
-    from headwater.client.fetch import RecordReader, Span
+    from headwater.client.admin import Admin
+    from headwater.client.reading import RecordReader, Span
     from headwater.client.types import FetchedRecord
 
 ABOUT: Final = "This tool helps to read data from Kafka topics and outputs it to standard output."
@@ -75,13 +75,13 @@ def act(options: Options) -> int:
     properties.update(options.properties("consumer-property", "command-property"))
     group = _group(options, properties)
     formatter = make_formatter(options)
-    with connected(options, properties) as cluster:
-        from headwater.client.fetch import RecordReader
+    with connected(options, properties) as admin:
+        from headwater.client.reading import RecordReader
 
         isolation = _isolation(options, properties)
-        spans = _spans(cluster, options, properties, group, isolation)
-        reader = RecordReader(cluster, spans, isolation_level=isolation, max_wait_ms=_POLL_MS)
-        return _copy(cluster, reader, formatter, options, group)
+        spans = _spans(admin, options, properties, group, isolation)
+        reader = RecordReader(admin, spans, isolation_level=isolation, max_wait_ms=_POLL_MS)
+        return _copy(admin, reader, formatter, options, group)
 
 
 def check(options: Options) -> None:
@@ -123,16 +123,16 @@ def _isolation(options: Options, properties: dict[str, str]) -> int:
     return 1 if level.lower() == "read_committed" else 0
 
 
-def _partitions(cluster: "Cluster", options: Options) -> list[TopicPartition]:
+def _partitions(admin: "Admin", options: Options) -> list[TopicPartition]:
     name, pattern = options.get("topic"), options.get("include")
     if pattern is not None:
         try:
             wanted = re.compile(pattern)
         except re.error as error:
             raise Usage(f"{pattern} is an invalid regex. ({error})") from None
-        topics = [topic for topic in cluster.topics() if wanted.fullmatch(topic.name)]
+        topics = [topic for topic in admin.list_topics() if wanted.fullmatch(topic.name)]
     else:
-        topics = [cluster.topic(name or "", auto_create=True)]
+        topics = [admin.describe_topic(name or "", auto_create=True)]
     found = [TopicPartition(topic.name, each.partition) for topic in topics for each in topic.partitions]
     index = options.number("partition")
     if index is not None:
@@ -143,32 +143,29 @@ def _partitions(cluster: "Cluster", options: Options) -> list[TopicPartition]:
 
 
 def _spans(
-    cluster: "Cluster", options: Options, properties: dict[str, str], group: str | None, isolation: int
+    admin: "Admin", options: Options, properties: dict[str, str], group: str | None, isolation: int
 ) -> "dict[TopicPartition, Span]":
-    from headwater.client.committed import committed_offsets
-    from headwater.client.fetch import Span, resolve
     from headwater.client.positions import Beginning, End, Window
+    from headwater.client.reading import Span, resolve
 
-    partitions = _partitions(cluster, options)
+    partitions = _partitions(admin, options)
     reset = properties.get("auto.offset.reset", "latest").lower()
     start = (options.get("offset") or "").lower()
     if start.isdigit():
         return {each: Span(int(start), None) for each in partitions}
     from_start = "from-beginning" in options or start == "earliest" or (not start and reset == "earliest")
     window = Window(Beginning() if from_start else End())
-    spans = resolve(cluster, partitions, window, isolation_level=isolation)
+    spans = resolve(admin, partitions, window, isolation_level=isolation)
     if group is not None:
-        committed = committed_offsets(cluster, group, partitions)
+        committed = admin.list_group_offsets(group, partitions)
         spans.update({each: Span(committed[each].offset, None) for each in partitions if each in committed})
     return spans
 
 
-def _copy(
-    cluster: "Cluster", reader: "RecordReader", formatter: "Formatter", options: Options, group: str | None
-) -> int:
+def _copy(admin: "Admin", reader: "RecordReader", formatter: "Formatter", options: Options, group: str | None) -> int:
     given, timeout_ms = options.number("max-messages"), options.number("timeout-ms")
     limit = -1 if given is None else given
-    progress = _Progress(cluster, group)
+    progress = _Progress(admin, group)
     printed = 0
     heard = time.monotonic()
     code = 0
@@ -195,8 +192,8 @@ def _copy(
 class _Progress:
     """What was printed and is not committed yet. Nothing, without a group."""
 
-    def __init__(self, cluster: "Cluster", group: str | None) -> None:
-        self._cluster = cluster
+    def __init__(self, admin: "Admin", group: str | None) -> None:
+        self._admin = admin
         self._group = group
         self._next: dict[TopicPartition, int] = {}
         self._committed_at = time.monotonic()
@@ -210,13 +207,11 @@ class _Progress:
             self.commit()
 
     def commit(self) -> None:
-        from headwater.client.committed import commit_offsets
-
         self._committed_at = time.monotonic()
         if self._group is None or not self._next:
             return
         try:
-            errors = [each for each in commit_offsets(self._cluster, self._group, self._next).values() if each]
+            errors = [each for each in self._admin.alter_group_offsets(self._group, self._next).values() if each]
         except KafkaError as error:
             errors = [error]
         if errors:

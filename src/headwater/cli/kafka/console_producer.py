@@ -13,7 +13,7 @@ from headwater.cli.kafka.options import BOOTSTRAP, Option, Options, Stop, run, r
 
 if TYPE_CHECKING:
     from headwater.cli.kafka.line_reader import LineReader
-    from headwater.client.produce import RecordWriter
+    from headwater.client.writing import RecordWriter
 
 ABOUT: Final = "This tool helps to read data from standard input and publish it to Kafka."
 _TUNING: Final = (  # of Java's producer; this one has its own buffers
@@ -79,13 +79,13 @@ def act(options: Options) -> int:
     properties.update(options.properties("producer-property", "command-property"))
     if options.get("request-timeout-ms"):
         properties["request.timeout.ms"] = options.get("request-timeout-ms") or ""
-    with connected(options, properties) as cluster:
-        topic = cluster.topic(options.get("topic") or "", auto_create=True)
+    with connected(options, properties) as admin:
+        topic = admin.describe_topic(options.get("topic") or "", auto_create=True)
         from headwater.client.partitioner import Sticky
-        from headwater.client.produce import RecordWriter
+        from headwater.client.writing import RecordWriter
 
         writer = RecordWriter(
-            cluster, topic, Sticky(), acks=_acks(options, properties), codec=_codec(options, properties)
+            admin, topic, Sticky(), acks=_acks(options, properties), codec=_codec(options, properties)
         )
         try:
             _copy(reader, writer, one_by_one="sync" in options)

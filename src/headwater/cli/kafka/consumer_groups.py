@@ -11,7 +11,7 @@ from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.cli.kafka.options import BOOTSTRAP, COMMAND_CONFIG, Option, Options, Usage, run, run_with
 
 if TYPE_CHECKING:
-    from headwater.client.cluster import Cluster
+    from headwater.client.admin import Admin
 
 ABOUT: Final = (
     "This tool helps to list all consumer groups, describe a consumer group, delete consumer group info, "
@@ -86,8 +86,8 @@ def act(options: Options) -> int:
     if "validate-regex" in options:
         return _validate_regex(options.get("validate-regex") or "")
     try:
-        with connected(options) as cluster:
-            _do(cluster, options)
+        with connected(options) as admin:
+            _do(admin, options)
     except KafkaError as error:
         from headwater.cli.kafka.endings import exception_name
         from headwater.client.errors import BootstrapFailed
@@ -154,38 +154,34 @@ def _check_reset(options: Options) -> None:
         raise Usage("One of the reset scopes should be defined: --all-topics, --topic.")
 
 
-def _do(cluster: "Cluster", options: Options) -> None:
+def _do(admin: "Admin", options: Options) -> None:
     from headwater.cli.kafka import consumer_groups_describe, consumer_groups_reset
 
     if "list" in options:
-        _list(cluster, options)
+        _list(admin, options)
     elif "describe" in options:
-        consumer_groups_describe.describe(cluster, chosen_groups(cluster, options), options)
+        consumer_groups_describe.describe(admin, chosen_groups(admin, options), options)
     elif "delete" in options:
-        _delete(cluster, chosen_groups(cluster, options))
+        _delete(admin, chosen_groups(admin, options))
     elif "reset-offsets" in options:
-        consumer_groups_reset.reset(cluster, chosen_groups(cluster, options), options)
+        consumer_groups_reset.reset(admin, chosen_groups(admin, options), options)
     else:
-        consumer_groups_reset.delete_offsets(cluster, options.get("group") or "", options.all("topic"))
+        consumer_groups_reset.delete_offsets(admin, options.get("group") or "", options.all("topic"))
 
 
-def chosen_groups(cluster: "Cluster", options: Options) -> list[str]:
-    from headwater.client.groups import list_groups
-
+def chosen_groups(admin: "Admin", options: Options) -> list[str]:
     if "all-groups" in options:
-        return [each.group_id for each in list_groups(cluster) if each.protocol_type in ("", "consumer")]
+        return [each.group_id for each in admin.list_groups() if each.protocol_type in ("", "consumer")]
     return list(dict.fromkeys(options.all("group")))
 
 
-def _list(cluster: "Cluster", options: Options) -> None:
-    from headwater.client.groups import list_groups
-
+def _list(admin: "Admin", options: Options) -> None:
     states = _chosen_states(options.get("state"))
     types = [each.strip().lower() for each in (options.get("type") or "").split(",") if each.strip()]
     unknown = [each for each in types if each not in ("classic", "consumer")]
     if unknown:
         raise Usage(f"Invalid types list '{options.get('type')}'. Valid types are: Classic, Consumer")
-    found = [each for each in list_groups(cluster, states, types) if each.protocol_type in ("", "consumer")]
+    found = [each for each in admin.list_groups(states=states, types=types) if each.protocol_type in ("", "consumer")]
     if "state" not in options and "type" not in options:
         sys.stdout.writelines(f"{each.group_id}\n" for each in found)
         return
@@ -201,7 +197,7 @@ def _list(cluster: "Cluster", options: Options) -> None:
 
 
 def _chosen_states(text: str | None) -> list[str]:
-    from headwater.client.groups import STATES
+    from headwater.client.admin.groups import STATES
 
     spelled = {state.lower(): state for state in STATES}
     names = [name.strip() for name in (text or "").split(",") if name.strip()]
@@ -210,11 +206,10 @@ def _chosen_states(text: str | None) -> list[str]:
     return [spelled[name.lower()] for name in names]
 
 
-def _delete(cluster: "Cluster", groups: list[str]) -> None:
+def _delete(admin: "Admin", groups: list[str]) -> None:
     from headwater.cli.kafka.endings import java_text
-    from headwater.client.groups import delete_groups
 
-    outcome = delete_groups(cluster, groups)
+    outcome = admin.delete_groups(groups)
     deleted = ", ".join(f"'{group}'" for group, error in outcome.items() if error is None)
     failed = {group: error for group, error in outcome.items() if error is not None}
     if not failed:

@@ -7,17 +7,16 @@ from headwater.base.ids import TopicPartition
 from headwater.cli.kafka.options import Options
 
 if TYPE_CHECKING:
-    from headwater.client.cluster import Cluster
-    from headwater.client.groups import GroupDescription, GroupMember
+    from headwater.client.admin import Admin
+    from headwater.client.admin.groups import GroupDescription, GroupMember
 
 _NOTHING: Final = "-"
 
 
-def describe(cluster: "Cluster", groups: list[str], options: Options) -> None:
+def describe(admin: "Admin", groups: list[str], options: Options) -> None:
     """All groups are asked before anything is printed: one that is not there is an error for all, as in Kafka's tool."""
-    from headwater.client.groups import describe_group
 
-    descriptions = [describe_group(cluster, group) for group in sorted(groups)]
+    descriptions = [admin.describe_group(group) for group in sorted(groups)]
     verbose = "verbose" in options
     for description in descriptions:
         _announce(description)
@@ -26,7 +25,7 @@ def describe(cluster: "Cluster", groups: list[str], options: Options) -> None:
         elif "state" in options:
             _state(description, verbose)
         else:
-            _offsets(cluster, description, verbose)
+            _offsets(admin, description, verbose)
 
 
 def _announce(description: "GroupDescription") -> None:
@@ -54,10 +53,10 @@ def _print(columns: list[tuple[str, int, list[str]]]) -> None:
     sys.stdout.write("\n" + "".join(f"{line}\n" for line in lines))
 
 
-def _offsets(cluster: "Cluster", description: "GroupDescription", verbose: bool) -> None:
+def _offsets(admin: "Admin", description: "GroupDescription", verbose: bool) -> None:
     from headwater.cli.group_offsets import offset_rows
 
-    rows = offset_rows(cluster, description)
+    rows = offset_rows(admin, description)
     if not rows:
         return
 

@@ -26,29 +26,29 @@ from headwater.cli.resets import (
 )
 
 if TYPE_CHECKING:
-    from headwater.client.cluster import Cluster
+    from headwater.client.admin import Admin
 
 _DURATION: Final = re.compile(
     r"([-+]?)P(?:([-+]?\d+)D)?(T(?:([-+]?\d+)H)?(?:([-+]?\d+)M)?(?:([-+]?\d+)(?:[.,](\d{0,9}))?S)?)?", re.IGNORECASE
 )
 
 
-def reset(cluster: "Cluster", groups: list[str], options: Options) -> None:
+def reset(admin: "Admin", groups: list[str], options: Options) -> None:
     from headwater.cli.kafka.consumer_groups import print_error
 
     plans: dict[str, dict[TopicPartition, int]] = {}
     for group in groups:
-        state = _state(cluster, group)
+        state = _state(admin, group)
         if state not in ("Empty", "Dead"):
             print_error(
                 f"Assignments can only be reset if the group '{group}' is inactive, but the current state is {state}."
             )
             plans[group] = {}
             continue
-        plan = _plan(cluster, group, groups, options)
+        plan = _plan(admin, group, groups, options)
         _tell(plan)
         if "execute" in options and plan.offsets:
-            _commit(cluster, group, plan.offsets)
+            _commit(admin, group, plan.offsets)
         plans[group] = plan.offsets
     if "export" in options:
         _export(plans, with_group=len(options.all("group")) != 1)
@@ -56,21 +56,18 @@ def reset(cluster: "Cluster", groups: list[str], options: Options) -> None:
         _table(plans)
 
 
-def _state(cluster: "Cluster", group: str) -> str:
-    from headwater.client.groups import describe_group
-
+def _state(admin: "Admin", group: str) -> str:
     try:
-        return describe_group(cluster, group).state
+        return admin.describe_group(group).state
     except KafkaError as error:
         if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
             raise
         return "Dead"  # a group may get its offsets before its first member
 
 
-def _plan(cluster: "Cluster", group: str, groups: list[str], options: Options) -> ResetPlan:
+def _plan(admin: "Admin", group: str, groups: list[str], options: Options) -> ResetPlan:
     from headwater.cli.group_offsets import parse_topic_partitions
     from headwater.cli.kafka.consumer_groups import print_error
-    from headwater.client.committed import committed_offsets
 
     target = _target(group, groups, options)
     if target is None:
@@ -78,11 +75,11 @@ def _plan(cluster: "Cluster", group: str, groups: list[str], options: Options) -
         return ResetPlan({}, [])
     scope: list[TopicPartition] = []
     if "all-topics" in options:
-        scope = list(committed_offsets(cluster, group))
+        scope = list(admin.list_group_offsets(group))
     elif "topic" in options:
-        scope = parse_topic_partitions(cluster, options.all("topic"))
+        scope = parse_topic_partitions(admin, options.all("topic"))
     try:
-        return plan_reset(cluster, group, scope, target)
+        return plan_reset(admin, group, scope, target)
     except CannotShift as problem:
         raise Usage(problem.what) from None
 
@@ -147,10 +144,8 @@ def _tell(plan: ResetPlan) -> None:
             sys.stderr.write(f"WARN {note}\n")
 
 
-def _commit(cluster: "Cluster", group: str, offsets: dict[TopicPartition, int]) -> None:
-    from headwater.client.committed import commit_offsets
-
-    for error in commit_offsets(cluster, group, offsets).values():
+def _commit(admin: "Admin", group: str, offsets: dict[TopicPartition, int]) -> None:
+    for error in admin.alter_group_offsets(group, offsets).values():
         if error is not None:
             raise error
 
@@ -175,22 +170,21 @@ def _export(plans: dict[str, dict[TopicPartition, int]], *, with_group: bool) ->
     sys.stdout.write("\n")
 
 
-def delete_offsets(cluster: "Cluster", group: str, specs: list[str]) -> None:
+def delete_offsets(admin: "Admin", group: str, specs: list[str]) -> None:
     from headwater.cli.group_offsets import parse_topic_partitions
     from headwater.cli.kafka.consumer_groups import print_error
     from headwater.cli.kafka.endings import java_text, message_of
-    from headwater.client import committed
     from headwater.client.errors import UnknownTopic
 
     outcome: dict[tuple[str, str], str] = {}
     wanted: list[TopicPartition] = []
     for spec in specs:
         try:
-            wanted += parse_topic_partitions(cluster, [spec])
+            wanted += parse_topic_partitions(admin, [spec])
         except UnknownTopic as error:
             outcome[error.topic, "-"] = f"Error: {java_text(error)}"
     try:
-        answers = committed.delete_offsets(cluster, group, wanted)
+        answers = admin.delete_group_offsets(group, wanted)
     except KafkaError as error:
         print_error(message_of(error))
         answers = dict.fromkeys(wanted, error)

@@ -34,7 +34,6 @@ def script(arguments: Sequence[str]) -> int:
 def act(options: Options) -> int:
     from headwater.cli.kafka.connecting import connected
     from headwater.cli.kafka.endings import java_text
-    from headwater.client.blocking_admin import delete_records
 
     options.require("offset-json-file")
     path = options.get("offset-json-file") or ""
@@ -43,9 +42,9 @@ def act(options: Options) -> int:
             wanted = read_offsets(file.read())
     except (OSError, UnicodeDecodeError):
         raise Stop(1, f"Unable to read file {path}") from None
-    with connected(options) as cluster:
+    with connected(options) as admin:
         sys.stdout.write("Executing records delete operation\n")
-        outcome = delete_records(cluster, wanted)
+        outcome = admin.delete_records(wanted)
     sys.stdout.write("Records delete operation completed:\n")
     for partition, answer in outcome.items():
         end = f"error: {java_text(answer)}" if isinstance(answer, KafkaError) else f"low_watermark: {answer}"

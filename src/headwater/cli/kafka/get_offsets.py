@@ -10,7 +10,7 @@ from headwater.base.ids import TopicPartition
 from headwater.cli.kafka.options import COMMAND_CONFIG, Option, Options, Stop, Usage, run, run_with
 
 if TYPE_CHECKING:
-    from headwater.client.cluster import Cluster
+    from headwater.client.admin import Admin
 
 ABOUT: Final = "An interactive shell for getting topic-partition offsets."
 _TIMES: Final = (
@@ -50,8 +50,8 @@ def act(options: Options) -> int:
         raise Usage(ABOUT)
     rule = _rule(options)
     timestamp = _timestamp(options.get("time", "latest") or "latest")
-    with connected(options) as cluster:
-        _print(cluster, _matching(cluster, options, rule), timestamp)
+    with connected(options) as admin:
+        _print(admin, _matching(admin, options, rule), timestamp)
     return 0
 
 
@@ -111,10 +111,10 @@ def _pattern_rule(text: str) -> Rule:
     )
 
 
-def _matching(cluster: "Cluster", options: Options, rule: Rule) -> list[TopicPartition]:
+def _matching(admin: "Admin", options: Options, rule: Rule) -> list[TopicPartition]:
     found = [
         partition
-        for topic in cluster.topics(internal="exclude-internal-topics" not in options)
+        for topic in admin.list_topics(internal="exclude-internal-topics" not in options)
         for each in topic.partitions
         if rule(partition := TopicPartition(topic.name, each.partition))
     ]
@@ -123,11 +123,10 @@ def _matching(cluster: "Cluster", options: Options, rule: Rule) -> list[TopicPar
     return sorted(found, key=lambda each: (each.topic, str(each.partition)))
 
 
-def _print(cluster: "Cluster", partitions: list[TopicPartition], timestamp: int) -> None:
+def _print(admin: "Admin", partitions: list[TopicPartition], timestamp: int) -> None:
     from headwater.cli.kafka.endings import java_text
-    from headwater.client.blocking_admin import list_offsets
 
-    for partition, answer in list_offsets(cluster, dict.fromkeys(partitions, timestamp)).items():
+    for partition, answer in admin.list_offsets(dict.fromkeys(partitions, timestamp)).items():
         if isinstance(answer, KafkaError):
             sys.stderr.write(
                 f"Skip getting offsets for topic-partition {partition} due to error: {java_text(answer)}\n"

@@ -30,15 +30,14 @@ def script(arguments: Sequence[str]) -> int:
 
 def act(options: Options) -> int:
     from headwater.cli.kafka.connecting import connected
-    from headwater.client.configs import describe_log_dirs
 
     options.require("bootstrap-server", "describe")  # here, --broker-list means the ids of brokers
     topics = {name for name in (options.get("topic-list") or "").split(",") if name}
-    with connected(options) as cluster:
-        existing = [each.id for each in cluster.info().brokers]
+    with connected(options) as admin:
+        existing = [each.id for each in admin.describe_cluster().brokers]
         brokers = _brokers(options.get("broker-list"), existing)
         sys.stdout.write("Querying brokers for log directories information\n")
-        found = describe_log_dirs(cluster, brokers)
+        found = admin.describe_log_dirs(brokers)
     sys.stdout.write(f"Received log directory information from brokers {','.join(map(str, brokers))}\n")
     document = {
         "brokers": [

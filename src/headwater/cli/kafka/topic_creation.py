@@ -3,23 +3,12 @@
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from headwater.cli.kafka.options import Options, Usage
-from headwater.client.errors import raise_for
-from headwater.wire.messages.create_partitions import (
-    CreatePartitionsAssignment,
-    CreatePartitionsRequest,
-    CreatePartitionsResponse,
-    CreatePartitionsTopic,
-)
-from headwater.wire.messages.create_topics import (
-    CreatableReplicaAssignment,
-    CreatableTopic,
-    CreatableTopicConfig,
-    CreateTopicsRequest,
-    CreateTopicsResponse,
-)
+from headwater.client.admin.topics import NewPartitions
+from headwater.client.outcomes import only
+from headwater.client.types import NewTopic
 
 if TYPE_CHECKING:
-    from headwater.client.cluster import Cluster
+    from headwater.client.admin import Admin
     from headwater.client.types import Topic
 
 _FACTOR_MAX: Final = 32767
@@ -43,40 +32,28 @@ def parse_creation(options: Options) -> Creation:
     )
 
 
-def create(cluster: "Cluster", name: str, creation: Creation) -> None:
+def create(admin: "Admin", name: str, creation: Creation) -> None:
     partitions, factor = creation.partitions, creation.factor
     if partitions is not None and partitions < 1:
         raise Usage("The partitions must be greater than 0")
     if factor is not None and not 0 < factor <= _FACTOR_MAX:
         raise Usage(f"The replication factor must be between 1 and {_FACTOR_MAX} inclusive")
-    topic = CreatableTopic(
-        name=name,
-        num_partitions=-1 if partitions is None else partitions,
+    topic = NewTopic(
+        name,
+        partitions=-1 if partitions is None else partitions,
         replication_factor=-1 if factor is None else factor,
-        assignments=[
-            CreatableReplicaAssignment(partition_index=index, broker_ids=replicas)
-            for index, replicas in enumerate(creation.assignments)
-        ],
-        configs=[CreatableTopicConfig(name=key, value=value) for key, value in creation.configs.items()],
+        configs=creation.configs,
+        assignments=creation.assignments,
     )
-    request = CreateTopicsRequest(topics=[topic], timeout_ms=cluster.request_timeout_ms)
-    response = cluster.call_controller(request, CreateTopicsResponse, lambda _: False)
-    for result in response.topics:
-        raise_for(result.error_code, result.error_message)
+    only(admin.create_topics([topic]))
 
 
-def add_partitions(cluster: "Cluster", topic: "Topic", options: Options) -> None:
+def add_partitions(admin: "Admin", topic: "Topic", options: Options) -> None:
     """With replicas by hand, the list names all partitions; those that are there already are passed over."""
     by_hand = _assignments(options)
     total = options.number("partitions") or len(by_hand or ())
-    assignments = None
-    if by_hand is not None:
-        assignments = [CreatePartitionsAssignment(broker_ids=each) for each in by_hand[len(topic.partitions) :]]
-    asked = CreatePartitionsTopic(name=topic.name, count=total, assignments=assignments)
-    request = CreatePartitionsRequest(topics=[asked], timeout_ms=cluster.request_timeout_ms)
-    response = cluster.call_controller(request, CreatePartitionsResponse, lambda _: False)
-    for result in response.results:
-        raise_for(result.error_code, result.error_message)
+    places = None if by_hand is None else by_hand[len(topic.partitions) :]
+    only(admin.create_partitions({topic.name: NewPartitions(total, places)}))
 
 
 def _configs(options: Options) -> dict[str, str]:

@@ -9,7 +9,7 @@ from headwater.base.errors import ErrorCode, KafkaError
 from headwater.cli.kafka.options import BOOTSTRAP, COMMAND_CONFIG, Option, Options, Stop, Usage, run, run_with
 
 if TYPE_CHECKING:
-    from headwater.client.cluster import Cluster
+    from headwater.client.admin import Admin
     from headwater.client.types import Partition, Topic
 
 ABOUT: Final = "This tool helps to create, delete, describe, or change a topic."
@@ -70,8 +70,8 @@ def act(options: Options) -> int:
     _check(options)
     action = next(name for name in _ACTIONS if name in options)
     try:
-        with connected(options) as cluster:
-            _DO[action](cluster, options)
+        with connected(options) as admin:
+            _DO[action](admin, options)
     except KafkaError as error:
         from headwater.client.errors import BootstrapFailed
 
@@ -118,11 +118,11 @@ def _check(options: Options) -> None:
     options.refuse_together("exclude-internal", "create", "alter", "delete")
 
 
-def _chosen(cluster: "Cluster", options: Options, *, must_exist: bool) -> "list[Topic]":
+def _chosen(admin: "Admin", options: Options, *, must_exist: bool) -> "list[Topic]":
     """The topics that --topic (a regular expression) or --topic-id names, by name; all without one."""
     from headwater.client.types import topic_id_text
 
-    topics = cluster.topics(internal="exclude-internal" not in options)
+    topics = admin.list_topics(internal="exclude-internal" not in options)
     topic_id, pattern = options.get("topic-id"), options.get("topic")
     if topic_id is not None:
         found = [topic for topic in topics if topic_id_text(topic.topic_id) == topic_id]
@@ -141,19 +141,19 @@ def _chosen(cluster: "Cluster", options: Options, *, must_exist: bool) -> "list[
     return found
 
 
-def _list(cluster: "Cluster", options: Options) -> None:
-    found = _chosen(cluster, options, must_exist=False)
+def _list(admin: "Admin", options: Options) -> None:
+    found = _chosen(admin, options, must_exist=False)
     sys.stdout.write("".join(f"{topic.name}\n" for topic in found) or "\n")
 
 
-def _create(cluster: "Cluster", options: Options) -> None:
+def _create(admin: "Admin", options: Options) -> None:
     from headwater.cli.kafka.topic_creation import create, parse_creation
 
     name = options.get("topic") or ""
     parsed = parse_creation(options)
     refusal: KafkaError | Usage | None = None
     try:
-        create(cluster, name, parsed)
+        create(admin, name, parsed)
     except (KafkaError, Usage) as error:
         refusal = error
     code = refusal.code if isinstance(refusal, KafkaError) else None
@@ -165,28 +165,26 @@ def _create(cluster: "Cluster", options: Options) -> None:
         raise refusal
 
 
-def _alter(cluster: "Cluster", options: Options) -> None:
+def _alter(admin: "Admin", options: Options) -> None:
     from headwater.cli.kafka.topic_creation import add_partitions
 
-    for topic in _chosen(cluster, options, must_exist=True):
-        add_partitions(cluster, topic, options)
+    for topic in _chosen(admin, options, must_exist=True):
+        add_partitions(admin, topic, options)
 
 
-def _delete(cluster: "Cluster", options: Options) -> None:
-    from headwater.client.blocking_admin import delete_topics
-
-    names = [topic.name for topic in _chosen(cluster, options, must_exist=True)]
-    for error in delete_topics(cluster, names).values() if names else ():
+def _delete(admin: "Admin", options: Options) -> None:
+    names = [topic.name for topic in _chosen(admin, options, must_exist=True)]
+    for error in admin.delete_topics(names).values() if names else ():
         if error is not None:
             raise error
 
 
-def _describe(cluster: "Cluster", options: Options) -> None:
-    from headwater.client.configs import describe_configs
-    from headwater.client.types import ResourceType, topic_id_text
+def _describe(admin: "Admin", options: Options) -> None:
+    from headwater.client.outcomes import only
+    from headwater.client.types import ConfigResource, ResourceType, topic_id_text
 
-    for topic in _chosen(cluster, options, must_exist=True):
-        entries = describe_configs(cluster, ResourceType.TOPIC, topic.name)
+    for topic in _chosen(admin, options, must_exist=True):
+        entries = only(admin.describe_configs([ConfigResource(ResourceType.TOPIC, topic.name)]))
         overrides = [entry for entry in entries if not entry.is_default]
         minimum = next((int(each.value or 1) for each in entries if each.name == "min.insync.replicas"), 1)
         partitions_only = any(name in options for name in _FILTERS[:4])
@@ -199,16 +197,16 @@ def _describe(cluster: "Cluster", options: Options) -> None:
             )
         if "topics-with-overrides" not in options:
             sys.stdout.writelines(
-                _partition_line(each) for each in topic.partitions if _is_wanted(each, options, cluster, minimum)
+                _partition_line(each) for each in topic.partitions if _is_wanted(each, options, admin, minimum)
             )
 
 
-def _is_wanted(partition: "Partition", options: Options, cluster: "Cluster", minimum: int) -> bool:
+def _is_wanted(partition: "Partition", options: Options, admin: "Admin", minimum: int) -> bool:
     """Without a filter every partition is; with several, one that any of them lets through."""
     in_sync = len(partition.in_sync_replicas)
     outcomes = {
         "under-replicated-partitions": in_sync < len(partition.replicas),
-        "unavailable-partitions": partition.leader not in cluster.view.brokers,
+        "unavailable-partitions": partition.leader not in admin.session.view.brokers,
         "under-min-isr-partitions": in_sync < minimum,
         "at-min-isr-partitions": in_sync == minimum,
     }
@@ -227,7 +225,7 @@ def _partition_line(partition: "Partition") -> str:
     )
 
 
-_DO: Final[dict[str, "Callable[[Cluster, Options], None]"]] = {
+_DO: Final[dict[str, "Callable[[Admin, Options], None]"]] = {
     "list": _list,
     "create": _create,
     "alter": _alter,

@@ -15,8 +15,8 @@ from headwater.cli.kafka.options import KAFKA_VERSION, Options, Stop
 if TYPE_CHECKING:
     from argparse import ArgumentParser
 
-    from headwater.client.cluster import Cluster
-    from headwater.client.transactions import ActiveProducer
+    from headwater.client.admin import Admin
+    from headwater.client.admin.transactions import ActiveProducer
 
 _MAX_TIMEOUT_MINUTES: Final = 15
 _MINUTE_MS: Final = 60_000
@@ -43,8 +43,8 @@ def _run(arguments: Sequence[str]) -> int:
         for name in ("bootstrap_server", "broker_list", "zookeeper", "command_config")
         if getattr(typed, name) is not None
     }
-    with connected(Options(given)) as cluster:
-        _COMMANDS[typed.command](cluster, typed)
+    with connected(Options(given)) as admin:
+        _COMMANDS[typed.command](admin, typed)
     return 0
 
 
@@ -102,21 +102,17 @@ def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     )
 
 
-def _list(cluster: "Cluster", typed: Any) -> None:
-    from headwater.client.transactions import list_transactions
-
-    found = list_transactions(
-        cluster, running_longer_than_ms=max(typed.duration_filter, -1), pattern=typed.transactional_id_pattern
+def _list(admin: "Admin", typed: Any) -> None:
+    found = admin.list_transactions(
+        running_longer_than_ms=max(typed.duration_filter, -1), pattern=typed.transactional_id_pattern
     )
     columns = ["TransactionalId", "Coordinator", "ProducerId", "TransactionState"]
     sys.stdout.write(table(columns, found))
 
 
-def _describe(cluster: "Cluster", typed: Any) -> None:
-    from headwater.client.transactions import describe_transaction
-
+def _describe(admin: "Admin", typed: Any) -> None:
     try:
-        found = describe_transaction(cluster, typed.transactional_id)
+        found = admin.describe_transaction(typed.transactional_id)
     except KafkaError as error:
         why = f"DescribeTransactions request for transactionalId `{typed.transactional_id}` failed because "
         why += "the ID could not be found" if error.code.name == "TRANSACTIONAL_ID_NOT_FOUND" else f"of {error}"
@@ -132,33 +128,30 @@ def _describe(cluster: "Cluster", typed: Any) -> None:
     sys.stdout.write(table(columns, [row]))
 
 
-def _producers_of(cluster: "Cluster", partition: TopicPartition) -> "list[ActiveProducer]":
+def _producers_of(admin: "Admin", partition: TopicPartition) -> "list[ActiveProducer]":
     from headwater.cli.kafka.endings import message_of
-    from headwater.client.transactions import describe_producers
 
-    found = describe_producers(cluster, [partition])[partition]
+    found = admin.describe_producers([partition])[partition]
     if isinstance(found, KafkaError):
         raise Stop(1, f"Failed to describe producers for partition {partition} on leader: {message_of(found)}")
     return found
 
 
-def _describe_producers(cluster: "Cluster", typed: Any) -> None:
+def _describe_producers(admin: "Admin", typed: Any) -> None:
     columns = ["ProducerId", "ProducerEpoch", "LatestCoordinatorEpoch", "LastSequence", "LastTimestamp"]
     columns.append("CurrentTransactionStartOffset")
     rows = [
         [*each[:5], each.transaction_start_offset if each.transaction_start_offset >= 0 else None]
-        for each in _producers_of(cluster, TopicPartition(typed.topic, typed.partition))
+        for each in _producers_of(admin, TopicPartition(typed.topic, typed.partition))
     ]
     sys.stdout.write(table(columns, rows))
 
 
-def _abort(cluster: "Cluster", typed: Any) -> None:
-    from headwater.client.transactions import abort_hanging
-
+def _abort(admin: "Admin", typed: Any) -> None:
     partition = TopicPartition(typed.topic, typed.partition)
     numbers = (typed.producer_id, typed.producer_epoch, typed.coordinator_epoch)
     if typed.start_offset is not None:
-        producers = _producers_of(cluster, partition)
+        producers = _producers_of(admin, partition)
         found = next((each for each in producers if each.transaction_start_offset == typed.start_offset), None)
         if found is None:
             raise Stop(
@@ -173,7 +166,7 @@ def _abort(cluster: "Cluster", typed: Any) -> None:
             "--producer-id, --producer-epoch, and --coordinator-epoch (for older brokers)",
         )
     try:
-        abort_hanging(cluster, partition, *numbers)
+        admin.abort_transaction(partition, *numbers)
     except KafkaError as error:
         from headwater.cli.kafka.endings import message_of
 
@@ -185,7 +178,7 @@ class _Open(NamedTuple):
     producer: "ActiveProducer"
 
 
-def _find_hanging(cluster: "Cluster", typed: Any) -> None:
+def _find_hanging(admin: "Admin", typed: Any) -> None:
     if typed.topic is None and typed.broker_id is None:
         raise Stop(
             1, "The `find-hanging` command requires either --topic or --broker-id to limit the scope of the search"
@@ -193,7 +186,7 @@ def _find_hanging(cluster: "Cluster", typed: Any) -> None:
     if typed.partition is not None and typed.topic is None:
         raise Stop(1, "The --partition argument requires --topic to be provided")
     now_ms = _now_ms()
-    open_ones = _open_since(cluster, typed, now_ms - typed.max_transaction_timeout * _MINUTE_MS)
+    open_ones = _open_since(admin, typed, now_ms - typed.max_transaction_timeout * _MINUTE_MS)
     columns = ["Topic", "Partition", "ProducerId", "ProducerEpoch", "CoordinatorEpoch", "StartOffset", "LastTimestamp"]
     rows = [
         [
@@ -207,23 +200,22 @@ def _find_hanging(cluster: "Cluster", typed: Any) -> None:
             (now_ms - each.producer.last_timestamp_ms) // _MINUTE_MS,
         ]
         for each in open_ones
-        if not _is_known(cluster, each)
+        if not _is_known(admin, each)
     ]
     sys.stdout.write(table([*columns, "Duration(min)"], rows))
 
 
-def _open_since(cluster: "Cluster", typed: Any, before_ms: int) -> list[_Open]:
+def _open_since(admin: "Admin", typed: Any, before_ms: int) -> list[_Open]:
     """Transactions whose producers have been silent since before then."""
-    topics = cluster.topics(internal=True) if typed.topic is None else [cluster.topic(typed.topic)]
+    topics = admin.list_topics(internal=True) if typed.topic is None else [admin.describe_topic(typed.topic)]
     wanted = [
         TopicPartition(topic.name, each.partition)
         for topic in topics
         for each in topic.partitions
         if typed.partition in (None, each.partition) and typed.broker_id in (None, each.leader, *each.replicas)
     ]
-    from headwater.client.transactions import describe_producers
 
-    found = describe_producers(cluster, wanted)
+    found = admin.describe_producers(wanted)
     return [
         _Open(partition, producer)
         for partition, producers in found.items()
@@ -233,23 +225,22 @@ def _open_since(cluster: "Cluster", typed: Any, before_ms: int) -> list[_Open]:
     ]
 
 
-def _is_known(cluster: "Cluster", candidate: _Open) -> bool:
+def _is_known(admin: "Admin", candidate: _Open) -> bool:
     """Whether some coordinator has this partition in a transaction of that producer: then it will end it."""
-    from headwater.client.transactions import describe_transaction, list_transactions
 
-    for listed in list_transactions(cluster, producer_ids=[candidate.producer.producer_id]):
+    for listed in admin.list_transactions(producer_ids=[candidate.producer.producer_id]):
         try:
-            if candidate.partition in describe_transaction(cluster, listed.transactional_id).partitions:
+            if candidate.partition in admin.describe_transaction(listed.transactional_id).partitions:
                 return True
         except KafkaError:
             continue
     return False
 
 
-def _force_terminate(cluster: "Cluster", typed: Any) -> None:
-    from headwater.client.transactions import fence_producer
+def _force_terminate(admin: "Admin", typed: Any) -> None:
+    from headwater.client.outcomes import only
 
-    fence_producer(cluster, typed.transactional_id)
+    only(admin.fence_producers([typed.transactional_id]))
 
 
 def _now_ms() -> int:

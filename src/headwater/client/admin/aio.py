@@ -64,6 +64,7 @@ class AsyncAdmin:
     describe_topic_partitions = Asynchronous(lambda: topics.describe_topic_partitions)
     create_topics = Asynchronous(lambda: topics.create_topics)
     delete_topics = Asynchronous(lambda: topics.delete_topics)
+    delete_topics_by_id = Asynchronous(lambda: topics.delete_topics_by_id)
     create_partitions = Asynchronous(lambda: topics.create_partitions)
 
     # Records

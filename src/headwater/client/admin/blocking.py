@@ -67,6 +67,7 @@ class Admin:
     describe_topic_partitions = Blocking(lambda: topics.describe_topic_partitions)
     create_topics = Blocking(lambda: topics.create_topics)
     delete_topics = Blocking(lambda: topics.delete_topics)
+    delete_topics_by_id = Blocking(lambda: topics.delete_topics_by_id)
     create_partitions = Blocking(lambda: topics.create_partitions)
 
     # Records

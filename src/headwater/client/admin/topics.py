@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from headwater.base.errors import KafkaError
-from headwater.base.ids import NO_TOPIC_ID
+from headwater.base.errors import ErrorCode, KafkaError
 from headwater.client.admin.asking import each_of, failure, of_any, of_controller
 from headwater.client.errors import error_for
 from headwater.client.session import Session
@@ -14,6 +13,7 @@ from headwater.wire.messages import create_topics as create_wire
 from headwater.wire.messages import delete_topics as delete_wire
 from headwater.wire.messages import describe_topic_partitions as pages_wire
 
+_DELETES_BY_ID_SINCE: Final = 6
 _PAGE_PARTITIONS: Final = 2000
 
 
@@ -100,17 +100,33 @@ async def create_topics(
     }
 
 
-async def delete_topics(session: Session, topics: Iterable[str | bytes]) -> dict[str | bytes, KafkaError | None]:
-    """Topics by name, or by id (16 bytes), which also names one that was deleted and made again since."""
-    wanted = list(dict.fromkeys(topics))
-    names = [each for each in wanted if isinstance(each, str)]
+async def delete_topics(session: Session, names: Iterable[str]) -> dict[str, KafkaError | None]:
+    wanted = list(dict.fromkeys(names))
+    results = await _delete(session, [delete_wire.DeleteTopicState(name=name) for name in wanted], wanted)
+    for name in wanted:
+        session.view.topics.pop(name, None)
+    return {each.name or "": failure(each.error_code, each.error_message) for each in results}
+
+
+async def delete_topics_by_id(session: Session, topic_ids: Iterable[bytes]) -> dict[bytes, KafkaError | None]:
+    """Topics by id (16 bytes): never one of the same name that was made since."""
+    wanted = list(dict.fromkeys(topic_ids))
+    states = [delete_wire.DeleteTopicState(name=None, topic_id=each) for each in wanted]
+    if not states:
+        return {}
+    await session.refresh()
+    link = await session.link(min(session.view.brokers))
+    if link.version_for(delete_wire.DeleteTopicsRequest()) < _DELETES_BY_ID_SINCE:
+        raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "the broker deletes topics by name only")
+    results = await _delete(session, states, [])
+    return {bytes(each.topic_id): failure(each.error_code, each.error_message) for each in results}
+
+
+async def _delete(
+    session: Session, states: list[delete_wire.DeleteTopicState], names: list[str]
+) -> list[delete_wire.DeletableTopicResult]:
     request = delete_wire.DeleteTopicsRequest(
-        topics=[
-            delete_wire.DeleteTopicState(name=each)
-            if isinstance(each, str)
-            else delete_wire.DeleteTopicState(name=None, topic_id=each)
-            for each in wanted
-        ],
+        topics=states,
         topic_names=names,  # for versions below 6
         timeout_ms=session.settings.request_timeout_ms,
     )
@@ -120,13 +136,7 @@ async def delete_topics(session: Session, topics: Iterable[str | bytes]) -> dict
         delete_wire.DeleteTopicsResponse,
         lambda answer: [each.error_code for each in answer.responses],
     )
-    for name in names:
-        session.view.topics.pop(name, None)
-    outcome: dict[str | bytes, KafkaError | None] = {}
-    for each in response.responses:
-        by_id = each.topic_id != NO_TOPIC_ID and each.topic_id in wanted
-        outcome[each.topic_id if by_id else each.name or ""] = failure(each.error_code, each.error_message)
-    return outcome
+    return response.responses
 
 
 async def create_partitions(

@@ -73,18 +73,21 @@ def test_topics_are_deleted_by_name_and_by_id(world: FakeWorld, broker: FakeBrok
     gone = topic_id("gone")
 
     def answer(request: delete_wire.DeleteTopicsRequest) -> delete_wire.DeleteTopicsResponse:
-        assert [(each.name, each.topic_id) for each in request.topics] == [("t", bytes(16)), (None, gone)]
         result = delete_wire.DeletableTopicResult
-        return delete_wire.DeleteTopicsResponse(
-            responses=[result(name="t", topic_id=topic_id("t")), result(name=None, topic_id=gone, error_code=100)]
-        )
+        if request.topics[0].name is not None:
+            assert [(each.name, each.topic_id) for each in request.topics] == [("t", bytes(16))]
+            return delete_wire.DeleteTopicsResponse(responses=[result(name="t", topic_id=topic_id("t"))])
+        assert [each.topic_id for each in request.topics] == [gone]
+        return delete_wire.DeleteTopicsResponse(responses=[result(name=None, topic_id=gone, error_code=100)])
 
     broker.on(delete_wire.DeleteTopicsRequest, answer)
-    outcome = world.run(topics.delete_topics(world.session(), ["t", gone]))
-    assert outcome["t"] is None
-    error = outcome[gone]
+    assert world.run(topics.delete_topics(world.session(), ["t"])) == {"t": None}
+    error = world.run(topics.delete_topics_by_id(world.session(), [gone]))[gone]
     assert error is not None
     assert error.code == ErrorCode.UNKNOWN_TOPIC_ID
+    broker.versions[20] = (1, 5)
+    with pytest.raises(KafkaError, match="by name only"):
+        world.run(topics.delete_topics_by_id(world.session(), [gone]))
 
 
 def test_partitions_are_added_with_and_without_a_place(world: FakeWorld, broker: FakeBroker) -> None:
