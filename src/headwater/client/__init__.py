@@ -1,4 +1,74 @@
-"""Speaking to a cluster from the outside: addresses, connections, routing, admin calls, producing and fetching.
+"""Speaking to a cluster from the outside: producers, consumers, admin clients, and what they stand on.
 
 Works against any broker that speaks the Kafka protocol. Stands on `wire` and `records` only, never on the broker wing.
+The names below load when they are first used, so that a command that needs one of them does not wait for all.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from headwater.base.errors import ErrorCode as ErrorCode
+    from headwater.base.errors import KafkaError as KafkaError
+    from headwater.base.errors import UserError as UserError
+    from headwater.base.ids import TopicPartition as TopicPartition
+    from headwater.client.consumer.aio import AsyncConsumer as AsyncConsumer
+    from headwater.client.consumer.arguments import RebalanceListener as RebalanceListener
+    from headwater.client.consumer.arrow import Avro as Avro
+    from headwater.client.consumer.arrow import Json as Json
+    from headwater.client.consumer.consumer import Consumer as Consumer
+    from headwater.client.consumer.core import GroupMetadata as GroupMetadata
+    from headwater.client.consumer.errors import CommitFailed as CommitFailed
+    from headwater.client.consumer.errors import LogTruncationError as LogTruncationError
+    from headwater.client.consumer.errors import NoOffsetForPartition as NoOffsetForPartition
+    from headwater.client.consumer.errors import OffsetOutOfRange as OffsetOutOfRange
+    from headwater.client.consumer.errors import RecordDeserializationError as RecordDeserializationError
+    from headwater.client.consumer.errors import WakeupError as WakeupError
+    from headwater.client.consumer.positions import OffsetAndMetadata as OffsetAndMetadata
+    from headwater.client.consumer.ranges import RangeReader as RangeReader
+    from headwater.client.consumer.record import ConsumerRecord as ConsumerRecord
+    from headwater.client.consumer.record import TimestampType as TimestampType
+    from headwater.client.consumer.subscription import SubscriptionPattern as SubscriptionPattern
+    from headwater.client.reading import read as read
+    from headwater.client.types import NewTopic as NewTopic
+
+_HOMES: Final = {
+    "headwater.base.errors": ("ErrorCode", "KafkaError", "UserError"),
+    "headwater.base.ids": ("TopicPartition",),
+    "headwater.client.admin": ("Admin", "AsyncAdmin"),
+    "headwater.client.consumer.aio": ("AsyncConsumer",),
+    "headwater.client.consumer.arguments": ("RebalanceListener",),
+    "headwater.client.consumer.arrow": ("Avro", "Json"),
+    "headwater.client.consumer.consumer": ("Consumer",),
+    "headwater.client.consumer.core": ("GroupMetadata",),
+    "headwater.client.consumer.errors": (
+        "CommitFailed",
+        "LogTruncationError",
+        "NoOffsetForPartition",
+        "OffsetOutOfRange",
+        "RecordDeserializationError",
+        "WakeupError",
+    ),
+    "headwater.client.consumer.positions": ("OffsetAndMetadata",),
+    "headwater.client.consumer.ranges": ("RangeReader",),
+    "headwater.client.consumer.record": ("ConsumerRecord", "TimestampType"),
+    "headwater.client.consumer.subscription": ("SubscriptionPattern",),
+    "headwater.client.producer.aio": ("AsyncProducer",),
+    "headwater.client.producer.producer": ("Producer",),
+    "headwater.client.reading": ("read",),
+    "headwater.client.types": ("NewTopic",),
+}
+_HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(home), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOME_OF])

@@ -1,199 +1,277 @@
-"""Reading partitions by assignment, for tools: where to start, then fetch after fetch, until a stop or for ever.
+"""A topic, or a stretch of it, as a frame: `headwater.read("orders", last="1h").to_pandas()`.
 
-`resolve` turns a window (beginning, end, offset, last N, time) into offsets. `RecordReader` owns the positions: every
-poll asks all leaders at once and gives what came, each partition's records in order. It stands on the connections of an
-`Admin`, and starts with less than a `Consumer` does. For one thread.
+    headwater.read("orders")                                       all of it
+    headwater.read("orders", last="1h")                            what came in the last hour (s, m, h, d, w)
+    headwater.read("orders", last=1000)                            the last 1000 offsets of each partition
+    headwater.read("orders", from_="2024-01-01", until="2024-02-01")
+    headwater.read("orders", start={0: 500}, end={0: 900})         by offsets, of each partition
+    headwater.read("orders", partitions=[0], columns=["key", "value"], decode={"value": "json"})
+
+Where a read ends is settled when it begins: what is written later is not in it. Nothing is committed, no group joined.
+The ends are looked up at once; the records come when the frame is used, and are kept after that.
 """
 
-from collections.abc import Iterable
-from typing import Final, NamedTuple
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
 
-from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.errors import UserError
 from headwater.base.ids import TopicPartition
-from headwater.client.admin.blocking import Admin
-from headwater.client.admin.records import list_offsets
-from headwater.client.errors import ConnectionFailed, RequestTimedOut, error_for, raise_for
-from headwater.client.outcomes import all_or_raise
-from headwater.client.positions import AtTime, PartitionOffsets, Window, start_offset, stop_offset
-from headwater.client.session import Session
-from headwater.client.types import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, FetchedRecord
-from headwater.client.visible import visible_records
-from headwater.wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
+from headwater.client.consumer.ranges import RangeReader
+from headwater.client.progress import Progress
 
-DECOMPRESSED_BYTES_MAX: Final = 256 * 1024 * 1024
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow as pa
 
+    from headwater.client.consumer.arrow import Decode
 
-class Span(NamedTuple):
-    """Where one partition's reading begins, and the first offset that is not wanted (None: no end)."""
+_AGE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|min|h|d|w)")
+_SECONDS: Final = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
+_ROWS_SHOWN: Final = 10
 
-    start: int
-    stop: int | None
+When = str | datetime | int | float
+Offsets = int | Mapping[int, int]
 
 
-def resolve(
-    admin: Admin, partitions: Iterable[TopicPartition], window: Window, *, isolation_level: int = READ_UNCOMMITTED
-) -> dict[TopicPartition, Span]:
-    wanted = list(partitions)
+def read(
+    topic: str,
+    *,
+    last: "str | int | timedelta | None" = None,
+    from_: When | None = None,
+    until: When | None = None,
+    start: Offsets | None = None,
+    end: Offsets | None = None,
+    partitions: Sequence[int] | None = None,
+    columns: Sequence[str] | None = None,
+    decode: "Mapping[str, Decode] | None" = None,
+    bootstrap_servers: "str | Sequence[str]" = "localhost:9092",
+    progress: bool | None = None,
+    **settings: object,
+) -> "Frame":
+    """See the module. `progress`: True, False, or (None) a bar if it takes long and somebody looks on."""
+    if sum(each is not None for each in (last, from_, start)) > 1:
+        raise UserError("last, from_ and start say where to begin", "more than one of them was given")
+    if until is not None and end is not None:
+        raise UserError("until and end say where to stop", "both were given")
+    reader = RangeReader(bootstrap_servers=bootstrap_servers, **settings)
+    try:
+        spans = _spans(reader, topic, partitions, last, from_, until, start, end)
+    except BaseException:
+        reader.close()
+        raise
+    return Frame(reader, topic, spans, columns, decode, progress)
 
-    def ask(timestamp: int) -> dict[TopicPartition, int]:
-        answers = admin.list_offsets(dict.fromkeys(wanted, timestamp), isolation_level=isolation_level)
-        return {partition: answer.offset for partition, answer in all_or_raise(answers).items()}
 
-    earliest, latest = ask(EARLIEST), ask(LATEST)
-    at_start = ask(window.start.timestamp_ms) if isinstance(window.start, AtTime) else {}
-    at_stop = ask(window.stop.timestamp_ms) if isinstance(window.stop, AtTime) else {}
-    spans = {}
-    for each in wanted:
-        offsets = PartitionOffsets(earliest[each], latest[each], at_start.get(each, -1), at_stop.get(each, -1))
-        spans[each] = Span(start_offset(window.start, offsets), stop_offset(window.stop, offsets))
-    return spans
-
-
-class RecordReader:
-    """`high_watermarks` is what the last fetches said. `skipped` counts offsets that were gone before they were read."""
+class Frame:
+    """What `read` found: as Arrow, pandas or polars, or batch by batch. Reads once; `close` ends its connections early."""
 
     def __init__(
         self,
-        admin: Admin,
-        spans: dict[TopicPartition, Span],
-        *,
-        isolation_level: int = READ_UNCOMMITTED,
-        max_wait_ms: int = 500,
-        min_bytes: int = 1,
-        max_bytes: int = 50 * 1024 * 1024,
-        partition_max_bytes: int = 1024 * 1024,
+        reader: RangeReader,
+        topic: str,
+        spans: Mapping[TopicPartition, tuple[int, int]],
+        columns: Sequence[str] | None,
+        decode: "Mapping[str, Decode] | None",
+        progress: bool | None,
     ) -> None:
-        self.positions = {partition: span.start for partition, span in spans.items()}
-        self.stops = {partition: span.stop for partition, span in spans.items() if span.stop is not None}
-        self.high_watermarks: dict[TopicPartition, int] = {}
-        self.skipped = 0
-        self._admin = admin
-        self._session = admin.session
-        self._order = list(spans)  # whoever gave records goes to the back, so that none starves behind a full response
-        self._isolation_level = isolation_level
-        self._max_wait_ms = max_wait_ms
-        self._min_bytes = min_bytes
-        self._max_bytes = max_bytes
-        self._partition_max_bytes = partition_max_bytes
-        self._failures = 0
-        self._give_up_at = 0.0
+        self.topic = topic
+        self.spans = dict(spans)
+        self._reader: RangeReader | None = reader
+        self._columns = list(columns) if columns is not None else None
+        self._decode = dict(decode or {})
+        self._progress = progress
+        self._table: pa.Table | None = None
 
     @property
-    def reading(self) -> list[TopicPartition]:
-        """The partitions that have not reached their stop."""
-        return [each for each in self._order if each not in self.stops or self.positions[each] < self.stops[each]]
+    def offset_count(self) -> int:
+        """How many offsets are in it; the records may be fewer."""
+        return sum(end - start for start, end in self.spans.values())
 
-    @property
-    def done(self) -> bool:
-        return not self.reading
+    def batches(self) -> "Iterator[pa.RecordBatch]":
+        """As they come: for more than memory holds. The frame is used up then."""
+        if self._table is not None:
+            yield from self._table.to_batches()
+            return
+        for batch in self._raw():
+            yield self._shaped(batch)
 
-    def poll(self) -> list[FetchedRecord]:
-        """What came within the wait; maybe nothing. Raises when a failure lasts beyond the API timeout."""
-        return self._admin.run(self._poll)
+    __iter__ = batches
 
-    async def _poll(self, session: Session) -> list[FetchedRecord]:
-        reading = self.reading
-        missing = {each.topic for each in reading if each.topic not in session.view.topics}
+    def to_arrow(self) -> "pa.Table":
+        import pyarrow as pa
+
+        if self._table is None:
+            from headwater.records.arrow import schema
+
+            table = pa.Table.from_batches(list(self._raw()), schema=schema())
+            self._table = self._shaped_table(table)
+        return self._table
+
+    def to_pandas(self, **options: Any) -> "pandas.DataFrame":
+        _need("pandas")
+        return self.to_arrow().to_pandas(**options)
+
+    def to_polars(self) -> "polars.DataFrame":
+        polars = _need("polars")
+        return polars.from_arrow(self.to_arrow())  # type: ignore[no-any-return]
+
+    def close(self) -> None:
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.close()
+
+    def __enter__(self) -> "Frame":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        return int(self.to_arrow().num_rows)
+
+    def __repr__(self) -> str:
+        return f"<headwater.read {self.topic}: {len(self.spans)} partitions, {self.offset_count} offsets>"
+
+    def _repr_html_(self) -> str:
+        table = self.to_arrow()
+        head = table.slice(0, _ROWS_SHOWN)
+        try:
+            shown = str(head.to_pandas().to_html(index=False, max_cols=20))
+        except ImportError:
+            shown = _html(head.column_names, head.to_pylist())
+        return f"<p>{_escape(self.topic)}: {table.num_rows} records</p>{shown}"
+
+    # Inside
+
+    def _raw(self) -> "Iterator[pa.RecordBatch]":
+        reader = self._reader
+        if reader is None:
+            raise UserError(f"{self!r} was read already", "its batches are gone", "Call headwater.read() again")
+        progress = Progress(self.offset_count, self.topic, self._progress)
+        done = 0
+        try:
+            for partition, (start, end) in self.spans.items():
+                for batch in reader.read_range(partition, start, end, lost="skip"):
+                    yield batch
+                    progress.at(done + batch.column("offset")[-1].as_py() + 1 - start)
+                done += end - start
+        finally:
+            progress.end()
+            self.close()
+
+    def _shaped(self, batch: "pa.RecordBatch") -> "pa.RecordBatch":
+        from headwater.client.consumer.arrow import decoded
+
+        batch = decoded(batch, self._decode) if self._decode else batch
+        return batch.select(self._columns) if self._columns is not None else batch
+
+    def _shaped_table(self, table: "pa.Table") -> "pa.Table":
+        """Decoded as a whole, so that types that are inferred are those of all records."""
+        from headwater.client.consumer.arrow import decode_column
+
+        for name, form in self._decode.items():
+            at = table.schema.get_field_index(name)
+            if at < 0:
+                raise UserError(f"decode names a column {name!r}", "there is none", f"There are {table.column_names}")
+            column = table.column(at).combine_chunks()
+            if hasattr(column, "chunks"):  # more than 2 GiB
+                column = column.chunk(0) if column.num_chunks == 1 else column
+            table = table.set_column(at, name, decode_column(column, form))
+        return table.select(self._columns) if self._columns is not None else table
+
+
+def _spans(
+    reader: RangeReader,
+    topic: str,
+    partitions: Iterable[int] | None,
+    last: "str | int | timedelta | None",
+    from_: When | None,
+    until: When | None,
+    start: Offsets | None,
+    end: Offsets | None,
+) -> dict[TopicPartition, tuple[int, int]]:
+    numbers = [each.partition for each in reader.topic(topic).partitions]
+    if partitions is not None:
+        missing = sorted(set(partitions) - set(numbers))
         if missing:
-            await session.refresh(missing)
-        routes = session.view.route(reading)
-        problem = next(iter(routes.without_leader.values()), None)
-        records: list[FetchedRecord] = []
-        answers = await session.kernel.all_of([self._fetch(*route) for route in routes.by_leader.items()])
-        for answer in answers:
-            if isinstance(answer, ConnectionFailed | RequestTimedOut):
-                problem = answer
-            elif isinstance(answer, BaseException):
-                raise answer
-            else:
-                problem = await self._take(answer, records) or problem
-        await self._after(problem)
-        return records
+            raise UserError(f"{topic} has no partition {missing[0]}", f"it has {len(numbers)}", "They count from 0")
+        numbers = sorted(set(partitions))
+    wanted = [TopicPartition(topic, number) for number in numbers]
+    first, behind = reader.ends(wanted, earliest=True), reader.ends(wanted, earliest=False)
+    begin_ms = None if from_ is None else _milliseconds(from_)
+    if isinstance(last, str | timedelta):
+        begin_ms = round((datetime.now(UTC) - age_of(last)).timestamp() * 1000)
+    begins = reader.offsets(dict.fromkeys(wanted, begin_ms)) if begin_ms is not None else {}
+    until_ms = None if until is None else _milliseconds(until)
+    ends = reader.offsets(dict.fromkeys(wanted, until_ms)) if until_ms is not None else {}
+    spans = {}
+    for each in wanted:
+        low, high = first[each], behind[each]
+        if begin_ms is not None:
+            found = begins[each]
+            low = max(low, high if found is None else found.offset)
+        elif isinstance(last, int):
+            low = max(low, high - last)
+        elif start is not None:
+            low = max(low, _of(start, each.partition, low))
+        if until_ms is not None:
+            stop = ends[each]
+            high = high if stop is None else min(high, stop.offset)
+        elif end is not None:
+            high = min(high, _of(end, each.partition, high))
+        if low < high:
+            spans[each] = (low, high)
+    return spans
 
-    async def _fetch(self, leader: int, partitions: list[TopicPartition]) -> FetchResponse:
-        timeout_ms = self._max_wait_ms + self._session.settings.request_timeout_ms
-        response = await self._session.call(leader, self._request(partitions), FetchResponse, timeout_ms=timeout_ms)
-        raise_for(response.error_code)
-        return response
 
-    def _request(self, partitions: list[TopicPartition]) -> FetchRequest:
-        topics: dict[str, FetchTopic] = {}
-        for each in partitions:
-            if each.topic not in topics:
-                topics[each.topic] = FetchTopic(
-                    topic=each.topic, topic_id=self._session.view.topics[each.topic].topic_id
-                )
-            topics[each.topic].partitions.append(
-                FetchPartition(
-                    partition=each.partition,
-                    fetch_offset=self.positions[each],
-                    partition_max_bytes=self._partition_max_bytes,
-                )
-            )
-        return FetchRequest(
-            max_wait_ms=self._max_wait_ms,
-            min_bytes=self._min_bytes,
-            max_bytes=self._max_bytes,
-            isolation_level=self._isolation_level,
-            topics=list(topics.values()),
-        )
+def _of(offsets: Offsets, partition: int, default: int) -> int:
+    return offsets if isinstance(offsets, int) else offsets.get(partition, default)
 
-    async def _take(self, response: FetchResponse, records: list[FetchedRecord]) -> KafkaError | None:
-        """Adds what the response holds to `records`; gives an error that may pass, raises one that will not."""
-        problem = None
-        for topic in response.responses:
-            name = topic.topic or self._session.view.topic_name(topic.topic_id)
-            for data in topic.partitions if name is not None else ():
-                partition = TopicPartition(name or "", data.partition_index)
-                if partition not in self.positions:
-                    continue
-                if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                    await self._out_of_range(partition, data)
-                elif data.error_code:
-                    problem = error_for(data.error_code, str(partition))
-                    if not problem.code.retriable:
-                        raise problem
-                else:
-                    self._take_partition(partition, data, records)
-        return problem
 
-    def _take_partition(self, partition: TopicPartition, data: PartitionData, records: list[FetchedRecord]) -> None:
-        self.high_watermarks[partition] = data.high_watermark
-        if not data.records:
-            return
-        aborted = None
-        if self._isolation_level == READ_COMMITTED:
-            aborted = [(each.producer_id, each.first_offset) for each in data.aborted_transactions or ()]
-        position = self.positions[partition]
-        seen = visible_records(
-            partition, data.records, position, aborted, DECOMPRESSED_BYTES_MAX, self.stops.get(partition)
-        )
-        if seen.next_offset > position:
-            self.positions[partition] = seen.next_offset
-            self._order.remove(partition)
-            self._order.append(partition)
-        records += seen.records
+def age_of(given: "str | timedelta") -> timedelta:
+    if isinstance(given, timedelta):
+        return given
+    parts = _AGE.findall(given)
+    if not parts or _AGE.sub("", given).strip():
+        raise UserError(f"last cannot be {given!r}", "", 'It is a time such as "90s", "30m", "1h", "7d", or a number')
+    return timedelta(seconds=sum(float(number) * _SECONDS[unit] for number, unit in parts))
 
-    async def _out_of_range(self, partition: TopicPartition, data: PartitionData) -> None:
-        """Retention may overtake a reader: then it goes on with what is left. Past the end it has no business."""
-        position = self.positions[partition]
-        answer = all_or_raise(await list_offsets(self._session, {partition: EARLIEST}))[partition]
-        if position >= answer.offset:
-            raise KafkaError(
-                ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"{partition} has no offset {position}; it goes from {answer.offset} to {data.high_watermark}",
-            )
-        self.skipped += answer.offset - position
-        self.positions[partition] = answer.offset
 
-    async def _after(self, problem: KafkaError | None) -> None:
-        """Failures are counted from the first in a row; each is followed by a pause and fresh metadata."""
-        if problem is None:
-            self._failures = 0
-            return
-        if self._failures == 0:
-            self._give_up_at = self._session.deadline()
-        if not problem.code.retriable or not await self._session.pause(self._failures, self._give_up_at):
-            raise problem
-        self._failures += 1
-        await self._session.refresh_quietly({each.topic for each in self.reading})
+def _milliseconds(when: When) -> int:
+    """Text is ISO 8601; without a zone it is local time. Numbers are milliseconds since 1970."""
+    if isinstance(when, int | float):
+        return int(when)
+    try:
+        moment = when if isinstance(when, datetime) else datetime.fromisoformat(when)
+    except ValueError:
+        raise UserError(
+            f"{when!r} is not a time", "", 'A time is written "2024-01-31" or "2024-01-31T12:00:00Z"'
+        ) from None
+    return round(moment.timestamp() * 1000)
+
+
+def _need(name: str) -> Any:
+    from importlib import import_module
+
+    try:
+        return import_module(name)
+    except ImportError:
+        raise UserError(f"This needs {name}", "it is not installed", f"pip install {name}") from None
+
+
+def _html(names: list[str], rows: list[dict[str, Any]]) -> str:
+    head = "".join(f"<th>{_escape(name)}</th>" for name in names)
+    body = "".join("<tr>" + "".join(f"<td>{_escape(str(row[name]))}</td>" for name in names) + "</tr>" for row in rows)
+    return f"<table><tr>{head}</tr>{body}</table>"
+
+
+def _escape(text: str) -> str:
+    import html
+
+    return html.escape(text)

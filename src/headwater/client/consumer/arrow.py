@@ -142,7 +142,7 @@ def _json(column: "pa.Array", schema: "pa.Schema | None") -> "pa.Array":
     valid = column.drop_null() if column.null_count else column
     if not len(valid):
         return pa.nulls(len(column), kind or pa.null())
-    if pc.any(pc.match_substring(valid.cast(pa.string(), safe=False) if False else valid, "\n")).as_py():
+    if pc.any(pc.match_substring(valid, "\n")).as_py():
         valid = pa.array([_one_line(value) for value in valid.to_pylist()], pa.binary())
     lines = pc.binary_join(pa.ListArray.from_arrays([0, len(valid)], valid), b"\n")[0].as_buffer()
     options = pyarrow.json.ParseOptions(
@@ -181,7 +181,7 @@ def _avro(column: "pa.Array", form: Avro) -> "pa.Array":
     except ImportError:
         raise UserError("Avro needs fastavro", "it is not installed", 'pip install "headwater[avro]"') from None
     schema = fastavro.parse_schema(json.loads(form.schema) if isinstance(form.schema, str) else form.schema)
-    made = []
+    made: list[Any] = []
     for value in column.to_pylist():
         if value is None:
             made.append(None)

@@ -138,6 +138,16 @@ class ConsumerCore:
         self.topics.subscription_changed()
         self._look_again()
 
+    def assign_range(self, partition: TopicPartition, start: int, stop: int) -> None:
+        """One partition, from an offset up to, and without, another."""
+        self.subscription.assign([partition])
+        state = PartitionState(partition)
+        state.stop = stop
+        state.seek(start)
+        self.subscription.states[partition] = state
+        self.topics.subscription_changed()
+        self._look_again()
+
     def stop_membership(self) -> RebalanceEvent | None:
         """No more rebalances. The last event, for the listener."""
         return self.membership.stop() if self.membership is not None else None

@@ -294,7 +294,7 @@ class Fetcher:
         self.counters["bytes"] += len(records)
         if not state.buffered:
             self.ready.append(state)
-        state.add(Stretch(state.partition, records, wanted.offset, aborted))
+        state.add(Stretch(state.partition, records, wanted.offset, aborted, state.stop))
         partition = state.partition
         states = self._subscription.states
         if states.get(partition) is state:  # to the end, so that none starves behind a full response

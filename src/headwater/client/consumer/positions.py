@@ -55,6 +55,7 @@ class PartitionState:
         "prefetch",
         "reset_to",
         "retry_at",
+        "stop",
         "version",
     )
 
@@ -69,6 +70,7 @@ class PartitionState:
         self.paused = False
         self.held = False  # the group gives or takes it just now: nothing is fetched, nothing is given out
         self.version = 0
+        self.stop: int | None = None  # nothing from this offset on is wanted
         self.buffered: deque[Stretch] = deque()
         self.buffered_bytes = 0
         self.prefetch = True  # whether to fetch on behind what is buffered
@@ -127,7 +129,9 @@ class PartitionState:
 
     def may_fetch(self, now: float) -> bool:
         """Apart from `is_full`, which concerns the broker's other partitions too."""
-        return self.phase is Phase.FETCHING and not self.paused and not self.held and now >= self.retry_at
+        if self.phase is not Phase.FETCHING or self.paused or self.held or now < self.retry_at:
+            return False
+        return self.stop is None or self.fetch_position()[0] < self.stop
 
     def fetch_position(self) -> tuple[int, int]:
         """Offset and epoch to fetch on at: behind what is buffered."""

@@ -119,6 +119,8 @@ class Stretch:
             raise self._unreadable(error) from error
         if self._batch is None:
             self.position = max(self.position, self._batches.next_offset)
+            if self.end_offset >= self._batches.stop_offset:
+                self.position = max(self.position, self._batches.stop_offset)  # what is left before it is a hole
             return False
         self.position = max(self.position, self._batches.from_offset)
         self._records, self._at = [], 0

@@ -85,7 +85,11 @@ class TopicWatch:
                 if changed or first:
                     self._matched()
         else:
-            names = sorted(subscription.topic_names())
-            topics = await self._session.refresh(names, auto_create=self._auto_create) if names else []
+            wanted = sorted(name for name in subscription.topic_names() if self._is_wanted(name))
+            topics = await self._session.refresh(wanted, auto_create=self._auto_create) if wanted else []
         self._refreshed()
         return topics
+
+    def _is_wanted(self, name: str) -> bool:
+        known = self._session.view.topics.get(name)
+        return known is None or not known.partitions or self._session.is_stale(name)

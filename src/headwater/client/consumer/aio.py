@@ -1,0 +1,290 @@
+"""The asyncio consumer: the same core, driven by the loop it is made in. Callbacks may be coroutine functions.
+
+async with AsyncConsumer(bootstrap_servers="...", group_id="g") as consumer:
+    consumer.subscribe(["orders"])
+    async for record in consumer:
+        ...
+"""
+
+import asyncio
+import inspect
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from headwater.base.errors import UserError
+from headwater.base.ids import TopicPartition
+from headwater.client.consumer.arguments import (
+    Callbacks,
+    OffsetsGiven,
+    listener_method,
+    milliseconds,
+    offsets_of,
+    partitions_of,
+)
+from headwater.client.consumer.commits import CommitCallback
+from headwater.client.consumer.core import ConsumerCore, GroupMetadata, Turn
+from headwater.client.consumer.membership.port import Departure, RebalanceEvent
+from headwater.client.consumer.positions import EARLIEST, LATEST, OffsetAndMetadata
+from headwater.client.consumer.record import ConsumerRecord
+from headwater.client.reactor.aio import AioEngine
+from headwater.client.session import Session
+from headwater.client.settings.common import network, session_settings
+from headwater.client.settings.consumer import consumer_settings
+from headwater.client.types import OffsetAt, Partition, Topic
+
+if TYPE_CHECKING:
+    import pyarrow
+
+    from headwater.client.consumer.arrow import Decode
+
+T = TypeVar("T")
+
+_WAIT: Final = 1.0
+_CLOSE_TIMEOUT: Final = 30.0
+
+
+class AsyncConsumer:
+    """Settings as for `Consumer`. Made and used within one running loop; for one task at a time."""
+
+    def __init__(self, settings: Mapping[str, object] | None = None, /, **keywords: object) -> None:
+        known = consumer_settings(settings, keywords)
+        session = session_settings(known.raw, known.api_timeout_ms)
+        self._network = network(known.raw)
+        self._engine = AioEngine(self._network)
+        self._core = ConsumerCore(Session(self._engine.kernel, self._network, session), known)
+        self._max_poll_records = known.max_poll_records
+        self._polling = False
+        self._closed = False
+
+    # What to read
+
+    def subscribe(
+        self,
+        topics: Any,
+        listener: Any = None,
+        *,
+        on_assigned: Callable[[list[TopicPartition]], Any] | None = None,
+        on_revoked: Callable[[list[TopicPartition]], Any] | None = None,
+        on_lost: Callable[[list[TopicPartition]], Any] | None = None,
+    ) -> None:
+        """Names, a compiled pattern, or a `SubscriptionPattern`. Replaces the subscription before."""
+        if listener is None and (on_assigned or on_revoked or on_lost):
+            listener = Callbacks(on_assigned, on_revoked, on_lost)
+        self._do(lambda: self._core.subscribe(topics, listener))
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """These partitions, without the group; those before are given up."""
+        self._do(lambda: self._core.assign(partitions))
+
+    async def unsubscribe(self) -> None:
+        await self._last_event()
+        await self._engine.run(self._core.unsubscribe())
+
+    def subscription(self) -> list[str]:
+        return self._do(self._core.subscribed_topics)
+
+    def assignment(self) -> list[TopicPartition]:
+        return self._do(lambda: sorted(self._core.subscription.states))
+
+    # Reading
+
+    async def poll(self, timeout: float | None = None, *, max_records: int | None = None) -> list[ConsumerRecord]:
+        """Records, up to `max.poll.records`; none if none came within `timeout` seconds (None: waits for some)."""
+        limit = max_records or self._max_poll_records
+        core = self._core
+        return await self._poll(lambda: core.take(limit), timeout) or []
+
+    async def poll_arrow(
+        self,
+        timeout: float | None = None,
+        *,
+        max_records: int = 1_000_000,
+        max_bytes: int = 64 * 1024 * 1024,
+        decode: "Mapping[str, Decode] | None" = None,
+    ) -> "pyarrow.RecordBatch":
+        """What is there, as columns: no Python object per record. An empty batch if nothing came within `timeout`."""
+        from headwater.client.consumer.arrow import ArrowTaker
+
+        taker = ArrowTaker(self._core, max_records, max_bytes, decode)
+        await self._poll(taker.take, timeout)
+        return taker.batch()
+
+    async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
+        """Record by record, for ever. `commit` within commits what the iteration has given, not what it holds ready."""
+        ahead = self._core.ahead
+        while True:
+            ahead.extend(await self.poll())
+            while ahead:
+                yield ahead.popleft()
+
+    def wakeup(self) -> None:
+        """From any thread: the poll under way, or the next one, raises `WakeupError`."""
+        self._core.woken = True
+        self._network.post(self._core.wake)
+
+    # Positions
+
+    def seek(self, partition: TopicPartition, offset: "int | OffsetAndMetadata") -> None:
+        known = OffsetAndMetadata(offset) if isinstance(offset, int) else offset
+        self._do(lambda: self._core.seek(TopicPartition(*partition), known.offset, known.leader_epoch))
+
+    def seek_to_beginning(self, *partitions: Any) -> None:
+        """Of all that are assigned, if none are named."""
+        self._do(lambda: self._core.seek_to_time(partitions_of(partitions), EARLIEST))
+
+    def seek_to_end(self, *partitions: Any) -> None:
+        self._do(lambda: self._core.seek_to_time(partitions_of(partitions), LATEST))
+
+    async def position(self, partition: TopicPartition, timeout: float | None = None) -> int:
+        """The offset of the record that comes next."""
+        return await self._engine.run(self._core.position(TopicPartition(*partition), milliseconds(timeout)))
+
+    def pause(self, *partitions: Any) -> None:
+        """Not read until `resume`; the membership in the group goes on."""
+        self._do(lambda: self._core.pause(partitions_of(partitions), True))
+
+    def resume(self, *partitions: Any) -> None:
+        self._do(lambda: self._core.pause(partitions_of(partitions), False))
+
+    def paused(self) -> list[TopicPartition]:
+        states = self._core.subscription.states
+        return self._do(lambda: sorted(each for each, state in states.items() if state.paused))
+
+    def current_lag(self, partition: TopicPartition) -> int | None:
+        """How many offsets the position is behind the end; None: not known yet."""
+        return self._do(lambda: self._core.lag(TopicPartition(*partition)))
+
+    # Commits
+
+    async def commit(self, offsets: OffsetsGiven = None, timeout: float | None = None) -> None:
+        """Offsets by partition, records (then the offsets behind them), or all positions. Raises `CommitFailed`."""
+        await self._engine.run(self._core.commit(offsets_of(offsets), milliseconds(timeout)))
+
+    def commit_async(self, offsets: OffsetsGiven = None, callback: CommitCallback | None = None) -> None:
+        """Does not wait. `callback(offsets, error)` runs in a later poll, or in close; see `Consumer.commit_async`."""
+        self._do(lambda: self._core.commit_async(offsets_of(offsets), callback))
+
+    async def committed(
+        self, *partitions: Any, timeout: float | None = None
+    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
+        return await self._engine.run(self._core.committed(partitions_of(partitions), milliseconds(timeout)))
+
+    def group_metadata(self) -> GroupMetadata:
+        """For a transactional producer's `send_offsets_to_transaction`."""
+        return self._do(self._core.group_metadata)
+
+    # Questions
+
+    async def offsets_for_times(
+        self, times: Mapping[TopicPartition, int], timeout: float | None = None
+    ) -> dict[TopicPartition, OffsetAt | None]:
+        """The first record whose timestamp (ms) is not before the one given; None: there is none."""
+        return await self._engine.run(self._core.offsets_for_times(times, milliseconds(timeout)))
+
+    async def beginning_offsets(
+        self, partitions: Iterable[TopicPartition], timeout: float | None = None
+    ) -> dict[TopicPartition, int]:
+        return await self._engine.run(self._core.ends(partitions, milliseconds(timeout), earliest=True))
+
+    async def end_offsets(
+        self, partitions: Iterable[TopicPartition], timeout: float | None = None
+    ) -> dict[TopicPartition, int]:
+        return await self._engine.run(self._core.ends(partitions, milliseconds(timeout), earliest=False))
+
+    async def partitions_for(self, topic: str, timeout: float | None = None) -> list[Partition]:
+        """None of them: there is no such topic."""
+        found = await self._engine.run(self._core.partitions_for(topic, milliseconds(timeout)))
+        return found.partitions if found is not None else []
+
+    async def list_topics(self) -> dict[str, Topic]:
+        return {topic.name: topic for topic in await self._engine.run(self._core.list_topics())}
+
+    def metrics(self) -> dict[str, float]:
+        return self._do(self._core.metrics)
+
+    # The end
+
+    async def close(self, timeout: float | None = None, *, departure: Departure = Departure.DEFAULT) -> None:
+        """Commits if commits are automatic, leaves the group, closes connections."""
+        if self._closed:
+            return
+        limit = _CLOSE_TIMEOUT if timeout is None else timeout
+        try:
+            await self._last_event()
+            await self._engine.run(self._core.close(round(limit * 1000), departure))
+            while self._core.commits.finished:
+                callback, offsets, error = self._core.commits.finished.popleft()
+                await _called(callback(offsets, error))
+        finally:
+            self._closed = True
+            self._engine.submit(self._core.session.close)
+            self._engine.close()
+
+    async def __aenter__(self) -> "AsyncConsumer":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # Inside
+
+    async def _poll(self, take: Callable[[], Any], timeout: float | None) -> Any:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        core, engine = self._core, self._engine
+        self._check_open()
+        if self._polling:
+            raise UserError("A consumer is for one task at a time", "another task polls it")
+        self._polling = True
+        try:
+            engine.submit(core.begin_poll)
+            await asyncio.sleep(0)  # records that are there come without a wait: the loop has its turn nevertheless
+            while True:
+                turn: Turn = engine.submit(lambda: core.turn(take))
+                if turn.event is not None:
+                    await self._rebalance(turn.event, acknowledge=True)
+                    continue
+                if turn.finished is not None:
+                    await _called(turn.finished.callback(turn.finished.offsets, turn.finished.error))
+                    continue
+                if turn.taken:
+                    return turn.taken
+                wait = _WAIT if deadline is None else min(_WAIT, deadline - time.monotonic())
+                if wait <= 0:
+                    return None
+                await engine.run(core.wait_for_news(turn.seen, wait))
+        finally:
+            self._polling = False
+
+    async def _rebalance(self, event: RebalanceEvent, *, acknowledge: bool) -> None:
+        core = self._core
+        membership = core.membership if acknowledge else None
+        try:
+            await self._engine.run(core.before_listener(event))
+            method = listener_method(core.subscription.listener, event.kind)
+            if method is not None:
+                await _called(method(list(event.partitions)))
+        finally:
+            self._engine.submit(lambda: core.after_listener(event, membership))
+
+    async def _last_event(self) -> None:
+        self._check_open()
+        event = self._engine.submit(self._core.stop_membership)
+        if event is not None:
+            await self._rebalance(event, acknowledge=False)
+
+    def _do(self, action: Callable[[], T]) -> T:
+        self._check_open()
+        return self._engine.submit(action)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise UserError("The consumer is closed")
+
+
+async def _called(outcome: Any) -> None:
+    if inspect.isawaitable(outcome):
+        await outcome
