@@ -17,7 +17,7 @@ from headwater.cli.settings import ConnectOptions
 
 if TYPE_CHECKING:
     from headwater.client.positions import Window
-    from headwater.client.reading import RecordReader
+    from headwater.client.record_reader import RecordReader
     from headwater.client.types import FetchedRecord
 
 _PLAIN: Final = "%v\\n"
@@ -151,7 +151,7 @@ def _read(
     count: int | None,
     writer: "Callable[[list[FetchedRecord]], None]",
 ) -> None:
-    from headwater.client.reading import RecordReader, resolve
+    from headwater.client.record_reader import RecordReader, resolve
     from headwater.client.types import READ_COMMITTED, READ_UNCOMMITTED
 
     isolation_level = READ_COMMITTED if read_committed else READ_UNCOMMITTED

@@ -15,8 +15,8 @@ from headwater.cli.options import Target, client_options
 if TYPE_CHECKING:
     from headwater.cli.input_formats import InputParser
     from headwater.client.partitioner import Partitioner
+    from headwater.client.record_writer import RecordWriter
     from headwater.client.types import Header, OutgoingRecord
-    from headwater.client.writing import RecordWriter
 
 _READ_BYTES: Final = 1 << 16
 _GATHER_BYTES: Final = 1 << 20  # read on before sending, if more input is waiting
@@ -67,8 +67,8 @@ def produce(
     With -o json or yaml, where each record went is written to stdout.
     """
     from headwater.cli.input_formats import input_parser
+    from headwater.client.record_writer import RecordWriter
     from headwater.client.types import Header
-    from headwater.client.writing import RecordWriter
     from headwater.records.compression import CODEC_IDS
 
     defaults = _Defaults(

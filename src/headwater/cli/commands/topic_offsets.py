@@ -60,7 +60,7 @@ def trim(target: Target, name: str, partitions: tuple[int, ...], before: str, ye
     from headwater.base.errors import KafkaError
     from headwater.cli.starts import parse_window
     from headwater.client.positions import AtOffset, AtTime, End
-    from headwater.client.reading import resolve
+    from headwater.client.record_reader import resolve
 
     window = parse_window(before, _now_ms())
     if not isinstance(window.start, AtOffset | AtTime | End) or window.stop is not None:

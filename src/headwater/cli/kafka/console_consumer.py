@@ -18,7 +18,7 @@ from headwater.cli.kafka.options import BOOTSTRAP, Option, Options, Usage, run, 
 if TYPE_CHECKING:
     from headwater.cli.kafka.message_formatter import Formatter
     from headwater.client.admin import Admin
-    from headwater.client.reading import RecordReader, Span
+    from headwater.client.record_reader import RecordReader, Span
     from headwater.client.types import FetchedRecord
 
 ABOUT: Final = "This tool helps to read data from Kafka topics and outputs it to standard output."
@@ -76,7 +76,7 @@ def act(options: Options) -> int:
     group = _group(options, properties)
     formatter = make_formatter(options)
     with connected(options, properties) as admin:
-        from headwater.client.reading import RecordReader
+        from headwater.client.record_reader import RecordReader
 
         isolation = _isolation(options, properties)
         spans = _spans(admin, options, properties, group, isolation)
@@ -146,7 +146,7 @@ def _spans(
     admin: "Admin", options: Options, properties: dict[str, str], group: str | None, isolation: int
 ) -> "dict[TopicPartition, Span]":
     from headwater.client.positions import Beginning, End, Window
-    from headwater.client.reading import Span, resolve
+    from headwater.client.record_reader import Span, resolve
 
     partitions = _partitions(admin, options)
     reset = properties.get("auto.offset.reset", "latest").lower()

@@ -13,7 +13,7 @@ from headwater.cli.kafka.options import BOOTSTRAP, Option, Options, Stop, run, r
 
 if TYPE_CHECKING:
     from headwater.cli.kafka.line_reader import LineReader
-    from headwater.client.writing import RecordWriter
+    from headwater.client.record_writer import RecordWriter
 
 ABOUT: Final = "This tool helps to read data from standard input and publish it to Kafka."
 _TUNING: Final = (  # of Java's producer; this one has its own buffers
@@ -82,7 +82,7 @@ def act(options: Options) -> int:
     with connected(options, properties) as admin:
         topic = admin.describe_topic(options.get("topic") or "", auto_create=True)
         from headwater.client.partitioner import Sticky
-        from headwater.client.writing import RecordWriter
+        from headwater.client.record_writer import RecordWriter
 
         writer = RecordWriter(
             admin, topic, Sticky(), acks=_acks(options, properties), codec=_codec(options, properties)
