@@ -148,7 +148,7 @@ class Accumulator:
     def oldest_incomplete(self) -> ProducerBatch | None:
         with self.lock:
             self._forget_done()
-            return self._incomplete[0] if self._incomplete else None
+            return next((batch for batch in self._incomplete if batch.parts is None), None)
 
     def split(self, batch: ProducerBatch, parts: list[ProducerBatch]) -> None:
         """Puts the parts in the batch's place: its deliveries follow them. The caller puts them into their queue."""

@@ -30,13 +30,20 @@ NO_TIME = -1
 Callback = Callable[[KafkaError | None, RecordMetadata | None], object]
 
 
+class Awaited(Protocol):
+    """What somebody waits for: a record's delivery, or a table's."""
+
+    def pending(self) -> "ProducerBatch | None":
+        """A batch that it still waits for; None: it is done."""
+
+
 class Waiting(Protocol):
     """The face that a delivery came from."""
 
-    def wait_for(self, delivery: "Delivery", timeout: float | None) -> None:
+    def wait_for(self, awaited: Awaited, timeout: float | None) -> None:
         """Returns when it is done; raises TimeoutError."""
 
-    def hurry(self, delivery: "Delivery") -> None:
+    def hurry(self, awaited: Awaited) -> None:
         """Somebody waits for it: its batch goes as soon as it can."""
 
     def call_back(self, delivery: "Delivery", callback: "Callable[[Delivery], object]") -> None:
@@ -200,21 +207,7 @@ class Delivery:
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
         if not self.done():
-            import asyncio
-
-            loop = asyncio.get_running_loop()
-            came = loop.create_future()
-
-            def resolve() -> None:
-                if not came.done():
-                    came.set_result(None)
-
-            def tell(_: Delivery) -> None:
-                loop.call_soon_threadsafe(resolve)
-
-            self.add_done_callback(tell)
-            self._batch.owner.hurry(self)
-            yield from came.__await__()
+            yield from asyncio_wait(self, self._batch.owner)
         return self.result(0)
 
     # For the producer
@@ -229,6 +222,10 @@ class Delivery:
                     self._batch = batch = part
                     break
         return batch
+
+    def pending(self) -> ProducerBatch | None:
+        batch = self.current()
+        return None if batch.done else batch
 
     def metadata(self) -> RecordMetadata:
         batch = self.current()
@@ -247,3 +244,22 @@ class Delivery:
         if not batch.done:
             return f"<Delivery to {where}, under way>"
         return f"<Delivery to {where}, failed: {batch.error}>" if batch.error else f"<Delivery: {self.metadata()}>"
+
+
+def asyncio_wait(awaited: Any, owner: Waiting) -> Generator[Any, None, None]:
+    """Waits in the running asyncio loop, whichever thread learns of the end."""
+    import asyncio
+
+    loop = asyncio.get_running_loop()
+    came = loop.create_future()
+
+    def resolve() -> None:
+        if not came.done():
+            came.set_result(None)
+
+    def tell(_: object) -> None:
+        loop.call_soon_threadsafe(resolve)
+
+    awaited.add_done_callback(tell)
+    owner.hurry(awaited)
+    yield from came.__await__()

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.client.errors import BootstrapFailed, ConnectionFailed, RequestTimedOut, UnknownTopic, error_for
 from headwater.client.producer.accumulator import Accumulator
-from headwater.client.producer.batch import Delivery, ProducerBatch, Waiting
+from headwater.client.producer.batch import Awaited, ProducerBatch, Waiting
 from headwater.client.producer.metrics import Meter
 from headwater.client.producer.queues import PartitionQueue, TopicQueues
 from headwater.client.producer.sender import Sender
@@ -170,9 +170,19 @@ class ProducerCore:
             self._waiting_for_room -= 1
             self.meter.blocked += self.kernel.clock() - started_at
 
-    async def delivered(self, delivery: Delivery) -> None:
-        self.sender.hurry(delivery.current())
-        while not (batch := delivery.current()).done:
+    async def room_for(self, size_bytes: int) -> None:
+        """Waits until so much fits, or nothing else is there. For tables, whose slices come all at once."""
+        while self.accumulator.used_bytes and self.accumulator.used_bytes + size_bytes > self.settings.buffer_bytes:
+            self.check()
+            self.sender.flush()
+            oldest = self.accumulator.oldest_incomplete()
+            if oldest is not None:
+                await oldest.when_done()
+        self.check()
+
+    async def delivered(self, awaited: Awaited) -> None:
+        while (batch := awaited.pending()) is not None:
+            self.sender.hurry(awaited)
             await batch.when_done()
 
     async def flush(self) -> None:

@@ -12,11 +12,11 @@ that linger, retries, and answers that nobody waits for. Callbacks are run by wh
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headwater.base.errors import UserError
 from headwater.base.ids import TopicPartition
-from headwater.client.producer.batch import Callback, Delivery
+from headwater.client.producer.batch import Awaited, Callback, Delivery
 from headwater.client.producer.core import ProducerCore
 from headwater.client.producer.face import Intake, record_fields
 from headwater.client.producer.queues import TopicQueues
@@ -28,6 +28,12 @@ from headwater.client.session import Session
 from headwater.client.settings.common import network, session_settings
 from headwater.client.settings.producer import read_producer_settings
 from headwater.client.types import Partition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from headwater.client.producer.arrow import TableDelivery
+    from headwater.client.producer.encoding import Encodings
 
 
 class Producer:
@@ -75,6 +81,45 @@ class Producer:
             self._wait_for_room()
             delivery = self._put(queues, value, key, partition, headers, timestamp_ms, on_delivery)
         if self._closed_batches or self._sender.lingering_until is None:
+            self._advance()
+        return delivery
+
+    def send_arrow(
+        self,
+        table: "pa.Table | pa.RecordBatch",
+        topic: str,
+        *,
+        value: Any = "value",
+        key: Any = None,
+        headers: str | None = None,
+        timestamp: str | None = None,
+        partition: str | int | None = None,
+        encode: "Encodings | None" = None,
+    ) -> "TableDelivery":
+        """Sends a table, a record per row. Key and value are columns by name, several as a struct (a list of names), or
+        an expression of pyarrow's; `encode` turns them to bytes on the way: {"value": "json"}. See `encoding`.
+
+        It returns when the last slice of the table is in the buffer; the `TableDelivery` tells the end.
+        """
+        from headwater.client.producer.arrow import TableDelivery, TableSource
+
+        source = TableSource(
+            table,
+            self._settings,
+            key=key,
+            value=value,
+            headers=headers,
+            timestamp=timestamp,
+            partition=partition,
+            encode=encode,
+        )
+        queues = self._topics.get(topic) or self._find(topic)
+        delivery = TableDelivery(topic, self)
+        for sections in source.sections(queues):
+            if self._core.transactions is not None:
+                self._core.transactions.check_send()
+            self._run(self._core.room_for(source.slice_bytes), None)
+            delivery.add(self._core.accumulator.add_sections(queues, sections))
             self._advance()
         return delivery
 
@@ -161,11 +206,11 @@ class Producer:
 
     # What deliveries need
 
-    def wait_for(self, delivery: Delivery, timeout: float | None) -> None:
-        self._run(self._core.delivered(delivery), timeout)
+    def wait_for(self, awaited: Awaited, timeout: float | None) -> None:
+        self._run(self._core.delivered(awaited), timeout)
 
-    def hurry(self, delivery: Delivery) -> None:
-        self._engine.network.post(lambda: self._sender.hurry(delivery.current()))
+    def hurry(self, awaited: Awaited) -> None:
+        self._engine.network.post(lambda: self._sender.hurry(awaited))
 
     def call_back(self, delivery: Delivery, callback: Callable[[Delivery], object]) -> None:
         if not self._core.accumulator.call_back(delivery, callback):

@@ -13,7 +13,7 @@ from typing import Final
 from headwater.base.errors import KafkaError
 from headwater.client.producer.accumulator import Accumulator
 from headwater.client.producer.answers import Answers, Gate
-from headwater.client.producer.batch import ProducerBatch
+from headwater.client.producer.batch import Awaited, ProducerBatch
 from headwater.client.producer.metrics import Meter
 from headwater.client.producer.queues import NO_LEADER, PartitionQueue
 from headwater.client.producer.sequences import Sequences
@@ -91,10 +91,12 @@ class Sender:
         self._accumulator.close_all()
         self._take_closed()
 
-    def hurry(self, batch: ProducerBatch) -> None:
-        """Somebody waits for this batch: it does not linger."""
-        self._accumulator.close_queue(batch.queue)
-        self._take_closed()
+    def hurry(self, awaited: Awaited) -> None:
+        """Somebody waits for this: it does not linger."""
+        batch = awaited.pending()
+        if batch is not None:
+            self._accumulator.close_queue(batch.queue)
+            self._take_closed()
 
     def route_all(self) -> None:
         """Something that held queues back has changed."""
