@@ -1,4 +1,7 @@
-"""The compiled codec against its twin in Python: the same outcome on whatever comes, errors included."""
+"""The compiled codec against its twin in Python: the same outcome on whatever comes, errors included.
+
+No deadlines: they run under sanitizers too.
+"""
 
 import array
 
@@ -68,13 +71,13 @@ def outcome(function, *arguments):
 
 
 @given(payloads())
-@settings(max_examples=400)
+@settings(max_examples=400, deadline=None)
 def test_records_are_read_alike(batch):
     assert outcome(compiled.read_records, *batch) == outcome(pure.read_records, *batch)
 
 
 @given(RECORDS.filter(bool))
-@settings(max_examples=20, deadline=None)  # each example is a thousand reads
+@settings(max_examples=20, deadline=None)
 def test_a_payload_cut_anywhere_is_refused_alike(records):
     records = [record._replace(offset=at) for at, record in enumerate(records)]
     payload = bytes(encode_records(records, 0, 0))
@@ -89,6 +92,7 @@ LAYOUT = Layout(Record, None, 0, 1, 2, 3, 4)
 
 
 @given(payloads(), st.integers(0, 2**40), st.integers(0, 2**40) | st.just(NO_STOP))
+@settings(deadline=None)
 def test_records_of_ones_own_are_built_alike(batch, from_offset, stop_offset):
     template = Record(0, 0, None, None)
     arguments = (*batch, from_offset, stop_offset, LAYOUT, template)
@@ -103,7 +107,7 @@ def plain(columns):
 
 
 @given(st.lists(st.tuples(payloads(), st.integers(0, 2**40) | st.just(0)), max_size=4), st.booleans())
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 def test_columns_are_gathered_alike(batches, headers):
     ours, twin = compiled.ColumnBuilder(headers), pure.ColumnBuilder(headers)
     for (payload, header), from_offset in batches:
@@ -147,7 +151,7 @@ def headers_column(lists, wide, first):
     st.sampled_from([100, 200, 1 << 20]),
     st.lists(st.integers(-1, 3), min_size=8, max_size=8) | st.none(),
 )
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 def test_columns_are_encoded_alike_and_others_can_read_them(records, wide, first, limit_bytes, partitions):
     count = len(records)
     rows = [] if partitions is None else partitions[:count]
@@ -180,6 +184,7 @@ def test_columns_are_encoded_alike_and_others_can_read_them(records, wide, first
 
 
 @given(st.lists(st.tuples(INT64, MAYBE_BYTES, MAYBE_BYTES, HEADERS), max_size=8), st.sampled_from([0, 200, 1 << 20]))
+@settings(deadline=None)
 def test_batches_grow_alike(records, limit_bytes):
     ours, twin = compiled.BatchAppender(limit_bytes), pure.BatchAppender(limit_bytes)
     for record in records:
@@ -191,6 +196,7 @@ def test_batches_grow_alike(records, limit_bytes):
 
 
 @given(st.lists(MAYBE_BYTES, max_size=20), st.booleans(), st.integers(0, 9), st.integers(1, 2**31 - 1))
+@settings(deadline=None)
 def test_keys_go_to_the_same_partitions(keys, wide, first, partition_count):
     column = binary_column(keys, wide, first)
     ours = compiled.partition_keys(len(keys), column, partition_count)
@@ -201,6 +207,7 @@ def test_keys_go_to_the_same_partitions(keys, wide, first, partition_count):
 
 
 @given(st.binary(max_size=60), st.binary(max_size=10), st.binary(max_size=20), st.integers(0, 12), st.integers(0, 9))
+@settings(deadline=None)
 def test_columns_that_lie_about_their_size_are_refused_or_read_within_bounds(offsets, validity, data, rows, first):
     column = BinaryColumn(validity, offsets, data, 4, first)
     arguments = (rows, column, None, None, 0, None, 0, 1 << 20)
