@@ -14,36 +14,36 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from headwater.spark.sinks.batch_files import BatchFiles
-    from headwater.spark.sinks.topic_files import TopicFiles
+    from headwater.spark.sinks.files_by_batch import BatchFiles
+    from headwater.spark.sinks.files_by_topic import TopicFiles
 
 __all__ = ["batch_files", "read_committed_files", "register", "starting_offsets", "topic_files"]
 
 
 def topic_files(path: str) -> "TopicFiles":
     """`frame.writeStream.foreachBatch(topic_files("hdfs:///views"))`: Parquet named topic+partition+start+end."""
-    from headwater.spark.sinks.topic_files import TopicFiles
+    from headwater.spark.sinks.files_by_topic import TopicFiles
 
     return TopicFiles(path)
 
 
 def starting_offsets(spark: "SparkSession", path: str) -> str:
     """The option `startingOffsets` for a query whose checkpoint is lost: where the files of `topic_files` end."""
-    from headwater.spark.sinks.topic_files import starting_offsets as from_names
+    from headwater.spark.sinks.files_by_topic import starting_offsets as from_names
 
     return from_names(spark, path)
 
 
 def batch_files(path: str) -> "BatchFiles":
     """`frame.writeStream.foreachBatch(batch_files("out"))`: Parquet of any query, visible batch by batch."""
-    from headwater.spark.sinks.batch_files import BatchFiles
+    from headwater.spark.sinks.files_by_batch import BatchFiles
 
     return BatchFiles(path)
 
 
 def read_committed_files(spark: "SparkSession", path: str, schema: str | None = None) -> "DataFrame":
     """What `batch_files` has made visible."""
-    from headwater.spark.sinks.batch_files import read_committed_files as read
+    from headwater.spark.sinks.files_by_batch import read_committed_files as read
 
     return read(spark, path, schema)
 
