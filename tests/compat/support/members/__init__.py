@@ -13,12 +13,14 @@ from compat.support.members.base import (
     until_shared,
 )
 from compat.support.members.confluent import ConfluentMember
+from compat.support.members.headwater import HeadwaterMember
 from compat.support.members.javamember import JavaMember
 from compat.support.members.kafka_python import KafkaPythonMember
 from compat.support.members.kcat import KcatMember
 
 MEMBERS: dict[str, type[Member]] = {
-    kind.name: kind for kind in (ConfluentMember, KafkaPythonMember, AiokafkaMember, KcatMember, JavaMember)
+    kind.name: kind
+    for kind in (ConfluentMember, KafkaPythonMember, AiokafkaMember, KcatMember, JavaMember, HeadwaterMember)
 }
 OBEDIENT = sorted(set(MEMBERS) - {"kcat"})  # those that commit, seek and pause when told
 
@@ -27,6 +29,7 @@ __all__ = [
     "OBEDIENT",
     "ConfluentMember",
     "Got",
+    "HeadwaterMember",
     "JavaMember",
     "Joining",
     "KcatMember",
