@@ -29,6 +29,20 @@ if TYPE_CHECKING:
     from headwater.client.consumer.record import ConsumerRecord as ConsumerRecord
     from headwater.client.consumer.record import TimestampType as TimestampType
     from headwater.client.consumer.subscription import SubscriptionPattern as SubscriptionPattern
+    from headwater.client.producer.aio import AsyncProducer as AsyncProducer
+    from headwater.client.producer.arrow import TableDelivery as TableDelivery
+    from headwater.client.producer.arrow import TableMetadata as TableMetadata
+    from headwater.client.producer.batch import Delivery as Delivery
+    from headwater.client.producer.encoding import AvroEncoding as AvroEncoding
+    from headwater.client.producer.ending import TransactionEnder as TransactionEnder
+    from headwater.client.producer.producer import Producer as Producer
+    from headwater.client.producer.transactions import OpenTransaction as OpenTransaction
+    from headwater.client.producer.types import BufferFull as BufferFull
+    from headwater.client.producer.types import DeliveryTimedOut as DeliveryTimedOut
+    from headwater.client.producer.types import ProducerFenced as ProducerFenced
+    from headwater.client.producer.types import ProducerRecord as ProducerRecord
+    from headwater.client.producer.types import RecordMetadata as RecordMetadata
+    from headwater.client.producer.types import TransactionFailed as TransactionFailed
     from headwater.client.reading import read as read
     from headwater.client.types import NewTopic as NewTopic
 
@@ -54,7 +68,20 @@ _HOMES: Final = {
     "headwater.client.consumer.record": ("ConsumerRecord", "TimestampType"),
     "headwater.client.consumer.subscription": ("SubscriptionPattern",),
     "headwater.client.producer.aio": ("AsyncProducer",),
+    "headwater.client.producer.arrow": ("TableDelivery", "TableMetadata"),
+    "headwater.client.producer.batch": ("Delivery",),
+    "headwater.client.producer.encoding": ("AvroEncoding",),
+    "headwater.client.producer.ending": ("TransactionEnder",),
     "headwater.client.producer.producer": ("Producer",),
+    "headwater.client.producer.transactions": ("OpenTransaction",),
+    "headwater.client.producer.types": (
+        "BufferFull",
+        "DeliveryTimedOut",
+        "ProducerFenced",
+        "ProducerRecord",
+        "RecordMetadata",
+        "TransactionFailed",
+    ),
     "headwater.client.reading": ("read",),
     "headwater.client.types": ("NewTopic",),
 }
