@@ -174,7 +174,8 @@ class Answers:
         elif verdict is Verdict.SPLIT:
             parts = split_batch(batch, self._settings)
             self._accumulator.split(batch, parts)
-            queue.waiting.extendleft(reversed(parts))
+            for part in parts:
+                self._sequences.put_back(queue, part)
             if batch.future is not None:
                 batch.future.resolve(None)
             self._meter.splits += 1
