@@ -6,11 +6,19 @@ from compat.support.transactional.adapters import (
     JavaTransactional,
     KafkaPythonTransactional,
 )
+from compat.support.transactional.ours import HeadwaterTransactional
 from compat.support.transactional.base import Place, Refused, Transactional, committed_offset, read
+from compat.support.transactional.ours import OursTransactional
 
 PRODUCERS: dict[str, type[Transactional]] = {
     kind.name: kind
-    for kind in (ConfluentTransactional, KafkaPythonTransactional, AiokafkaTransactional, JavaTransactional)
+    for kind in (
+        ConfluentTransactional,
+        KafkaPythonTransactional,
+        AiokafkaTransactional,
+        JavaTransactional,
+        OursTransactional,
+    )
 }
 
 __all__ = ["PRODUCERS", "Place", "Refused", "Transactional", "committed_offset", "read"]
