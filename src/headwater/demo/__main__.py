@@ -1,0 +1,36 @@
+"""The process that the terminal talks to.
+
+A Ctrl-C goes to every process of the terminal's group: broker, JVM and Python workers would all end at once, in any
+order. So they live in a session of their own, below the engine, and only this process hears it. It closes the engine's
+standard input, which is the sign to end; if this process is killed, that closes as well.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+
+
+def main() -> int:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    command = [sys.executable, "-m", "headwater.demo.engine", *sys.argv[1:]]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+    assert process.stdin is not None
+    try:
+        return process.wait()
+    except KeyboardInterrupt:
+        process.stdin.close()
+    try:
+        return process.wait()
+    except KeyboardInterrupt:  # no patience: what was going on goes on next time
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        return 130
+    finally:
+        process.stdin.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,190 @@
+"""The process that runs the demo: broker, visitors, three queries, and the picture of them.
+
+It ends when its standard input closes, after `--seconds`, or when a query fails: first the visitors, then, when the
+queries have read all there is, the queries, Spark and the broker. Data, checkpoints and results stay in one directory,
+and the next start goes on with them.
+"""
+
+import argparse
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from headwater.base.errors import UserError
+from headwater.demo.observing import Observer
+from headwater.demo.view import Screen
+from headwater.demo.visitors import Visitors
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+VIEWS: Final = "website.views"
+SECTIONS: Final = "website.sections"
+PARTITIONS: Final = 3
+_TRIGGER: Final = "2 seconds"
+_LOOKS_S: Final = 0.5
+_DRAINS_S: Final = 30.0
+
+
+def main() -> int:
+    arguments = _arguments()
+    directory = Path(arguments.directory or _home()).absolute()
+    stop = threading.Event()
+    threading.Thread(target=_set_at_end_of_input, args=(stop,), daemon=True).start()
+    screen = Screen()
+    try:
+        return _run(directory, arguments.rate, arguments.seconds, screen, stop)
+    except UserError as error:
+        screen.say(f"The demo could not go on. {error}")
+        return 1
+
+
+def _set_at_end_of_input(stop: threading.Event) -> None:
+    sys.stdin.buffer.read()
+    stop.set()
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m headwater.demo", description="Website activity through Spark.")
+    parser.add_argument("--directory", help="where data, checkpoints and results are kept")
+    parser.add_argument("--rate", type=float, default=300, help="page views a second (default 300)")
+    parser.add_argument("--seconds", type=float, help="end by itself after so long")
+    return parser.parse_args()
+
+
+def _home() -> Path:
+    import os
+
+    from headwater.spark.session import data_home
+
+    return data_home(os.environ) / "demo"
+
+
+def _run(directory: Path, rate: float, seconds: float | None, screen: Screen, stop: threading.Event) -> int:
+    from headwater.testing import Broker
+
+    known = (directory / "broker").exists()
+    screen.say(f"Everything is kept in {directory}{'; going on from last time' if known else ''}")
+    (directory / "broker").mkdir(parents=True, exist_ok=True)
+    with Broker(data_dir=str(directory / "broker")) as broker:
+        screen.say(f"A broker is on {broker.bootstrap_servers}; Spark takes some seconds to start")
+        _create_topics(broker.bootstrap_servers)
+        with Visitors(broker.bootstrap_servers, VIEWS, rate) as visitors:
+            observer = Observer(broker.bootstrap_servers, directory, VIEWS, SECTIONS, PARTITIONS)
+            try:
+                return _pipelines(broker.bootstrap_servers, directory, seconds, screen, stop, visitors, observer)
+            finally:
+                observer.close()
+
+
+def _pipelines(
+    servers: str,
+    directory: Path,
+    seconds: float | None,
+    screen: Screen,
+    stop: threading.Event,
+    visitors: Visitors,
+    observer: Observer,
+) -> int:
+    import headwater.spark
+
+    spark = headwater.spark.session("headwater demo")
+    try:
+        queries = start_queries(spark, servers, directory)
+        screen.say("Ctrl-C ends it\n")
+        end_s = None if seconds is None else time.monotonic() + seconds
+        while not stop.wait(_LOOKS_S) and not (end_s is not None and time.monotonic() > end_s):
+            screen.show(observer.look(visitors, queries, "running"))
+            _raise_failure(queries)
+        visitors.stop()
+        _drain(screen, visitors, queries, observer)
+        for query in queries:
+            query.stop()
+    finally:
+        spark.stop()
+    screen.say(_farewell(directory))
+    return 0
+
+
+def start_queries(spark: "SparkSession", servers: str, directory: Path) -> "list[StreamingQuery]":
+    """Each output is a query with its own group and checkpoint: one that is stopped holds up none of the others."""
+    from headwater.demo import pipeline
+    from headwater.spark.sinks import topic_files
+
+    known_pages = pipeline.pages(spark)
+
+    def views(name: str) -> "DataFrame":
+        records = (
+            spark.readStream.format("headwater")
+            .option("kafka.bootstrap.servers", servers)
+            .option("kafka.group.id", f"demo-{name}")
+            .option("subscribe", VIEWS)
+            .option("startingOffsets", "earliest")
+            .load()
+        )
+        return pipeline.enriched(pipeline.page_views(records), known_pages)
+
+    topic = pipeline.as_records(pipeline.per_section(views("topic"))).writeStream.outputMode("update")
+    topic = topic.format("headwater").option("kafka.bootstrap.servers", servers).option("topic", SECTIONS)
+    files = views("parquet").writeStream.foreachBatch(topic_files(str(directory / "views")))
+    table = pipeline.per_section(views("sqlite")).writeStream.outputMode("update").format("headwater-sqlite")
+    table = table.option("path", str(directory / "results.db")).option("table", "sections")
+    table = table.option("keys", "window_start,section")
+    return [
+        writer.queryName(name)
+        .option("checkpointLocation", str(directory / "checkpoints" / name))
+        .trigger(processingTime=_TRIGGER)
+        .start()
+        for name, writer in (("topic", topic), ("parquet", files), ("sqlite", table))
+    ]
+
+
+def _create_topics(servers: str) -> None:
+    from headwater.client import Admin, ErrorCode, KafkaError, NewTopic
+
+    with Admin(bootstrap_servers=servers) as admin:
+        made = admin.create_topics([NewTopic(VIEWS, PARTITIONS), NewTopic(SECTIONS, PARTITIONS)])
+        for answer in made.values():
+            if isinstance(answer, KafkaError) and answer.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise answer
+
+
+def _drain(screen: Screen, visitors: Visitors, queries: "list[StreamingQuery]", observer: Observer) -> None:
+    """The visitors are gone; each query reads what they left."""
+    deadline_s = time.monotonic() + _DRAINS_S
+    while time.monotonic() < deadline_s:
+        snapshot = observer.look(visitors, queries, "ending")
+        screen.show(snapshot)
+        if all(each.lag == 0 for each in snapshot.outputs):
+            return
+        _raise_failure(queries)
+        time.sleep(_LOOKS_S)
+
+
+def _raise_failure(queries: "list[StreamingQuery]") -> None:
+    for query in queries:
+        error = query.exception()
+        if error is not None:
+            what, _, _ = str(error).partition("JVM stacktrace")
+            raise UserError(
+                f"The query {query.name!r} failed", what.strip(), "Start the demo again: it goes on from there"
+            )
+
+
+def _farewell(directory: Path) -> str:
+    return "\n".join(
+        (
+            "",
+            "All is ended; every page view is in each output once. To look at them:",
+            f"  sqlite3 {directory}/results.db 'SELECT section, sum(views) FROM sections GROUP BY section'",
+            f"  ls {directory}/views/topic={VIEWS}/partition=0",
+            f"  rm -r {directory}    # to begin anew",
+        )
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
