@@ -1,4 +1,4 @@
-"""The consumer protocol of KIP-848: librdkafka and Java, the broker assigns; and groups that change over to it."""
+"""The consumer protocol of KIP-848: librdkafka, Java and our client, the broker assigns; and groups that change over to it."""
 
 import time
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from compat.support.members import places, until, until_shared
 from compat.support.quick import quick
 from compat.support.topics import add_partitions, fill, make_topic
 
-NAMES = ["confluent", "java"]
+NAMES = ["confluent", "headwater", "java"]
 Join = Callable[..., Any]
 
 
@@ -64,7 +64,9 @@ def test_the_assignors_of_the_broker(
 ) -> None:
     """Two topics of three partitions: range gives each member the same numbers of both."""
     one, two = group_topic(3, ".one"), group_topic(3, ".two")
-    members = [join(name, group=one, topics=(one, two), protocol="consumer", remote=remote) for name in NAMES]
+    members = [
+        join(name, group=one, topics=(one, two), protocol="consumer", remote=remote) for name in ("headwater", "java")
+    ]
     until_shared(members, places(one, 3) + places(two, 3), sizes)
     assert group_java.group_admin(group_broker.bootstrap, "describeGroup", group=one)["assignor"] == remote
 

@@ -85,13 +85,14 @@ def test_every_assignor(group_topic: Callable[..., str], join: Join, name: str) 
 
 
 def test_a_group_of_all_clients(group_broker: BrokerProcess, group_topic: Callable[..., str], join: Join) -> None:
-    """librdkafka (new and old), Java and both Python clients agree on range, and on who leads."""
-    topic = group_topic(10)
+    """librdkafka (new and old), Java and all Python clients agree on range, and on who leads."""
+    partitions = 2 * len(NAMES)
+    topic = group_topic(partitions)
     members = [join(name, group=topic, topics=(topic,)) for name in NAMES]
-    until_shared(members, places(topic, 10), [2] * len(NAMES))
-    sent = fill(group_broker.bootstrap, topic, 10, 5)
+    until_shared(members, places(topic, partitions), [2] * len(NAMES))
+    sent = fill(group_broker.bootstrap, topic, partitions, 5)
     until(lambda: sum(len(member.received) for member in members) >= len(sent), lambda: [m.errors for m in members])
     assert sorted(value for member in members for value in member.values) == sorted(sent)
     gone = members.pop(0)
     gone.close()
-    until_shared(members, places(topic, 10))
+    until_shared(members, places(topic, partitions))

@@ -31,7 +31,7 @@ def test_a_dead_member_is_missed_after_its_session(group_topic: Callable[..., st
     assert time.monotonic() - began > 0.9  # its last heartbeat may be a moment old
 
 
-@pytest.mark.parametrize("name", ["aiokafka", "confluent", "java", "kafka-python"])
+@pytest.mark.parametrize("name", ["aiokafka", "confluent", "headwater", "java", "kafka-python"])
 def test_a_static_member_restarts_without_a_rebalance(
     group_broker: BrokerProcess, group_topic: Callable[..., str], group_java: Java, join: Join, name: str
 ) -> None:
@@ -60,7 +60,7 @@ def test_the_second_of_two_static_members_fences_the_first(group_topic: Callable
     until_shared([second], places(topic, 1))
 
 
-@pytest.mark.parametrize("name", ["confluent", "java", "kafka-python"])
+@pytest.mark.parametrize("name", ["confluent", "headwater", "java", "kafka-python"])
 def test_a_cooperative_rebalance_takes_only_what_moves(group_topic: Callable[..., str], join: Join, name: str) -> None:
     topic = group_topic(6)
     first = join(name, group=topic, topics=(topic,), assignor="cooperative-sticky")
