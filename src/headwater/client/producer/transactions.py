@@ -196,7 +196,7 @@ class Transactions:
         """Something of the open transaction went wrong."""
         if isinstance(error, TransactionAborted) or self._core.closed or self._core.fatal is not None:
             return
-        if error.code in _FATAL and error.code != ErrorCode.INVALID_PRODUCER_EPOCH:
+        if error.code in _FATAL:
             self._core.fail(self._problem(error))
         elif self.state in (State.OPEN, State.PREPARED, State.COMMITTING):
             self.state = State.FAILED
