@@ -11,7 +11,9 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from headwater.base.errors import ErrorCode, KafkaError, UserError
+from headwater.base.ids import TopicPartition
 from headwater.client.consumer.core import ConsumerCore
+from headwater.client.consumer.errors import RecordDeserializationError
 from headwater.records.arrow import record_batch
 from headwater.records.codec import ColumnBuilder
 from headwater.records.columns import Columns
@@ -53,9 +55,15 @@ class ArrowTaker:
     """Of one `poll_arrow`: `take` under the lock, `batch` (with the decoding) without."""
 
     def __init__(
-        self, core: ConsumerCore, max_records: int, max_bytes: int, decode: Mapping[str, Decode] | None
+        self,
+        core: ConsumerCore,
+        submit: Callable[[Callable[[], Any]], Any],
+        max_records: int,
+        max_bytes: int,
+        decode: Mapping[str, Decode] | None,
     ) -> None:
         self._core = core
+        self._submit = submit
         self._builder = ColumnBuilder(True)
         self._max_records = max_records
         self._max_bytes = max_bytes
@@ -66,8 +74,73 @@ class ArrowTaker:
         return self._core.drain.take_columns(self._builder, self._max_records, self._max_bytes)
 
     def batch(self) -> "pa.RecordBatch":
+        """The rows. A row that cannot be decoded is raised once those before it were given; positions go with it."""
         made = record_batch(Columns._make(self._builder.finish()))
-        return decoded(made, self._decode) if self._decode else made
+        if not self._decode:
+            return made
+        try:
+            return decoded(made, self._decode)
+        except KafkaError as error:
+            bad = first_bad(made, self._decode)
+            self._submit(lambda: self._core.rewind(_places(made, bad or 0)))
+            if bad:
+                return decoded(made.slice(0, bad), self._decode)
+            if bad is None:
+                raise
+            named = _named(made, error)
+        rule = self._core.settings.bad_record
+        if rule is None:
+            raise named
+        rule(named)
+        self._submit(lambda: self._core.rewind({named.topic_partition: named.next_offset}))
+        return decoded(made.slice(0, 0), self._decode)
+
+
+def first_bad(batch: "pa.RecordBatch", decode: "Mapping[str, Decode]") -> int | None:
+    """The first row that cannot be decoded by itself; None: each can, but not all of them as one column."""
+    low, high = 0, batch.num_rows
+    if not _fails(batch, decode):
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _fails(batch.slice(low, middle - low), decode):
+            high = middle
+        elif _fails(batch.slice(middle, high - middle), decode):
+            low = middle
+        else:
+            return None
+    return low
+
+
+def _fails(batch: "pa.RecordBatch", decode: "Mapping[str, Decode]") -> bool:
+    try:
+        decoded(batch, decode)
+    except KafkaError:
+        return True
+    return False
+
+
+def _places(batch: "pa.RecordBatch", from_row: int) -> dict[TopicPartition, int]:
+    """The first offset of each partition in the rows from `from_row` on."""
+    import pyarrow as pa
+
+    rows = pa.Table.from_batches([batch.slice(from_row).select(["topic", "partition", "offset"])])
+    found = rows.group_by(["topic", "partition"]).aggregate([("offset", "min")]).to_pylist()
+    return {TopicPartition(each["topic"], each["partition"]): each["offset_min"] for each in found}
+
+
+def _named(batch: "pa.RecordBatch", error: KafkaError) -> RecordDeserializationError:
+    row = batch.slice(0, 1).to_pylist()[0]
+    return RecordDeserializationError(
+        TopicPartition(row["topic"], row["partition"]),
+        row["offset"],
+        row["offset"] + 1,
+        error.message or "it cannot be decoded",
+        code=error.code,
+        origin="column",
+        key=row["key"],
+        value=row["value"],
+    )
 
 
 def decoded(batch: "pa.RecordBatch", decode: Mapping[str, Decode]) -> "pa.RecordBatch":
@@ -119,7 +192,7 @@ def _numbers(column: "pa.Array", form: str) -> "pa.Array":
 
     width = _WIDTHS[form]
     lengths = pc.binary_length(column)
-    if not pc.all(pc.equal(lengths, width), skip_nulls=True).as_py():
+    if not pc.all(pc.equal(lengths, width), min_count=0).as_py():
         raise _undecodable(form, f"not all values have {width} bytes")
     filled = pc.fill_null(column, bytes(width)) if column.null_count else column
     joined = filled.cast(pa.binary(width)) if len(filled) else filled

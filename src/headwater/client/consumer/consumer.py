@@ -107,7 +107,7 @@ class Consumer:
         """What is there, as columns: no Python object per record. An empty batch if nothing came within `timeout`."""
         from headwater.client.consumer.arrow import ArrowTaker
 
-        taker = ArrowTaker(self._core, max_records, max_bytes, decode)
+        taker = ArrowTaker(self._core, self._engine.submit, max_records, max_bytes, decode)
         self._poll(taker.take, timeout)
         return taker.batch()
 

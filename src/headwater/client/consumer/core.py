@@ -339,6 +339,14 @@ class ConsumerCore:
                 state.seek(record.offset)
                 self.fetcher.dirty = True
 
+    def rewind(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """What was taken from these offsets on was not given after all."""
+        for partition, offset in offsets.items():
+            state = self.subscription.states.get(partition)
+            if state is not None:
+                state.seek(offset)
+        self._look_again()
+
     def _drop_ahead(self, partitions: Iterable[TopicPartition]) -> None:
         if self.ahead:
             gone = set(partitions)

@@ -11,6 +11,7 @@ the records are read. The fetcher owns the sessions and the buffers' order; posi
 
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Final, Protocol
 
 from headwater.base.errors import ErrorCode, KafkaError
@@ -24,7 +25,7 @@ from headwater.client.consumer.positions import PartitionState, Phase
 from headwater.client.consumer.stretch import Stretch
 from headwater.client.consumer.subscription import Subscription
 from headwater.client.errors import ConnectionFailed, RequestTimedOut, error_for
-from headwater.client.reactor.kernel import Task, Timer
+from headwater.client.reactor.kernel import Future, Task, Timer
 from headwater.client.reactor.link import Link
 from headwater.client.session import Session
 from headwater.client.types import Partition
@@ -58,7 +59,7 @@ class Fetcher:
         news: Callable[[], None],
     ) -> None:
         self.settings = settings
-        self.errors: deque[KafkaError] = deque()
+        self.errors: deque[Exception] = deque()
         self.ready: deque[PartitionState] = deque()  # with buffers, in the order in which they are read
         self.dirty = True  # something changed that may make a fetch possible
         self.counters = dict.fromkeys(("fetches", "bytes", "fetch_errors", "records"), 0)
@@ -103,10 +104,11 @@ class Fetcher:
                 if broker not in self._under_way:
                     task = self._session.kernel.spawn(self._fetch(broker), f"fetch from {broker}")
                     self._under_way[broker] = task
+                    task.when_done(partial(self._fetched, broker))
 
     def close(self) -> None:
         self._closed = True
-        for task in [*self._under_way.values(), self._refreshing]:
+        for task in [*list(self._under_way.values()), self._refreshing]:
             if task is not None:
                 task.cancel()
         if self._retry is not None:
@@ -160,9 +162,7 @@ class Fetcher:
             if link.version_for(FetchRequest()) < _DIVERGING_SINCE:
                 await self._validate(broker, link)
             wanted = self._wanted(broker)
-            if not wanted:
-                return
-            response = await self._ask(link, session, wanted)
+            response = await self._ask(link, session, wanted) if wanted else None
         except (ConnectionFailed, RequestTimedOut) as error:
             session.reset()
             self._disconnected(broker, error)
@@ -172,11 +172,16 @@ class Fetcher:
             self._news()
             await self._session.pause(0, float("inf"))
         else:
-            self._answered(broker, response, session, wanted)
-        finally:
-            self._under_way.pop(broker, None)
-            if not self._closed:
-                self._again()
+            if response is not None:
+                self._answered(broker, response, session, wanted)
+
+    def _fetched(self, broker: int, task: Future[None]) -> None:
+        del self._under_way[broker]
+        if isinstance(task.error, Exception):  # an assertion of ours: whoever polls is to hear of it
+            self.errors.append(task.error)
+            self._news()
+        elif not self._closed:
+            self._again()
 
     def _wanted(self, broker: int) -> dict[TopicPartition, tuple[PartitionState, int, Wanted]]:
         """By partition: its state, the version of that, and what to ask for."""

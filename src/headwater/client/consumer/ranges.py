@@ -83,7 +83,7 @@ class RangeReader:
         """Record batches (Arrow) of the records with start <= offset < end. `lost="skip"` goes on behind what is gone."""
 
         def taker() -> tuple[Callable[[], int], Callable[[], Any]]:
-            arrow = ArrowTaker(self._core, max_records, max_bytes, None)
+            arrow = ArrowTaker(self._core, self._engine.submit, max_records, max_bytes, None)
             return arrow.take, arrow.batch
 
         for batch in self._range(TopicPartition(*partition), start, end, taker, lost):
