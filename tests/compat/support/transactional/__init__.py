@@ -7,6 +7,8 @@ from compat.support.transactional.adapters import (
     KafkaPythonTransactional,
 )
 from compat.support.transactional.base import Place, Refused, Transactional, committed_offset, read
+from compat.support.transactional.ours import HeadwaterTransactional
+from compat.support.transactional.ours import OursTransactional
 
 PRODUCERS: dict[str, type[Transactional]] = {
     kind.name: kind
@@ -15,7 +17,7 @@ PRODUCERS: dict[str, type[Transactional]] = {
         KafkaPythonTransactional,
         AiokafkaTransactional,
         JavaTransactional,
-        HeadwaterTransactional,
+        OursTransactional,
     )
 }
 

@@ -15,7 +15,7 @@ def _refusals() -> Iterator[None]:
         raise Refused(error) from error
 
 
-class OursTransactional(Transactional):
+class HeadwaterTransactional(Transactional):
     name = "headwater"
 
     def init(self) -> None:
