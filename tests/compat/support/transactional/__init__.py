@@ -7,7 +7,6 @@ from compat.support.transactional.adapters import (
     KafkaPythonTransactional,
 )
 from compat.support.transactional.base import Place, Refused, Transactional, committed_offset, read
-from compat.support.transactional.ours import HeadwaterTransactional
 from compat.support.transactional.ours import OursTransactional
 
 PRODUCERS: dict[str, type[Transactional]] = {

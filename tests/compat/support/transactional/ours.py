@@ -15,7 +15,7 @@ def _refusals() -> Iterator[None]:
         raise Refused(error) from error
 
 
-class HeadwaterTransactional(Transactional):
+class OursTransactional(Transactional):
     name = "headwater"
 
     def init(self) -> None:
