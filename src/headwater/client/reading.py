@@ -116,7 +116,7 @@ class Frame:
 
     def to_polars(self) -> "polars.DataFrame":
         polars = _need("polars")
-        return polars.from_arrow(self.to_arrow())  # type: ignore[no-any-return]
+        return polars.from_arrow(self.to_arrow())
 
     def close(self) -> None:
         reader, self._reader = self._reader, None

@@ -6,8 +6,8 @@ generation of the moment it is sent. Owned by the core.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any, Final, NamedTuple, TypeVar
 
 from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.base.ids import TopicPartition
@@ -15,12 +15,13 @@ from headwater.client.consumer.errors import CommitFailed
 from headwater.client.consumer.membership.port import Membership
 from headwater.client.consumer.positions import OffsetAndMetadata
 from headwater.client.errors import ConnectionFailed, RequestTimedOut, error_for
-from headwater.client.reactor.kernel import Task
+from headwater.client.reactor.kernel import Task, TimedOut
 from headwater.client.session import COORDINATOR_MOVED, GROUP_CHANNEL, Session
 from headwater.wire.messages import offset_commit as wire_commit
 from headwater.wire.messages import offset_fetch as wire_fetch
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
+T = TypeVar("T")
 CommitCallback = Callable[[dict[TopicPartition, OffsetAndMetadata], KafkaError | None], Any]
 
 _BY_NAME_MAX: Final = 9  # from version 10 on, topics are known by their ids
@@ -104,7 +105,11 @@ class Commits:
         if offsets:
             group_id = self.group_id
             number = self.order.begin(offsets)
-            await self._commit(group_id, dict(offsets), number, self._session.deadline(timeout_ms))
+            deadline = self._session.deadline(timeout_ms)
+            try:
+                await self._until(deadline, self._commit(group_id, dict(offsets), number, deadline))
+            except TimedOut:
+                raise CommitFailed(ErrorCode.REQUEST_TIMED_OUT, f"group {group_id!r}: no answer in time") from None
 
     def commit_async(self, offsets: Offsets, callback: CommitCallback | None) -> None:
         """Sent at once. The callback waits in `finished`."""
@@ -113,6 +118,15 @@ class Commits:
         task = self._session.kernel.spawn(self._commit_quietly(group_id, dict(offsets), number, callback), "commit")
         self._under_way.add(task)
         task.when_done(lambda _: self._under_way.discard(task))
+
+    async def _until(self, deadline: float, coroutine: Coroutine[Any, Any, T]) -> T:
+        """The coroutine's result; when the time is up, or the caller is stopped, it is stopped too."""
+        kernel = self._session.kernel
+        task = kernel.spawn(coroutine)
+        try:
+            return await kernel.within(max(0.0, deadline - kernel.clock()), task)
+        finally:
+            task.cancel()
 
     async def settle(self) -> None:
         """Until no asynchronous commit is under way."""
@@ -203,12 +217,19 @@ class Commits:
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Those that have one. Waits for transactions that may yet change them."""
         group_id = self.group_id
-        wanted = list(partitions)
         deadline = self._session.deadline(timeout_ms)
+        try:
+            return await self._until(deadline, self._committed(group_id, list(partitions), deadline))
+        except TimedOut:
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"group {group_id!r}: no answer in time") from None
+
+    async def _committed(
+        self, group_id: str, partitions: list[TopicPartition], deadline: float
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
         attempt = 0
         while True:
             try:
-                return await self._ask(group_id, wanted)
+                return await self._ask(group_id, partitions)
             except KafkaError as error:
                 if error.code in COORDINATOR_MOVED or isinstance(error, ConnectionFailed | RequestTimedOut):
                     self._session.forget_coordinator(group_id)

@@ -43,7 +43,9 @@ class FakeLogs:
 
     def append(self, partition: TopicPartition, values: list[bytes], **batch: Any) -> None:
         base = self.ends.get(partition, 0)
-        records = [Record(base + at, NOW_MS + base + at, b"k%d" % (base + at), value) for at, value in enumerate(values)]
+        records = [
+            Record(base + at, NOW_MS + base + at, b"k%d" % (base + at), value) for at, value in enumerate(values)
+        ]
         self.append_raw(partition, len(values), bytes(build_batch(records, base_offset=base, **batch)))
 
     def append_raw(self, partition: TopicPartition, count: int, data: bytes) -> None:

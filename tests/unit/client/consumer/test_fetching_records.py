@@ -329,9 +329,7 @@ def test_a_preferred_replica_is_read_until_it_fails() -> None:
     near = FakeLogs(world, world.broker(1))
     for each in (logs, near):
         each.append(P0, [b"a"])
-    logs.errors[P0] = [
-        fetch.PartitionData(partition_index=0, high_watermark=1, preferred_read_replica=1, records=None)
-    ]
+    logs.errors[P0] = [fetch.PartitionData(partition_index=0, high_watermark=1, preferred_read_replica=1, records=None)]
     consumer.assign(P0)
     assert values(consumer.poll()) == [b"a"]
     assert (len(near.fetches()), logs.fetches()[0].rack_id) == (1, "here")
