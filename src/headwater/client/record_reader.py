@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicPartition
-from headwater.client.admin.blocking import Admin
+from headwater.client.admin.calls import BlockingFace
 from headwater.client.admin.records import list_offsets
 from headwater.client.errors import ConnectionFailed, RequestTimedOut, error_for, raise_for
 from headwater.client.outcomes import all_or_raise
@@ -31,12 +31,17 @@ class Span(NamedTuple):
 
 
 def resolve(
-    admin: Admin, partitions: Iterable[TopicPartition], window: Window, *, isolation_level: int = READ_UNCOMMITTED
+    admin: BlockingFace,
+    partitions: Iterable[TopicPartition],
+    window: Window,
+    *,
+    isolation_level: int = READ_UNCOMMITTED,
 ) -> dict[TopicPartition, Span]:
     wanted = list(partitions)
 
     def ask(timestamp: int) -> dict[TopicPartition, int]:
-        answers = admin.list_offsets(dict.fromkeys(wanted, timestamp), isolation_level=isolation_level)
+        asked = dict.fromkeys(wanted, timestamp)
+        answers = admin.run(lambda session: list_offsets(session, asked, isolation_level=isolation_level))
         return {partition: answer.offset for partition, answer in all_or_raise(answers).items()}
 
     earliest, latest = ask(EARLIEST), ask(LATEST)
@@ -54,7 +59,7 @@ class RecordReader:
 
     def __init__(
         self,
-        admin: Admin,
+        admin: BlockingFace,
         spans: dict[TopicPartition, Span],
         *,
         isolation_level: int = READ_UNCOMMITTED,

@@ -12,7 +12,7 @@ from typing import Final
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicPartition
-from headwater.client.admin.blocking import Admin
+from headwater.client.admin.calls import BlockingFace
 from headwater.client.errors import error_for
 from headwater.client.outcomes import all_or_raise
 from headwater.client.partitioner import Partitioner, partition_for_key
@@ -90,7 +90,7 @@ def _size_bytes(record: OutgoingRecord) -> int:
 class RecordWriter:
     def __init__(
         self,
-        admin: Admin,
+        admin: BlockingFace,
         topic: Topic,
         partitioner: Partitioner,
         *,

@@ -21,6 +21,11 @@ Core = Callable[Concatenate[Session, P], Coroutine[Any, Any, T]]
 
 
 class BlockingFace(Protocol):
+    """A session, and a thread that drives it while it waits: `Admin`, or a simulated world in tests."""
+
+    @property
+    def session(self) -> Session: ...
+
     def run(self, call: Callable[[Session], Coroutine[Any, Any, T]]) -> T: ...
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from headwater.base.errors import KafkaError
 from headwater.client.partitioner import RoundRobin, Sticky, partition_for_key
-from headwater.client.produce import BATCH_BYTES_MAX, plan
+from headwater.client.record_writer import BATCH_BYTES_MAX, plan
 from headwater.client.types import OutgoingRecord, Partition, Topic
 
 
