@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from compat.support.broker import BrokerProcess
+from compat.support.members import until
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.client.admin import (
     AclBinding,
@@ -15,6 +16,7 @@ from headwater.client.admin import (
     AclResourceType,
     Admin,
     PatternType,
+    QuotaEntity,
     ScramCredentialInfo,
     ScramDeletion,
     ScramMechanism,
@@ -59,12 +61,12 @@ def test_access_rules(broker_factory: Callable[..., BrokerProcess], tmp_path: Pa
         outcome = admin.create_acls([read, deny, wrong])
         assert (outcome[read], outcome[deny]) == (None, None)
         assert isinstance(outcome[wrong], KafkaError)
-        assert admin.describe_acls() == sorted([read, deny])
+        until(lambda: admin.describe_acls() == sorted([read, deny]), admin.describe_acls)
         assert admin.describe_acls(AclFilter(AclResourceType.TOPIC)) == [read]
         matching = AclFilter(AclResourceType.GROUP, topic, pattern_type=PatternType.MATCH)
         assert admin.describe_acls(matching) == [deny]
         assert only(admin.delete_acls([AclFilter(principal="User:bob")])) == [deny]
-        assert admin.describe_acls() == [read]
+        until(lambda: admin.describe_acls() == [read], admin.describe_acls)
 
 
 def test_quotas(admin: Admin, topic: str, apache: bool) -> None:
@@ -77,11 +79,16 @@ def test_quotas(admin: Admin, topic: str, apache: bool) -> None:
     all_or_raise(admin.alter_client_quotas({entity: {"producer_byte_rate": 1024.0, "request_percentage": 50.0}}))
     wrong = admin.alter_client_quotas({entity: {"no_such_quota": 1.0}}, validate_only=True)
     assert isinstance(wrong[entity], KafkaError)
-    (found,) = admin.describe_client_quotas([("user", topic)]).values()
+
+    def of_user() -> dict[QuotaEntity, dict[str, float]]:
+        return admin.describe_client_quotas([("user", topic)])
+
+    until(of_user, of_user)  # what the controller has decided reaches the broker a moment later
+    (found,) = of_user().values()
     assert found == {"producer_byte_rate": 1024.0, "request_percentage": 50.0}
     assert admin.describe_client_quotas([("user", topic)], strict=True) == {}
     all_or_raise(admin.alter_client_quotas({entity: {"producer_byte_rate": None, "request_percentage": None}}))
-    assert admin.describe_client_quotas([("user", topic)]) == {}
+    until(lambda: not of_user(), of_user)
 
 
 def test_credentials(admin: Admin, topic: str, apache: bool) -> None:
@@ -90,11 +97,16 @@ def test_credentials(admin: Admin, topic: str, apache: bool) -> None:
             admin.describe_user_scram_credentials()
         assert refused.value.code == ErrorCode.UNSUPPORTED_VERSION
         return
+
+    def described() -> list[ScramCredentialInfo] | KafkaError:
+        return admin.describe_user_scram_credentials([topic])[topic]
+
     all_or_raise(admin.alter_user_scram_credentials([ScramUpsertion(topic, b"secret", ScramMechanism.SHA_256, 5000)]))
     assert only(admin.describe_user_scram_credentials([topic])) == [ScramCredentialInfo(ScramMechanism.SHA_256, 5000)]
     too_few = admin.alter_user_scram_credentials([ScramUpsertion(topic, b"secret", iterations=1)])
     assert isinstance(too_few[topic], KafkaError)
     all_or_raise(admin.alter_user_scram_credentials([ScramDeletion(topic, ScramMechanism.SHA_256)]))
-    gone = admin.describe_user_scram_credentials([topic])[topic]
+    until(lambda: isinstance(described(), KafkaError), described)
+    gone = described()
     assert isinstance(gone, KafkaError)
     assert gone.code == ErrorCode.RESOURCE_NOT_FOUND
