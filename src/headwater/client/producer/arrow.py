@@ -147,18 +147,26 @@ class TableSource:
 
     def sections(self, topic: TopicQueues) -> Iterator[list[Section]]:
         """One list for each slice."""
+        if topic.count == 1:
+            self._columns.setdefault("partition", 0)  # so rows with and without a key keep their order
         for first in range(0, self._table.num_rows, self._step):
             rows = self._prepared(self._table.slice(first, self._step))
             names = TableColumns(**{**TableColumns(value=None)._asdict(), **{name: name for name in rows.schema.names}})
-            for sections in batches_from_table(
+            slices = batches_from_table(
                 rows,
                 names,
                 partition_count=topic.count,
                 limit_bytes=self._batch_bytes,
                 now_ms=time_ns() // 1_000_000,
-            ):
-                self._check(sections, topic)
-                yield sections
+            )
+            try:
+                for sections in slices:
+                    self._check(sections)
+                    yield sections
+            except ValueError as error:  # a partition that the topic does not have, a null among headers
+                raise UserError(
+                    "The table cannot be sent as it is", str(error), f"{topic.name!r} has {topic.count} partitions"
+                ) from None
 
     def _prepared(self, rows: "pa.Table | pa.RecordBatch") -> "pa.Table":
         """The columns that a record takes, under the names that it has for them, encoded."""
@@ -176,17 +184,13 @@ class TableSource:
             raise UserError("The table has no part in the records", "key and value are both None")
         return pa.table(made)
 
-    def _check(self, sections: list[Section], topic: TopicQueues) -> None:
+    def _check(self, sections: list[Section]) -> None:
+        limit_bytes = self._settings.request_bytes_max
         for section in sections:
-            if section.partition >= topic.count:
-                raise KafkaError(
-                    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                    f"topic {topic.name!r} has {topic.count} partitions, none with number {section.partition}",
-                )
-            if section.record_count == 1 and len(section.batch) > self._settings.request_bytes_max:
+            if section.record_count == 1 and len(section.batch) > limit_bytes:
                 raise KafkaError(
                     ErrorCode.MESSAGE_TOO_LARGE,
-                    f"a record takes {len(section.batch)} bytes, max.request.size is {self._settings.request_bytes_max}",
+                    f"a record takes {len(section.batch)} bytes, max.request.size is {limit_bytes}",
                 )
 
 

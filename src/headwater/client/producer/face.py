@@ -85,7 +85,7 @@ class Intake:
         if serialize is None:
             return as_bytes(data, what)
         try:
-            return serialize(topic, data, headers)
+            return as_bytes(serialize(topic, data, headers), what)
         except UserError:
             raise
         except Exception as error:
