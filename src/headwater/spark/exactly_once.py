@@ -1,0 +1,307 @@
+"""The exactly-once writer's protocol: what a task and the driver do, step by step, without doing any of it.
+
+Each side is a generator: it yields a step (a question to the cluster, or something to write) and is sent the answer.
+The writer drives it with the client; the model test drives the same code through crashes, zombies and time-outs at every
+step. Why it holds is told in docs/adr/0010-exactly-once-writer.md. In short, for batch N of query Q:
+
+* A task writes into a transaction of its own, stores `progress[task] = N` in it, and leaves it open.
+* The driver writes a decision that names all these transactions, then commits the first of them: from there on the batch
+  is decided. Then it commits the others. Both may be done again by whoever finds the decision.
+* A task that runs again for a decided batch commits its decided transaction instead of writing. If that one is gone
+  (timed out, or aborted by a zombie), it writes again, and only the very same rows.
+
+Owns no state. The decision lives in a compacted topic under the query's id, progress in a consumer group's offsets.
+"""
+
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from headwater.base.errors import UserError
+
+PROGRESS_KEPT_MS: Final = 6 * 24 * 3_600_000  # brokers forget offsets after 7 days by default; one day is left for clocks
+
+
+@dataclass(frozen=True, slots=True)
+class Producer:
+    """One transaction: each has an epoch of its own, because each begins with InitProducerId."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """What a task wrote: equal digests mean equal rows in equal order."""
+
+    rows: int
+    checksum: int
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The last batch that a task has committed, and by which producer."""
+
+    batch: int
+    producer_id: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    producer: Producer
+    digest: Digest
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """In force once the transaction of its first task, `point`, is committed. `settled`: all of them are."""
+
+    batch: int
+    entries: Mapping[int, Entry]
+    first: int
+    point: Producer
+    settled: bool = False
+    age_ms: int = field(default=0, compare=False)
+
+
+# What a task reports to the driver
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """It wrote, and its transaction waits for the driver."""
+
+    task: int
+    producer: Producer
+    digest: Digest
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """Its part of the batch was committed before, or belongs to others."""
+
+    task: int
+
+
+Report = Open | Done
+
+
+# Steps, and what they are answered with
+
+
+@dataclass(frozen=True, slots=True)
+class ReadDecision:
+    """-> Decision | None: the last one of the query."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """InitProducerId for the task's transactional id -> Producer. Aborts what is open there, fences whoever opened it."""
+
+    task: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadProgress:
+    """OffsetFetch -> Progress | None; with require_stable it waits for offsets whose transaction is being ended."""
+
+    task: int
+    stable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class WriteRows:
+    """All rows of the task's input, and the answers of the brokers awaited -> Digest."""
+
+    producer: Producer
+
+
+@dataclass(frozen=True, slots=True)
+class StoreProgress:
+    """TxnOffsetCommit in the transaction: it counts if and when the transaction is committed."""
+
+    task: int
+    producer: Producer
+    batch: int
+
+
+@dataclass(frozen=True, slots=True)
+class AllOpen:
+    """DescribeTransactions -> bool: whether all of these are still open."""
+
+    producers: tuple[Producer, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """EndTxn -> bool: True if this very transaction is (or was before) ended so; False if it is fenced or aborted."""
+
+    producer: Producer
+    commit: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WriteDecision:
+    """One record with acks=all, in place of the query's last decision."""
+
+    decision: Decision
+
+
+Step = ReadDecision | Begin | ReadProgress | WriteRows | StoreProgress | AllOpen | End | WriteDecision
+Steps = Generator[Step, Any, Any]
+
+
+class Superseded(UserError):
+    """Another run of the same query has decided this batch, or a later one."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__("Another run of this query writes to the same sink", why, "Stop one of them")
+
+
+class TransactionsLost(UserError):
+    """Transactions were aborted before their batch was decided. Nothing is written; the batch can be run again."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Transactions of this batch ended before all tasks were done",
+            "the batch took longer than transaction.max.timeout.ms, or a lost task came back",
+            "Start the query again: nothing of the batch was committed. Smaller batches (maxOffsetsPerTrigger) take less time",
+        )
+
+
+class LostAfterDecision(UserError):
+    """Some of a decided batch's transactions are gone. The batch must be run again, by the same plan."""
+
+    def __init__(self, batch: int, tasks: Sequence[int]) -> None:
+        super().__init__(
+            f"Batch {batch} is decided, but tasks {', '.join(map(str, tasks))} have lost their transactions",
+            "they timed out, or a lost task came back, before they were committed",
+            "Start the query again with the same number of partitions: these tasks write again, and only the same rows",
+        )
+
+
+class NotTheSame(UserError):
+    def __init__(self, batch: int, task: int) -> None:
+        super().__init__(
+            f"Task {task} of batch {batch} cannot be written again",
+            "it was decided before with other rows: the plan is not deterministic, or the number of partitions has changed",
+            "Restore the plan and the number of partitions, or move the checkpoint past the batch and repair it by hand",
+        )
+
+
+class ProgressForgotten(UserError):
+    def __init__(self, batch: int) -> None:
+        super().__init__(
+            f"Nobody can tell any more whether batch {batch} was committed",
+            "the query stopped in the middle of it, longer ago than brokers keep offsets (offsets.retention.minutes)",
+            "Look at the output topic for rows of the batch, and move the checkpoint past it if they are there",
+        )
+
+
+def task_steps(batch: int, task: int) -> Steps:
+    """What one attempt of a task does -> Report."""
+    decision: Decision | None = yield ReadDecision()
+    expected: Digest | None = None
+    if decision is not None and (yield from in_force(decision, batch)):
+        mine = decision.entries.get(task)
+        if mine is None or decision.settled or (yield End(mine.producer, commit=True)):
+            return Done(task)
+        expected = mine.digest
+    producer: Producer = yield Begin(task)
+    progress: Progress | None = yield ReadProgress(task)
+    if progress is not None and progress.batch >= batch:
+        return Done(task)
+    digest: Digest = yield WriteRows(producer)
+    if expected is not None and digest != expected:
+        yield End(producer, commit=False)
+        raise NotTheSame(batch, task)
+    yield StoreProgress(task, producer, batch)
+    return Open(task, producer, digest)
+
+
+def commit_steps(batch: int, reports: Sequence[Report]) -> Steps:
+    """What the driver does when all tasks have reported. Returns when the batch is committed, and only then."""
+    opened = {report.task: Entry(report.producer, report.digest) for report in reports if isinstance(report, Open)}
+    found: Decision | None = yield ReadDecision()
+    if found is not None and (yield from in_force(found, batch)):
+        decision = yield from _amend(found, opened)
+    else:
+        if len(opened) < len(reports):
+            raise Superseded(f"tasks of batch {batch} were committed before, but not by this run")
+        if not opened:
+            return None
+        decision = yield from _decide(batch, opened)
+    if decision.settled:
+        return None
+    lost = []
+    for task in sorted(decision.entries, key=lambda each: (each != decision.first, each)):
+        committed = yield from _settle(decision, task)
+        if not committed and task == decision.first:
+            raise TransactionsLost
+        if not committed:
+            lost.append(task)
+    if lost:
+        raise LostAfterDecision(batch, lost)
+    yield WriteDecision(replace(decision, settled=True))
+    return None
+
+
+def in_force(decision: Decision, batch: int) -> Generator[Step, Any, bool]:
+    """Whether the batch is decided by this decision. One that was only written is brought into force, if it still can be."""
+    if decision.batch > batch:
+        raise Superseded(f"it is at batch {decision.batch}, this one at {batch}")
+    if decision.batch < batch:
+        return False
+    if decision.settled or (yield End(decision.point, commit=True)):
+        return True
+    progress: Progress | None = yield ReadProgress(decision.first)
+    if progress is None and decision.age_ms > PROGRESS_KEPT_MS:
+        raise ProgressForgotten(batch)
+    if progress is None or progress.batch < batch:
+        return False
+    if _is(progress, decision.point, batch):
+        return True
+    raise Superseded(f"batch {batch} was decided by a producer that this decision does not know")
+
+
+def _decide(batch: int, opened: Mapping[int, Entry]) -> Generator[Step, Any, Decision]:
+    if not (yield AllOpen(tuple(entry.producer for entry in opened.values()))):
+        raise TransactionsLost
+    first = min(opened)
+    decision = Decision(batch, dict(opened), first, opened[first].producer)
+    yield WriteDecision(decision)
+    return decision
+
+
+def _amend(decision: Decision, opened: Mapping[int, Entry]) -> Generator[Step, Any, Decision]:
+    """Tasks that wrote although the batch was decided: the same rows take the lost ones' place, all else is aborted."""
+    again = {task: entry for task, entry in opened.items() if task in decision.entries and not decision.settled}
+    for task, entry in opened.items():
+        if task not in again:
+            yield End(entry.producer, commit=False)
+    for task, entry in again.items():
+        if entry.digest != decision.entries[task].digest:
+            raise NotTheSame(decision.batch, task)
+    if again:
+        decision = replace(decision, entries={**decision.entries, **again})
+        yield WriteDecision(decision)
+    return decision
+
+
+def _settle(decision: Decision, task: int) -> Generator[Step, Any, bool]:
+    """Whether the task's transaction is committed, after trying."""
+    producer = decision.entries[task].producer
+    if (yield End(producer, commit=True)):
+        return True
+    progress: Progress | None = yield ReadProgress(task)
+    if progress is not None and progress.batch > decision.batch:
+        raise Superseded(f"it has committed batch {progress.batch}, this one is at {decision.batch}")
+    if task == decision.first:
+        return progress is not None and _is(progress, decision.point, decision.batch)
+    return progress is not None and progress.batch >= decision.batch
+
+
+def _is(progress: Progress, producer: Producer, batch: int) -> bool:
+    return progress == Progress(batch, producer.producer_id, producer.epoch)

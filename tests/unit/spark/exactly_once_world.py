@@ -1,0 +1,344 @@
+"""A small world for the exactly-once writer's protocol: coordinator, decision topic, drivers, task attempts, and faults.
+
+The drivers and attempts run the real generators of `headwater.spark.exactly_once`. Every step of every actor is one
+choice of a scheduler; between any two steps a driver may crash or be replaced while it lives on (a zombie), an attempt
+may be given up while it lives on, a transaction may time out, and committed offsets may take a while to be seen.
+
+`World.run` raises `Violation` when an input's effect is written twice or never. A run may also end stuck: a driver that
+fails loudly, every time. Which runs may do so is for the tests to say.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+from headwater.base.errors import UserError
+
+Choose = Callable[[int], int]  # of so many options, the first is what would happen without faults
+Option = tuple[str, Callable[..., None], tuple[Any, ...]]  # what it is, for the trace; what it does
+
+
+class Violation(Exception):
+    pass
+
+
+class Fenced(Exception):
+    """The broker refuses a producer whose epoch is over."""
+
+
+class Wait(Exception):
+    """The answer is not there yet: the step is tried again later."""
+
+
+@dataclass
+class Faults:
+    """How many of each kind a run may have."""
+
+    crashes: int = 0
+    zombies: int = 0  # drivers that live on beside their successors
+    lost_attempts: int = 0  # attempts that are given up and live on
+    timeouts: int = 0
+    slow_offsets: int = 0
+    forgets: int = 0  # somebody deletes the topic with the decision
+    counts: tuple[int, ...] = (2,)  # the number of tasks, by driver
+    deterministic: bool = True
+    epoch_bump: bool = True  # transaction version 2: EndTxn bumps the epoch
+
+
+@dataclass
+class Transaction:
+    """One transactional id."""
+
+    epoch: int = 0
+    opened: bool = False
+    rows: list[tuple[int, int]] = field(default_factory=list)
+    progress: Any = None
+    ended: tuple[int, bool] | None = None  # the epoch of the last transaction that was ended, and how
+
+
+class Cluster:
+    def __init__(self, protocol: ModuleType, faults: Faults) -> None:
+        self.protocol = protocol
+        self.faults = faults
+        self.transactions: dict[int, Transaction] = {}
+        self.progress: dict[int, Any] = {}
+        self.unseen: dict[int, Any] = {}  # committed, but not yet shown by the group's coordinator
+        self.decision: Any = None
+        self.output: list[tuple[int, int]] = []
+
+    def of(self, task: int) -> Transaction:
+        return self.transactions.setdefault(task, Transaction())
+
+    def abort(self, task: int) -> None:
+        transaction = self.of(task)
+        transaction.ended = (transaction.epoch, False)
+        transaction.epoch += 1
+        transaction.opened, transaction.rows, transaction.progress = False, [], None
+
+    def begin(self, task: int) -> Any:
+        if self.of(task).opened:
+            self.abort(task)
+        self.of(task).epoch += 1
+        return self.protocol.Producer(str(task), 100 + task, self.of(task).epoch)
+
+    def write(self, producer: Any, rows: list[tuple[int, int]], progress: Any = None) -> None:
+        transaction = self.of(int(producer.transactional_id))
+        if producer.epoch != transaction.epoch:
+            raise Fenced
+        if rows or progress is not None:
+            transaction.opened = True
+            transaction.rows += rows
+            transaction.progress = progress or transaction.progress
+
+    def is_open(self, producer: Any) -> bool:
+        transaction = self.of(int(producer.transactional_id))
+        return transaction.opened and transaction.epoch == producer.epoch
+
+    def end(self, producer: Any, commit: bool) -> bool:
+        task = int(producer.transactional_id)
+        transaction = self.of(task)
+        if not self.is_open(producer):
+            return transaction.ended == (producer.epoch, commit)
+        if not commit:
+            self.abort(task)
+            return True
+        self.output += transaction.rows
+        if transaction.progress is not None:
+            self.unseen[task] = transaction.progress
+            if not self.faults.slow_offsets:
+                self.show(task)
+        transaction.opened, transaction.rows, transaction.progress = False, [], None
+        transaction.ended = (producer.epoch, True)
+        if self.faults.epoch_bump:
+            transaction.epoch += 1
+        return True
+
+    def show(self, task: int) -> None:
+        self.progress[task] = self.unseen.pop(task)
+
+    def read_progress(self, task: int, stable: bool) -> Any:
+        if stable and task in self.unseen:
+            raise Wait
+        return self.progress.get(task)
+
+
+class Attempt:
+    """One attempt of a task: runs the task's steps until it has a report, or dies."""
+
+    def __init__(self, world: "World", driver: "Driver", task: int) -> None:
+        self.world = world
+        self.driver = driver
+        self.task = task
+        self.batch = driver.batch
+        self.steps: Generator[Any, Any, Any] = world.protocol.task_steps(driver.batch, task)
+        self.pending = next(self.steps)
+        self.alive = True
+
+    def step(self) -> None:
+        try:
+            answer = self.world.answer(self.pending, self)
+            self.pending = self.steps.send(answer)
+        except StopIteration as stop:
+            self.alive = False
+            self.driver.take(self, stop.value)
+        except (Fenced, UserError) as error:
+            self.alive = False
+            self.driver.failed(self, error)
+
+
+class Driver:
+    """Spark's side: batch after batch, tasks, the sink's commit, the commit log."""
+
+    def __init__(self, world: "World", number: int) -> None:
+        self.world = world
+        self.number = number
+        self.alive = True
+        self.count = world.faults.counts[number % len(world.faults.counts)]
+        self.error: Exception | None = None
+        self.batch = 0
+        self.tries = 0
+        self._next_batch()
+
+    def _next_batch(self) -> None:
+        logged = self.world.commit_log
+        self.batch = next(n for n in range(self.world.batches + 1) if n not in logged)
+        self.commit: Generator[Any, Any, Any] | None = None
+        self.reports: dict[int, Any] = {}
+        self.attempts: dict[int, Attempt] = {}
+        if self.batch == self.world.batches:
+            self.alive = False
+            return
+        for task in range(self.count):
+            self.start(task)
+
+    def start(self, task: int) -> None:
+        self.attempts[task] = attempt = Attempt(self.world, self, task)
+        self.world.attempts.append(attempt)
+
+    def take(self, attempt: Attempt, report: Any) -> None:
+        if not self.alive or self.attempts.get(attempt.task) is not attempt:
+            return  # nobody waits for this attempt any more
+        self.reports[attempt.task] = report
+        if len(self.reports) == self.count:
+            self.commit = self.world.protocol.commit_steps(self.batch, list(self.reports.values()))
+            self.pending = next(self.commit)
+
+    def failed(self, attempt: Attempt, error: Exception) -> None:
+        if not self.alive or self.attempts.get(attempt.task) is not attempt:
+            return
+        self.tries += 1
+        if self.tries > 3:
+            self.alive, self.error = False, error
+        else:
+            self.start(attempt.task)
+
+    def step(self) -> None:
+        assert self.commit is not None
+        try:
+            self.pending = self.commit.send(self.world.answer(self.pending, None))
+        except StopIteration:
+            if self.batch in self.world.commit_log:
+                self.alive, self.error = False, RuntimeError("someone else has written this batch's commit log")
+                return
+            self.world.commit_log.add(self.batch)
+            self._next_batch()
+        except UserError as error:
+            self.alive, self.error = False, error
+
+
+class World:
+    def __init__(
+        self, protocol: ModuleType, faults: Faults, choose: Choose, *, batches: int = 2, items: int = 4
+    ) -> None:
+        self.protocol = protocol
+        self.faults = faults
+        self.choose = choose
+        self.batches = batches
+        self.items = items
+        self.cluster = Cluster(protocol, faults)
+        self.commit_log: set[int] = set()
+        self.attempts: list[Attempt] = []
+        self.drivers: list[Driver] = []
+        self.trace: list[tuple[Any, ...]] = []
+
+    # What the actors ask for
+
+    def answer(self, step: Any, attempt: Attempt | None) -> Any:
+        protocol, cluster = self.protocol, self.cluster
+        kind = type(step).__name__
+        if kind == "ReadDecision":
+            return cluster.decision
+        if kind == "WriteDecision":
+            cluster.decision = step.decision
+            return None
+        if kind == "Begin":
+            return cluster.begin(step.task)
+        if kind == "ReadProgress":
+            return cluster.read_progress(step.task, step.stable)
+        if kind == "StoreProgress":
+            producer = step.producer
+            return cluster.write(producer, [], protocol.Progress(step.batch, producer.producer_id, producer.epoch))
+        if kind == "AllOpen":
+            return all(cluster.is_open(each) for each in step.producers)
+        if kind == "End":
+            return cluster.end(step.producer, step.commit)
+        assert kind == "WriteRows"
+        assert attempt is not None
+        batch, task, driver = attempt.batch, attempt.task, attempt.driver
+        # A plan that is not deterministic deals the rows out anew for each driver, and never in the same order again.
+        deal = 0 if self.faults.deterministic else driver.number
+        written = [(batch, item) for item in range(self.items) if (item + deal) % driver.count == task]
+        cluster.write(step.producer, written)
+        return protocol.Digest(len(written), hash((deal, *written)))
+
+    # What happens
+
+    def run(self, steps_max: int = 2000) -> str:
+        """'done', or the name of the error that every new driver ends with."""
+        self._new_driver()
+        for _ in range(steps_max):
+            options = self._options()
+            if not options:
+                break
+            name, act, arguments = options[self.choose(len(options))]
+            self.trace.append((name, *arguments, getattr(getattr(act, "__self__", None), "pending", None)))
+            try:
+                act(*arguments)
+            except Wait:
+                self._show_one()
+            self._check()
+        else:
+            raise Violation("no end")
+        self._check()
+        last = self.drivers[-1]
+        if len(self.commit_log) < self.batches:
+            return type(last.error).__name__
+        if Counter(self.cluster.output) != Counter((n, i) for n in range(self.batches) for i in range(self.items)):
+            raise Violation(f"committed in Spark, but written: {sorted(self.cluster.output)}")
+        return "done"
+
+    def _check(self) -> None:
+        twice = [row for row, count in Counter(self.cluster.output).items() if count > 1]
+        if twice:
+            raise Violation(f"written twice: {twice}")
+
+    def _new_driver(self) -> None:
+        self.drivers.append(Driver(self, len(self.drivers)))
+
+    def _options(self) -> list[Option]:
+        """The first is the ordinary course of things."""
+        options: list[Option] = [
+            ("driver", driver.step, ()) for driver in self.drivers if driver.alive and driver.commit is not None
+        ]
+        options += [("task", attempt.step, ()) for attempt in self.attempts if attempt.alive]
+        current = self.drivers[-1]
+        if not current.alive and len(self.commit_log) < self.batches and len(self.drivers) < 8:
+            options.append(("a new driver", self._new_driver, ()))
+        return options + self._faults(current)
+
+    def _faults(self, current: Driver) -> list[Option]:
+        options: list[Option] = []
+        left = self.faults
+        if current.alive and left.crashes:
+            options.append(("crash", self._replace, (current, False)))
+        if current.alive and left.zombies:
+            options.append(("a second driver", self._replace, (current, True)))
+        if current.alive and left.lost_attempts and current.commit is None:
+            options += [
+                ("given up", self._give_up, (current, task)) for task, it in current.attempts.items() if it.alive
+            ]
+        if left.timeouts:
+            opened = [task for task, transaction in self.cluster.transactions.items() if transaction.opened]
+            options += [("timed out", self._time_out, (task,)) for task in opened]
+        if left.forgets and self.cluster.decision is not None:
+            options.append(("the decision is deleted", self._forget, ()))
+        if self.cluster.unseen:
+            options.append(("offsets show", self._show_one, ()))
+        return options
+
+    def _forget(self) -> None:
+        self.faults.forgets -= 1
+        self.cluster.decision = None
+
+    def _replace(self, current: Driver, zombie: bool) -> None:
+        """The tasks of a driver that crashed may go on for a while: nobody takes their reports."""
+        if zombie:
+            self.faults.zombies -= 1
+        else:
+            self.faults.crashes -= 1
+            current.alive = False
+        self._new_driver()
+
+    def _give_up(self, current: Driver, task: int) -> None:
+        self.faults.lost_attempts -= 1
+        current.start(task)
+
+    def _time_out(self, task: int) -> None:
+        self.faults.timeouts -= 1
+        self.cluster.abort(task)
+
+    def _show_one(self) -> None:
+        if self.cluster.unseen:
+            self.cluster.show(min(self.cluster.unseen))
