@@ -206,7 +206,7 @@ def test_names_of_earlier_days_are_understood_or_explained() -> None:
     assert (known.fetch.partition_max_bytes, known.reset.end) == (77, EARLIEST)
     with pytest.raises(UserError, match=r"bootstrap\.servers"):
         consumer_settings({"zookeeper.connect": "localhost:2181"}, {})
-    with pytest.raises(UserError, match="did you mean 'group.id'"):
+    with pytest.raises(UserError, match=r"did you mean 'group\.id'"):
         consumer_settings({"grup.id": "g"}, {})
 
 
