@@ -79,7 +79,7 @@ class Load:
         """As a member of the group, which commits what it has seen; what it reads again after a rebalance it knows already."""
         last: dict[TopicPartition, int] = {}
         with Consumer(
-            self.settings, group_id="soak", auto_offset_reset="earliest", session_timeout_ms=10_000
+            self.settings, group_id="soak", auto_offset_reset="earliest", session_timeout_ms=6000
         ) as consumer:
             consumer.subscribe([self.topic])
             while not leave.is_set() and not self._all_seen():
