@@ -175,6 +175,8 @@ class Commits:
             broker = await self._session.coordinator(group_id)
             link = await self._session.link(broker, GROUP_CHANNEL)
             request = self._request(group_id, offsets)  # with the generation of now
+            if request is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
             response = await link.call(request, wire_commit.OffsetCommitResponse, at_most=_BY_NAME_MAX)
         except (ConnectionFailed, RequestTimedOut) as error:
             self._session.forget_coordinator(group_id)
@@ -190,7 +192,8 @@ class Commits:
             membership.failed(code, request.generation_id_or_member_epoch)
         return code
 
-    def _request(self, group_id: str, offsets: Offsets) -> wire_commit.OffsetCommitRequest:
+    def _request(self, group_id: str, offsets: Offsets) -> wire_commit.OffsetCommitRequest | None:
+        """None: the consumer subscribes, but is not a member. To the broker it would look like one that never joins."""
         topics: dict[str, wire_commit.OffsetCommitRequestTopic] = {}
         for each, offset in offsets.items():
             topic = topics.setdefault(each.topic, wire_commit.OffsetCommitRequestTopic(name=each.topic, partitions=[]))
@@ -205,6 +208,8 @@ class Commits:
         membership = self._membership()
         request = wire_commit.OffsetCommitRequest(group_id=group_id, member_id="", topics=list(topics.values()))
         if membership is not None:
+            if membership.generation < 0:
+                return None
             request.generation_id_or_member_epoch = membership.generation
             request.member_id = membership.member_id
             request.group_instance_id = membership.group_instance_id
