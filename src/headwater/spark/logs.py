@@ -5,16 +5,15 @@ gone for a minute included, is waited for.
 """
 
 import re
-from collections.abc import Callable, Iterable
-from typing import Final, TypeVar
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any, Final, TypeVar
 
 from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.base.ids import TopicPartition
-from headwater.client.addresses import parse_bootstrap
-from headwater.client.blocking_admin import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, list_offsets
-from headwater.client.cluster import Cluster
+from headwater.client.admin import Admin
 from headwater.client.errors import BootstrapFailed
-from headwater.client.types import Topic
+from headwater.client.session import Session
+from headwater.client.types import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, Topic
 from headwater.spark.options import SourceOptions, Subscription
 from headwater.spark.positions import LogFacts, Position, Times, resolve
 
@@ -24,35 +23,39 @@ PATIENCE_MS: Final = 180_000
 _GONE: Final = frozenset((ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID))
 
 
-def open_cluster(bootstrap_servers: str) -> Cluster:
-    return Cluster(parse_bootstrap(bootstrap_servers), client_id="headwater-spark", api_timeout_ms=PATIENCE_MS)
+def open_admin(bootstrap_servers: str) -> Admin:
+    return Admin(bootstrap_servers=bootstrap_servers, client_id="headwater-spark", default_api_timeout_ms=PATIENCE_MS)
 
 
-def patiently(cluster: Cluster, call: Callable[[], T]) -> T:
+def patiently(admin: Admin, call: Callable[[], T]) -> T:
     """Nobody reachable now may be someone reachable in a while."""
-    deadline = cluster.deadline()
+    deadline = admin.session.deadline()
     attempt = 0
+
+    def pause(session: Session) -> Coroutine[Any, Any, bool]:
+        return session.pause(attempt, deadline)
+
     while True:
         try:
             return call()
         except BootstrapFailed:
-            if not cluster.pause(attempt, deadline):
+            if not admin.run(pause):
                 raise
             attempt += 1
 
 
 class Logs:
     def __init__(self, options: SourceOptions) -> None:
-        self.cluster = open_cluster(options.bootstrap_servers)
+        self.admin = open_admin(options.bootstrap_servers)
         self._options = options
         self._isolation = READ_COMMITTED if options.read_committed else READ_UNCOMMITTED
 
     def close(self) -> None:
-        self.cluster.close()
+        self.admin.close()
 
     def facts(self, *, must_exist: bool) -> dict[TopicPartition, LogFacts]:
         """Every partition that the subscription means. `must_exist`: topics that are named and missing are an error."""
-        return patiently(self.cluster, lambda: self._facts(must_exist))
+        return patiently(self.admin, lambda: self._facts(must_exist))
 
     def offsets_at(self, position: Position, option: str, *, or_latest: bool) -> dict[TopicPartition, int]:
         """Where the option says, in every partition there is."""
@@ -75,7 +78,7 @@ class Logs:
 
     def _ask(self, wanted: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
         found = {}
-        for partition, answer in list_offsets(self.cluster, wanted, isolation_level=self._isolation).items():
+        for partition, answer in self.admin.list_offsets(wanted, isolation_level=self._isolation).items():
             if not isinstance(answer, KafkaError):
                 found[partition] = answer.offset
             elif answer.code not in _GONE:
@@ -84,7 +87,7 @@ class Logs:
 
     def _partitions(self, must_exist: bool) -> list[TopicPartition]:
         subscription = self._options.subscription
-        topics = self.cluster.refresh(names_to_ask(subscription))
+        topics = self.admin.run(lambda session: session.refresh(names_to_ask(subscription)))
         missing = [topic.name for topic in topics if topic.error in _GONE]
         if missing and must_exist:
             raise UserError(

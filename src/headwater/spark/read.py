@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicPartition
-from headwater.client.blocking_admin import READ_COMMITTED, READ_UNCOMMITTED
-from headwater.client.fetch import RecordReader, Span
-from headwater.client.types import FetchedRecord
-from headwater.spark.logs import PATIENCE_MS, open_cluster, patiently
+from headwater.client.record_reader import RecordReader, Span
+from headwater.client.types import READ_COMMITTED, READ_UNCOMMITTED, FetchedRecord
+from headwater.spark.logs import PATIENCE_MS, open_admin, patiently
 from headwater.spark.offsets import raise_losses
 from headwater.spark.options import SourceOptions
 from headwater.spark.planning import OffsetRange
@@ -30,9 +29,9 @@ def read_range(
     options: SourceOptions, wanted: OffsetRange, schema: "pyarrow.Schema"
 ) -> Iterator["pyarrow.RecordBatch"]:
     partition = TopicPartition(wanted.topic, wanted.partition)
-    with open_cluster(options.bootstrap_servers) as cluster:
+    with open_admin(options.bootstrap_servers) as admin:
         reader = RecordReader(
-            cluster,
+            admin,
             {partition: Span(wanted.start, wanted.end)},
             isolation_level=READ_COMMITTED if options.read_committed else READ_UNCOMMITTED,
             partition_max_bytes=8 * 1024 * 1024,
@@ -41,7 +40,7 @@ def read_range(
         position = wanted.start
         while not reader.done:
             try:
-                records = patiently(cluster, reader.poll)
+                records = patiently(admin, reader.poll)
             except KafkaError as error:
                 if error.code not in _GONE:
                     raise

@@ -159,13 +159,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _commit_group(self, done: dict[str, Any]) -> None:
         """So that the lag shows in every tool. The offsets that count are Spark's: a failure here only warns."""
-        from headwater.client.committed import commit_offsets
-
         group = self._options.group_id
         if group is None or done == self._committed:
             return
         try:
-            answers = commit_offsets(self._open().cluster, group, offsets.from_tree(done))
+            answers = self._open().admin.alter_group_offsets(group, offsets.from_tree(done))
         except KafkaError as error:
             sys.stderr.write(f"headwater source: the offsets of group {group!r} were not committed: {error}\n")
             return
