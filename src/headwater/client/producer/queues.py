@@ -20,6 +20,7 @@ NO_LEADER: Final = -1
 class PartitionQueue:
     __slots__ = (
         "in_transaction",
+        "known_id",
         "last_acked_offset",
         "last_acked_sequence",
         "leader",
@@ -49,6 +50,7 @@ class PartitionQueue:
         # Of the idempotent producer (`sequences`):
         self.producer_id = -1
         self.producer_epoch = -1
+        self.known_id = -1  # the producer id of the last batch that was written: its leader knows that one
         self.next_sequence = 0
         self.last_acked_sequence = NO_SEQUENCE
         self.last_acked_offset = -1

@@ -5,6 +5,9 @@ takes only the number that follows the last one it has, and knows the last five 
 twice and a later batch never before an earlier one. A batch keeps its number through all retries. While a batch waits for
 its retry, those behind it are refused by the broker (OUT_OF_ORDER_SEQUENCE_NUMBER) and retried in their turn.
 
+A broker takes any number from a producer that it does not know yet. So the first batch for a partition goes alone: were
+it refused, and the second not, the first could never follow.
+
 A number that is lost for good (a batch given up of which nobody knows whether it was written, or one that the broker
 refused) leaves a gap that no later batch can pass. The way out is a new epoch, in which numbers begin at 0 again: the
 producer takes it by itself; within a transaction, the transaction must be aborted first (`transactions`).
@@ -60,7 +63,7 @@ class Sequences:
         batch = queue.waiting[0]
         if not batch.has_sequence:
             current = (queue.producer_id, queue.producer_epoch) == (self.producer_id, self.producer_epoch)
-            return current and not queue.unresolved
+            return current and not queue.unresolved and (queue.known_id == self.producer_id or not queue.wire)
         return all(_precedes(batch, other) for other in queue.wire)
 
     def stamp(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
@@ -95,6 +98,7 @@ class Sequences:
         return Verdict.RETRY if code.retriable else Verdict.FAIL
 
     def written(self, queue: PartitionQueue, batch: ProducerBatch, base_offset: int) -> None:
+        queue.known_id = batch.producer_id
         if batch.has_sequence and batch.producer_epoch == queue.producer_epoch:
             last = following(batch.base_sequence, batch.count - 1)
             if queue.last_acked_sequence == NO_SEQUENCE or _distance(queue.last_acked_sequence, last) < _HALF:

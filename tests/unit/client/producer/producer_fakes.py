@@ -72,7 +72,7 @@ class Logs:
             place = (header.producer_epoch, header.base_sequence)
             if place in known:
                 return 0, known[place]
-            epoch, expected = self._last.get(key, (header.producer_epoch, 0))
+            epoch, expected = self._last.get(key, (header.producer_epoch, header.base_sequence))  # unknown: any number
             if header.producer_epoch > epoch:
                 epoch, expected = header.producer_epoch, 0
             if header.base_sequence != expected:
