@@ -1,6 +1,6 @@
 """What the cluster last said about itself, and which broker a partition's requests go to.
 
-Pure: responses go in, decisions come out. A `MetadataView` is owned by one `Cluster`.
+Pure: responses go in, decisions come out. A `MetadataView` is owned by one `Session`.
 """
 
 from collections.abc import Iterable

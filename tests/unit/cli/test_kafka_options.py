@@ -113,4 +113,4 @@ def test_a_script_starts_without_what_it_does_not_need(name: str) -> None:
     code = f"import sys, {module}; print(','.join(sorted(sys.modules)))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
     modules = set(loaded.stdout.strip().split(","))
-    assert not modules & {"click", "asyncio", "headwater.client.cluster", "headwater.server", "headwater.broker.broker"}
+    assert not modules & {"click", "asyncio", "headwater.client.session", "headwater.server", "headwater.broker.broker"}

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from headwater.base.errors import UserError
-from headwater.client.cluster import Cluster
+from headwater.client.admin import Admin
 from headwater.testing.broker import Broker
 
 PATIENCE_MS = 20_000
@@ -139,8 +139,8 @@ def test_a_recovery_in_worker_processes_leaves_none_of_them_behind() -> None:
         broker.start()
         below = descendants(broker.pid)
         watch = Watch(*below)
-        with Cluster(broker.bootstrap_servers) as cluster:
-            assert cluster is not None
+        with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+            assert admin.describe_cluster().brokers
         broker.kill()
         assert watch.all_end()
 

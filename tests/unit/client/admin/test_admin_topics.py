@@ -145,6 +145,32 @@ def test_offsets_are_asked_of_the_leaders(world: FakeWorld, broker: FakeBroker) 
     assert [each.isolation_level for each in broker.received(offsets_wire.ListOffsetsRequest)] == [1]
 
 
+def test_only_the_partition_that_failed_is_asked_about_again(world: FakeWorld, broker: FakeBroker) -> None:
+    world.topic("t", 2)
+    asked: list[list[int]] = []
+
+    def answer(request: offsets_wire.ListOffsetsRequest) -> offsets_wire.ListOffsetsResponse:
+        response = offsets_of(request)
+        partitions = response.topics[0].partitions
+        asked.append([each.partition_index for each in partitions])
+        if len(asked) == 1:
+            partitions[1].error_code = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return response
+
+    broker.on(offsets_wire.ListOffsetsRequest, answer)
+    wanted = {TopicPartition("t", 0): LATEST, TopicPartition("t", 1): LATEST}
+    outcome = world.run(records.list_offsets(world.session(), wanted))
+    assert [each.offset for each in outcome.values() if isinstance(each, OffsetAt)] == [99, 99]
+    assert asked == [[0, 1], [1]]
+
+
+def test_a_partition_that_is_not_there_says_how_many_there_are(world: FakeWorld, broker: FakeBroker) -> None:
+    world.topic("t", 2)
+    error = world.run(records.list_offsets(world.session(), {TopicPartition("t", 2): LATEST}))[TopicPartition("t", 2)]
+    assert isinstance(error, KafkaError)
+    assert "has 2 partitions, none with number 2" in (error.message or "")
+
+
 def test_a_special_time_that_a_broker_does_not_know_is_not_asked_as_a_date(
     world: FakeWorld, broker: FakeBroker
 ) -> None:
