@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from headwater.base.errors import KafkaError as KafkaError
     from headwater.base.errors import UserError as UserError
     from headwater.base.ids import TopicPartition as TopicPartition
+    from headwater.client.admin import Admin as Admin
+    from headwater.client.admin import AsyncAdmin as AsyncAdmin
     from headwater.client.consumer.aio import AsyncConsumer as AsyncConsumer
     from headwater.client.consumer.arguments import RebalanceListener as RebalanceListener
     from headwater.client.consumer.arrow import Avro as Avro
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from headwater.client.consumer.record import ConsumerRecord as ConsumerRecord
     from headwater.client.consumer.record import TimestampType as TimestampType
     from headwater.client.consumer.subscription import SubscriptionPattern as SubscriptionPattern
+    from headwater.client.outcomes import all_or_raise as all_or_raise
+    from headwater.client.outcomes import only as only
     from headwater.client.producer.aio import AsyncProducer as AsyncProducer
     from headwater.client.producer.arrow import TableDelivery as TableDelivery
     from headwater.client.producer.arrow import TableMetadata as TableMetadata
@@ -44,7 +48,14 @@ if TYPE_CHECKING:
     from headwater.client.producer.types import RecordMetadata as RecordMetadata
     from headwater.client.producer.types import TransactionFailed as TransactionFailed
     from headwater.client.reading import read as read
+    from headwater.client.types import EARLIEST as EARLIEST
+    from headwater.client.types import LATEST as LATEST
+    from headwater.client.types import MAX_TIMESTAMP as MAX_TIMESTAMP
+    from headwater.client.types import READ_COMMITTED as READ_COMMITTED
+    from headwater.client.types import READ_UNCOMMITTED as READ_UNCOMMITTED
+    from headwater.client.types import ConfigResource as ConfigResource
     from headwater.client.types import NewTopic as NewTopic
+    from headwater.client.types import ResourceType as ResourceType
 
 _HOMES: Final = {
     "headwater.base.errors": ("ErrorCode", "KafkaError", "UserError"),
@@ -67,6 +78,7 @@ _HOMES: Final = {
     "headwater.client.consumer.ranges": ("RangeReader",),
     "headwater.client.consumer.record": ("ConsumerRecord", "TimestampType"),
     "headwater.client.consumer.subscription": ("SubscriptionPattern",),
+    "headwater.client.outcomes": ("all_or_raise", "only"),
     "headwater.client.producer.aio": ("AsyncProducer",),
     "headwater.client.producer.arrow": ("TableDelivery", "TableMetadata"),
     "headwater.client.producer.batch": ("Delivery",),
@@ -83,7 +95,16 @@ _HOMES: Final = {
         "TransactionFailed",
     ),
     "headwater.client.reading": ("read",),
-    "headwater.client.types": ("NewTopic",),
+    "headwater.client.types": (
+        "EARLIEST",
+        "LATEST",
+        "MAX_TIMESTAMP",
+        "READ_COMMITTED",
+        "READ_UNCOMMITTED",
+        "ConfigResource",
+        "NewTopic",
+        "ResourceType",
+    ),
 }
 _HOME_OF: Final = {name: home for home, names in _HOMES.items() for name in names}
 
