@@ -110,9 +110,13 @@ def _pipelines(
 
 
 def start_queries(spark: "SparkSession", servers: str, directory: Path) -> "list[StreamingQuery]":
-    """Each output is a query with its own group and checkpoint: one that is stopped holds up none of the others."""
+    """Each output is a query with its own group and checkpoint: one that is stopped holds up none of the others.
+
+    The table has every window from its first view on, and is kept up to date; the topic gets each window once, when it
+    is over and late views have had their time.
+    """
     from headwater.demo import pipeline
-    from headwater.spark.sinks import topic_files
+    from headwater.spark import sinks
 
     known_pages = pipeline.pages(spark)
 
@@ -127,12 +131,12 @@ def start_queries(spark: "SparkSession", servers: str, directory: Path) -> "list
         )
         return pipeline.enriched(pipeline.page_views(records), known_pages)
 
-    topic = pipeline.as_records(pipeline.per_section(views("topic"))).writeStream.outputMode("update")
-    topic = topic.format("headwater").option("kafka.bootstrap.servers", servers).option("topic", SECTIONS)
-    files = views("parquet").writeStream.foreachBatch(topic_files(str(directory / "views")))
-    table = pipeline.per_section(views("sqlite")).writeStream.outputMode("update").format("headwater-sqlite")
-    table = table.option("path", str(directory / "results.db")).option("table", "sections")
-    table = table.option("keys", "window_start,section")
+    final = pipeline.as_records(pipeline.per_section(views("topic"))).writeStream.outputMode("append")
+    topic = final.format("headwater").option("kafka.bootstrap.servers", servers).option("topic", SECTIONS)
+    files = views("parquet").writeStream.foreachBatch(sinks.topic_files(str(directory / "views")))
+    database = str(directory / "results.db")
+    into_table = sinks.into("headwater-sqlite", path=database, table="sections", keys="window_start,section")
+    table = pipeline.per_section(views("sqlite")).writeStream.outputMode("update").foreachBatch(into_table)
     return [
         writer.queryName(name)
         .option("checkpointLocation", str(directory / "checkpoints" / name))

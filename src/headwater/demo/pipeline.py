@@ -71,7 +71,7 @@ def per_section(views: "DataFrame") -> "DataFrame":
 
 
 def as_records(numbers: "DataFrame") -> "DataFrame":
-    """For a topic: keyed by window and section, so that in a compacted one the last word on each is kept."""
+    """For a topic: keyed by window and section."""
     from pyspark.sql import functions as f
 
     key = f.concat_ws("/", f.date_format("window_start", "yyyy-MM-dd'T'HH:mm:ss'Z'"), "section")

@@ -6,9 +6,11 @@ that it is done; a batch that is tried again finds the mark and does nothing. Th
 
 Why two ways in: only the JVM sees Hadoop's file systems, and a data source written in Python has no JVM at hand, so
 files go through Spark's own Parquet writer inside `foreachBatch`. Databases need code in the tasks, which a data
-source gives, and `commit` is called when all tasks are done. Inside `foreachBatch` the database formats work as well.
+source gives, and `commit` is called when all tasks are done. Inside `foreachBatch` the formats work as well, for they
+find query and batch in the task; and Spark takes the output mode update, of tables that are kept up to date, only there.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from headwater.spark.sinks.files_by_batch import BatchFiles
     from headwater.spark.sinks.files_by_topic import TopicFiles
 
-__all__ = ["batch_files", "read_committed_files", "register", "starting_offsets", "topic_files"]
+__all__ = ["batch_files", "into", "read_committed_files", "register", "starting_offsets", "topic_files"]
 
 
 def topic_files(path: str) -> "TopicFiles":
@@ -46,6 +48,16 @@ def read_committed_files(spark: "SparkSession", path: str, schema: str | None = 
     from headwater.spark.sinks.files_by_batch import read_committed_files as read
 
     return read(spark, path, schema)
+
+
+def into(form: str, **options: object) -> "Callable[[DataFrame, int], None]":
+    """For the output mode update: `counts.writeStream.outputMode("update").foreachBatch(into("headwater-sqlite",
+    path="results.db", table="counts", keys="word"))`."""
+
+    def write(frame: "DataFrame", _batch_id: int) -> None:
+        frame.write.format(form).options(**{name: str(value) for name, value in options.items()}).mode("append").save()
+
+    return write
 
 
 def register(spark: "SparkSession") -> None:

@@ -95,7 +95,7 @@ class _SinkDataSource(DataSource):
             raise UserError(
                 f"{self.name()} does not overwrite a table",
                 'mode("overwrite") or the output mode complete was asked for',
-                "Use append; or the output mode update with the option keys, which replaces rows by their keys",
+                "Use append; with the option keys, rows replace those with equal keys",
             )
         store = self.store(schema)
         store.prepare()
