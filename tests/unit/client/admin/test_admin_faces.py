@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -102,3 +103,8 @@ def test_a_client_loads_the_modules_of_the_calls_that_it_makes_and_no_others() -
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_guide_names_every_call() -> None:
+    guide = (Path(__file__).parents[4] / "docs" / "CLIENT.md").read_text(encoding="utf-8")
+    assert [name for name in CORES if f"`{name}`" not in guide] == []
