@@ -128,14 +128,58 @@ typedef struct {
 
 /* False, with an exception, if `header` is no batch header, or says what cannot be of `payload_bytes`. */
 bool read_facts(PyObject *header, Py_ssize_t payload_bytes, batch_facts *facts);
-/* Where the record ends; NULL if it is damaged, and `why` says how. */
-const uint8_t *parse_record(
-    const uint8_t *at, const uint8_t *end, const batch_facts *facts, raw_record *record, const char **why);
-const uint8_t *read_cell(const uint8_t *at, const uint8_t *end, cell *found);
+/* What follows the count of headers, up to the end of the record. */
+bool check_headers(const raw_record *record, const char **why);
 bool is_utf8(const uint8_t *at, const uint8_t *end);
 
+static inline const uint8_t *read_cell(const uint8_t *at, const uint8_t *end, cell *found) {
+    int64_t size_bytes;
+    at = read_varint(at, end, &size_bytes);
+    if (at == NULL || size_bytes < -1 || size_bytes > end - at)
+        return NULL;
+    found->data = at;
+    found->size_bytes = size_bytes;
+    return size_bytes < 0 ? at : at + size_bytes;
+}
+
 static inline const uint8_t *next_header(const uint8_t *at, const uint8_t *end, cell *key, cell *value) {
+    *key = *value = (cell){NULL, -1}; /* a compiler cannot know that they have been checked */
     return read_cell(read_cell(at, end, key), end, value);
+}
+
+/* Where the record ends; NULL if it is damaged, and `why` says how. Here, and not in a file of its own, for speed: it
+ * becomes part of the loops over records. */
+static inline const uint8_t *parse_record(
+    const uint8_t *at, const uint8_t *end, const batch_facts *facts, raw_record *record, const char **why) {
+    int64_t length, timestamp_delta, offset_delta;
+    *why = "it ends inside a record";
+    at = read_varint(at, end, &length);
+    if (at == NULL || length < 1 || length > end - at)
+        return NULL;
+    end = at + length;
+    at++; /* attributes: unused so far */
+    if ((at = read_varint(at, end, &timestamp_delta)) == NULL || (at = read_varint(at, end, &offset_delta)) == NULL)
+        return NULL;
+    if ((at = read_cell(at, end, &record->key)) == NULL || (at = read_cell(at, end, &record->value)) == NULL)
+        return NULL;
+    if ((at = read_varint(at, end, &record->header_count)) == NULL)
+        return NULL;
+    record->headers = at;
+    record->end = end;
+    if ((record->header_count != 0 || at != end) && !check_headers(record, why))
+        return NULL;
+    if (offset_delta < 0 || offset_delta > facts->last_offset_delta) {
+        *why = "a record with an offset outside of the batch";
+        return NULL;
+    }
+    record->offset = facts->base_offset + offset_delta; /* fits: read_facts has seen to it */
+    if (facts->log_append_time) {
+        record->timestamp = facts->append_timestamp;
+    } else if (__builtin_add_overflow(facts->base_timestamp, timestamp_delta, &record->timestamp)) {
+        *why = "a record with a timestamp of more than 64 bits";
+        return NULL;
+    }
+    return end;
 }
 
 #endif

@@ -2,6 +2,51 @@
 #include "codec.h"
 
 #define FIRST_BYTES 4096
+#define KEPT_BLOCKS 16
+#define KEPT_BYTES_MIN ((size_t)64 << 10)
+#define KEPT_BYTES_MAX ((size_t)64 << 20) /* of all together */
+
+/* Blocks that were let go, kept for the next columns: a reader makes the same columns over and over, and a third of the
+ * time would go into page faults of fresh memory. The GIL guards them. */
+static struct {
+    uint8_t *data;
+    size_t capacity;
+} kept[KEPT_BLOCKS];
+static size_t kept_bytes;
+
+/* Takes over a block; false if it is not one to keep. */
+static bool keep(uint8_t *data, size_t capacity) {
+#ifdef __SANITIZE_ADDRESS__
+    return false; /* so that a use after free is seen */
+#endif
+    if (capacity < KEPT_BYTES_MIN || capacity > KEPT_BYTES_MAX - kept_bytes)
+        return false;
+    for (int i = 0; i < KEPT_BLOCKS; i++) {
+        if (kept[i].data == NULL) {
+            kept[i].data = data;
+            kept[i].capacity = capacity;
+            kept_bytes += capacity;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The smallest block of at least `wanted` bytes, if it is not far too large. */
+static bool take_kept(size_t wanted, uint8_t **data, size_t *capacity) {
+    int best = -1;
+    for (int i = 0; i < KEPT_BLOCKS; i++)
+        if (kept[i].data != NULL && kept[i].capacity >= wanted && kept[i].capacity / 4 <= wanted &&
+            (best < 0 || kept[i].capacity < kept[best].capacity))
+            best = i;
+    if (best < 0)
+        return false;
+    *data = kept[best].data;
+    *capacity = kept[best].capacity;
+    kept_bytes -= *capacity;
+    kept[best].data = NULL;
+    return true;
+}
 
 bool grow(growing *memory, size_t more) {
     if (more > PY_SSIZE_T_MAX - memory->used) {
@@ -12,7 +57,16 @@ bool grow(growing *memory, size_t more) {
     size_t capacity = memory->capacity < FIRST_BYTES ? FIRST_BYTES : memory->capacity;
     while (capacity < wanted)
         capacity = capacity > PY_SSIZE_T_MAX / 2 ? wanted : capacity * 2;
-    uint8_t *data = PyMem_RawRealloc(memory->data, capacity);
+    uint8_t *data;
+    if (take_kept(capacity, &data, &capacity)) {
+        size_t used = memory->used;
+        if (used)
+            memcpy(data, memory->data, used);
+        let_go(memory);
+        memory->used = used;
+    } else {
+        data = PyMem_RawRealloc(memory->data, capacity);
+    }
     if (data == NULL) {
         PyErr_NoMemory();
         return false;
@@ -23,7 +77,8 @@ bool grow(growing *memory, size_t more) {
 }
 
 void let_go(growing *memory) {
-    PyMem_RawFree(memory->data);
+    if (memory->data != NULL && !keep(memory->data, memory->capacity))
+        PyMem_RawFree(memory->data);
     memset(memory, 0, sizeof *memory);
 }
 
@@ -91,15 +146,16 @@ static void memory_dealloc(PyObject *self) {
     PyObject_Free(self);
 }
 
-/* Takes the memory over, and leaves `memory` empty. */
 PyObject *memory_of(growing *memory) {
     memory_object *self = PyObject_New(memory_object, &memory_type);
     if (self == NULL)
         return NULL;
+    if (memory->used == 0)
+        let_go(memory);
     self->memory = *memory;
     memset(memory, 0, sizeof *memory);
-    if (self->memory.capacity > self->memory.used + self->memory.used / 8) {
-        uint8_t *smaller = PyMem_RawRealloc(self->memory.data, self->memory.used == 0 ? 1 : self->memory.used);
+    if (self->memory.used < self->memory.capacity / 2) {
+        uint8_t *smaller = PyMem_RawRealloc(self->memory.data, self->memory.used);
         if (smaller != NULL) {
             self->memory.data = smaller;
             self->memory.capacity = self->memory.used;

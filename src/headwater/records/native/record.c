@@ -1,16 +1,6 @@
 /* One record in the bytes of a batch. What comes in may be anything at all. */
 #include "codec.h"
 
-const uint8_t *read_cell(const uint8_t *at, const uint8_t *end, cell *found) {
-    int64_t size_bytes;
-    at = read_varint(at, end, &size_bytes);
-    if (at == NULL || size_bytes < -1 || size_bytes > end - at)
-        return NULL;
-    found->data = at;
-    found->size_bytes = size_bytes;
-    return size_bytes < 0 ? at : at + size_bytes;
-}
-
 /* As strict as Python: no overlong forms, no surrogates, nothing over U+10FFFF. */
 bool is_utf8(const uint8_t *at, const uint8_t *end) {
     while (at < end) {
@@ -46,7 +36,7 @@ bool is_utf8(const uint8_t *at, const uint8_t *end) {
     return true;
 }
 
-static bool check_headers(const raw_record *record, const char **why) {
+bool check_headers(const raw_record *record, const char **why) {
     const uint8_t *at = record->headers, *end = record->end;
     if (record->header_count < 0 || record->header_count > end - at) {
         *why = "a record with more headers than it has room for";
@@ -71,39 +61,6 @@ static bool check_headers(const raw_record *record, const char **why) {
     }
     *why = "a record with less content than its length says";
     return at == end;
-}
-
-const uint8_t *parse_record(
-    const uint8_t *at, const uint8_t *end, const batch_facts *facts, raw_record *record, const char **why) {
-    int64_t length, timestamp_delta, offset_delta;
-    *why = "it ends inside a record";
-    at = read_varint(at, end, &length);
-    if (at == NULL || length < 1 || length > end - at)
-        return NULL;
-    end = at + length;
-    at++; /* attributes: unused so far */
-    if ((at = read_varint(at, end, &timestamp_delta)) == NULL || (at = read_varint(at, end, &offset_delta)) == NULL)
-        return NULL;
-    if ((at = read_cell(at, end, &record->key)) == NULL || (at = read_cell(at, end, &record->value)) == NULL)
-        return NULL;
-    if ((at = read_varint(at, end, &record->header_count)) == NULL)
-        return NULL;
-    record->headers = at;
-    record->end = end;
-    if ((record->header_count != 0 || at != end) && !check_headers(record, why))
-        return NULL;
-    if (offset_delta < 0 || offset_delta > facts->last_offset_delta) {
-        *why = "a record with an offset outside of the batch";
-        return NULL;
-    }
-    record->offset = facts->base_offset + offset_delta; /* fits: read_facts has seen to it */
-    if (facts->log_append_time) {
-        record->timestamp = facts->append_timestamp;
-    } else if (__builtin_add_overflow(facts->base_timestamp, timestamp_delta, &record->timestamp)) {
-        *why = "a record with a timestamp of more than 64 bits";
-        return NULL;
-    }
-    return end;
 }
 
 /* The places of the fields in batch.BatchHeader. */
