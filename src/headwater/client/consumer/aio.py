@@ -240,22 +240,21 @@ class AsyncConsumer:
             raise UserError("A consumer is for one task at a time", "another task polls it")
         self._polling = True
         try:
-            engine.submit(core.begin_poll)
             await asyncio.sleep(0)  # records that are there come without a wait: the loop has its turn nevertheless
+            turn: Turn = engine.submit(lambda: core.first_turn(take))
             while True:
-                turn: Turn = engine.submit(lambda: core.turn(take))
-                if turn.event is not None:
-                    await self._rebalance(turn.event, acknowledge=True)
-                    continue
-                if turn.finished is not None:
-                    await _called(turn.finished.callback(turn.finished.offsets, turn.finished.error))
-                    continue
                 if turn.taken:
                     return turn.taken
-                wait = _WAIT if deadline is None else min(_WAIT, deadline - time.monotonic())
-                if wait <= 0:
-                    return None
-                await engine.run(core.wait_for_news(turn.seen, wait))
+                if turn.event is not None:
+                    await self._rebalance(turn.event, acknowledge=True)
+                elif turn.finished is not None:
+                    await _called(turn.finished.callback(turn.finished.offsets, turn.finished.error))
+                else:
+                    wait = _WAIT if deadline is None else min(_WAIT, deadline - time.monotonic())
+                    if wait <= 0:
+                        return None
+                    await engine.run(core.wait_for_news(turn.seen, wait))
+                turn = engine.submit(lambda: core.turn(take))
         finally:
             self._polling = False
 

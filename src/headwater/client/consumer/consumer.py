@@ -238,22 +238,21 @@ class Consumer:
         deadline = None if timeout is None else time.monotonic() + timeout
         core, engine = self._core, self._engine
         with self._entered():
-            engine.submit(core.begin_poll)
-            engine.advance()
+            engine.advance()  # what came while the application was at work
+            turn: Turn = engine.submit(lambda: core.first_turn(take))
             while True:
-                turn: Turn = engine.submit(lambda: core.turn(take))
-                if turn.event is not None:
-                    self._rebalance(turn.event, acknowledge=True)
-                    continue
-                if turn.finished is not None:
-                    turn.finished.callback(turn.finished.offsets, turn.finished.error)
-                    continue
                 if turn.taken:
                     return turn.taken
-                wait = _WAIT if deadline is None else min(_WAIT, deadline - time.monotonic())
-                if wait <= 0:
-                    return None
-                engine.run(core.wait_for_news(turn.seen, wait))
+                if turn.event is not None:
+                    self._rebalance(turn.event, acknowledge=True)
+                elif turn.finished is not None:
+                    turn.finished.callback(turn.finished.offsets, turn.finished.error)
+                else:
+                    wait = _WAIT if deadline is None else min(_WAIT, deadline - time.monotonic())
+                    if wait <= 0:
+                        return None
+                    engine.run(core.wait_for_news(turn.seen, wait))
+                turn = engine.submit(lambda: core.turn(take))
 
     def _rebalance(self, event: RebalanceEvent, *, acknowledge: bool) -> None:
         core = self._core

@@ -232,6 +232,11 @@ class ConsumerCore:
                 if offsets:
                     self.commits.commit_async(offsets, None)
 
+    def first_turn(self, take: Callable[[], Any]) -> Turn:
+        """The one that a poll begins with."""
+        self.begin_poll()
+        return self.turn(take)
+
     def turn(self, take: Callable[[], Any]) -> Turn:
         """What there is now. `take` is asked for records if nothing else is due; raises what poll has to raise."""
         seen = self._news_count

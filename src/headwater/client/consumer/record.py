@@ -19,7 +19,7 @@ class ConsumerRecord(NamedTuple):
     partition: int
     offset: int
     timestamp_ms: int
-    timestamp_type: TimestampType
+    timestamp_type: int  # a `TimestampType`, as a number
     key: Any
     value: Any
     headers: tuple[tuple[str, bytes | None], ...]
@@ -49,4 +49,4 @@ class ConsumerRecord(NamedTuple):
 
 
 LAYOUT: Final[Layout] = layout_of(ConsumerRecord)
-TIMESTAMP_TYPES: Final = (TimestampType.CREATE_TIME, TimestampType.LOG_APPEND_TIME)
+TIMESTAMP_TYPES: Final = (0, 1)  # plain numbers: a record of these alone costs the garbage collector nothing
