@@ -223,6 +223,36 @@ def test_an_event_in_the_listeners_hands_stays_what_it_was() -> None:
     assert group.log[1:3] == ["revoked orders-1", "lost orders-0"]
 
 
+def test_a_listener_that_takes_longer_than_the_poll_interval_loses_the_rest() -> None:
+    world, coordinator, group = follower(COOPERATIVE, O0, O1, max_poll_interval_ms=20_000)
+    coordinator.refuse(HeartbeatRequest, ErrorCode.REBALANCE_IN_PROGRESS)
+    coordinator.assignment = [O0]
+    world.pass_time(3.5)
+    event = group.membership.next_event()
+    assert event is not None
+    world.pass_time(30)
+    assert coordinator.broker.received(LeaveGroupRequest)
+    group.membership.poll_heartbeat(world.now)
+    world.pass_time(1)
+    assert group.membership.next_event() is event
+    group.handle(event)
+    group.membership.acknowledge(event)
+    group.poll()
+    assert group.log[1:] == ["revoked orders-1", "lost orders-0", "assigned orders-0"]
+
+
+def test_a_listener_may_end_the_membership() -> None:
+    world, coordinator, group = follower(EAGER, O0, O1)
+    coordinator.refuse(HeartbeatRequest, ErrorCode.REBALANCE_IN_PROGRESS)
+    world.pass_time(3.5)
+    event = group.membership.next_event()
+    assert event is not None
+    group.handle(event)
+    group.leave()
+    group.membership.acknowledge(event)
+    assert group.log[1:] == ["revoked orders-0 orders-1"]
+
+
 def test_a_refused_commit_of_this_generation_counts_and_one_of_an_earlier_does_not() -> None:
     _, coordinator, group = follower(EAGER, O0)
     group.membership.failed(ErrorCode.ILLEGAL_GENERATION, generation=0)

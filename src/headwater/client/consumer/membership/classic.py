@@ -121,6 +121,7 @@ class ClassicMembership(MembershipBase):
         while True:
             await self._until(lambda: self._polled and self.error is None and self._state.rejoin_reason is not None)
             await self._pause_before_retry()
+            await self._desk.free()
             topics = self._host.subscribed_topics()
             if not await self._desk.offer(self._state.to_give_up(topics)):
                 continue  # lost meanwhile

@@ -112,7 +112,7 @@ class MembershipBase:
         if self._round is not None:
             self._round.cancel()
             self._round = None
-        self._desk.withdraw()
+        self._desk.settle()
 
     def _end_tasks(self) -> None:
         for task in self._others:

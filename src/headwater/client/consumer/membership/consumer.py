@@ -113,6 +113,7 @@ class ConsumerMembership(MembershipBase):
             await self._until(
                 lambda: self._polled and self.error is None and (self._state.lost or not self._state.reconciled)
             )
+            await self._desk.free()
             if self._state.lost:
                 await self._desk.offer(self._state.lost_event())
                 if not self._state.owned:  # an event that was left over may have brought more
