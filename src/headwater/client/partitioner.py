@@ -6,26 +6,8 @@ partition until a batch is full, `RoundRobin` takes them in turn.
 
 import random
 from collections.abc import Callable
-from typing import Final
 
-_SEED: Final = 0x9747B28C
-_MULTIPLIER: Final = 0x5BD1E995
-_MASK: Final = 0xFFFFFFFF
-
-
-def murmur2(data: bytes) -> int:
-    """The 32 bit hash, unsigned."""
-    length = len(data)
-    value = (_SEED ^ length) & _MASK
-    whole = length - length % 4
-    for position in range(0, whole, 4):
-        word = int.from_bytes(data[position : position + 4], "little") * _MULTIPLIER & _MASK
-        word = (word ^ word >> 24) * _MULTIPLIER & _MASK
-        value = (value * _MULTIPLIER & _MASK) ^ word
-    if whole < length:
-        value = (value ^ int.from_bytes(data[whole:], "little")) * _MULTIPLIER & _MASK
-    value = (value ^ value >> 13) * _MULTIPLIER & _MASK
-    return value ^ value >> 15
+from headwater.records.codec import murmur2
 
 
 def partition_for_key(key: bytes, partition_count: int) -> int:
