@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from confluent_kafka import Consumer, Message, TopicPartition
 from totals import Totals, arguments, read_until_told
+
+from headwater.client import Consumer, ConsumerRecord
 
 
 def main() -> None:
@@ -20,12 +21,11 @@ def main() -> None:
     )
     consumer.subscribe([topic])
 
-    def work(messages: Sequence[Message]) -> None:
-        for message in messages:
-            totals.add([message])
+    def work(records: Sequence[ConsumerRecord]) -> None:
+        for record in records:
+            totals.add([record])
         # A crash before this line's end repeats these records: the group has not gone past them yet.
-        ends = {(one.topic(), one.partition()): one.offset() + 1 for one in messages}
-        consumer.commit(offsets=[TopicPartition(*place, end) for place, end in ends.items()], asynchronous=False)
+        consumer.commit(records)
 
     read_until_told(consumer, work)
 

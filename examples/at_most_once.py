@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from confluent_kafka import Consumer, Message, TopicPartition
 from totals import Totals, arguments, read_until_told
+
+from headwater.client import Consumer, ConsumerRecord
 
 
 def main() -> None:
@@ -20,12 +21,11 @@ def main() -> None:
     )
     consumer.subscribe([topic])
 
-    def work(messages: Sequence[Message]) -> None:
-        ends = {(one.topic(), one.partition()): one.offset() + 1 for one in messages}
-        consumer.commit(offsets=[TopicPartition(*place, end) for place, end in ends.items()], asynchronous=False)
+    def work(records: Sequence[ConsumerRecord]) -> None:
+        consumer.commit(records)
         # A crash from here on loses these records: the group has gone past them.
-        for message in messages:
-            totals.add([message])
+        for record in records:
+            totals.add([record])
 
     read_until_told(consumer, work)
 

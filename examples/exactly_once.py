@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 from totals import Totals, arguments, read_until_told
+
+from headwater.client import Consumer, ConsumerRecord, TopicPartition
 
 
 class TotalsAndOffsets(Totals):
@@ -16,16 +17,16 @@ class TotalsAndOffsets(Totals):
             " PRIMARY KEY (topic, partition))"
         )
 
-    def add_once(self, messages: Sequence[Message]) -> None:
+    def add_once(self, records: Sequence[ConsumerRecord]) -> None:
         """All of it or nothing. IMMEDIATE: nobody else writes between what is read here and what is written."""
         self.database.execute("BEGIN IMMEDIATE")
         try:
             # A partition may have been given to another process meanwhile: what that one has counted is left out.
-            new = [one for one in messages if one.offset() >= self.position(one.topic(), one.partition())]
+            new = [record for record in records if record.offset >= self.position(record.topic, record.partition)]
             self.add(new)
             self.database.executemany(
                 "INSERT INTO offsets VALUES (?, ?, ?) ON CONFLICT (topic, partition) DO UPDATE SET next = excluded.next",
-                [(one.topic(), one.partition(), one.offset() + 1) for one in new],
+                [(record.topic, record.partition, record.offset + 1) for record in new],
             )
             self.database.execute("COMMIT")
         except BaseException:
@@ -35,7 +36,7 @@ class TotalsAndOffsets(Totals):
     def position(self, topic: str, partition: int) -> int:
         query = "SELECT next FROM offsets WHERE topic = ? AND partition = ?"
         found = self.database.execute(query, (topic, partition)).fetchone()
-        return found[0] if found else OFFSET_BEGINNING
+        return int(found[0]) if found else 0
 
 
 def main() -> None:
@@ -46,17 +47,17 @@ def main() -> None:
             "bootstrap.servers": bootstrap,
             "group.id": "exactly-once",
             "group.instance.id": "exactly-once-1",  # a restart goes on at once, and not after the session of the dead
+            "auto.offset.reset": "earliest",  # where the log begins later than the database says
             "enable.auto.commit": False,
         }
     )
 
-    def seek(consumer: Consumer, partitions: list[TopicPartition]) -> None:
+    def seek(partitions: list[TopicPartition]) -> None:
         """The database knows where to go on, not the group."""
         for one in partitions:
-            one.offset = totals.position(one.topic, one.partition)
-        consumer.assign(partitions)
+            consumer.seek(one, totals.position(one.topic, one.partition))
 
-    consumer.subscribe([topic], on_assign=seek)
+    consumer.subscribe([topic], on_assigned=seek)
     read_until_told(consumer, totals.add_once)
 
 

@@ -5,7 +5,7 @@ import sqlite3
 import sys
 from collections.abc import Callable, Sequence
 
-from confluent_kafka import Consumer, KafkaException, Message
+from headwater.client import Consumer, ConsumerRecord, WakeupError
 
 BATCH_RECORDS = 100
 
@@ -17,10 +17,10 @@ class Totals:
         self.database = sqlite3.connect(path, isolation_level=None)  # transactions are begun by hand
         self.database.execute("CREATE TABLE IF NOT EXISTS totals (account TEXT PRIMARY KEY, total INTEGER NOT NULL)")
 
-    def add(self, messages: Sequence[Message]) -> None:
+    def add(self, records: Sequence[ConsumerRecord]) -> None:
         self.database.executemany(
             "INSERT INTO totals VALUES (?, ?) ON CONFLICT (account) DO UPDATE SET total = total + excluded.total",
-            [(message.key().decode(), int(message.value())) for message in messages],
+            [(record.key.decode(), int(record.value)) for record in records],
         )
 
 
@@ -31,18 +31,14 @@ def arguments() -> tuple[str, str, str]:
     return sys.argv[1], sys.argv[2], sys.argv[3] if len(sys.argv) == 4 else "localhost:9092"
 
 
-def read_until_told(consumer: Consumer, work: Callable[[Sequence[Message]], None]) -> None:
+def read_until_told(consumer: Consumer, work: Callable[[Sequence[ConsumerRecord]], None]) -> None:
     """Hands over what was read, batch by batch, and leaves the group at the end."""
-    told: list[int] = []
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda received, _frame: told.append(received))
+        signal.signal(number, lambda _number, _frame: consumer.wakeup())
     try:
-        while not told:
-            messages = consumer.consume(BATCH_RECORDS, timeout=0.5)
-            for message in messages:
-                if message.error() is not None:
-                    raise KafkaException(message.error())
-            if messages:
-                work(messages)
+        while True:
+            work(consumer.poll(max_records=BATCH_RECORDS))
+    except WakeupError:
+        pass  # somebody told it to end: `poll` is left, `close` leaves the group
     finally:
         consumer.close()
