@@ -3,12 +3,13 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+PIPELINES := $(VENV)/.installed-for-pipelines
 EVERYTHING := $(VENV)/.installed-for-development
 
-.PHONY: up down venv test sim sanitize mutants check format bench bench-peers
+.PHONY: demo up down venv test sim sanitize mutants check format bench bench-peers
 
-# The compiled codec of records; a change of it installs anew.
-NATIVE := setup.py $(wildcard src/headwater/records/native/*.[ch])
+# What is compiled; a change of it installs anew.
+NATIVE := setup.py $(wildcard src/headwater/*/native/*.[ch])
 
 $(INSTALLED): pyproject.toml $(NATIVE)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -16,12 +17,21 @@ $(INSTALLED): pyproject.toml $(NATIVE)
 	@$(BIN)/python -m compileall -q src
 	@touch $(INSTALLED)
 
+$(PIPELINES): $(INSTALLED)
+	@echo "Getting Spark (some 450 MB, once)"
+	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[all,spark]'
+	@touch $(PIPELINES)
+
 $(EVERYTHING): $(INSTALLED) requirements-dev.txt
 	@$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	@touch $(EVERYTHING)
 
 venv: $(EVERYTHING)
 	@$(BIN)/python -m compileall -q src
+
+# A broker, visitors of a website, a Spark pipeline over them, and its results, live; Ctrl-C ends it. DEMO='--rate 1000'.
+demo: $(PIPELINES)
+	@$(BIN)/python -m headwater.demo $(DEMO)
 
 up: $(INSTALLED)
 	@$(BIN)/headwater up -d

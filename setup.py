@@ -1,19 +1,25 @@
-"""Builds the compiled codec of records. It is optional: without a compiler the install works, and its twin in Python serves."""
+"""Builds what is compiled: the codec of records, and the hot path of Produce. Both are optional: without a compiler the
+install works, and their twins in Python serve."""
 
 from pathlib import Path
 
 from setuptools import Extension, setup
 
-NATIVE = Path("src/headwater/records/native")
+
+def extension(name: str, folder: str) -> Extension:
+    native = Path(folder)
+    return Extension(
+        name,
+        sources=sorted(str(path) for path in native.glob("*.c")),
+        depends=sorted(str(path) for path in native.glob("*.h")),
+        extra_compile_args=["-O3", "-std=c11", "-Wall", "-Wextra", "-fvisibility=hidden"],
+        optional=True,
+    )
+
 
 setup(
     ext_modules=[
-        Extension(
-            "headwater.records._codec",
-            sources=sorted(str(path) for path in NATIVE.glob("*.c")),
-            depends=sorted(str(path) for path in NATIVE.glob("*.h")),
-            extra_compile_args=["-O3", "-std=c11", "-Wall", "-Wextra", "-fvisibility=hidden"],
-            optional=True,
-        )
+        extension("headwater.records._codec", "src/headwater/records/native"),
+        extension("headwater.server._produce", "src/headwater/server/native"),
     ]
 )

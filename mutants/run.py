@@ -68,6 +68,7 @@ def judge(mutant: Mutant) -> Verdict:
             "PYTHONPATH": str(copy / "src"),
             "PYTHONDONTWRITEBYTECODE": "1",
             "HEADWATER_SIM_SEEDS": "600",
+            "HEADWATER_PURE": "1",  # the patches are of Python: nothing compiled may stand in its place
         }
         where = "import headwater.broker; print(headwater.broker.__file__)"
         found = subprocess.run(

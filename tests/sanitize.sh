@@ -1,6 +1,6 @@
 #!/bin/sh
-# The compiled codec of records under the address and undefined-behaviour sanitizers: builds it into a copy of the
-# sources and runs its tests there. Any access outside of a buffer ends the run. Needs gcc.
+# The compiled codec of records and hot path of Produce under the address and undefined-behaviour sanitizers: builds them
+# into a copy of the sources and runs their tests there. Any access outside of a buffer ends the run. Needs gcc.
 set -eu
 cd "$(dirname "$0")/.."
 python=${PYTHON:-.venv/bin/python}
@@ -8,13 +8,19 @@ copy=build/sanitized
 rm -rf "$copy"
 mkdir -p "$copy"
 cp -r src/headwater "$copy"
-rm -f "$copy"/headwater/records/_codec*.so
+rm -f "$copy"/headwater/records/_codec*.so "$copy"/headwater/server/_produce*.so
 suffix=$($python -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')
 include=$($python -c 'import sysconfig; print(sysconfig.get_paths()["include"])')
-gcc -shared -fPIC -O1 -g -std=c11 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined \
-    -I"$include" src/headwater/records/native/*.c -o "$copy/headwater/records/_codec$suffix"
+build() {
+    gcc -shared -fPIC -O1 -g -std=c11 -fno-omit-frame-pointer -fsanitize=address,undefined \
+        -fno-sanitize-recover=undefined -I"$include" "src/headwater/$1/native/"*.c -o "$copy/headwater/$1/$2$suffix"
+}
+build records _codec
+build server _produce
 LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so) $(gcc -print-file-name=libstdc++.so)"
 # Python frees little at its end, so leaks are not looked for; its own allocator would hide what is read past a block.
 export LD_PRELOAD ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc PYTHONPATH="$copy"
 $python -c 'from headwater.records import _codec; assert "sanitized" in _codec.__file__, _codec.__file__'
-exec $python -m pytest tests/property/test_records.py tests/property/test_records_codec.py tests/unit/records "$@"
+$python -c 'from headwater.server import _produce; assert "sanitized" in _produce.__file__, _produce.__file__'
+exec $python -m pytest tests/property/test_records.py tests/property/test_records_codec.py tests/unit/records \
+    tests/unit/server/test_hot_path.py "$@"

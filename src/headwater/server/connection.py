@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headwater.broker.context import ConnectionContext
 from headwater.broker.deferred import Deferred
-from headwater.broker.handlers.produce import handle_frame as handle_produce_frame
+from headwater.server.hot_path import handle_frame as handle_produce_frame
 from headwater.server.outbox import Outbox, release_chunks
 
 if TYPE_CHECKING:

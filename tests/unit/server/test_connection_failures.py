@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from headwater.broker.handlers import produce as produce_handler
 from headwater.server import connection as connection_module
+from headwater.server import hot_path
 from headwater.server.connection import Connection
 from headwater.server.node import Node
 from headwater.wire.messages.api_versions import ApiVersionsRequest
@@ -87,7 +87,7 @@ def test_a_handler_that_breaks_closes_its_connection_and_gives_its_memory_back(
     assert node.server.buffers.reserved_bytes == node.server.buffers.allocated_bytes == 0
     healthy.send(produce(2))
     assert produced(healthy.receive()) == (0, 0)
-    assert produce_handler.handle_frame is connection_module.handle_produce_frame
+    assert hot_path.handle_frame is connection_module.handle_produce_frame
 
 
 @pytest.mark.parametrize("is_parked", [False, True])
