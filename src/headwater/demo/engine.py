@@ -6,11 +6,12 @@ and the next start goes on with them.
 """
 
 import argparse
+import os
 import sys
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.errors import UserError
 from headwater.demo.observing import Observer
@@ -26,7 +27,7 @@ SECTIONS: Final = "website.sections"
 PARTITIONS: Final = 3
 _TRIGGER: Final = "2 seconds"
 _LOOKS_S: Final = 0.5
-_DRAINS_S: Final = 30.0
+_DRAINS_S: Final = 60.0
 
 
 def main() -> int:
@@ -43,7 +44,8 @@ def main() -> int:
 
 
 def _set_at_end_of_input(stop: threading.Event) -> None:
-    sys.stdin.buffer.read()
+    while os.read(0, 4096):  # not through sys.stdin: a thread that holds its lock would break the exit
+        pass
     stop.set()
 
 
@@ -56,11 +58,16 @@ def _arguments() -> argparse.Namespace:
 
 
 def _home() -> Path:
-    import os
-
     from headwater.spark.session import data_home
 
     return data_home(os.environ) / "demo"
+
+
+def _send_errors_to(path: Path) -> None:
+    """What the JVM and the workers write to their standard error would tear the picture."""
+    sys.stderr.flush()
+    with path.open("ab") as log:
+        os.dup2(log.fileno(), 2)
 
 
 def _run(directory: Path, rate: float, seconds: float | None, screen: Screen, stop: threading.Event) -> int:
@@ -69,6 +76,7 @@ def _run(directory: Path, rate: float, seconds: float | None, screen: Screen, st
     known = (directory / "broker").exists()
     screen.say(f"Everything is kept in {directory}{'; going on from last time' if known else ''}")
     (directory / "broker").mkdir(parents=True, exist_ok=True)
+    _send_errors_to(directory / "spark.log")
     with Broker(data_dir=str(directory / "broker")) as broker:
         screen.say(f"A broker is on {broker.bootstrap_servers}; Spark takes some seconds to start")
         _create_topics(broker.bootstrap_servers)
@@ -100,20 +108,22 @@ def _pipelines(
             screen.show(observer.look(visitors, queries, "running"))
             _raise_failure(queries)
         visitors.stop()
-        _drain(screen, visitors, queries, observer)
+        drained = _drain(screen, visitors, queries, observer)
         for query in queries:
             query.stop()
     finally:
         spark.stop()
-    screen.say(_farewell(directory))
+    screen.say(_farewell(directory, drained))
     return 0
 
 
-def start_queries(spark: "SparkSession", servers: str, directory: Path) -> "list[StreamingQuery]":
+def start_queries(
+    spark: "SparkSession", servers: str, directory: Path, *, until_now: bool = False
+) -> "list[StreamingQuery]":
     """Each output is a query with its own group and checkpoint: one that is stopped holds up none of the others.
 
     The table has every window from its first view on, and is kept up to date; the topic gets each window once, when it
-    is over and late views have had their time.
+    is over and late views have had their time. `until_now` ends them when they have read all there is.
     """
     from headwater.demo import pipeline
     from headwater.spark import sinks
@@ -137,10 +147,11 @@ def start_queries(spark: "SparkSession", servers: str, directory: Path) -> "list
     database = str(directory / "results.db")
     into_table = sinks.into("headwater-sqlite", path=database, table="sections", keys="window_start,section")
     table = pipeline.per_section(views("sqlite")).writeStream.outputMode("update").foreachBatch(into_table)
+    trigger: dict[str, Any] = {"availableNow": True} if until_now else {"processingTime": _TRIGGER}
     return [
         writer.queryName(name)
         .option("checkpointLocation", str(directory / "checkpoints" / name))
-        .trigger(processingTime=_TRIGGER)
+        .trigger(**trigger)
         .start()
         for name, writer in (("topic", topic), ("parquet", files), ("sqlite", table))
     ]
@@ -156,16 +167,17 @@ def _create_topics(servers: str) -> None:
                 raise answer
 
 
-def _drain(screen: Screen, visitors: Visitors, queries: "list[StreamingQuery]", observer: Observer) -> None:
-    """The visitors are gone; each query reads what they left."""
+def _drain(screen: Screen, visitors: Visitors, queries: "list[StreamingQuery]", observer: Observer) -> bool:
+    """The visitors are gone; each query reads what they left. False: it took too long."""
     deadline_s = time.monotonic() + _DRAINS_S
     while time.monotonic() < deadline_s:
         snapshot = observer.look(visitors, queries, "ending")
         screen.show(snapshot)
         if all(each.lag == 0 for each in snapshot.outputs):
-            return
+            return True
         _raise_failure(queries)
         time.sleep(_LOOKS_S)
+    return False
 
 
 def _raise_failure(queries: "list[StreamingQuery]") -> None:
@@ -178,11 +190,12 @@ def _raise_failure(queries: "list[StreamingQuery]") -> None:
             )
 
 
-def _farewell(directory: Path) -> str:
+def _farewell(directory: Path, drained: bool) -> str:
+    done = "every page view is in each output once" if drained else "what is not read yet is read by the next start"
     return "\n".join(
         (
             "",
-            "All is ended; every page view is in each output once. To look at them:",
+            f"All is ended; {done}. To look at the results:",
             f"  sqlite3 {directory}/results.db 'SELECT section, sum(views) FROM sections GROUP BY section'",
             f"  ls {directory}/views/topic={VIEWS}/partition=0",
             f"  rm -r {directory}    # to begin anew",
