@@ -3,8 +3,8 @@
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from headwater.base.errors import UserError
 from headwater.client.admin.calls import Asynchronous, LazyModule
+from headwater.client.admin.running import Running, closed
 from headwater.client.reactor.aio import AioEngine
 from headwater.client.session import Session
 from headwater.client.settings.admin import read_admin_settings
@@ -54,6 +54,7 @@ class AsyncAdmin:
         self._settings = read_admin_settings(settings, keywords)
         self._engine: AioEngine | None = None  # made at the first call: only then a loop is sure to run
         self._session: Session | None = None
+        self._running: Running | None = None
         self._closed = False
 
     # Topics
@@ -134,16 +135,19 @@ class AsyncAdmin:
     async def run(self, call: Callable[[Session], Coroutine[Any, Any, T]]) -> T:
         """What a coroutine on this client's session gives."""
         if self._closed:
-            raise UserError("The admin client cannot be used any more", "it is closed")
-        if self._engine is None or self._session is None:
+            raise closed()
+        if self._engine is None or self._session is None or self._running is None:
             self._engine = AioEngine(self._settings.network())
             self._session = Session(self._engine.kernel, self._engine.network, self._settings.session)
-        return await self._engine.run(call(self._session))
+            self._running = Running(self._engine.kernel)
+        return await self._engine.run(self._running.call(call(self._session)))
 
     async def close(self) -> None:
+        """Closes the connections. Calls under way in other tasks end with an error."""
         self._closed = True
         engine, self._engine = self._engine, None
-        if engine is not None and self._session is not None:
+        if engine is not None and self._session is not None and self._running is not None:
+            engine.submit(self._running.end)
             engine.submit(self._session.close)
             engine.close()
 

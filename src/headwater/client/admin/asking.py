@@ -1,22 +1,25 @@
 """Where an admin call goes, and for how long it is tried: any broker, the controller, one broker, every broker.
 
 What fails for a while is asked again, with growing pauses, until `default.api.timeout.ms` is over. A cluster that was never
-reached is the exception: that is most likely a wrong address, and is said at once. Requests about partitions go through
-`Session.per_leader`, those about groups and transactions through `of_coordinator`. No state.
+reached is the exception: that is most likely a wrong address, and is said at once. No state.
 """
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicPartition
 from headwater.client.errors import BootstrapFailed, ConnectionFailed, RequestTimedOut, error_for
+from headwater.client.reactor.link import Link
 from headwater.client.session import KeyType, Session
+from headwater.client.types import Topic
 from headwater.wire.schema import Message
 
 K = TypeVar("K")
 V = TypeVar("V")
 R = TypeVar("R", bound=Message)
+
+LeaderAsk = Callable[[Link, list[TopicPartition]], Awaitable[Mapping[TopicPartition, V | KafkaError]]]
 
 _AT_ONCE: Final = 50  # requests side by side, so that a call about thousands of things has a bound
 _PASSING: Final = frozenset(
@@ -71,9 +74,27 @@ async def of_coordinator(
     return await session.call_coordinator(key, key_type, request, response_type, code_of, at_most=at_most)
 
 
+async def of_leaders(
+    session: Session, partitions: Iterable[TopicPartition], ask: LeaderAsk[V]
+) -> dict[TopicPartition, V | KafkaError]:
+    """What the leaders say about each partition, or a final error, in the order given."""
+    wanted = list(partitions)
+    return await _patiently(session, lambda: session.per_leader(wanted, ask), lambda _: ())
+
+
+async def metadata(session: Session, topics: Iterable[str] | None) -> list[Topic]:
+    """Of these topics, or of all (None)."""
+    wanted = None if topics is None else list(topics)
+    return await _patiently(session, lambda: session.refresh(wanted), lambda _: ())
+
+
+async def one_topic(session: Session, name: str, *, auto_create: bool = False) -> Topic:
+    return await _patiently(session, lambda: session.topic(name, auto_create=auto_create), lambda _: ())
+
+
 async def every_broker(session: Session) -> list[int]:
     """The ids of all brokers, as of now."""
-    await _patiently(session, session.refresh, lambda _: ())
+    await metadata(session, ())
     return sorted(session.view.brokers)
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from headwater.base.errors import UserError
 from headwater.client.admin.calls import Blocking, LazyModule
+from headwater.client.admin.running import Running, closed
 from headwater.client.reactor.engine import Engine
 from headwater.client.session import Session
 from headwater.client.settings.admin import read_admin_settings
@@ -57,6 +57,8 @@ class Admin:
         known = read_admin_settings(settings, keywords)
         self._engine = Engine(known.network(), patient=True, name="headwater-admin")
         self._session = Session(self._engine.kernel, self._engine.network, known.session)
+        self._running = Running(self._engine.kernel)
+        self._callers = 0
         self._closed = False
 
     # Topics
@@ -140,16 +142,31 @@ class Admin:
 
     def run(self, call: Callable[[Session], Coroutine[Any, Any, T]]) -> T:
         """What a coroutine on this client's session gives."""
-        if self._closed:
-            raise UserError("The admin client cannot be used any more", "it is closed")
-        return self._engine.run(call(self._session))
+        with self._engine.lock:
+            if self._closed:
+                raise closed()
+            self._callers += 1
+        try:
+            return self._engine.run(self._running.call(call(self._session)))
+        finally:
+            with self._engine.lock:
+                self._callers -= 1
+                self._engine.lock.notify_all()
 
     def close(self) -> None:
-        """Closes the connections. Calls under way in other threads fail."""
-        if not self._closed:
+        """Closes the connections. Calls under way in other threads end with an error, and are waited for."""
+        with self._engine.lock:
+            if self._closed:
+                return
             self._closed = True
-            self._engine.submit(self._session.close)
-            self._engine.close()
+            self._running.end()
+            self._engine.kernel.run_ready()
+            self._engine.network.wake()
+            while self._callers:
+                self._engine.lock.notify_all()
+                self._engine.lock.wait()
+            self._session.close()
+        self._engine.close()
 
     def __enter__(self) -> "Admin":
         return self

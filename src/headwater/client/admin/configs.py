@@ -8,7 +8,7 @@ from enum import IntEnum
 from typing import Any, Final, NamedTuple, TypeVar
 
 from headwater.base.errors import ErrorCode, KafkaError
-from headwater.client.admin.asking import each_of, failure, of_any, of_broker
+from headwater.client.admin.asking import each_of, every_broker, failure, of_any, of_broker
 from headwater.client.errors import error_for, raise_for
 from headwater.client.session import Session
 from headwater.client.types import ConfigEntry, ConfigResource, ConfigSynonym, ResourceType
@@ -156,7 +156,7 @@ async def list_client_metrics(session: Session) -> list[str]:
 
 async def _check_lists_all(session: Session, request: list_wire.ListConfigResourcesRequest) -> None:
     """An old broker would leave the types out, and list client metrics instead."""
-    await session.refresh()
+    await every_broker(session)
     link = await session.link(min(session.view.brokers))
     if link.version_for(request) < _LIST_ALL_SINCE:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "the broker can only list client metrics")

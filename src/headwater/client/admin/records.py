@@ -5,7 +5,7 @@ from typing import Final
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicPartition
-from headwater.client.admin.asking import by_topic, introduce
+from headwater.client.admin.asking import by_topic, of_leaders
 from headwater.client.errors import error_for
 from headwater.client.reactor.link import Link
 from headwater.client.session import Session
@@ -33,7 +33,6 @@ async def list_offsets(
 
     With READ_COMMITTED, LATEST is the last stable offset: where a reader of committed records would stop.
     """
-    await introduce(session)
 
     async def ask(link: Link, partitions: list[TopicPartition]) -> dict[TopicPartition, OffsetAt | KafkaError]:
         topics = [
@@ -66,14 +65,13 @@ async def list_offsets(
             for each in topic.partitions
         }
 
-    return await session.per_leader(wanted, ask)
+    return await of_leaders(session, wanted, ask)
 
 
 async def delete_records(
     session: Session, before: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, int | KafkaError]:
     """Drops everything below the given offsets (-1: all that is committed). Gives each partition's new start."""
-    await introduce(session)
 
     async def ask(link: Link, partitions: list[TopicPartition]) -> dict[TopicPartition, int | KafkaError]:
         topics = [
@@ -96,4 +94,4 @@ async def delete_records(
             for each in topic.partitions
         }
 
-    return await session.per_leader(before, ask)
+    return await of_leaders(session, before, ask)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from headwater.base.errors import ErrorCode, KafkaError
-from headwater.client.admin.asking import each_of, failure, of_any, of_controller
+from headwater.client.admin.asking import each_of, every_broker, failure, metadata, of_any, of_controller, one_topic
 from headwater.client.errors import error_for
 from headwater.client.session import Session
 from headwater.client.types import CreatedTopic, NewTopic, Partition, Topic
@@ -41,20 +41,20 @@ class TopicPartitions(NamedTuple):
 
 async def list_topics(session: Session, *, internal: bool = False) -> list[Topic]:
     """All topics with their partitions, by name; those that brokers keep for themselves only if asked for."""
-    topics = await session.refresh(None)
+    topics = await metadata(session, None)
     return sorted((topic for topic in topics if internal or not topic.internal), key=lambda topic: topic.name)
 
 
 async def describe_topic(session: Session, name: str, *, auto_create: bool = False) -> Topic:
     """One topic whose partitions have leaders; UnknownTopic, with the names there are, if there is none."""
-    return await session.topic(name, auto_create=auto_create)
+    return await one_topic(session, name, auto_create=auto_create)
 
 
 async def describe_topics(session: Session, names: Iterable[str]) -> dict[str, Topic | KafkaError]:
     wanted = list(dict.fromkeys(names))
-    found = {topic.name: topic for topic in await session.refresh(wanted)} if wanted else {}
+    found = {topic.name: topic for topic in await metadata(session, wanted)} if wanted else {}
     missing = [name for name in wanted if name not in found or found[name].error or not found[name].partitions]
-    again = await each_of(session, missing, session.topic)
+    again = await each_of(session, missing, lambda name: one_topic(session, name))
     return {name: again[name] if name in again else found[name] for name in wanted}
 
 
@@ -114,7 +114,7 @@ async def delete_topics_by_id(session: Session, topic_ids: Iterable[bytes]) -> d
     states = [delete_wire.DeleteTopicState(name=None, topic_id=each) for each in wanted]
     if not states:
         return {}
-    await session.refresh()
+    await every_broker(session)
     link = await session.link(min(session.view.brokers))
     if link.version_for(delete_wire.DeleteTopicsRequest()) < _DELETES_BY_ID_SINCE:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "the broker deletes topics by name only")

@@ -8,7 +8,15 @@ from typing import Final, NamedTuple
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicPartition
-from headwater.client.admin.asking import by_topic, each_of, every_broker, introduce, of_broker, of_coordinator
+from headwater.client.admin.asking import (
+    by_topic,
+    each_of,
+    every_broker,
+    introduce,
+    of_broker,
+    of_coordinator,
+    of_leaders,
+)
 from headwater.client.errors import error_for, raise_for
 from headwater.client.outcomes import all_or_raise
 from headwater.client.reactor.link import Link
@@ -136,7 +144,6 @@ async def describe_producers(
     session: Session, partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, list[ActiveProducer] | KafkaError]:
     """Who has written to these partitions lately, as their leaders know it."""
-    await introduce(session)
 
     async def ask(link: Link, asked: list[TopicPartition]) -> dict[TopicPartition, list[ActiveProducer] | KafkaError]:
         topics = [producers.TopicRequest(name=name, partition_indexes=at) for name, at in by_topic(asked).items()]
@@ -151,7 +158,7 @@ async def describe_producers(
             for each in answered.partitions
         }
 
-    return await session.per_leader(partitions, ask)
+    return await of_leaders(session, partitions, ask)
 
 
 def _producer(state: producers.ProducerState) -> ActiveProducer:
@@ -176,7 +183,6 @@ async def abort_transaction(
         topics=[markers.WritableTxnMarkerTopic(name=partition.topic, partition_indexes=[partition.partition])],
         coordinator_epoch=max(coordinator_epoch, 0),
     )
-    await introduce(session)
 
     async def ask(link: Link, _: list[TopicPartition]) -> dict[TopicPartition, bool | KafkaError]:
         request = markers.WriteTxnMarkersRequest(markers=[marker])
@@ -184,7 +190,7 @@ async def abort_transaction(
         (result,) = response.markers[0].topics[0].partitions
         return {partition: error_for(result.error_code) if result.error_code else True}
 
-    answer = (await session.per_leader([partition], ask))[partition]
+    answer = (await of_leaders(session, [partition], ask))[partition]
     if isinstance(answer, KafkaError):
         raise answer
 

@@ -1,13 +1,19 @@
 """Where admin calls go, how often they are tried, and when they give up: against a cluster that is not there."""
 
+from collections.abc import Callable, Coroutine
+from typing import Any
+
 import pytest
 
 from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.ids import TopicPartition
 from headwater.client.admin.asking import each_of, of_any
 from headwater.client.admin.cluster import describe_api_versions, describe_cluster, describe_features, unregister_broker
-from headwater.client.admin.topics import create_topics
+from headwater.client.admin.records import list_offsets
+from headwater.client.admin.topics import create_topics, describe_topic, list_topics
 from headwater.client.errors import BootstrapFailed, ConnectionFailed, RequestTimedOut
 from headwater.client.outcomes import all_or_raise
+from headwater.client.session import Session
 from headwater.client.types import NewTopic
 from headwater.wire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from headwater.wire.messages.describe_cluster import (
@@ -16,6 +22,7 @@ from headwater.wire.messages.describe_cluster import (
     DescribeClusterResponse,
 )
 from headwater.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from headwater.wire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from headwater.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from unit.client.reactor.fakes import CLOSE, HOLD, FakeWorld
 
@@ -51,9 +58,20 @@ def test_a_broker_that_restarts_is_waited_for() -> None:
     broker = world.broker(0)
     session = world.session()
     world.run(session.refresh())
-    broker.stop()
-    world.later(broker.start, 5.0)
-    assert world.run(describe_cluster(session)).cluster_id == "fake"
+    world.topic("t")
+    broker.on(ListOffsetsRequest, lambda _: ListOffsetsResponse())
+    calls: list[Callable[[Session], Coroutine[Any, Any, object]]] = [
+        describe_cluster,
+        list_topics,
+        lambda session: describe_topic(session, "t"),
+        lambda session: list_offsets(session, {TopicPartition("new", 0): -1}),
+    ]
+    for call in calls:
+        broker.stop()
+        world.later(broker.start, 5.0)
+        started = world.now
+        world.run(call(session))
+        assert 5 <= world.now - started < 10
 
 
 def test_a_cluster_that_stays_away_is_given_up_after_the_api_timeout() -> None:

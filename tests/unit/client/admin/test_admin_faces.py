@@ -90,6 +90,59 @@ def test_a_closed_client_says_so() -> None:
     asyncio.run(closed())
 
 
+async def _wait_for_ever(session: Session) -> None:
+    await session.kernel.sleep(1e6)
+
+
+def test_closing_ends_the_calls_of_other_threads() -> None:
+    admin = Admin()
+    entered = threading.Event()
+    ended: list[BaseException] = []
+
+    async def waiting(session: Session) -> None:
+        entered.set()
+        await _wait_for_ever(session)
+
+    def call() -> None:
+        try:
+            admin.run(waiting)
+        except UserError as error:
+            ended.append(error)
+
+    threads = [threading.Thread(target=call) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    assert entered.wait(10)
+    admin.close()
+    for thread in threads:
+        thread.join(10)
+        assert not thread.is_alive()
+    assert len(ended) == 3
+
+
+def test_closing_ends_the_calls_of_other_tasks() -> None:
+    async def main() -> None:
+        admin = AsyncAdmin()
+        task = asyncio.create_task(admin.run(_wait_for_ever))
+        await asyncio.sleep(0)
+        await admin.close()
+        with pytest.raises(UserError, match="closed"):
+            await task
+        assert admin._engine is None
+
+    asyncio.run(main())
+
+
+def test_a_task_that_is_cancelled_leaves_the_client_usable() -> None:
+    async def main() -> None:
+        async with AsyncAdmin() as admin:
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(admin.run(_wait_for_ever), 0.01)
+            assert await admin.run(lambda session: _answer(session, 5)) == 5
+
+    asyncio.run(main())
+
+
 def test_a_setting_that_does_not_exist_is_named() -> None:
     with pytest.raises(UserError, match="default_api_timeout_ms"):
         Admin(default_api_timeout=5)
