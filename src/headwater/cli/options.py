@@ -42,6 +42,10 @@ class Target:
             self._admin = open_admin(self.settings)
         return self._admin
 
+    def hurry(self, patience_ms: int) -> None:
+        """For commands that tell what is wrong: a broker that is away is news, and nothing to wait for."""
+        self._settings = self.settings._replace(api_timeout_ms=min(patience_ms, self.settings.api_timeout_ms))
+
     def emit(self, value: Any, table: str) -> None:
         emit(self.output, value, table)
 

@@ -1,6 +1,6 @@
 """`headwater cluster`: what the cluster is, whether it is well, and its transactions."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -9,6 +9,9 @@ from headwater.cli.output import render_pairs, render_table
 
 if TYPE_CHECKING:
     from headwater.client.admin import Admin
+
+
+_PATIENCE_MS: Final = 5_000
 
 
 @click.group()
@@ -38,6 +41,7 @@ def info(target: Target) -> None:
 @client_options
 def health(target: Target) -> int:
     """Check that brokers answer, partitions are led and in sync, and directories work. Exit code 1 if something is wrong."""
+    target.hurry(_PATIENCE_MS)
     value = [*_brokers(target.admin), *_partitions(target.admin)]
     rows = [["ok" if each["ok"] else "WRONG", each["check"], each["detail"]] for each in value]
     target.emit(value, render_table(["", "CHECK", "DETAIL"], rows))

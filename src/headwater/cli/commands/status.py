@@ -91,6 +91,7 @@ def cluster_documents(target: Target) -> dict[str, Any]:
     """A cluster through the eyes of a client."""
     from headwater.base.errors import KafkaError
 
+    target.hurry(round(_PATIENCE_S * 1000))
     info = target.admin.describe_cluster()
     topics = target.admin.list_topics(internal=True)
     brokers: list[dict[str, Any]] = []
