@@ -5,6 +5,7 @@ thread keeps heartbeats going and takes answers in. The user's functions (listen
 with no lock held: they may call the consumer.
 """
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
@@ -27,6 +28,7 @@ from headwater.client.consumer.membership.port import Departure, RebalanceEvent
 from headwater.client.consumer.positions import EARLIEST, LATEST, OffsetAndMetadata
 from headwater.client.consumer.record import ConsumerRecord
 from headwater.client.reactor.engine import Engine
+from headwater.client.reactor.kernel import TimedOut
 from headwater.client.session import Session
 from headwater.client.settings.common import network, session_settings
 from headwater.client.settings.consumer import consumer_settings
@@ -217,7 +219,8 @@ class Consumer:
         with self._entered():
             try:
                 self._last_event()
-                self._engine.run(self._core.close(round(limit * 1000), departure), timeout=limit + 1)
+                with contextlib.suppress(TimedOut):  # whatever did not end in time ends with the connections
+                    self._engine.run(self._core.close(round(limit * 1000), departure), timeout=limit + 1)
                 self._call_back()
             finally:
                 self._closed = True
