@@ -1,72 +1,8 @@
-/* Columns in Arrow's layout (columns.py) as the records of batches, and the partitions of keys. */
+/* Columns in Arrow's layout (columns.py) as the records of batches. */
+#include "cells.h"
 #include "writer.h"
 
-/* ---- columns ---- */
-
-bool open_validity(PyObject *validity, int64_t rows, Py_buffer *view) {
-    if (validity == Py_None)
-        return true;
-    if (PyObject_GetBuffer(validity, view, PyBUF_SIMPLE) < 0) {
-        view->obj = NULL;
-        return false;
-    }
-    if (view->len >= rows / 8 + (rows % 8 != 0))
-        return true;
-    PyErr_SetString(PyExc_ValueError, "a validity bitmap too short for the rows");
-    return false;
-}
-
-/* `first` and `rows` are counts of what is in memory: their sum is checked against the length of the buffer. */
-bool open_offsets(
-    PyObject *offsets, PyObject *width, PyObject *first, int64_t rows, Py_buffer *view, int *bytes, int64_t *at) {
-    long wide = PyLong_AsLong(width);
-    *at = PyLong_AsLongLong(first);
-    if (PyErr_Occurred())
-        return false;
-    if ((wide != 4 && wide != 8) || *at < 0) {
-        PyErr_SetString(PyExc_ValueError, "offsets have 4 or 8 bytes, and the first row is not before them");
-        return false;
-    }
-    *bytes = (int)wide;
-    if (PyObject_GetBuffer(offsets, view, PyBUF_SIMPLE) < 0) {
-        view->obj = NULL;
-        return false;
-    }
-    int64_t count = view->len / wide;
-    if (count >= 1 && *at <= count - 1 && rows <= count - 1 - *at)
-        return true;
-    PyErr_SetString(PyExc_ValueError, "too few offsets for the rows");
-    return false;
-}
-
-bool open_binary(PyObject *column, int64_t rows, binary_column *opened) {
-    memset(opened, 0, sizeof *opened);
-    if (column == Py_None) {
-        opened->is_null = true;
-        return true;
-    }
-    if (!PyTuple_Check(column) || PyTuple_GET_SIZE(column) != 5) {
-        PyErr_SetString(PyExc_TypeError, "a BinaryColumn is wanted");
-        return false;
-    }
-    if (!open_offsets(
-            PyTuple_GET_ITEM(column, 1), PyTuple_GET_ITEM(column, 3), PyTuple_GET_ITEM(column, 4), rows,
-            &opened->offsets, &opened->offset_bytes, &opened->first))
-        return false;
-    if (!open_validity(PyTuple_GET_ITEM(column, 0), opened->first + rows, &opened->validity))
-        return false;
-    if (PyObject_GetBuffer(PyTuple_GET_ITEM(column, 2), &opened->data, PyBUF_SIMPLE) < 0) {
-        opened->data.obj = NULL;
-        return false;
-    }
-    return true;
-}
-
-void close_binary(binary_column *opened) {
-    PyBuffer_Release(&opened->validity);
-    PyBuffer_Release(&opened->offsets);
-    PyBuffer_Release(&opened->data);
-}
+/* ---- headers ---- */
 
 typedef struct {
     bool is_null;
@@ -254,63 +190,4 @@ PyObject *py_encode_columns(PyObject *Py_UNUSED(module), PyObject *const *args, 
     PyObject *sections = done ? Py_NewRef(self.sections) : NULL;
     close_encoder(&self);
     return sections;
-}
-
-/* ---- murmur2, as Kafka's Java client has it ---- */
-
-static uint32_t murmur2(const uint8_t *data, size_t length) {
-    const uint32_t multiplier = 0x5BD1E995;
-    uint32_t hash = 0x9747B28Cu ^ (uint32_t)length;
-    for (; length >= 4; data += 4, length -= 4) {
-        uint32_t word = (uint32_t)data[0] | (uint32_t)data[1] << 8 | (uint32_t)data[2] << 16 | (uint32_t)data[3] << 24;
-        word *= multiplier;
-        word = (word ^ word >> 24) * multiplier;
-        hash = hash * multiplier ^ word;
-    }
-    if (length > 0) {
-        for (size_t i = 0; i < length; i++)
-            hash ^= (uint32_t)data[i] << (8 * i);
-        hash *= multiplier;
-    }
-    hash = (hash ^ hash >> 13) * multiplier;
-    return hash ^ hash >> 15;
-}
-
-PyObject *py_murmur2(PyObject *Py_UNUSED(module), PyObject *data) {
-    Py_buffer view;
-    if (PyObject_GetBuffer(data, &view, PyBUF_SIMPLE) < 0)
-        return NULL;
-    uint32_t hash = murmur2(view.buf, (size_t)view.len);
-    PyBuffer_Release(&view);
-    return PyLong_FromUnsignedLong(hash);
-}
-
-PyObject *py_partition_keys(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count) {
-    binary_column keys;
-    if (!right_count(count, 3, 3, "partition_keys"))
-        return NULL;
-    int64_t rows = PyLong_AsLongLong(args[0]), partition_count = PyLong_AsLongLong(args[2]);
-    if (PyErr_Occurred())
-        return NULL;
-    if (rows < 0 || rows > PY_SSIZE_T_MAX / 4 || partition_count < 1 || partition_count > INT32_MAX) {
-        PyErr_SetString(PyExc_ValueError, "a count that is too small or too large");
-        return NULL;
-    }
-    PyObject *partitions = NULL;
-    bool done = open_binary(args[1], rows, &keys);
-    if (done)
-        partitions = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)rows * 4);
-    for (int64_t row = 0; partitions != NULL && row < rows; row++) {
-        cell key;
-        if (!cell_at(&keys, row, &key)) {
-            Py_CLEAR(partitions);
-            break;
-        }
-        int32_t partition = ANY_PARTITION;
-        if (key.size_bytes >= 0)
-            partition = (int32_t)((murmur2(key.data, (size_t)key.size_bytes) & 0x7FFFFFFF) % partition_count);
-        memcpy(PyByteArray_AS_STRING(partitions) + row * 4, &partition, sizeof partition);
-    }
-    close_binary(&keys);
-    return partitions;
 }

@@ -1,15 +1,9 @@
 /* Records of many batches as columns in Arrow's layout (columns.py).
  *
  * Room for a whole batch is made before its records are read, so that the loop over them only writes. The columns of a
- * batch that turns out damaged are cut back to where they were. A column without nulls has no bitmap: it is made at the
- * first null.
+ * batch that turns out damaged are cut back to where they were.
  */
-#include "codec.h"
-
-typedef struct {
-    growing offsets, data, bits; /* bits.data NULL: no null so far */
-    int64_t null_count;
-} binary_builder;
+#include "column.h"
 
 typedef struct {
     PyObject_HEAD
@@ -28,95 +22,6 @@ typedef struct {
     int64_t rows, headers, key_nulls, value_nulls, header_value_nulls;
     size_t key_bytes, value_bytes, header_key_bytes, header_value_bytes;
 } mark;
-
-static inline void put_int32(growing *column, int32_t number) {
-    memcpy(column->data + column->used, &number, sizeof number);
-    column->used += sizeof number;
-}
-
-static inline void put_int64(growing *column, int64_t number) {
-    memcpy(column->data + column->used, &number, sizeof number);
-    column->used += sizeof number;
-}
-
-/* ---- bitmaps: as long as they need be for `bits`, new bytes filled with `fill` ---- */
-
-static bool stretch_bits(growing *bitmap, int64_t bits, uint8_t fill) {
-    size_t wanted = (size_t)(bits + 7) / 8;
-    if (wanted <= bitmap->used)
-        return true;
-    if (!reserve(bitmap, wanted - bitmap->used))
-        return false;
-    memset(bitmap->data + bitmap->used, fill, wanted - bitmap->used);
-    bitmap->used = wanted;
-    return true;
-}
-
-static inline void set_bit(growing *bitmap, int64_t at) { bitmap->data[at >> 3] |= (uint8_t)(1 << (at & 7)); }
-
-static inline void clear_bit(growing *bitmap, int64_t at) { bitmap->data[at >> 3] &= (uint8_t)~(1 << (at & 7)); }
-
-/* Exactly `bits` long, with zeros up to the end of the last byte. */
-static void trim_bits(growing *bitmap, int64_t bits) {
-    bitmap->used = (size_t)(bits + 7) / 8;
-    if (bits & 7)
-        bitmap->data[bitmap->used - 1] &= (uint8_t)((1 << (bits & 7)) - 1);
-}
-
-/* ---- one binary column ---- */
-
-static bool binary_reserve(binary_builder *column, int64_t rows, size_t bytes) {
-    bool fresh = column->offsets.used == 0;
-    if (!reserve(&column->offsets, ((size_t)rows + 1) * 4) || !reserve(&column->data, bytes))
-        return false;
-    if (fresh)
-        put_int32(&column->offsets, 0);
-    return true;
-}
-
-static inline bool binary_append(binary_builder *column, const cell *found, int64_t row) {
-    if (found->size_bytes > 0) {
-        memcpy(column->data.data + column->data.used, found->data, (size_t)found->size_bytes);
-        column->data.used += (size_t)found->size_bytes;
-    } else if (found->size_bytes < 0) {
-        if (!stretch_bits(&column->bits, row + 1, 0xFF))
-            return false;
-        clear_bit(&column->bits, row);
-        column->null_count++;
-    }
-    put_int32(&column->offsets, (int32_t)column->data.used);
-    return true;
-}
-
-static void binary_cut(binary_builder *column, int64_t rows, int64_t rows_now, size_t bytes, int64_t null_count) {
-    if (column->offsets.used == 0)
-        return; /* there was no memory even for the first */
-    for (int64_t row = rows; row < rows_now && row < (int64_t)column->bits.used * 8; row++)
-        set_bit(&column->bits, row);
-    column->offsets.used = ((size_t)rows + 1) * 4;
-    column->data.used = bytes;
-    column->null_count = null_count;
-}
-
-static void binary_let_go(binary_builder *column) {
-    let_go(&column->offsets);
-    let_go(&column->data);
-    let_go(&column->bits);
-    column->null_count = 0;
-}
-
-/* Null count, validity, offsets, data. */
-static bool binary_finish(binary_builder *column, int64_t rows, PyObject **items) {
-    if (!binary_reserve(column, 0, 0) || (column->null_count && !stretch_bits(&column->bits, rows, 0xFF)))
-        return false;
-    items[0] = PyLong_FromLongLong(column->null_count);
-    if (column->null_count)
-        trim_bits(&column->bits, rows);
-    items[1] = column->null_count ? memory_of(&column->bits) : Py_NewRef(Py_None);
-    items[2] = memory_of(&column->offsets);
-    items[3] = memory_of(&column->data);
-    return items[0] && items[1] && items[2] && items[3];
-}
 
 /* ---- rows ---- */
 
