@@ -297,6 +297,7 @@ def scenarios() -> list[Scenario]:
                 for what in ("produce", "consume")
             )
             found.append(Scenario(kinds, librdkafka(size, records, codec), 2))
-    from bench.groups import group_scenarios  # which needs what is above
+    from bench.clients import client_scenarios  # which need what is above
+    from bench.groups import group_scenarios
 
-    return found + group_scenarios()
+    return found + group_scenarios() + client_scenarios()
