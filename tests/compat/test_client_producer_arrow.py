@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from compat.support.everything import read_all
 from compat.support.topics import make_topic
-from compat.test_client_producer_records import read_all
 from headwater.client import AvroEncoding, Producer, UserError
 from headwater.records.codec import murmur2
 

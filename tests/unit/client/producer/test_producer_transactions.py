@@ -1,0 +1,343 @@
+"""Both protocols of transactions against a coordinator that is not there: what is asked of it, and in which order."""
+
+from typing import Any
+
+import pytest
+
+from headwater.base.errors import ErrorCode, KafkaError, UserError
+from headwater.base.ids import TopicPartition
+from headwater.client.producer.ending import end_transaction
+from headwater.client.producer.transactions import OpenTransaction, State, Transactions
+from headwater.client.producer.types import ProducerFenced, TransactionAborted, TransactionFailed
+from headwater.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from headwater.wire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopicResult,
+)
+from headwater.wire.messages.end_txn import EndTxnRequest, EndTxnResponse
+from headwater.wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from headwater.wire.messages.produce import ProduceRequest
+from headwater.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from unit.client.producer.producer_fakes import Rig
+
+
+class Coordinated(Rig):
+    """A rig whose broker coordinates transactions. `codes` holds answers to come, by request type."""
+
+    def __init__(self, *, new: bool, **settings: Any) -> None:
+        self.epoch = 0
+        self.codes: dict[type, list[int]] = {}
+        super().__init__(partitions=2, **{"transactional.id": "tx", "max.block.ms": 5000, **settings})
+        broker = self.broker
+        if new:
+            broker.finalized_features = {"transaction.version": 2}
+            broker.disconnect()
+        broker.coordinates()
+        broker.on(InitProducerIdRequest, self._init)
+        broker.on(EndTxnRequest, self._end)
+        broker.on(AddPartitionsToTxnRequest, self._add_partitions)
+        broker.on(
+            AddOffsetsToTxnRequest, lambda _: AddOffsetsToTxnResponse(error_code=self._code(AddOffsetsToTxnRequest))
+        )
+        broker.on(TxnOffsetCommitRequest, self._commit_offsets)
+        assert self.core.transactions is not None
+        self.transactions: Transactions = self.core.transactions
+        self.new = new
+
+    def _code(self, kind: type) -> int:
+        waiting = self.codes.get(kind)
+        return waiting.pop(0) if waiting else 0
+
+    def _init(self, request: InitProducerIdRequest) -> InitProducerIdResponse:
+        code = self._code(InitProducerIdRequest)
+        if not code and request.producer_id >= 0:
+            self.epoch += 1
+        return InitProducerIdResponse(error_code=code, producer_id=9, producer_epoch=self.epoch)
+
+    def _end(self, request: EndTxnRequest) -> EndTxnResponse:
+        code = self._code(EndTxnRequest)
+        if code or not self.new:
+            return EndTxnResponse(error_code=code)
+        self.epoch += 1
+        return EndTxnResponse(producer_id=9, producer_epoch=self.epoch)
+
+    def _add_partitions(self, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
+        code = self._code(AddPartitionsToTxnRequest)
+        topics = [
+            AddPartitionsToTxnTopicResult(
+                name=topic.name,
+                results_by_partition=[
+                    AddPartitionsToTxnPartitionResult(partition_index=each, partition_error_code=code)
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.v3_and_below_topics
+        ]
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics)
+
+    def _commit_offsets(self, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
+        code = self._code(TxnOffsetCommitRequest)
+        topics = [
+            TxnOffsetCommitResponseTopic(
+                name=topic.name,
+                partitions=[
+                    TxnOffsetCommitResponsePartition(partition_index=each.partition_index, error_code=code)
+                    for each in topic.partitions
+                ],
+            )
+            for topic in request.topics
+        ]
+        return TxnOffsetCommitResponse(topics=topics)
+
+    def init(self) -> None:
+        self.world.run(self.transactions.init())
+
+    def commit(self) -> None:
+        self.world.run(self.transactions.commit())
+
+    def abort(self) -> None:
+        self.world.run(self.transactions.abort())
+
+    def asked(self) -> list[str]:
+        """The names of the requests about transactions and records, in order."""
+        kinds = (
+            InitProducerIdRequest,
+            AddPartitionsToTxnRequest,
+            AddOffsetsToTxnRequest,
+            TxnOffsetCommitRequest,
+            ProduceRequest,
+            EndTxnRequest,
+        )
+        return [
+            type(request).__name__.removesuffix("Request")
+            for request in self.broker.requests
+            if isinstance(request, kinds)
+        ]
+
+    def versions(self, kind: type) -> set[int]:
+        return {version for key, version in self.broker.request_versions if key == kind.KEY}  # type: ignore[attr-defined]
+
+
+@pytest.fixture(params=[True, False], ids=["new", "old"])
+def rig(request: pytest.FixtureRequest) -> Coordinated:
+    made = Coordinated(new=request.param)
+    made.init()
+    return made
+
+
+def test_the_old_protocol_tells_the_coordinator_first() -> None:
+    rig = Coordinated(new=False)
+    rig.init()
+    rig.transactions.begin()
+    rig.send(b"v")
+    rig.world.run(rig.transactions.send_offsets({TopicPartition("t", 0): 5}, "group"))
+    rig.commit()
+    asked = rig.asked()
+    assert sorted(asked) == sorted(
+        ["InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "Produce", "EndTxn"]
+    )
+    assert asked.index("AddOffsetsToTxn") < asked.index("TxnOffsetCommit") < asked.index("EndTxn")
+    assert asked.index("AddPartitionsToTxn") < asked.index("Produce") < asked.index("EndTxn")
+    assert max(rig.versions(ProduceRequest)) <= 11
+    assert max(rig.versions(EndTxnRequest)) <= 4
+    assert max(rig.versions(TxnOffsetCommitRequest)) <= 4
+    assert max(rig.versions(AddPartitionsToTxnRequest)) <= 3
+
+
+def test_the_new_protocol_leaves_that_to_the_broker_and_has_an_epoch_for_each() -> None:
+    rig = Coordinated(new=True)
+    rig.init()
+    for value in (b"one", b"two"):
+        rig.transactions.begin()
+        rig.send(value)
+        rig.world.run(rig.transactions.send_offsets({TopicPartition("t", 0): 5}, "group"))
+        rig.commit()
+    assert "AddPartitionsToTxn" not in rig.asked()
+    assert "AddOffsetsToTxn" not in rig.asked()
+    assert [(each.producer_epoch, each.base_sequence) for each in rig.logs.headers] == [(0, 0), (1, 0)]
+    assert all(each.is_transactional for each in rig.logs.headers)
+    assert min(rig.versions(ProduceRequest)) >= 12
+    assert rig.versions(EndTxnRequest) == {5}
+
+
+def test_partitions_are_added_once_in_each_transaction() -> None:
+    rig = Coordinated(new=False)
+    rig.init()
+    for _ in range(2):
+        rig.transactions.begin()
+        for partition in (0, 1, 0, 1):
+            rig.send(b"v", partition=partition)
+            rig.world.pass_time(0.01)
+        rig.commit()
+    added = rig.broker.received(AddPartitionsToTxnRequest)
+    assert [[topic.partitions for topic in each.v3_and_below_topics] for each in added] == [[[0]], [[1]]] * 2
+
+
+def test_records_of_both_ends(rig: Coordinated) -> None:
+    rig.transactions.begin()
+    good = rig.send(b"good")
+    rig.commit()
+    assert good.metadata().offset == 0
+    rig.transactions.begin()
+    rig.send(b"sent")
+    rig.world.pass_time(0.1)
+    dropped = rig.put(b"dropped")
+    rig.abort()
+    assert isinstance(dropped.exception(), TransactionAborted)
+    assert rig.logs.values[0] == [b"good", b"sent"]
+    assert [each.committed for each in rig.broker.received(EndTxnRequest)] == [True, False]
+    rig.transactions.begin()
+    rig.send(b"next")
+    rig.commit()
+    assert rig.logs.values[0] == [b"good", b"sent", b"next"]
+
+
+def test_an_empty_transaction_asks_nothing(rig: Coordinated) -> None:
+    rig.transactions.begin()
+    rig.commit()
+    rig.transactions.begin()
+    rig.abort()
+    assert rig.asked() == ["InitProducerId"]
+
+
+def test_the_order_of_calls_is_checked() -> None:
+    rig = Coordinated(new=True)
+    with pytest.raises(UserError, match="init_transactions"):
+        rig.transactions.begin()
+    with pytest.raises(UserError, match="init_transactions"):
+        rig.put(b"v")
+    rig.init()
+    with pytest.raises(UserError):
+        rig.init()
+    with pytest.raises(UserError, match="begin_transaction"):
+        rig.put(b"v")
+    with pytest.raises(UserError):
+        rig.commit()
+    rig.transactions.begin()
+    with pytest.raises(UserError):
+        rig.transactions.begin()
+
+
+def test_what_passes_is_tried_again(rig: Coordinated) -> None:
+    busy, moved = int(ErrorCode.CONCURRENT_TRANSACTIONS), int(ErrorCode.NOT_COORDINATOR)
+    rig.codes = {
+        EndTxnRequest: [busy, moved],
+        AddPartitionsToTxnRequest: [busy, busy],
+        AddOffsetsToTxnRequest: [busy],
+        TxnOffsetCommitRequest: [int(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)],
+    }
+    rig.transactions.begin()
+    rig.send(b"v")
+    rig.world.run(rig.transactions.send_offsets({TopicPartition("t", 0): 5}, "group"))
+    rig.commit()
+    assert rig.logs.values[0] == [b"v"]
+    assert rig.asked().count("EndTxn") == 3
+
+
+@pytest.mark.parametrize("code", [ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH])
+@pytest.mark.parametrize("where", ["produce", "end"])
+def test_fencing_is_fatal(rig: Coordinated, code: ErrorCode, where: str) -> None:
+    rig.transactions.begin()
+    if where == "produce":
+        rig.logs.next_answers = [int(code)]
+    else:
+        rig.codes = {EndTxnRequest: [int(code)]}
+    rig.send(b"v")
+    with pytest.raises(ProducerFenced, match="'tx'"):
+        rig.commit()
+    with pytest.raises(ProducerFenced):
+        rig.put(b"v")
+    with pytest.raises(ProducerFenced):
+        rig.abort()
+
+
+def test_an_error_can_only_be_aborted_and_bumps_the_epoch(rig: Coordinated) -> None:
+    rig.transactions.begin()
+    rig.send(b"good")
+    rig.flush()
+    rig.logs.next_answers = [int(ErrorCode.INVALID_RECORD)]
+    rig.send(b"bad")
+    rig.flush()
+    assert rig.transactions.state is State.FAILED
+    with pytest.raises(TransactionFailed) as failed:
+        rig.put(b"more")
+    assert isinstance(failed.value.__cause__, KafkaError)
+    with pytest.raises(TransactionFailed):
+        rig.commit()
+    rig.abort()
+    rig.transactions.begin()
+    rig.send(b"next")
+    rig.commit()
+    assert rig.logs.values[0] == [b"good", b"next"]
+    last = rig.logs.headers[-1]
+    assert (last.producer_epoch, last.base_sequence) == (1, 0)
+
+
+def test_a_batch_that_is_under_way_ends_before_the_abort(rig: Coordinated) -> None:
+    rig.transactions.begin()
+    rig.send(b"first")
+    rig.flush()
+    rig.logs.next_answers = [int(ErrorCode.NOT_ENOUGH_REPLICAS)]
+    delivery = rig.send(b"second")
+    rig.abort()
+    assert isinstance(delivery.exception(), TransactionAborted)
+    assert rig.core.accumulator.used_bytes == 0
+    assert rig.asked()[-1] == ("EndTxn" if rig.new else "InitProducerId")  # nobody knows whether it was written
+    rig.transactions.begin()
+    rig.send(b"next")
+    rig.commit()
+    assert rig.logs.values[0][-1] == b"next"
+
+
+def test_offsets_of_a_member_that_was_replaced(rig: Coordinated) -> None:
+    rig.transactions.begin()
+    rig.codes = {TxnOffsetCommitRequest: [int(ErrorCode.ILLEGAL_GENERATION)]}
+    with pytest.raises(TransactionFailed):
+        rig.world.run(rig.transactions.send_offsets({TopicPartition("t", 0): 5}, "group"))
+    rig.abort()
+    assert rig.transactions.state is State.READY
+
+
+def test_the_member_of_a_group_is_named(rig: Coordinated) -> None:
+    class Metadata:
+        group_id = "group"
+        generation_id = 4
+        member_id = "me"
+        group_instance_id = "always me"
+
+    rig.transactions.begin()
+    rig.world.run(rig.transactions.send_offsets({TopicPartition("t", 1): 8}, Metadata()))
+    (request,) = rig.broker.received(TxnOffsetCommitRequest)
+    assert (request.group_id, request.generation_id_or_member_epoch) == ("group", 4)
+    assert (request.member_id, request.group_instance_id) == ("me", "always me")
+    assert [(each.partition_index, each.committed_offset) for each in request.topics[0].partitions] == [(1, 8)]
+
+
+def test_a_prepared_transaction_is_left_open_and_ended_elsewhere(rig: Coordinated) -> None:
+    rig.transactions.begin()
+    rig.put(b"v")
+    prepared = rig.world.run(rig.transactions.prepare())
+    assert prepared == OpenTransaction("tx", 9, 0, empty=False)
+    assert rig.logs.values[0] == [b"v"]
+    with pytest.raises(UserError):
+        rig.put(b"more")
+    rig.world.run(rig.core.close(1))
+    assert "EndTxn" not in rig.asked()
+    rig.world.run(end_transaction(rig.world.session(), prepared, commit=True))
+    (ended,) = rig.broker.received(EndTxnRequest)
+    assert (ended.transactional_id, ended.producer_id, ended.producer_epoch, ended.committed) == ("tx", 9, 0, True)
+
+
+def test_close_aborts_what_is_open(rig: Coordinated) -> None:
+    rig.transactions.begin()
+    rig.send(b"v")
+    rig.world.pass_time(0.1)
+    rig.world.run(rig.core.close(5))
+    assert [each.committed for each in rig.broker.received(EndTxnRequest)] == [False]
