@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from headwater.client.consumer.arrow import Decode
 
-_AGE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|min|h|d|w)")
+_AGE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|min|s|m|h|d|w)")
 _SECONDS: Final = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
 _ROWS_SHOWN: Final = 10
 

@@ -1,11 +1,17 @@
-"""The consumer: subscriptions and assignments, positions, fetching, commits; two faces (`consumer`, `aio`) over one core.
+"""The consumer: subscriptions and assignments, positions, fetching, commits; two faces over one core.
 
-consumer.py, aio.py   the faces: parameters in, results out, the user's callbacks in the user's thread or loop
-core.py               what the faces share; the host of the group membership
-subscription.py       what the user asked for; the partitions assigned (`positions.py` has the state of each)
-fetching.py           who is asked for what (`fetch_session.py`), and what becomes of the answers (`fetch_errors.py`)
-stretch.py            one answer for one partition, read record by record or as columns
-resolving.py          where a partition without a position begins
-commits.py            committed offsets: read, written, in order
-membership/           the group
+| file | what it is for |
+|---|---|
+| consumer, aio | the faces: parameters in, results out, the user's callbacks in the user's thread or loop (`arguments`) |
+| core | what the faces share; the host of the group membership; `questions` about the cluster |
+| subscription | what the user asked for; the partitions assigned (`positions` has the state of each) |
+| topics | fresh metadata, patterns |
+| resolving | where a partition without a position begins (`lookups`) |
+| fetching | who is asked for what (`fetch_session`, `fetch_requests`) |
+| fetch_answers | what becomes of the answers (`fetch_errors`) |
+| stretch | one answer for one partition, read record by record or as columns |
+| draining | from stretches to what poll gives, deserialized; `arrow` for columns |
+| commits | committed offsets: read, written, in order |
+| ranges | from one offset to another, without a group |
+| membership/, assignors/ | the group |
 """

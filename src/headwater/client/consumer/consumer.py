@@ -186,25 +186,25 @@ class Consumer:
         self, times: Mapping[TopicPartition, int], timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAt | None]:
         """The first record whose timestamp (ms) is not before the one given; None: there is none."""
-        return self._run(self._core.offsets_for_times(times, milliseconds(timeout)))
+        return self._run(self._core.questions.offsets_for_times(times, milliseconds(timeout)))
 
     def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        return self._run(self._core.ends(partitions, milliseconds(timeout), earliest=True))
+        return self._run(self._core.questions.ends(partitions, milliseconds(timeout), earliest=True))
 
     def end_offsets(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        return self._run(self._core.ends(partitions, milliseconds(timeout), earliest=False))
+        return self._run(self._core.questions.ends(partitions, milliseconds(timeout), earliest=False))
 
     def partitions_for(self, topic: str, timeout: float | None = None) -> list[Partition]:
         """None of them: there is no such topic."""
-        found = self._run(self._core.partitions_for(topic, milliseconds(timeout)))
+        found = self._run(self._core.questions.partitions_for(topic, milliseconds(timeout)))
         return found.partitions if found is not None else []
 
     def list_topics(self) -> dict[str, Topic]:
-        return {topic.name: topic for topic in self._run(self._core.list_topics())}
+        return {topic.name: topic for topic in self._run(self._core.questions.list_topics())}
 
     def metrics(self) -> dict[str, float]:
         return self._do(self._core.metrics)

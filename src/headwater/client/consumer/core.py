@@ -16,20 +16,18 @@ from headwater.client.consumer.commits import CommitCallback, Commits, Finished,
 from headwater.client.consumer.draining import Drain
 from headwater.client.consumer.errors import WakeupError
 from headwater.client.consumer.fetching import Fetcher
-from headwater.client.consumer.lookups import list_offsets
 from headwater.client.consumer.membership.factory import membership_for
 from headwater.client.consumer.membership.port import Departure, Membership, RebalanceEvent, RebalanceKind
 from headwater.client.consumer.membership.settings import MembershipSettings
-from headwater.client.consumer.positions import EARLIEST, LATEST, OffsetAndMetadata, PartitionState, Phase
+from headwater.client.consumer.positions import OffsetAndMetadata, PartitionState, Phase
+from headwater.client.consumer.questions import Questions
 from headwater.client.consumer.record import ConsumerRecord
 from headwater.client.consumer.resolving import Resolver
 from headwater.client.consumer.subscription import Kind, Subscription, SubscriptionPattern
 from headwater.client.consumer.topics import TopicWatch
-from headwater.client.errors import UnknownTopic
 from headwater.client.reactor.kernel import Signal, TimedOut
 from headwater.client.session import Session
 from headwater.client.settings.consumer import ConsumerSettings
-from headwater.client.types import OffsetAt, Topic
 
 
 class GroupMetadata(NamedTuple):
@@ -91,6 +89,7 @@ class ConsumerCore:
             matched=self._pattern_matched,
             refreshed=self._metadata_came,
         )
+        self.questions = Questions(session, settings.fetch.isolation_level, settings.auto_create)
         self.woken = False
         self.ahead: deque[ConsumerRecord] = deque()  # given by poll to an iteration, but not yet by the iteration
         self._news = Signal()
@@ -383,40 +382,6 @@ class ConsumerCore:
         if membership is None:
             return GroupMetadata(group_id, -1, "", self.settings.raw["group.instance.id"])
         return GroupMetadata(group_id, membership.generation, membership.member_id, membership.group_instance_id)
-
-    # Questions
-
-    async def offsets_for_times(
-        self, times: Mapping[TopicPartition, int], timeout_ms: int | None
-    ) -> dict[TopicPartition, OffsetAt | None]:
-        found = await self._list_offsets(times, timeout_ms)
-        return {each: answer if answer.offset >= 0 else None for each, answer in found.items()}
-
-    async def ends(
-        self, partitions: Iterable[TopicPartition], timeout_ms: int | None, *, earliest: bool
-    ) -> dict[TopicPartition, int]:
-        times = {TopicPartition(*each): EARLIEST if earliest else LATEST for each in partitions}
-        return {each: answer.offset for each, answer in (await self._list_offsets(times, timeout_ms)).items()}
-
-    async def _list_offsets(
-        self, times: Mapping[TopicPartition, int], timeout_ms: int | None
-    ) -> dict[TopicPartition, OffsetAt]:
-        answers = await list_offsets(self.session, times, self.settings.fetch.isolation_level, timeout_ms=timeout_ms)
-        found: dict[TopicPartition, OffsetAt] = {}
-        for each, answer in answers.items():
-            if isinstance(answer, KafkaError):
-                raise answer
-            found[each] = answer
-        return found
-
-    async def partitions_for(self, name: str, timeout_ms: int | None) -> Topic | None:
-        try:
-            return await self.session.topic(name, auto_create=self.settings.auto_create, timeout_ms=timeout_ms)
-        except UnknownTopic:
-            return None
-
-    async def list_topics(self) -> list[Topic]:
-        return await self.session.refresh(None)
 
     # The end
 

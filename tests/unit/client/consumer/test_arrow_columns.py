@@ -1,0 +1,161 @@
+"""Columns decoded on the way, limits, and rows that cannot be decoded."""
+
+from typing import Any
+
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+
+from headwater.base.errors import KafkaError, UserError  # noqa: E402
+from headwater.base.ids import TopicPartition  # noqa: E402
+from headwater.client.consumer.arrow import ArrowTaker, Json, decode_column, decoded, first_bad  # noqa: E402
+from headwater.client.consumer.errors import RecordDeserializationError  # noqa: E402
+from unit.client.consumer.fake_log import FakeConsumer, one_broker  # noqa: E402
+
+P0 = TopicPartition("orders", 0)
+
+
+def binary(*values: bytes | None) -> Any:
+    return pa.array(values, pa.binary())
+
+
+def poll(consumer: FakeConsumer, decode: Any = None, **limits: int) -> Any:
+    taker = ArrowTaker(
+        consumer.core, consumer.do, limits.get("max_records", 1000), limits.get("max_bytes", 1 << 20), decode
+    )
+    consumer.poll_with(taker.take, 1.0)
+    return taker.batch()
+
+
+def filled(*values: bytes, **settings: object) -> FakeConsumer:
+    world, logs = one_broker()
+    logs.append(P0, list(values))
+    consumer = FakeConsumer(world, auto_offset_reset="earliest", **settings)
+    consumer.assign(P0)
+    return consumer
+
+
+@pytest.mark.parametrize(
+    ("form", "values", "expected"),
+    [
+        ("string", (b"a", None, "ü".encode()), ["a", None, "ü"]),
+        ("int", (b"\0\0\0\1", None, b"\xff\xff\xff\xff"), [1, None, -1]),
+        ("long", (b"\0\0\0\0\0\0\1\0",), [256]),
+        ("short", (b"\0\2",), [2]),
+        ("double", (b"\x3f\xf8\0\0\0\0\0\0", None), [1.5, None]),
+        ("bytes", (b"x", None), [b"x", None]),
+        ("json", (b'{"a":1}', None, b'{"a":2}'), [{"a": 1}, None, {"a": 2}]),
+        ("json", (b'{\n"a": 1}', b'{"a":2}'), [{"a": 1}, {"a": 2}]),
+        ("json", (None, None), [None, None]),
+        ("long", (), []),
+        ("json", (), []),
+    ],
+)
+def test_forms(form: str, values: tuple[bytes | None, ...], expected: list[Any]) -> None:
+    assert decode_column(binary(*values), form).to_pylist() == expected
+
+
+def test_a_slice_of_a_column_is_decoded_as_such() -> None:
+    numbers = binary(b"\0\1", b"\0\2", None, b"\0\4")
+    assert decode_column(numbers.slice(1), "short").to_pylist() == [2, None, 4]
+
+
+def test_a_schema_says_what_json_is() -> None:
+    schema = pa.schema([("a", pa.float32()), ("b", pa.string())])
+    found = decode_column(binary(b'{"a":1,"c":5}', b'{"b":"x"}'), Json(schema))
+    assert found.type == pa.struct(list(schema))
+    assert found.to_pylist() == [{"a": 1.0, "b": None}, {"a": None, "b": "x"}]
+
+
+def test_a_function_may_decode() -> None:
+    assert decode_column(binary(b"ab"), lambda column: pa.array([len(v.as_py()) for v in column])).to_pylist() == [2]
+
+
+@pytest.mark.parametrize(
+    ("form", "values"),
+    [
+        ("string", (b"\xff",)),
+        ("int", (b"\0",)),
+        ("json", (b"{",)),
+        ("json", (b'{"a":1}{"a":2}',)),
+        ("json", (b"", b'{"a":1}')),
+    ],
+)
+def test_what_is_not_of_the_form(form: str, values: tuple[bytes, ...]) -> None:
+    with pytest.raises(KafkaError, match="cannot be decoded"):
+        decode_column(binary(*values), form)
+
+
+def test_wrong_names_are_explained() -> None:
+    batch = poll(filled(b"a"))
+    with pytest.raises(UserError, match="there is none"):
+        decoded(batch, {"valu": "json"})
+    with pytest.raises(UserError, match="decode cannot be"):
+        decoded(batch, {"value": "yaml"})
+
+
+def test_the_schema_is_that_of_sparks_kafka_source() -> None:
+    batch = poll(filled(b"a", b"b"))
+    assert batch.schema.names == [
+        "key",
+        "value",
+        "topic",
+        "partition",
+        "offset",
+        "timestamp",
+        "timestampType",
+        "headers",
+    ]
+    assert batch.column("value").to_pylist() == [b"a", b"b"]
+
+
+def test_limits_are_kept_and_the_position_moves_with_what_is_given() -> None:
+    consumer = filled(*[b"%d" % at for at in range(10)])
+    assert poll(consumer, max_records=4).column("offset").to_pylist() == [0, 1, 2, 3]
+    assert consumer.core.positions_to_commit()[P0].offset == 4
+    assert [record.offset for record in consumer.poll(limit=2)] == [4, 5]  # records and columns take turns
+    assert poll(consumer).column("offset").to_pylist() == [6, 7, 8, 9]
+    assert poll(consumer).num_rows == 0
+
+
+def test_a_limit_of_bytes_ends_a_batch() -> None:
+    world, logs = one_broker()
+    for _ in range(5):
+        logs.append(P0, [b"x" * 1000])
+    consumer = FakeConsumer(world, auto_offset_reset="earliest")
+    consumer.assign(P0)
+    assert poll(consumer, max_bytes=2500).num_rows == 3
+    assert poll(consumer, max_bytes=1).num_rows == 1
+
+
+def test_the_first_bad_row_is_found() -> None:
+    batch = poll(filled(b'{"a":1}', b'{"a":2}', b"{", b'{"a":4}', b"{"))
+    assert first_bad(batch, {"value": "json"}) == 2
+    assert first_bad(batch.slice(0, 2), {"value": "json"}) is None
+
+
+def test_a_row_that_cannot_be_decoded_is_raised_after_those_before_it() -> None:
+    consumer = filled(b'{"a":1}', b'{"a":2}', b"{", b'{"a":4}')
+    assert poll(consumer, {"value": "json"}).column("value").to_pylist() == [{"a": 1}, {"a": 2}]
+    for _ in range(2):
+        with pytest.raises(RecordDeserializationError) as raised:
+            poll(consumer, {"value": "json"})
+    error = raised.value
+    assert (error.topic_partition, error.offset, error.next_offset, error.value) == (P0, 2, 3, b"{")
+    consumer.do(lambda: consumer.core.seek(P0, error.next_offset))
+    assert poll(consumer, {"value": "json"}).column("value").to_pylist() == [{"a": 4}]
+
+
+def test_a_row_that_cannot_be_decoded_may_be_skipped() -> None:
+    consumer = filled(b"{", b'{"a":2}', on_bad_record="skip")
+    rows: list[Any] = []
+    for _ in range(3):
+        rows += poll(consumer, {"value": "json"}).column("offset").to_pylist()
+    assert rows == [1]
+
+
+def test_what_an_iteration_holds_ready_comes_as_columns() -> None:
+    consumer = filled(b"a", b"b", b"c")
+    consumer.core.ahead.extend(consumer.poll())
+    consumer.core.ahead.popleft()
+    assert poll(consumer).column("value").to_pylist() == [b"b", b"c"]

@@ -1,0 +1,114 @@
+"""Where a read begins and ends, and the bar it shows."""
+
+import io
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from headwater.base.errors import UserError
+from headwater.base.ids import TopicPartition
+from headwater.client import reading
+from headwater.client.progress import Progress
+from headwater.client.types import OffsetAt, Partition, Topic
+
+
+class FakeReader:
+    """Two partitions: offsets 10 to 100 and an empty one; one record per second since 2024-01-01."""
+
+    began_ms = round(datetime(2024, 1, 1, tzinfo=UTC).timestamp() * 1000)
+
+    def topic(self, name: str) -> Topic:
+        return Topic(name, b"", False, [Partition(name, number, 0, 0, [], [], []) for number in range(2)])
+
+    def ends(self, partitions: list[TopicPartition], *, earliest: bool) -> dict[TopicPartition, int]:
+        return {each: (10 if earliest else 100) if each.partition == 0 else 0 for each in partitions}
+
+    def offsets(self, times: dict[TopicPartition, int]) -> dict[TopicPartition, OffsetAt | None]:
+        found: dict[TopicPartition, OffsetAt | None] = {}
+        for each, time_ms in times.items():
+            offset = max(0, -(-(time_ms - self.began_ms) // 1000))
+            found[each] = OffsetAt(offset, time_ms, 0) if each.partition == 0 and offset < 100 else None
+        return found
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, (10, 100)),
+        ({"last": 5}, (95, 100)),
+        ({"last": 500}, (10, 100)),
+        ({"start": 40, "end": 50}, (40, 50)),
+        ({"start": {0: 20}}, (20, 100)),
+        ({"start": 3}, (10, 100)),
+        ({"end": 700}, (10, 100)),
+        ({"from_": "2024-01-01T00:00:30Z", "until": "2024-01-01T00:00:40Z"}, (30, 40)),
+        ({"from_": datetime(2024, 1, 1, 0, 1, tzinfo=UTC)}, (60, 100)),
+        ({"from_": FakeReader.began_ms + 1}, (10, 100)),
+        ({"from_": "2025-01-01"}, None),
+        ({"until": "2023-01-01"}, None),
+        ({"start": 50, "end": 50}, None),
+        ({"last": "1h"}, None),
+        ({"last": timedelta(days=365 * 100)}, (10, 100)),
+    ],
+)
+def test_where_a_read_begins_and_ends(given: dict[str, Any], expected: tuple[int, int] | None) -> None:
+    asked = {"last": None, "from_": None, "until": None, "start": None, "end": None, **given}
+    spans = reading._spans(FakeReader(), "orders", None, **asked)  # type: ignore[arg-type]
+    assert spans == ({} if expected is None else {TopicPartition("orders", 0): expected})
+
+
+def test_a_partition_that_is_not_there() -> None:
+    with pytest.raises(UserError, match="no partition 7"):
+        reading._spans(FakeReader(), "orders", [7], None, None, None, None, None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90s", 90), ("1.5h", 5400), ("1d 2h", 93600), ("500ms", 0.5), ("2w", 1209600), ("3min", 180)]
+)
+def test_ages(text: str, seconds: float) -> None:
+    assert reading.age_of(text).total_seconds() == seconds
+
+
+@pytest.mark.parametrize("text", ["", "yesterday", "1y", "h", "1h ago"])
+def test_what_is_not_an_age(text: str) -> None:
+    with pytest.raises(UserError, match="last cannot be"):
+        reading.age_of(text)
+
+
+def test_contradictions_are_refused_before_anything_is_asked() -> None:
+    with pytest.raises(UserError, match="more than one"):
+        reading.read("orders", last="1h", start=5)
+    with pytest.raises(UserError, match="both were given"):
+        reading.read("orders", until="2024-01-01", end=5)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_bar_comes_after_a_second_and_goes_at_the_end() -> None:
+    now = [0.0]
+    stream = Terminal()
+    progress = Progress(200, "orders", stream=stream, clock=lambda: now[0])
+    now[0] = 0.5
+    progress.at(50)
+    assert stream.getvalue() == ""
+    now[0] = 2.0
+    progress.at(100)
+    assert "orders [###############               ]  50% 100 of 200 (50/s)" in stream.getvalue()
+    progress.at(150)
+    assert "150" not in stream.getvalue()  # a tenth of a second is soon enough
+    progress.end()
+    assert stream.getvalue().endswith("\r\x1b[K")
+
+
+def test_nobody_looks_on_nothing_is_shown() -> None:
+    now = [0.0]
+    for wanted, stream in ((None, io.StringIO()), (False, Terminal())):
+        progress = Progress(200, "orders", wanted, stream=stream, clock=lambda: now[0])
+        now[0] += 100
+        progress.at(100)
+        progress.end()
+        assert stream.getvalue() == ""
