@@ -22,5 +22,6 @@ LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.s
 export LD_PRELOAD ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc PYTHONPATH="$copy"
 $python -c 'from headwater.records import _codec; assert "sanitized" in _codec.__file__, _codec.__file__'
 $python -c 'from headwater.server import _produce; assert "sanitized" in _produce.__file__, _produce.__file__'
-exec $python -m pytest tests/property/test_records.py tests/property/test_records_codec.py tests/unit/records \
+# Hypothesis' own profile `ci` has no deadlines: all is slow here.
+exec $python -m pytest --hypothesis-profile=ci tests/property/test_records.py tests/property/test_records_codec.py tests/unit/records \
     tests/unit/server/test_hot_path.py "$@"
