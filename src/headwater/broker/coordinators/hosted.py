@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ports import Timer
+from headwater.broker.coordinators.batches import build_decision
 from headwater.coordinator.effects import CoordinatorRecord, Effects, Producer, Ticket, TimerKey
 from headwater.records.batch import BatchHeader
-from headwater.records.builder import build_batch
 from headwater.records.control import read_end_transaction_marker
-from headwater.records.reader import Record, read_batches, read_records
+from headwater.records.reader import read_batches, read_records
 from headwater.replication.partition import Partition
 
 if TYPE_CHECKING:
@@ -179,13 +179,7 @@ class Hosted(Generic[S]):
 
     def _append(self, effects: Effects) -> None:
         now_ms = self._broker.now_ms()
-        producer = effects.producer
-        batch = build_batch(
-            [Record(at, now_ms, record.key, record.value) for at, record in enumerate(effects.records)],
-            producer_id=-1 if producer is None else producer.producer_id,
-            producer_epoch=-1 if producer is None else producer.producer_epoch,
-            transactional=producer is not None,
-        )
+        batch = build_decision(effects.records, now_ms, effects.producer)
         result = self.partition.append_internal(memoryview(batch), now_ms)
         self._last_written = result.last_offset
 

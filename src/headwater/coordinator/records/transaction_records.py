@@ -20,6 +20,13 @@ KEY_VERSION: Final = 0
 VALUE_VERSION_MAX: Final = 1
 
 _VERSION: Final = PackedStruct(">h")
+_TWO_INT16: Final = PackedStruct(">hh")
+_INT32: Final = PackedStruct(">i")
+_START: Final = PackedStruct(">hqhib")  # version, producer id and epoch, timeout, status
+_TIMES: Final = PackedStruct(">qq")
+_ID_TAG: Final = PackedStruct(">BBq")  # tag, size, value
+_VERSION_TAG: Final = PackedStruct(">BBh")
+_NO_PARTITIONS: Final = b"\0"  # null
 
 
 class TransactionLogKey(Message, key=0, versions=(0, 0)):
@@ -59,6 +66,57 @@ def transaction_record(
     if value is None:
         return CoordinatorRecord(key, None)
     return CoordinatorRecord(key, _VERSION.pack(version) + b"".join(value.encode(version)))
+
+
+def packed_transaction_record(
+    transactional_id: str,
+    *,
+    producer_id: int,
+    previous_producer_id: int,
+    next_producer_id: int,
+    producer_epoch: int,
+    timeout_ms: int,
+    status: int,
+    partitions: set[TopicPartition] | None,
+    last_update_ms: int,
+    start_ms: int,
+    client_transaction_version: int,
+) -> CoordinatorRecord:
+    """What `transaction_record` makes of a value of version 1, by hand: three of them are written for each transaction."""
+    id_bytes = transactional_id.encode()
+    value = bytearray(_START.pack(1, producer_id, producer_epoch, timeout_ms, status))
+    if partitions is None:
+        value += _NO_PARTITIONS
+    else:
+        topics: dict[str, list[int]] = {}
+        for topic, partition in sorted(partitions):
+            topics.setdefault(topic, []).append(partition)
+        put_uvarint(value, len(topics) + 1)
+        for topic, indexes in topics.items():
+            topic_bytes = topic.encode()
+            put_uvarint(value, len(topic_bytes) + 1)
+            value += topic_bytes
+            put_uvarint(value, len(indexes) + 1)
+            value += b"".join(map(_INT32.pack, indexes))
+            value.append(0)  # no tags
+    value += _TIMES.pack(last_update_ms, start_ms)
+    tags = [
+        _ID_TAG.pack(tag, 8, tagged)
+        for tag, tagged in ((0, previous_producer_id), (1, next_producer_id))
+        if tagged != -1
+    ]
+    if client_transaction_version:
+        tags.append(_VERSION_TAG.pack(2, 2, client_transaction_version))
+    value.append(len(tags))
+    value += b"".join(tags)
+    return CoordinatorRecord(_TWO_INT16.pack(KEY_VERSION, len(id_bytes)) + id_bytes, bytes(value))
+
+
+def put_uvarint(out: bytearray, value: int) -> None:
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
 
 
 def read_transaction_record(record: CoordinatorRecord) -> TransactionRecord | None:

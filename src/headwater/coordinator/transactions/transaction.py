@@ -14,6 +14,7 @@ from headwater.coordinator.effects import CoordinatorRecord
 from headwater.coordinator.records.transaction_records import (
     TransactionLogValue,
     from_schema,
+    packed_transaction_record,
     to_schema,
     transaction_record,
 )
@@ -82,19 +83,30 @@ class Transaction:
 
     def record(self, transaction_version: int) -> CoordinatorRecord:
         is_empty = self.state is TransactionState.EMPTY
+        if transaction_version >= 1:
+            return packed_transaction_record(
+                self.transactional_id,
+                producer_id=self.producer_id,
+                previous_producer_id=self.previous_producer_id,
+                next_producer_id=self.next_producer_id,
+                producer_epoch=self.producer_epoch,
+                timeout_ms=self.timeout_ms,
+                status=int(self.state),
+                partitions=None if is_empty else self.partitions,
+                last_update_ms=self.last_update_ms,
+                start_ms=self.start_ms,
+                client_transaction_version=self.client_transaction_version,
+            )
         value = TransactionLogValue(
             producer_id=self.producer_id,
-            previous_producer_id=self.previous_producer_id,
-            next_producer_id=self.next_producer_id,
             producer_epoch=self.producer_epoch,
             transaction_timeout_ms=self.timeout_ms,
             transaction_status=int(self.state),
             transaction_partitions=None if is_empty else to_schema(self.partitions),
             transaction_last_update_timestamp_ms=self.last_update_ms,
             transaction_start_timestamp_ms=self.start_ms,
-            client_transaction_version=self.client_transaction_version,
         )
-        return transaction_record(self.transactional_id, value, 1 if transaction_version >= 1 else 0)
+        return transaction_record(self.transactional_id, value, 0)
 
     @property
     def is_exhausted(self) -> bool:

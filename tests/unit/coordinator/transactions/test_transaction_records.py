@@ -8,6 +8,7 @@ from headwater.coordinator.effects import CoordinatorRecord
 from headwater.coordinator.records.transaction_records import (
     TransactionLogValue,
     from_schema,
+    packed_transaction_record,
     read_transaction_record,
     to_schema,
     transaction_record,
@@ -42,6 +43,48 @@ def test_a_transaction_in_kafkas_bytes(version: int) -> None:
     record = transaction_record("tx-é", prepare_commit(), version)
     assert record.key == KEY
     assert record.value == bytes.fromhex(PREPARE_COMMIT[version])
+
+
+PARTITIONS = [
+    None,
+    set(),
+    {TopicPartition("t", 1), TopicPartition("t", 0), TopicPartition("ü" * 100, 5)},
+    {TopicPartition(f"topic-{index % 200}", index) for index in range(900)},
+]
+
+
+@pytest.mark.parametrize("partitions", PARTITIONS, ids=["null", "none", "two topics", "many"])
+@pytest.mark.parametrize("tags", [(-1, -1, 0), (999, -1, 0), (-1, 1001, 2), (999, 1001, 2)])
+def test_what_is_packed_by_hand_is_what_the_general_encoder_writes(
+    partitions: set[TopicPartition] | None, tags: tuple[int, int, int]
+) -> None:
+    previous_producer_id, next_producer_id, client_transaction_version = tags
+    packed = packed_transaction_record(
+        "tx-é",
+        producer_id=1 << 40,
+        previous_producer_id=previous_producer_id,
+        next_producer_id=next_producer_id,
+        producer_epoch=-1,
+        timeout_ms=60000,
+        status=4,
+        partitions=partitions,
+        last_update_ms=1700000000123,
+        start_ms=-1,
+        client_transaction_version=client_transaction_version,
+    )
+    value = TransactionLogValue(
+        producer_id=1 << 40,
+        previous_producer_id=previous_producer_id,
+        next_producer_id=next_producer_id,
+        producer_epoch=-1,
+        transaction_timeout_ms=60000,
+        transaction_status=4,
+        transaction_partitions=None if partitions is None else to_schema(partitions),
+        transaction_last_update_timestamp_ms=1700000000123,
+        transaction_start_timestamp_ms=-1,
+        client_transaction_version=client_transaction_version,
+    )
+    assert packed == transaction_record("tx-é", value)
 
 
 def test_version_1_brings_everything_back_and_version_0_what_it_has() -> None:
