@@ -1,0 +1,116 @@
+"""The demo: its pipeline on frames that do not stream, its queries against a broker, and `python -m headwater.demo`."""
+
+import json
+import os
+import re
+import select
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import psutil
+from pyspark.sql import SparkSession
+
+from headwater.client import Admin, NewTopic, Producer
+from headwater.demo import engine, pipeline
+from headwater.demo.activity import SITE, Website
+from headwater.testing import Broker
+
+SECTION_OF = {page.path: page.section for page in SITE}
+BEGIN_MS = 1_700_000_000_000
+
+
+def test_the_pipeline(spark: SparkSession) -> None:
+    def view(time_ms: int, visitor: str, page: str, load_ms: int) -> str:
+        return json.dumps({"time_ms": time_ms, "visitor": visitor, "page": page, "load_ms": load_ms})
+
+    values = [
+        view(BEGIN_MS, "a", "/news/election", 100),
+        view(BEGIN_MS + 9_999, "a", "/news/river-rises", 300),
+        view(BEGIN_MS + 10_000, "b", "/news/election", 50),
+        view(BEGIN_MS, "b", "/nowhere", 70),
+        "GET / HTTP/1.1",
+        "{}",
+    ]
+    rows = [("t", 0, offset, value.encode()) for offset, value in enumerate(values)]
+    records = spark.createDataFrame(rows, "topic string, partition int, offset bigint, value binary")
+    views = pipeline.enriched(pipeline.page_views(records), pipeline.pages(spark))
+    assert sorted((row.offset, row.section) for row in views.collect()) == [
+        (0, "news"),
+        (1, "news"),
+        (2, "news"),
+        (3, "other"),
+    ]
+    numbers = pipeline.per_section(views)
+    found = sorted((int(row.window_start.timestamp()), *row[1:]) for row in numbers.collect())
+    begin = BEGIN_MS // 1000
+    assert found == [(begin, "news", 2, 1, 300), (begin, "other", 1, 1, 70), (begin + 10, "news", 1, 1, 50)]
+    (key, value) = min(
+        (bytes(row.key).decode(), bytes(row.value).decode()) for row in pipeline.as_records(numbers).collect()
+    )
+    assert key == "2023-11-14T22:13:20Z/news"
+    assert json.loads(value)["views"] == 2
+
+
+def test_each_page_view_is_in_each_output_once(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    """Two runs, with views in between: what they leave behind is what a loop over the records counts."""
+    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        admin.create_topics([NewTopic(engine.VIEWS, 3), NewTopic(engine.SECTIONS, 3)])
+    website = Website(seed=5)
+    expected: Counter[tuple[int, str]] = Counter()
+    for run in range(2):
+        with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+            for number in range(1500):
+                now_ms = BEGIN_MS + run * 30_000 + number * 20
+                key, value = website.next_record(now_ms)
+                producer.send(engine.VIEWS, value, key=key)
+                if value.startswith(b"{"):
+                    expected[now_ms // 10_000 * 10, SECTION_OF[json.loads(value)["page"]]] += 1
+        for query in engine.start_queries(spark, broker.bootstrap_servers, tmp_path, until_now=True):
+            assert query.awaitTermination(120)
+    database = sqlite3.connect(tmp_path / "results.db")
+    statement = "SELECT unixepoch(window_start), section, views FROM sections"
+    assert {(start, section): views for start, section, views in database.execute(statement)} == dict(expected)
+    database.close()
+    assert spark.read.parquet(str(tmp_path / "views")).count() == sum(expected.values())
+    written = spark.read.format("headwater").option("kafka.bootstrap.servers", broker.bootstrap_servers)
+    rows = written.option("subscribe", engine.SECTIONS).load().collect()
+    final = [json.loads(bytes(row.value)) for row in rows]
+    assert len(final) == len({(each["window_start"], each["section"]) for each in final})
+    assert sum(each["views"] for each in final) == sum(
+        views for (start, _), views in expected.items() if start < BEGIN_MS // 1000 + 30
+    ), "windows that are over, and no others"
+
+
+def test_ctrl_c_ends_all_and_a_second_start_goes_on(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "headwater.demo", "--directory", str(tmp_path), "--rate", "50"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    assert process.stdout is not None
+    try:
+        shown = _wait_for(process, r"parquet [1-9]")
+        family = psutil.Process(process.pid).children(recursive=True)
+        assert any("java" in each.name() for each in family)
+        os.killpg(process.pid, signal.SIGINT)  # as the terminal does: to all of its group
+        shown += process.communicate(timeout=120)[0]
+    finally:
+        process.kill()
+    assert process.returncode == 0, shown
+    assert "every page view is in each output once" in shown
+    _, alive = psutil.wait_procs(family, timeout=10)
+    assert alive == []
+
+
+def _wait_for(process: "subprocess.Popen[str]", pattern: str) -> str:
+    assert process.stdout is not None
+    shown = ""
+    deadline_s = time.monotonic() + 150
+    while time.monotonic() < deadline_s and process.poll() is None:
+        if select.select([process.stdout], [], [], 1)[0]:
+            shown += process.stdout.readline()
+            if re.search(pattern, shown):
+                return shown
+    raise AssertionError(shown)
