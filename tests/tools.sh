@@ -1,5 +1,5 @@
 #!/bin/sh
-# Gets what the tests need beside Python packages: kcat, Java, Maven, and the jars of tests/java/pom.xml.
+# Gets what the tests need beside Python packages: kcat, Java, Maven, and the jars of tests/java and tests/spark/connector.
 # Quick when all is there. What cannot be had is named in a hint; the tests that need it then skip and say so.
 set -u
 cd "$(dirname "$0")" || exit 1
@@ -20,21 +20,26 @@ install() { # install PROGRAM PACKAGE...
 }
 
 install kcat kcat
+spark/get_postgres.sh
 install javac default-jdk-headless || exit 0
 install mvn maven || exit 0
 
-cd java || exit 1
-stamp=target/lib/.complete
-if ! cmp -s pom.xml "$stamp"; then
-    echo "tests/tools.sh: getting the jars of tests/java/pom.xml"
+# get_jars DIRECTORY: the jars of its pom.xml, in its target/lib.
+get_jars() {
+    stamp=$1/target/lib/.complete
+    cmp -s "$1/pom.xml" "$stamp" && return 0
+    echo "tests/tools.sh: getting the jars of tests/$1/pom.xml"
     copy="dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=target/lib"
-    rm -rf target/lib
+    rm -rf "$1/target/lib"
     # Offline first: with a warm local repository nothing is asked of the network.
     # shellcheck disable=SC2086
-    if mvn -B -q -o $copy >/dev/null 2>&1 || mvn -B -q $copy; then
-        cp pom.xml "$stamp"
+    if (cd "$1" && { mvn -B -q -o $copy >/dev/null 2>&1 || mvn -B -q $copy; }); then
+        cp "$1/pom.xml" "$stamp"
     else
-        hint "Maven could not get the jars; the tests with Java clients will skip. Try: cd tests/java && mvn $copy"
+        hint "Maven could not get the jars; the tests that need them will skip. Try: cd tests/$1 && mvn $copy"
     fi
-fi
+}
+
+get_jars java
+get_jars spark/connector
 exit 0

@@ -39,8 +39,8 @@ def spark() -> Iterator[SparkSession]:
 
 
 def _connector_jars() -> list[str]:
-    """The jars of tests/spark/pom.xml, if tests/tools.sh has got them."""
-    return [str(jar) for jar in sorted((Path(__file__).parent / "target/lib").glob("*.jar"))]
+    """The jars of tests/spark/connector/pom.xml, if tests/tools.sh has got them."""
+    return [str(jar) for jar in sorted((Path(__file__).parent / "connector/target/lib").glob("*.jar"))]
 
 
 @pytest.fixture
