@@ -73,11 +73,11 @@ def setup(**settings: Any) -> tuple[FakeWorld, Coordinator, Group]:
     broker = world.broker(0)
     world.topic("orders", 4)
     world.topic("payments", 1)
-    _answer_by_id(world, broker)
+    answer_by_id(world, broker)
     return world, Coordinator(broker), Group(world, ConsumerMembership, **settings)
 
 
-def _answer_by_id(world: FakeWorld, broker: FakeBroker) -> None:
+def answer_by_id(world: FakeWorld, broker: FakeBroker) -> None:
     """The fake broker knows topics by name; coordinators name them by id."""
     by_name = broker._metadata
 
