@@ -86,6 +86,40 @@ def test_a_commit_that_cannot_get_better_is_an_error_at_once(code: ErrorCode) ->
     assert len(logs.committed()) == 1
 
 
+class Member:
+    """As far as commits know one."""
+
+    member_id, group_instance_id, generation = "m", "i", 3
+
+    def __init__(self) -> None:
+        self.told: list[tuple[ErrorCode, int | None]] = []
+
+    def failed(self, code: ErrorCode, generation: int | None = None) -> None:
+        self.told.append((code, generation))
+
+
+def test_a_member_commits_in_its_generation_and_hears_of_refusals() -> None:
+    _, logs, consumer = grouped()
+    member = consumer.core.membership = Member()  # type: ignore[assignment]
+    commit(consumer, {P0: 5})
+    request = logs.committed()[0]
+    assert (request.generation_id_or_member_epoch, request.member_id, request.group_instance_id) == (3, "m", "i")
+    logs.commit_errors = [ErrorCode.ILLEGAL_GENERATION]
+    with pytest.raises(CommitFailed):
+        commit(consumer, {P0: 6})
+    assert member.told == [(ErrorCode.ILLEGAL_GENERATION, 3)]
+
+
+def test_who_is_out_of_its_group_does_not_commit_like_one_that_never_joins() -> None:
+    _, logs, consumer = grouped()
+    member = consumer.core.membership = Member()  # type: ignore[assignment]
+    member.generation = -1
+    with pytest.raises(CommitFailed) as raised:
+        commit(consumer, {P0: 5})
+    assert raised.value.code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert logs.committed() == []
+
+
 def test_a_commit_goes_to_the_coordinator_again_after_the_connection_broke() -> None:
     _, logs, consumer = grouped()
     answers = [CLOSE]
