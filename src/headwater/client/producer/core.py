@@ -42,6 +42,7 @@ class ProducerCore:
         self.settings = settings
         self.fatal: KafkaError | None = None
         self.closed = False
+        self.plain = False  # records go in as they are, and nothing stands against that: see `Intake`
         self.meter = Meter(self.kernel.clock())
         self.accumulator = Accumulator(
             owner,
@@ -210,6 +211,7 @@ class ProducerCore:
             pass
         finally:
             self.closed = True
+            self.plain = False
             self.sender.stop()
             if self._keeper is not None:
                 self._keeper.cancel()
@@ -229,6 +231,7 @@ class ProducerCore:
         """There is no way on from here."""
         if self.fatal is None:
             self.fatal = error
+            self.plain = False
             self.sender.fail_waiting(error)
             self._room.notify()
 

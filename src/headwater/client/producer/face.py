@@ -11,8 +11,9 @@ from typing import Any
 from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.client.producer.batch import Callback, Delivery
 from headwater.client.producer.core import ProducerCore
-from headwater.client.producer.preparing import as_bytes, as_headers, choose_by, serialize_by
+from headwater.client.producer.preparing import as_bytes, as_headers, choose_by
 from headwater.client.producer.queues import TopicQueues
+from headwater.client.serialization import serializer_for
 from headwater.client.settings.producer import ProducerSettings
 
 
@@ -22,12 +23,13 @@ class Intake:
     def __init__(self, core: ProducerCore, settings: ProducerSettings) -> None:
         self._core = core
         self._append = core.accumulator.append
-        self._serialize_key = serialize_by(settings.key_serializer)
-        self._serialize_value = serialize_by(settings.value_serializer)
+        self._serialize_key = serializer_for(settings.key_serializer, "key.serializer")
+        self._serialize_value = serializer_for(settings.value_serializer, "value.serializer")
         self._choose = choose_by(settings.partitioner)
         self._ignore_keys = settings.ignore_keys
         self._plain = not (self._serialize_key or self._serialize_value or self._choose or self._ignore_keys)
         self._transactions = core.transactions
+        core.plain = self._plain and core.transactions is None
 
     def put(
         self,

@@ -1,6 +1,6 @@
-"""From what `send` is given to what a batch takes: serializers, partitioners, text.
+"""From what `send` is given to what a batch takes: partitioners, headers, text. (Serializers: `client.serialization`.)
 
-Serializers and partitioners are functions or objects (`serialize`, `partition`); which of the two is found out once.
+A partitioner is a function or an object with `partition`; which of the two is found out once.
 """
 
 from collections.abc import Callable, Iterable
@@ -11,27 +11,7 @@ from headwater.base.ports import Buffer
 from headwater.client.partitioner import RoundRobin
 from headwater.client.producer.queues import TopicQueues
 
-Serialize = Callable[[str, Any, Any], Buffer | None]
 Choose = Callable[[TopicQueues, Any, Buffer | None, Any, Buffer | None], int]
-
-
-def serialize_by(serializer: Any) -> Serialize | None:
-    """None: bytes as they are."""
-    if serializer is None:
-        return None
-    if isinstance(serializer, type):
-        serializer = serializer()
-    method = getattr(serializer, "serialize", None)
-    if method is not None:
-        found: Serialize = method
-        return found
-    if not callable(serializer):
-        raise UserError(
-            f"{serializer!r} is no serializer",
-            "it is neither a function nor an object with a method serialize",
-            "Give a function that takes the data and returns bytes",
-        )
-    return lambda _topic, data, _headers: serializer(data)
 
 
 def choose_by(partitioner: Any) -> Choose | None:

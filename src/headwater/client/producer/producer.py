@@ -11,6 +11,7 @@ that linger, retries, and answers that nobody waits for. Callbacks are run by wh
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from time import time_ns
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +51,7 @@ class Producer:
         self._closed_batches = self._core.accumulator.closed
         self._sender = self._core.sender
         self._answers = self._core.sender.answers
+        self._append = self._core.accumulator.append
         self._put = Intake(self._core, chosen).put
         self._posted = False
         self._finished = False
@@ -76,7 +78,14 @@ class Producer:
             topic, value, rest = record_fields(topic)
             return self.send(topic, value, on_delivery=on_delivery, **rest)
         queues = self._topics.get(topic) or self._find(topic)
-        delivery = self._put(queues, value, key, partition, headers, timestamp_ms, on_delivery)
+        if partition is None and self._core.plain:  # the short way; `put` is the same with all there can be to it
+            now_ms = time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
+            try:
+                delivery = self._append(queues, None, now_ms, key, value, headers, on_delivery)
+            except (TypeError, AttributeError, ValueError):  # text, a dict of headers
+                delivery = self._put(queues, value, key, partition, headers, timestamp_ms, on_delivery)
+        else:
+            delivery = self._put(queues, value, key, partition, headers, timestamp_ms, on_delivery)
         while delivery is None:
             self._wait_for_room()
             delivery = self._put(queues, value, key, partition, headers, timestamp_ms, on_delivery)
