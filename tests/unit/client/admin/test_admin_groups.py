@@ -226,7 +226,11 @@ def test_committed_offsets_in_both_shapes(world: World, version: int) -> None:
 def test_each_partition_has_its_own_outcome(world: World) -> None:
     def committed(_broker: int, request: Any) -> Any:
         assert (request.member_id, request.generation_id_or_member_epoch) == ("", -1)
-        assert [(p.partition_index, p.committed_offset) for p in request.topics[0].partitions] == [(0, 5), (1, 6)]
+        sent = [
+            (each.partition_index, each.committed_offset, each.committed_leader_epoch, each.committed_metadata)
+            for each in request.topics[0].partitions
+        ]
+        assert sent == [(0, 5, 3, "m"), (1, 6, -1, "")]
         results = [
             offset_commit.OffsetCommitResponsePartition(partition_index=i, error_code=c) for i, c in ((0, 0), (1, 3))
         ]

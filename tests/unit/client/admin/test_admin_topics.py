@@ -300,6 +300,8 @@ def test_directories_of_all_brokers_and_moves_between_them(world: FakeWorld, bro
         return alter_dirs_wire.AlterReplicaLogDirsResponse(results=[topic])
 
     other.on(alter_dirs_wire.AlterReplicaLogDirsRequest, moved)
-    error = world.run(log_dirs.alter_replica_log_dirs(world.session(), {Replica("t", 0, 1): "/c"}))[Replica("t", 0, 1)]
+    broker.on(alter_dirs_wire.AlterReplicaLogDirsRequest, lambda _: alter_dirs_wire.AlterReplicaLogDirsResponse())
+    moves = {Replica("t", 0, 1): "/c", Replica("t", 5, 0): "/d"}
+    error = world.run(log_dirs.alter_replica_log_dirs(world.session(), moves))[Replica("t", 0, 1)]
     assert error is not None
     assert error.code == ErrorCode.LOG_DIR_NOT_FOUND
