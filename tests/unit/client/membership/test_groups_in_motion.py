@@ -79,7 +79,7 @@ class Motion:
     def pass_time(self, seconds: float, check: bool) -> None:
         end = self.world.now + seconds
         while self.world.now < end:
-            for member in self.members:
+            for member in self.dice.sample(self.members, self.dice.randint(0, len(self.members))):
                 self.turn(member)
                 if check:
                     self.check_single_hands()
