@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from headwater.client.consumer.arguments import RebalanceListener as RebalanceListener
     from headwater.client.consumer.arrow import Avro as Avro
     from headwater.client.consumer.arrow import Json as Json
+    from headwater.client.consumer.assignors.spec import Assignor as Assignor
+    from headwater.client.consumer.assignors.spec import MemberSubscription as MemberSubscription
     from headwater.client.consumer.consumer import Consumer as Consumer
     from headwater.client.consumer.core import GroupMetadata as GroupMetadata
     from headwater.client.consumer.errors import CommitFailed as CommitFailed
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from headwater.client.consumer.errors import OffsetOutOfRange as OffsetOutOfRange
     from headwater.client.consumer.errors import RecordDeserializationError as RecordDeserializationError
     from headwater.client.consumer.errors import WakeupError as WakeupError
+    from headwater.client.consumer.membership.port import Departure as Departure
     from headwater.client.consumer.positions import OffsetAndMetadata as OffsetAndMetadata
     from headwater.client.consumer.ranges import RangeReader as RangeReader
     from headwater.client.consumer.record import ConsumerRecord as ConsumerRecord
@@ -64,6 +67,7 @@ _HOMES: Final = {
     "headwater.client.consumer.aio": ("AsyncConsumer",),
     "headwater.client.consumer.arguments": ("RebalanceListener",),
     "headwater.client.consumer.arrow": ("Avro", "Json"),
+    "headwater.client.consumer.assignors.spec": ("Assignor", "MemberSubscription"),
     "headwater.client.consumer.consumer": ("Consumer",),
     "headwater.client.consumer.core": ("GroupMetadata",),
     "headwater.client.consumer.errors": (
@@ -74,6 +78,7 @@ _HOMES: Final = {
         "RecordDeserializationError",
         "WakeupError",
     ),
+    "headwater.client.consumer.membership.port": ("Departure",),
     "headwater.client.consumer.positions": ("OffsetAndMetadata",),
     "headwater.client.consumer.ranges": ("RangeReader",),
     "headwater.client.consumer.record": ("ConsumerRecord", "TimestampType"),
