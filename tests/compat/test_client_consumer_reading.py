@@ -11,7 +11,7 @@ import pytest
 import headwater
 from compat.support.broker import BrokerProcess
 from compat.support.topics import fill, make_topic
-from headwater.base.errors import KafkaError
+from headwater.base.errors import KafkaError, UserError
 from headwater.client import (
     AsyncConsumer,
     Consumer,
@@ -122,6 +122,33 @@ def test_wakeup_from_another_thread(broker_address: str, topic: str, consume: Ca
     timer.join()
     fill(broker_address, topic, 1, 1)
     assert len(read(consumer, 1)) == 1
+
+
+def test_one_thread_at_a_time(broker_address: str, topic: str, consume: Callable[..., Consumer]) -> None:
+    make_topic(broker_address, topic)
+    consumer = consume()
+    consumer.assign([TopicPartition(topic, 0)])
+    refused: list[Exception] = []
+
+    def disturb() -> None:
+        time.sleep(0.2)
+        try:
+            consumer.poll(0)
+        except UserError as error:
+            refused.append(error)
+        consumer.wakeup()
+
+    other = threading.Thread(target=disturb)
+    other.start()
+    with pytest.raises(WakeupError):
+        consumer.poll(TIMEOUT_S)
+    other.join()
+    assert "one thread at a time" in str(refused[0])
+    consumer.close()
+    consumer.close()
+    consumer.wakeup()
+    with pytest.raises(UserError, match="closed"):
+        consumer.poll(0)
 
 
 def test_offsets_of_times(broker_address: str, topic: str, consume: Callable[..., Consumer]) -> None:
@@ -258,6 +285,7 @@ def test_a_topic_as_a_frame_in_one_line(broker_address: str, topic: str) -> None
     frame = headwater.read(topic, last="1h", bootstrap_servers=broker_address, columns=["partition", "offset", "value"])
     assert len(frame) == 300
     assert set(frame.to_pandas()["partition"]) == {0, 1, 2}
+    assert set(frame.to_polars()["partition"]) == {0, 1, 2}
     assert "300 records" in frame._repr_html_()
     assert len(headwater.read(topic, last=10, partitions=[1], bootstrap_servers=broker_address)) == 10
     assert len(headwater.read(topic, start={0: 95, 1: 100, 2: 99}, bootstrap_servers=broker_address)) == 6

@@ -121,8 +121,9 @@ class AsyncConsumer:
 
     def wakeup(self) -> None:
         """From any thread: the poll under way, or the next one, raises `WakeupError`."""
-        self._core.woken = True
-        self._network.post(self._core.wake)
+        if not self._closed:
+            self._core.woken = True
+            self._network.post(self._core.wake)
 
     # Positions
 

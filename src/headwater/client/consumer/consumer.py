@@ -123,8 +123,9 @@ class Consumer:
 
     def wakeup(self) -> None:
         """From any thread, or a signal handler: the poll under way, or the next one, raises `WakeupError`."""
-        self._core.woken = True
-        self._network.post(self._core.wake)
+        if not self._closed:
+            self._core.woken = True
+            self._network.post(self._core.wake)
 
     # Positions
 

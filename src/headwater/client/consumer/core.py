@@ -313,6 +313,7 @@ class ConsumerCore:
                 if not error.code.retriable or not await self.session.pause(attempt, deadline):
                     raise
                 attempt += 1
+                await self.resolver.refresh([state])
         return next((each.offset for each in self.ahead if each.topic_partition == partition), state.position)
 
     def positions_to_commit(self) -> dict[TopicPartition, OffsetAndMetadata]:
@@ -329,9 +330,7 @@ class ConsumerCore:
 
     def take(self, limit: int) -> list[ConsumerRecord]:
         if self.ahead:
-            records = list(self.ahead)
-            self.ahead.clear()
-            return records
+            return [self.ahead.popleft() for _ in range(min(limit, len(self.ahead)))]
         return self.drain.take(limit)
 
     def give_back_ahead(self) -> None:

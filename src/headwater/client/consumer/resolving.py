@@ -22,6 +22,15 @@ from headwater.client.session import Session
 from headwater.client.types import NO_OFFSET
 
 _DURATION: Final = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d{1,9})?)S)?)?")
+_PASSING: Final = frozenset(
+    {
+        ErrorCode.BROKER_NOT_AVAILABLE,
+        ErrorCode.STALE_MEMBER_EPOCH,  # these four: the membership changes just now, and will say what is assigned
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.ILLEGAL_GENERATION,
+    }
+)
 _BY_DURATION: Final = "by_duration:"
 
 
@@ -140,12 +149,21 @@ class Resolver:
                     return  # the next poll raises it, the one after tries again
                 await self._session.pause(attempt, float("inf"))
                 attempt += 1
+                await self.refresh(todo)
+
+    async def refresh(self, states: Iterable[PartitionState]) -> None:
+        """Before they are tried again: the leader may be another one."""
+        await self._session.refresh_quietly({state.partition.topic for state in states})
 
     async def resolve(self, states: Iterable[PartitionState]) -> None:
         """Gives each of them a position, or breaks it. Raises what keeps it from asking."""
         states = list(states)
-        await self._from_the_group([state for state in states if state.phase is Phase.UNCOMMITTED])
-        await self._from_the_log([state for state in states if state.phase is Phase.RESETTING])
+        try:
+            await self._from_the_group([state for state in states if state.phase is Phase.UNCOMMITTED])
+            await self._from_the_log([state for state in states if state.phase is Phase.RESETTING])
+        except KafkaError:
+            self._changed()  # for some of them it may have gone well
+            raise
         self._changed()
 
     async def _from_the_group(self, states: list[PartitionState]) -> None:
@@ -179,7 +197,8 @@ class Resolver:
             return
         asked = {state.partition: (state, state.version) for state in states}
         times = {state.partition: state.reset_to for state in states if state.reset_to is not None}
-        answers = await list_offsets(self._session, times, self._isolation_level)
+        # Asked once: what a broker that is gone leads is tried again, and the others need not wait for it.
+        answers = await list_offsets(self._session, times, self._isolation_level, timeout_ms=0)
         problem: KafkaError | None = None
         nothing_so_young = []
         for partition, answer in answers.items():
@@ -199,8 +218,4 @@ class Resolver:
 
 
 def _may_pass(error: KafkaError) -> bool:
-    return (
-        error.code.retriable
-        or isinstance(error, ConnectionFailed | RequestTimedOut)
-        or error.code in (ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.LEADER_NOT_AVAILABLE)
-    )
+    return error.code.retriable or isinstance(error, ConnectionFailed | RequestTimedOut) or error.code in _PASSING

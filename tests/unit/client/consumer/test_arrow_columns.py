@@ -1,5 +1,7 @@
 """Columns decoded on the way, limits, and rows that cannot be decoded."""
 
+import io
+import json
 from typing import Any
 
 import pytest
@@ -8,7 +10,7 @@ pa = pytest.importorskip("pyarrow")
 
 from headwater.base.errors import KafkaError, UserError  # noqa: E402
 from headwater.base.ids import TopicPartition  # noqa: E402
-from headwater.client.consumer.arrow import ArrowTaker, Json, decode_column, decoded, first_bad  # noqa: E402
+from headwater.client.consumer.arrow import ArrowTaker, Avro, Json, decode_column, decoded, first_bad  # noqa: E402
 from headwater.client.consumer.errors import RecordDeserializationError  # noqa: E402
 from unit.client.consumer.fake_log import FakeConsumer, one_broker  # noqa: E402
 
@@ -65,6 +67,18 @@ def test_a_schema_says_what_json_is() -> None:
     found = decode_column(binary(b'{"a":1,"c":5}', b'{"b":"x"}'), Json(schema))
     assert found.type == pa.struct(list(schema))
     assert found.to_pylist() == [{"a": 1.0, "b": None}, {"a": None, "b": "x"}]
+
+
+def test_avro_is_read_record_by_record() -> None:
+    fastavro = pytest.importorskip("fastavro")
+    schema = {"type": "record", "name": "order", "fields": [{"name": "id", "type": "long"}]}
+    written = io.BytesIO()
+    fastavro.schemaless_writer(written, schema, {"id": 77})
+    values = binary(b"\0\0\0\0\1" + written.getvalue(), None)
+    for given in (schema, json.dumps(schema)):
+        assert decode_column(values, Avro(given, header_bytes=5)).to_pylist() == [{"id": 77}, None]
+    with pytest.raises(KafkaError, match="decoded as Avro"):
+        decode_column(binary(b""), Avro(schema))
 
 
 def test_a_function_may_decode() -> None:

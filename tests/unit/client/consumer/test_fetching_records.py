@@ -279,6 +279,22 @@ def test_out_of_range_is_reset_as_the_policy_says(policy: str, expected: list[by
     assert values(consumer.poll()) == expected
 
 
+def test_partitions_of_a_broker_that_is_gone_do_not_hold_up_the_others() -> None:
+    world, logs, consumer = reading()
+    dead = world.broker(1)
+    world.topics["orders"] = [0, 1]
+    dead.stop()
+    logs.append(P0, [b"a"])
+    consumer.assign(P0, P1)
+    began = world.now
+    assert values(consumer.poll()) == [b"a"]
+    assert world.now - began < 0.5
+    other = FakeLogs(world, dead)
+    other.append(P1, [b"x"])
+    dead.start()
+    assert values(consumer.poll(10)) == [b"x"]
+
+
 def test_latest_begins_behind_what_is_there() -> None:
     _, logs, consumer = reading(auto_offset_reset="latest")
     logs.append(P0, [b"old"])
