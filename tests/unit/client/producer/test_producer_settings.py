@@ -1,11 +1,14 @@
 """The producer's settings: names old and new, what idempotence asks of the others, what is refused and why."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from headwater.base.config.definition import format_value
 from headwater.base.errors import UserError
-from headwater.client.settings.producer import ProducerSettings, read_producer_settings
+from headwater.client.settings.common import COMMON
+from headwater.client.settings.producer import PRODUCER, ProducerSettings, read_producer_settings
 
 
 def _read(given: dict[str, Any] | None = None, **keywords: Any) -> ProducerSettings:
@@ -63,3 +66,14 @@ def test_a_level_is_given_to_its_codec_only() -> None:
     assert _read(compression_type="gzip", compression_zstd_level=7).level is None
     with pytest.raises(UserError):
         _read(compression_type="brotli")
+
+
+def test_the_docs_list_the_settings() -> None:
+    text = (Path(__file__).parents[4] / "docs" / "CLIENT.md").read_text()
+    table = text.split("<!-- producer settings: begin -->")[1].split("<!-- producer settings: end -->")[0]
+    rows = {cells[1].strip(" `"): cells[2:4] for line in table.strip().splitlines()[2:] if (cells := line.split("|"))}
+    expected = {name: row for name, row in PRODUCER.items() if name not in COMMON}
+    assert rows.keys() == expected.keys()
+    for name, (default, doc) in rows.items():
+        shown = "" if expected[name].default is None else format_value(expected[name].default) or ""
+        assert (default.strip(), doc.strip()) == (shown, expected[name].doc), name
