@@ -9,13 +9,20 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    InputPartition,
+)
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from headwater.base.errors import KafkaError
+from headwater.base.errors import KafkaError, UserError
 from headwater.spark import offsets
-from headwater.spark.logs import Logs
+from headwater.spark.logs import Logs, open_admin
 from headwater.spark.options import FORMAT, SourceOptions, include_headers, parse_source_options
 from headwater.spark.planning import OffsetRange, ranges, split
 from headwater.spark.positions import LogFacts
@@ -40,6 +47,36 @@ class HeadwaterDataSource(DataSource):
 
     def streamReader(self, schema: StructType) -> "StreamReader":  # noqa: N802
         return StreamReader(parse_source_options(self.options, streaming=True), schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from headwater.spark.writer.options import parse_sink_options
+        from headwater.spark.writer.stream import BatchWriter
+
+        if overwrite:
+            raise UserError("A topic cannot be overwritten", "it is a log", 'Use mode("append")')
+        return BatchWriter(parse_sink_options(self.options, schema.names, streaming=False))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002, N802
+        from headwater.spark.writer.options import EXACTLY_ONCE, parse_sink_options
+        from headwater.spark.writer.stream import AtLeastOnceWriter, ExactlyOnceWriter
+
+        options = parse_sink_options(self.options, schema.names, streaming=True)
+        if options.delivery != EXACTLY_ONCE:
+            return AtLeastOnceWriter(options)
+        ensure_sink_topics(options.bootstrap_servers)
+        return ExactlyOnceWriter(options)
+
+
+_ensured: set[str] = set()  # clusters that have the sink's topics; Spark keeps this process for the next batch
+
+
+def ensure_sink_topics(bootstrap_servers: str) -> None:
+    from headwater.spark.writer.decisions import ensure_topics
+
+    if bootstrap_servers not in _ensured:
+        with open_admin(bootstrap_servers) as admin:
+            ensure_topics(admin)
+        _ensured.add(bootstrap_servers)
 
 
 class RangePartition(InputPartition):

@@ -1,0 +1,99 @@
+"""Where the writer's decisions and progress are kept, and how they are written down.
+
+`_headwater.sink.decisions` is compacted; a record's key is the query, its value JSON. The last record of a key counts.
+`_headwater.sink.progress` has partitions and never a record: offsets can only be committed for partitions that exist.
+"""
+
+import json
+from typing import Final
+
+from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.ids import TopicPartition
+from headwater.client.admin import Admin
+from headwater.client.consumer.ranges import RangeReader
+from headwater.client.partitioner import partition_for_key
+from headwater.client.types import NewTopic
+from headwater.spark.exactly_once import Decision, Digest, Entry, Producer, Progress
+
+DECISIONS: Final = "_headwater.sink.decisions"
+PROGRESS: Final = "_headwater.sink.progress"
+_DECISION_PARTITIONS: Final = 4
+_PROGRESS_PARTITIONS: Final = 32
+_LOOK_BACK: Final = 200
+_TOPICS: Final = (
+    NewTopic(
+        DECISIONS,
+        partitions=_DECISION_PARTITIONS,
+        configs={"cleanup.policy": "compact", "segment.ms": "3600000", "min.cleanable.dirty.ratio": "0.1"},
+    ),
+    NewTopic(PROGRESS, partitions=_PROGRESS_PARTITIONS),
+)
+
+
+def ensure_topics(admin: Admin) -> None:
+    for answer in admin.create_topics(_TOPICS).values():
+        if isinstance(answer, KafkaError) and answer.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise answer
+
+
+def transactional_id(name: str, task: int) -> str:
+    return f"{name}-{task}"
+
+
+def progress_place(name: str, task: int) -> tuple[str, TopicPartition]:
+    """The group and the partition under which a task's progress is committed."""
+    return f"{name}-{task // _PROGRESS_PARTITIONS}", TopicPartition(PROGRESS, task % _PROGRESS_PARTITIONS)
+
+
+def encode_progress(progress: Progress) -> str:
+    return f"{progress.batch} {progress.producer_id} {progress.epoch}"
+
+
+def decode_progress(text: str) -> Progress:
+    batch, producer_id, epoch = text.split()
+    return Progress(int(batch), int(producer_id), int(epoch))
+
+
+def encode_decision(decision: Decision) -> bytes:
+    tree = {
+        "version": 1,
+        "batch": decision.batch,
+        "first": decision.first,
+        "point": [decision.point.producer_id, decision.point.epoch],
+        "settled": decision.settled,
+        "tasks": {
+            str(task): [each.producer.producer_id, each.producer.epoch, each.digest.rows, each.digest.checksum]
+            for task, each in sorted(decision.entries.items())
+        },
+    }
+    return json.dumps(tree, separators=(",", ":")).encode()
+
+
+def decode_decision(name: str, value: bytes, age_ms: int) -> Decision:
+    tree = json.loads(value)
+    first = tree["first"]
+    entries = {
+        int(task): Entry(Producer(transactional_id(name, int(task)), producer_id, epoch), Digest(rows, checksum))
+        for task, (producer_id, epoch, rows, checksum) in tree["tasks"].items()
+    }
+    point = Producer(transactional_id(name, first), *tree["point"])
+    return Decision(tree["batch"], entries, first, point, tree["settled"], age_ms)
+
+
+def read_decision(reader: RangeReader, name: str, now_ms: int) -> Decision | None:
+    """The last one: looked for from the end backwards, in stretches that grow."""
+    key = name.encode()
+    partition = TopicPartition(DECISIONS, partition_for_key(key, len(reader.topic(DECISIONS).partitions)))
+    begin = reader.ends([partition], earliest=True)[partition]
+    stop = reader.ends([partition], earliest=False)[partition]
+    length = _LOOK_BACK
+    while stop > begin:
+        start = max(begin, stop - length)
+        found = None
+        for record in reader.records(partition, start, stop, lost="skip"):
+            if record.key == key and record.value is not None:
+                found = record
+        if found is not None:
+            return decode_decision(name, bytes(found.value), now_ms - found.timestamp_ms)
+        stop, length = start, length * 4
+    return None

@@ -1,0 +1,191 @@
+"""The hands of the exactly-once protocol: each step that `exactly_once` asks for is done here, with the client.
+
+One for a task's attempt or for a driver's commit. Owns its clients until `close`. A prepared transaction outlives it.
+"""
+
+import time
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from headwater.base.errors import ErrorCode, KafkaError
+from headwater.client.admin import Admin
+from headwater.client.consumer.positions import OffsetAndMetadata
+from headwater.client.consumer.ranges import RangeReader
+from headwater.client.producer.ending import TransactionEnder
+from headwater.client.producer.producer import Producer as ProducerClient
+from headwater.client.producer.transactions import OpenTransaction
+from headwater.spark import exactly_once as protocol
+from headwater.spark.writer.decisions import (
+    DECISIONS,
+    decode_progress,
+    encode_decision,
+    encode_progress,
+    progress_place,
+    read_decision,
+    transactional_id,
+)
+from headwater.spark.writer.digest import RunningDigest
+from headwater.spark.writer.options import SinkOptions
+
+if TYPE_CHECKING:
+    import pyarrow
+
+TRANSACTION_TIMEOUT_MS: Final = 900_000  # transaction.max.timeout.ms of brokers, unless they were told otherwise
+_ONGOING: Final = "Ongoing"
+_REFUSED: Final = frozenset(
+    (
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    )
+)
+_STABLE_WAIT_S: Final = 0.02
+_STABLE_PATIENCE_S: Final = 120.0
+
+
+class Hands:
+    def __init__(self, options: SinkOptions, query: str, rows: "Iterator[pyarrow.RecordBatch] | None" = None) -> None:
+        self._options = options
+        self._name = f"{options.prefix}-{query}"
+        self._rows = rows
+        self._settings = {**options.client, "bootstrap.servers": options.bootstrap_servers}
+        self._admin: Admin | None = None
+        self._reader: RangeReader | None = None
+        self._ender: TransactionEnder | None = None
+        self._producer: ProducerClient | None = None
+
+    def close(self) -> None:
+        for client in (self._producer, self._ender, self._reader, self._admin):
+            if client is not None:
+                client.close()
+
+    def run(self, steps: protocol.Steps) -> Any:
+        """To the end; gives what the steps return, raises what they raise."""
+        try:
+            step = next(steps)
+            while True:
+                step = steps.send(self._do(step))
+        except StopIteration as stop:
+            return stop.value
+
+    def _do(self, step: protocol.Step) -> Any:
+        match step:
+            case protocol.ReadDecision():
+                return read_decision(self._open_reader(), self._name, time.time_ns() // 1_000_000)
+            case protocol.WriteDecision(decision):
+                return self._write_decision(decision)
+            case protocol.Begin(task):
+                return self._begin(task)
+            case protocol.ReadProgress(task, stable):
+                return self._progress(task, stable)
+            case protocol.WriteRows():
+                return self._write_rows()
+            case protocol.StoreProgress(task, producer, batch):
+                return self._store_progress(task, producer, batch)
+            case protocol.AllOpen(producers):
+                return self._all_open(producers)
+            case protocol.End(producer, commit):
+                return self._end(producer, commit)
+
+    # Of a task
+
+    def _begin(self, task: int) -> protocol.Producer:
+        name = transactional_id(self._name, task)
+        timeout = {"transaction.timeout.ms": TRANSACTION_TIMEOUT_MS}
+        self._producer = client = ProducerClient({**timeout, **self._settings, "transactional.id": name})
+        client.init_transactions()
+        client.begin_transaction()
+        return protocol.Producer(name, *client._transactions._producer())
+
+    def _write_rows(self) -> protocol.Digest:
+        assert self._producer is not None
+        digest = RunningDigest()
+        for batch in self._rows or ():
+            digest.add(batch)
+            send_rows(self._producer, batch, self._options.topic)
+        self._producer.flush()
+        return digest.result()
+
+    def _store_progress(self, task: int, producer: protocol.Producer, batch: int) -> None:
+        assert self._producer is not None
+        group, partition = progress_place(self._name, task)
+        text = encode_progress(protocol.Progress(batch, producer.producer_id, producer.epoch))
+        self._producer.send_offsets_to_transaction({partition: OffsetAndMetadata(0, metadata=text)}, group)
+        prepared = self._producer.prepare_transaction()
+        assert (prepared.producer_id, prepared.producer_epoch) == (producer.producer_id, producer.epoch)
+
+    # Of both
+
+    def _progress(self, task: int, stable: bool) -> protocol.Progress | None:
+        group, partition = progress_place(self._name, task)
+        give_up_at = time.monotonic() + _STABLE_PATIENCE_S
+        while True:
+            try:
+                found = self._open_admin().list_group_offsets(group, [partition], require_stable=stable)
+            except KafkaError as error:
+                if error.code != ErrorCode.UNSTABLE_OFFSET_COMMIT or time.monotonic() > give_up_at:
+                    raise
+                time.sleep(_STABLE_WAIT_S)
+                continue
+            committed = found.get(partition)
+            return None if committed is None else decode_progress(committed.metadata)
+
+    def _end(self, producer: protocol.Producer, commit: bool) -> bool:
+        if self._ender is None:
+            self._ender = TransactionEnder(self._settings)
+        given = OpenTransaction(producer.transactional_id, producer.producer_id, producer.epoch)
+        try:
+            self._ender.end(given, commit=commit)
+        except KafkaError as error:
+            if error.code not in _REFUSED:
+                raise
+            return False
+        return True
+
+    # Of the driver
+
+    def _all_open(self, producers: Iterable[protocol.Producer]) -> bool:
+        wanted = {each.transactional_id: each for each in producers}
+        for name, found in self._open_admin().describe_transactions(list(wanted)).items():
+            if isinstance(found, KafkaError):
+                if found.code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+                    return False
+                raise found
+            producer = wanted[name]
+            if (found.state, found.producer_id, found.producer_epoch) != (
+                _ONGOING,
+                producer.producer_id,
+                producer.epoch,
+            ):
+                return False
+        return True
+
+    def _write_decision(self, decision: protocol.Decision) -> None:
+        with ProducerClient({**self._settings, "acks": "all"}) as client:
+            client.send(DECISIONS, encode_decision(decision), key=self._name.encode()).result()
+
+    def _open_admin(self) -> Admin:
+        if self._admin is None:
+            self._admin = Admin(self._settings)
+        return self._admin
+
+    def _open_reader(self) -> RangeReader:
+        if self._reader is None:
+            self._reader = RangeReader({**self._settings, "isolation.level": "read_uncommitted"})
+        return self._reader
+
+
+def send_rows(producer: ProducerClient, batch: "pyarrow.RecordBatch", topic: str | None) -> None:
+    """The option's topic, or that of each row; the other columns as they are named."""
+    names = batch.schema.names
+    columns: dict[str, Any] = {name: name for name in ("key", "headers", "partition") if name in names}
+    if topic is not None or "topic" not in names:
+        assert topic is not None
+        producer.send_arrow(batch, topic, value="value", **columns)
+        return
+    import pyarrow.compute as compute
+
+    for each in compute.unique(batch.column("topic")).to_pylist():
+        part = batch.filter(compute.equal(batch.column("topic"), each))
+        producer.send_arrow(part, each, value="value", **columns)

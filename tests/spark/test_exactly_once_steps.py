@@ -1,0 +1,151 @@
+"""The exactly-once protocol with its real hands, against a real broker, without Spark: cut off after every step.
+
+A batch of two tasks is run up to some step and dropped there, as by a crash; then it is run again, and must be there
+once. The next batch must follow.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from headwater.client.admin import Admin
+from headwater.spark.exactly_once import Digest, End, NotTheSame, commit_steps, task_steps
+from headwater.spark.writer.decisions import ensure_topics
+from headwater.spark.writer.digest import RunningDigest
+from headwater.spark.writer.hands import Hands
+from headwater.spark.writer.options import SinkOptions
+from headwater.testing import Broker
+
+STEPS_OF_A_RUN = 30  # more than there are: the last cuts nothing off
+
+
+class Crash(Exception):
+    pass
+
+
+class Run:
+    """A query over batches of two tasks, each with one row; crashes when it has done `steps` steps, or before one."""
+
+    def __init__(
+        self, servers: str, topic: str, steps: int = 1000, before: Callable[[Any], bool] = lambda step: False
+    ) -> None:
+        self.options = SinkOptions(servers, topic, "exactly-once", "test")
+        self.query = topic
+        self.steps = steps
+        self.before = before
+
+    def batch(self, number: int, *, rows: str = "", tasks: int = 2) -> list[Any]:
+        reports = []
+        for task in range(tasks):
+            value = f"{number}/{task}{rows}".encode()
+            hands = Hands(self.options, self.query, iter([pa.RecordBatch.from_pydict({"value": [value]})]))
+            reports.append(self._run(hands, task_steps(number, task)))
+        self._run(Hands(self.options, self.query), commit_steps(number, reports))
+        return reports
+
+    def _run(self, hands: Hands, steps: Any) -> Any:
+        def counted() -> Iterator[Any]:
+            answer = None
+            while True:
+                if self.steps == 0:
+                    raise Crash
+                self.steps -= 1
+                try:
+                    step = steps.send(answer)
+                except StopIteration as stop:
+                    return stop.value
+                if self.before(step):
+                    raise Crash
+                answer = yield step
+
+        try:
+            return hands.run(counted())
+        finally:
+            hands.close()
+
+
+@pytest.fixture
+def output(broker: Broker, topic: str, create_topic: Callable[..., None]) -> Callable[[], list[str]]:
+    """What a reader of committed records finds, with a client that others wrote."""
+    create_topic(topic, 1)
+    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        ensure_topics(admin)
+
+    def read() -> list[str]:
+        settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": topic, "auto.offset.reset": "earliest"}
+        consumer = Consumer({**settings, "isolation.level": "read_committed", "enable.partition.eof": True})
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        found = []
+        while (message := consumer.poll(20)) is not None and message.error() is None:
+            found.append(message.value().decode())
+        consumer.close()
+        return sorted(found)
+
+    return read
+
+
+def test_a_crash_after_any_step(broker: Broker, topic: str, output: Callable[[], list[str]]) -> None:
+    expected: list[str] = []
+    for steps in range(STEPS_OF_A_RUN):
+        try:
+            Run(broker.bootstrap_servers, topic, steps).batch(steps)
+        except Crash:
+            Run(broker.bootstrap_servers, topic).batch(steps)
+        expected += [f"{steps}/0", f"{steps}/1"]
+    assert output() == sorted(expected)
+
+
+def test_a_batch_that_is_done_is_skipped(broker: Broker, topic: str, output: Callable[[], list[str]]) -> None:
+    for _ in range(2):
+        Run(broker.bootstrap_servers, topic).batch(0)
+    Run(broker.bootstrap_servers, topic).batch(0, rows="other", tasks=3)
+    assert output() == ["0/0", "0/1"]
+
+
+def test_a_lost_transaction_is_replaced_by_the_same_rows_only(
+    broker: Broker, topic: str, output: Callable[[], list[str]]
+) -> None:
+    """The driver dies when the point is committed and the second task's transaction is not; that one then times out."""
+    second = f"test-{topic}-1"
+    run = Run(
+        broker.bootstrap_servers,
+        topic,
+        before=lambda step: isinstance(step, End) and step.producer.transactional_id == second,
+    )
+    with pytest.raises(Crash):
+        run.batch(0)
+    assert output() == ["0/0"]
+    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        admin.fence_producers([second])
+    with pytest.raises(NotTheSame):
+        Run(broker.bootstrap_servers, topic).batch(0, rows="other")
+    Run(broker.bootstrap_servers, topic).batch(0)
+    assert output() == ["0/0", "0/1"]
+
+
+def test_the_digest_does_not_know_how_rows_were_cut() -> None:
+    table = pa.table(
+        {
+            "key": [b"a", None, b"", b"bc"],
+            "value": ["x", "yy", None, "z"],
+            "headers": pa.array([[{"key": "h", "value": b"1"}], None, [], [{"key": "i", "value": None}]]),
+            "partition": pa.array([0, None, 2, 3], pa.int32()),
+        }
+    )
+
+    def digest(*batches: pa.RecordBatch) -> Digest:
+        running = RunningDigest()
+        for batch in batches:
+            running.add(batch)
+        return running.result()
+
+    whole = digest(*table.to_batches())
+    assert digest(*table.to_batches(max_chunksize=1)) == whole
+    assert digest(*table.slice(0, 3).to_batches(), *table.slice(3).to_batches()) == whole
+    others = [table.slice(0, 3), table.take([1, 0, 2, 3])]
+    others += [table.set_column(0, "key", pa.array([b"ab", None, b"", b"c"])), table.drop_columns(["headers"])]
+    others.append(table.set_column(0, "key", pa.array([b"a", b"", None, b"bc"])))
+    assert len({digest(*other.to_batches()) for other in others} | {whole}) == len(others) + 1
