@@ -11,7 +11,7 @@ import pytest
 import headwater
 from compat.support.broker import BrokerProcess
 from compat.support.topics import fill, make_topic
-from headwater.base.errors import KafkaError, UserError
+from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.client import (
     AsyncConsumer,
     Consumer,
@@ -275,8 +275,13 @@ def test_a_range_is_exact_about_what_holds_no_records(broker_address: str, topic
         assert offsets(5, 5) == []
         assert offsets(7, 8) == []
         assert [record.offset for record in reader.records(place, 0, 5)] == [4]
-        with pytest.raises(KafkaError):
+        with pytest.raises(KafkaError) as raised:
             offsets(90, 95)
+        assert raised.value.code == ErrorCode.OFFSET_OUT_OF_RANGE
+        with pytest.raises(KafkaError) as raised:
+            list(reader.read_range(TopicPartition(f"{topic}.none", 0), 0, 5))
+        assert raised.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert offsets(0, end) == [4, 5, 6]  # the reader can be used further
 
 
 def test_a_topic_as_a_frame_in_one_line(broker_address: str, topic: str) -> None:

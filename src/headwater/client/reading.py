@@ -115,8 +115,8 @@ class Frame:
         return self.to_arrow().to_pandas(**options)
 
     def to_polars(self) -> "polars.DataFrame":
-        polars = _need("polars")
-        return polars.from_arrow(self.to_arrow())
+        frame: polars.DataFrame = _need("polars").from_arrow(self.to_arrow())
+        return frame
 
     def close(self) -> None:
         reader, self._reader = self._reader, None

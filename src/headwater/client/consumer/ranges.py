@@ -31,6 +31,7 @@ T = TypeVar("T")
 
 _PARTITION_BYTES: Final = 8 * 1024 * 1024  # few, large answers: a range is read to its end
 _WAIT: Final = 1.0
+_GONE: Final = 3.0  # a topic that is not there: it may be so young that not every broker knows it
 _STALLED: Final = 120.0  # nothing of what must be there has come for so long
 
 
@@ -151,11 +152,7 @@ class RangeReader:
                 if position >= end:
                     return
                 if not came:
-                    if clock() - heard_at > _STALLED:
-                        raise KafkaError(
-                            ErrorCode.REQUEST_TIMED_OUT,
-                            f"{partition} was to be read up to offset {end}; nothing came from {position} on",
-                        )
+                    self._check(partition, position, end, clock() - heard_at)
                     engine.run(core.wait_for_news(seen, _WAIT))
         finally:
             if not self._closed:
@@ -165,6 +162,18 @@ class RangeReader:
         core = self._core
         turn = core.turn(take)
         return core.subscription.state(partition).position, turn.taken or 0, turn.seen
+
+    def _check(self, partition: TopicPartition, position: int, end: int, silent_s: float) -> None:
+        """Nothing came for a while: is there a reason why nothing will?"""
+        if silent_s > _GONE:
+            leader = self._core.session.view.leader_of(partition)
+            if isinstance(leader, KafkaError) and leader.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise leader
+        if silent_s > _STALLED:
+            raise KafkaError(
+                ErrorCode.REQUEST_TIMED_OUT,
+                f"{partition} was to be read up to offset {end}; nothing came from {position} on",
+            )
 
     def _go_on(self, partition: TopicPartition, end: int, lost: str) -> None:
         """The log does not hold the position: what is asked for is gone, or was never there."""
