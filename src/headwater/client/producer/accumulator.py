@@ -81,6 +81,15 @@ class Accumulator:
                 batch.callbacks.append((delivery, _told(on_delivery)))
         return delivery
 
+    def sticky_partition(self, topic: TopicQueues, size_bytes: int) -> int:
+        """Where a record with a key goes when keys are ignored: as one without, so another partition for each batch."""
+        with self.lock:
+            queue = topic.sticky
+            batch = queue.open if queue is not None else None
+            if queue is None or batch is None or batch.size_bytes + size_bytes > self._batch_bytes:
+                queue = topic.switch()
+            return queue.partition
+
     def add_sections(self, topic: TopicQueues, sections: list[Section]) -> list[ProducerBatch]:
         """Batches that are complete already, of a table. Those without a partition go where the sticky choice leads."""
         now = self._clock()

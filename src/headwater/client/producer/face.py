@@ -77,9 +77,7 @@ class Intake:
         if partition is None and self._choose is not None:
             partition = self._choose(topic, key, key_bytes, value, value_bytes)
         elif partition is None and self._ignore_keys and key_bytes is not None:
-            with self._core.accumulator.lock:
-                sticky = topic.sticky
-            partition = sticky.partition if sticky is not None else 0
+            partition = self._core.accumulator.sticky_partition(topic, len(key_bytes) + len(value_bytes or b""))
         return self._append(topic, partition, timestamp_ms, key_bytes, value_bytes, pairs, on_delivery)
 
     @staticmethod

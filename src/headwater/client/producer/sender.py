@@ -94,7 +94,7 @@ class Sender:
     def hurry(self, awaited: Awaited) -> None:
         """Somebody waits for this: it does not linger."""
         batch = awaited.pending()
-        if batch is not None:
+        if batch is not None and batch.queue.open is batch:
             self._accumulator.close_queue(batch.queue)
             self._take_closed()
 

@@ -11,9 +11,11 @@ import heapq
 import itertools
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
 T = TypeVar("T")
+
+_SWEEP_AT: Final = 256
 
 
 class Cancelled(BaseException):
@@ -161,6 +163,7 @@ class Kernel:
         self._ready: deque[Task[Any]] = deque()
         self._timers: list[tuple[float, int, Timer]] = []
         self._numbers = itertools.count()
+        self._sweep_at = _SWEEP_AT
 
     # For coroutines
 
@@ -171,6 +174,8 @@ class Kernel:
 
     def at(self, time: float, action: Callable[[], None]) -> Timer:
         timer = Timer(time, action)
+        if len(self._timers) >= self._sweep_at:
+            self._sweep()
         heapq.heappush(self._timers, (time, next(self._numbers), timer))
         return timer
 
@@ -253,6 +258,12 @@ class Kernel:
         if events:
             self.poller.dispatch(events)
         self.run_ready()
+
+    def _sweep(self) -> None:
+        """Timers that were cancelled leave at their time; when most are, they leave at once, or they would pile up."""
+        self._timers = [entry for entry in self._timers if entry[2].action is not None]
+        heapq.heapify(self._timers)
+        self._sweep_at = max(_SWEEP_AT, 2 * len(self._timers))
 
     def _run_timers(self) -> None:
         if not self._timers:

@@ -174,3 +174,12 @@ def test_more_partitions_are_used_when_metadata_tells_of_them() -> None:
     assert topic.apply(_metadata([0, 1])) == [topic.queues[1]]
     assert topic.count == 2
     assert _batch(accumulator, topic, 1).queue.leader == 1
+
+
+def test_ignored_keys_are_spread_batch_by_batch() -> None:
+    accumulator, topic = _accumulator(Clock(), buffer_bytes=1 << 20), _topic([0, 0, 0])
+    partitions = []
+    for _ in range(6):
+        partition = accumulator.sticky_partition(topic, len(VALUE) + 7)
+        partitions.append(_batch(accumulator, topic, partition, b"key").queue.partition)
+    assert partitions[0] == partitions[1] != partitions[2] == partitions[3] != partitions[4]

@@ -135,3 +135,14 @@ def test_a_signal_wakes_those_who_wait_now() -> None:
     assert not second.done, "an earlier signal does not count"
     signal.notify()
     world.finish(second)
+
+
+def test_cancelled_timers_do_not_pile_up() -> None:
+    world = FakeWorld()
+    fired: list[int] = []
+    world.kernel.after(1.0, lambda: fired.append(1))
+    for _ in range(10_000):
+        world.kernel.after(60.0, lambda: fired.append(2)).cancel()
+    assert len(world.kernel._timers) < 1000
+    world.pass_time(61)
+    assert fired == [1]
