@@ -11,29 +11,34 @@ static PyObject *take(const char *module_name, const char *name) {
     return found;
 }
 
-/* A class that derives from tuple, so that tuple_of can make instances. */
-static PyTypeObject *take_tuple_class(const char *module_name, const char *name) {
+/* A NamedTuple class of so many fields, so that tuple_of can make instances. Another number means that this build is older
+ * or newer than the Python beside it: the import fails, and the twin serves. */
+static PyTypeObject *take_tuple_class(const char *module_name, const char *name, Py_ssize_t field_count) {
     PyObject *found = take(module_name, name);
-    if (found != NULL && !(PyType_Check(found) && PyType_IsSubtype((PyTypeObject *)found, &PyTuple_Type))) {
-        PyErr_Format(PyExc_ImportError, "%s.%s is no tuple class", module_name, name);
+    PyObject *fields = found == NULL ? NULL : PyObject_GetAttrString(found, "_fields");
+    bool fits = fields != NULL && PyTuple_Check(fields) && PyTuple_GET_SIZE(fields) == field_count &&
+                PyType_Check(found) && PyType_IsSubtype((PyTypeObject *)found, &PyTuple_Type);
+    Py_XDECREF(fields);
+    if (!fits) {
         Py_CLEAR(found);
+        PyErr_Format(PyExc_ImportError, "%s.%s is not what the codec was built for", module_name, name);
     }
     return (PyTypeObject *)found;
 }
 
 static bool take_classes(void) {
-    classes.record = take_tuple_class("headwater.records.record", "Record");
-    classes.columns = take_tuple_class("headwater.records.columns", "Columns");
-    classes.header_columns = take_tuple_class("headwater.records.columns", "HeaderColumns");
-    classes.section = take_tuple_class("headwater.records.columns", "Section");
-    classes.corrupt = take("headwater.records.record", "corrupt");
-    classes.kafka_error = take("headwater.base.errors", "KafkaError");
-    PyObject *codes = take("headwater.base.errors", "ErrorCode");
-    classes.message_too_large = codes == NULL ? NULL : PyObject_GetAttrString(codes, "MESSAGE_TOO_LARGE");
+    const char *record = "headwater.records.record", *columns = "headwater.records.columns";
+    const char *errors = "headwater.base.errors";
+    PyObject *codes = take(errors, "ErrorCode");
+    bool done = codes != NULL && (classes.message_too_large = PyObject_GetAttrString(codes, "MESSAGE_TOO_LARGE")) &&
+                (classes.kafka_error = take(errors, "KafkaError")) && (classes.corrupt = take(record, "corrupt")) &&
+                (classes.record = take_tuple_class(record, "Record", 5)) &&
+                (classes.columns = take_tuple_class(columns, "Columns", 16)) &&
+                (classes.header_columns = take_tuple_class(columns, "HeaderColumns", 10)) &&
+                (classes.section = take_tuple_class(columns, "Section", 5)) &&
+                (classes.empty_tuple = PyTuple_New(0));
     Py_XDECREF(codes);
-    classes.empty_tuple = PyTuple_New(0);
-    return classes.record && classes.columns && classes.header_columns && classes.section && classes.corrupt &&
-           classes.kafka_error && classes.message_too_large && classes.empty_tuple;
+    return done;
 }
 
 #define FAST(function) ((PyCFunction)(void (*)(void))(function))
