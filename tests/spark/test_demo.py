@@ -5,23 +5,17 @@ import os
 import re
 import select
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
-from collections import Counter
 from pathlib import Path
 
 import psutil
 from pyspark.sql import SparkSession
 
-from headwater.client import Admin, NewTopic, Producer
 from headwater.demo import engine, pipeline
-from headwater.demo.activity import SITE, Website
 from headwater.testing import Broker
-
-SECTION_OF = {page.path: page.section for page in SITE}
-BEGIN_MS = 1_700_000_000_000
+from spark.support.demo_results import BEGIN_MS, Visits
 
 
 def test_the_pipeline(spark: SparkSession) -> None:
@@ -57,33 +51,13 @@ def test_the_pipeline(spark: SparkSession) -> None:
 
 
 def test_each_page_view_is_in_each_output_once(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
-    """Two runs, with views in between: what they leave behind is what a loop over the records counts."""
-    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
-        admin.create_topics([NewTopic(engine.VIEWS, 3), NewTopic(engine.SECTIONS, 3)])
-    website = Website(seed=5)
-    expected: Counter[tuple[int, str]] = Counter()
-    for run in range(2):
-        with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
-            for number in range(1500):
-                now_ms = BEGIN_MS + run * 30_000 + number * 20
-                key, value = website.next_record(now_ms)
-                producer.send(engine.VIEWS, value, key=key)
-                if value.startswith(b"{"):
-                    expected[now_ms // 10_000 * 10, SECTION_OF[json.loads(value)["page"]]] += 1
+    """Two runs, with views in between."""
+    visits = Visits(broker.bootstrap_servers)
+    for _ in range(2):
+        visits.send()
         for query in engine.start_queries(spark, broker.bootstrap_servers, tmp_path, until_now=True):
             assert query.awaitTermination(120)
-    database = sqlite3.connect(tmp_path / "results.db")
-    statement = "SELECT unixepoch(window_start), section, views FROM sections"
-    assert {(start, section): views for start, section, views in database.execute(statement)} == dict(expected)
-    database.close()
-    assert spark.read.parquet(str(tmp_path / "views")).count() == sum(expected.values())
-    written = spark.read.format("headwater").option("kafka.bootstrap.servers", broker.bootstrap_servers)
-    rows = written.option("subscribe", engine.SECTIONS).load().collect()
-    final = [json.loads(bytes(row.value)) for row in rows]
-    assert len(final) == len({(each["window_start"], each["section"]) for each in final})
-    assert sum(each["views"] for each in final) == sum(
-        views for (start, _), views in expected.items() if start < BEGIN_MS // 1000 + 30
-    ), "windows that are over, and no others"
+    visits.check(tmp_path)
 
 
 def test_ctrl_c_ends_all_and_a_second_start_goes_on(tmp_path: Path) -> None:

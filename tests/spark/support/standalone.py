@@ -58,9 +58,7 @@ class StandaloneCluster:
         environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
         with (self._directory / f"{name}.log").open("wb") as log:
             command = [program, main_class, "--webui-port", "0", *arguments]
-            self._processes.append(
-                subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)
-            )
+            self._processes.append(subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment))
 
     def _wait_for(self, name: str, pattern: str) -> str:
         path = self._directory / f"{name}.log"

@@ -1,0 +1,38 @@
+"""The demo's queries as a process of their own, for tests that kill it: `python -m spark.support.pipeline_process`
+with JSON: servers, directory, master, until_now, and the URL of a PostgreSQL that gets the page views as well, or ""."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import headwater.spark
+from headwater.demo import engine, pipeline
+
+
+def main() -> None:
+    told = json.loads(sys.argv[1])
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    settings: dict[str, Any] = {"spark_executor_memory": "512m", "spark_sql_shuffle_partitions": 2}
+    spark = headwater.spark.session("tests", master=told["master"], spark_driver_host="127.0.0.1", **settings)
+    directory = Path(told["directory"])
+    queries = engine.start_queries(spark, told["servers"], directory, until_now=told["until_now"])
+    if told["postgres"]:
+        records = spark.readStream.format("headwater").option("kafka.bootstrap.servers", told["servers"])
+        records = records.option("subscribe", engine.VIEWS).option("startingOffsets", "earliest")
+        views = pipeline.page_views(records.option("maxOffsetsPerTrigger", 400).load())
+        writer = views.writeStream.format("headwater-postgres").option("url", told["postgres"]).option("table", "views")
+        writer = writer.option("checkpointLocation", str(directory / "checkpoints/postgres"))
+        queries.append(writer.trigger(**({"availableNow": True} if told["until_now"] else {})).start())
+    sys.stdout.write("started\n")
+    sys.stdout.flush()
+    for query in queries:
+        query.awaitTermination()
+    executors = spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()  # the driver is among them
+    sys.stdout.write(f"executors {len(executors) - 1}\n")
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()
