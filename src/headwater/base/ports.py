@@ -7,7 +7,7 @@ The disk has two kinds of call. The synchronous ones run at page-cache speed. Wh
 reads, deletion) goes through `submit` and comes back as a completion event.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -181,6 +181,10 @@ class Disk(Protocol):
         ...
 
     def sync_directory_now(self, path: str) -> None: ...
+
+    def sync_together(self, work: Sequence[Sync | SyncDirectory]) -> list[OSError | None]:
+        """Many such at once, waited for; what came of each. The device does many together in little more time than one."""
+        ...
 
 
 class FileSlice:

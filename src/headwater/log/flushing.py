@@ -9,7 +9,7 @@ indexes, once, so that a later start may believe them. Owned by its log.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from headwater.base.ports import DiskWork, File, Sync, SyncDirectory
@@ -131,36 +131,70 @@ class Flusher:
             self._start()
 
 
+class WholeFlush:
+    """The same and the indexes of the active segment too, for somebody who waits: at a clean close.
+
+    `work` is for `Disk.sync_together`, `finish` takes what came of it. Raises OSError, also while it looks for its files.
+    """
+
+    def __init__(self, log: "Log") -> None:
+        self._log = log
+        self._opened: list[File] = []
+        self.work: list[Sync | SyncDirectory] = []
+        try:
+            self._collect()
+        except OSError:
+            self._release()
+            raise
+
+    def _collect(self) -> None:
+        log = self._log
+        for segment in log.unflushed_segments():
+            file = segment.open_file()
+            file.retain()
+            self._opened.append(file)
+            self.work.append(Sync(file))
+            for path in segment.index_paths():
+                self._add_path(path)
+        for offset in log.snapshot_offsets:
+            if offset >= log.recovery_point:
+                self._add_path(_snapshot_path(log, offset))
+        self._add_path(log.epochs.path)
+        self.work.append(SyncDirectory(log.directory))
+        if log.flusher.is_new:
+            self._add_path(f"{log.directory}/{PARTITION_METADATA}")
+            self.work.append(SyncDirectory(log.directory.rpartition("/")[0]))
+
+    def _add_path(self, path: str) -> None:
+        disk = self._log.context.disk
+        if disk.exists(path):
+            file = disk.open(path)
+            self._opened.append(file)
+            self.work.append(Sync(file))
+
+    def finish(self, errors: Sequence[OSError | None]) -> None:
+        self._release()
+        for error in errors:
+            if error is not None:
+                raise error
+        log = self._log
+        for segment in log.unflushed_segments():
+            segment.indexes_dirty = False
+        log.epochs.dirty = False
+        log.flusher.is_new = log.flusher.directory_dirty = False
+        log.recovery_point = log.log_end_offset
+
+    def _release(self) -> None:
+        for file in self._opened:
+            file.release()
+        self._opened.clear()
+
+
 def flush_now(log: "Log") -> None:
-    """The same and the indexes of the active segment too, waited for: at a clean close. Raises OSError."""
-    disk = log.context.disk
-    for segment in log.unflushed_segments():
-        disk.sync_now(segment.open_file())
-        for path in segment.index_paths():
-            _sync_path(log, path)
-        segment.indexes_dirty = False
-    for offset in log.snapshot_offsets:
-        if offset >= log.recovery_point:
-            _sync_path(log, _snapshot_path(log, offset))
-    _sync_path(log, log.epochs.path)
-    log.epochs.dirty = False
-    flusher = log.flusher
-    disk.sync_directory_now(log.directory)
-    if flusher.is_new:
-        _sync_path(log, f"{log.directory}/{PARTITION_METADATA}")
-        disk.sync_directory_now(log.directory.rpartition("/")[0])
-    flusher.is_new = flusher.directory_dirty = False
+    """Everything of one log, waited for. Raises OSError."""
+    flush = WholeFlush(log)
+    flush.finish(log.context.disk.sync_together(flush.work))
 
 
 def _snapshot_path(log: "Log", offset: int) -> str:
     return f"{log.directory}/{snapshot_name(offset)}"
-
-
-def _sync_path(log: "Log", path: str) -> None:
-    disk = log.context.disk
-    if disk.exists(path):
-        file = disk.open(path)
-        try:
-            disk.sync_now(file)
-        finally:
-            file.release()

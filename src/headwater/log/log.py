@@ -27,7 +27,7 @@ from headwater.log import appending, lookup, retention, truncation
 from headwater.log.config import KEEP_PRODUCERS_CODEC, LogConfig
 from headwater.log.context import LogContext
 from headwater.log.epochs import LeaderEpochs
-from headwater.log.flushing import Done, Flusher, flush_now
+from headwater.log.flushing import Done, Flusher, WholeFlush
 from headwater.log.producer_state import SEQUENCES, Producer, ProducerStates
 from headwater.log.results import AppendResult, TimestampOffset
 from headwater.log.rolling import make_room, take_snapshot
@@ -374,15 +374,17 @@ class Log:
             at -= 1
         return self.segments[at:]
 
-    def close(self) -> None:
-        """Cleanly: everything is written and synced, so that the next start reads no segment. Raises OSError."""
+    def begin_close(self) -> WholeFlush | None:
+        """Writes all that a start reads in place of the segments. What is left to sync, before `abandon`; None if nothing is.
+
+        Raises OSError, and KafkaError if the log has failed.
+        """
         self.refuse_if_failed()
         self.active.end_time_index()
         take_snapshot(self)
         if self.recovery_point < self.log_end_offset or self.active.indexes_dirty or self.flusher.dirty:
-            flush_now(self)
-            self.recovery_point = self.log_end_offset
-        self.abandon()
+            return WholeFlush(self)
+        return None
 
     def abandon(self) -> None:
         """Closes the files and leaves the rest as it is."""

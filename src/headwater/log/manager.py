@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Any, Final
 
 from headwater.base.errors import ErrorCode, KafkaError, UserError
@@ -22,7 +23,7 @@ from headwater.log.checkpoint import format_partition_metadata
 from headwater.log.config import LogConfig
 from headwater.log.context import LogContext
 from headwater.log.directory import LogDirectory
-from headwater.log.flushing import flush_now
+from headwater.log.flushing import WholeFlush, flush_now
 from headwater.log.loading import create_log, load_log
 from headwater.log.log import Log
 from headwater.log.recovery import Recovered, bytes_to_scan, recover
@@ -30,6 +31,7 @@ from headwater.log.rolling import roll_if_old
 
 RECOVER_IN_PLACE_BYTES: Final = 16 << 20
 _RETRY_OFFLINE_MS: Final = 2_000
+_CLOSED_AT_ONCE: Final = 64  # logs: each has half a dozen files open then
 
 logger = logging.getLogger("headwater.log")
 
@@ -374,13 +376,8 @@ class LogManager:
             logs = self._logs_of(directory)
             high_watermarks = self._high_watermarks(directory)
             clean = directory not in self._offline.values()  # or the next start would take those for recovered
-            for log in logs:
-                try:
-                    log.close()
-                except (OSError, KafkaError) as error:
-                    clean = False
-                    log.abandon()
-                    logger.error("event=close-failed partition=%s error=%r", log.partition, str(error))
+            for at in range(0, len(logs), _CLOSED_AT_ONCE):
+                clean &= self._close(logs[at : at + _CLOSED_AT_ONCE])
             try:
                 directory.checkpoint_now(names.RECOVERY_POINT_CHECKPOINT, self._recovery_points(directory))
                 directory.checkpoint_now(names.LOG_START_OFFSET_CHECKPOINT, self._log_start_offsets(directory))
@@ -390,6 +387,33 @@ class LogManager:
             except OSError as error:
                 logger.error("event=close-failed directory=%s error=%r", directory.path, str(error))
             directory.unlock()
+
+    def _close(self, logs: list[Log]) -> bool:
+        """Their syncs go to the device together. Whether all went well."""
+        clean = True
+        flushes: list[tuple[Log, WholeFlush | None]] = []
+        for log in logs:
+            try:
+                flushes.append((log, log.begin_close()))
+            except (OSError, KafkaError) as error:
+                clean = _not_closed(log, error)
+        errors = iter(
+            self.context.disk.sync_together([each for _, flush in flushes if flush is not None for each in flush.work])
+        )
+        for log, flush in flushes:
+            try:
+                if flush is not None:
+                    flush.finish(list(islice(errors, len(flush.work))))
+                log.abandon()
+            except OSError as error:
+                clean = _not_closed(log, error)
+        return clean
+
+
+def _not_closed(log: Log, error: Exception) -> bool:
+    log.abandon()
+    logger.error("event=close-failed partition=%s error=%r", log.partition, str(error))
+    return False
 
 
 def _nothing() -> None:
@@ -409,7 +433,7 @@ def _flush_recovered(log: Log) -> None:
     except OSError as error:
         log.fail(error)
     else:
-        log.recovery_point = log.flush_requested_offset = log.log_end_offset
+        log.flush_requested_offset = log.log_end_offset
 
 
 def _report_removal(error: OSError | None) -> None:

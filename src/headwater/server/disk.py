@@ -15,7 +15,7 @@ import fcntl
 import os
 import shutil
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, Final
@@ -23,6 +23,7 @@ from typing import Any, Final
 from headwater.base.ports import Buffer, DiskWork, File, Remove, Replace, Sync, SyncDirectory, Warm, Writeback
 
 THREADS_MAX: Final = 4
+SYNC_THREADS_MAX: Final = 16  # they only wait
 WARM_CHUNK_BYTES: Final = 1 << 20
 _SYNC_FILE_RANGE_WRITE: Final = 2
 _APPEND_FLAGS: Final = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
@@ -168,6 +169,25 @@ class OsDisk:
 
     def sync_directory_now(self, path: str) -> None:
         _sync_directory(path)
+
+    def sync_together(self, work: Sequence[Sync | SyncDirectory]) -> list[OSError | None]:
+        errors: list[OSError | None] = [None] * len(work)
+        left = iter(range(len(work)))  # shared: who is free takes the next
+
+        def take() -> None:
+            for at in left:
+                try:
+                    _perform(work[at])
+                except OSError as error:
+                    errors[at] = error
+
+        threads = [threading.Thread(target=take, daemon=True) for _ in range(min(SYNC_THREADS_MAX, len(work)) - 1)]
+        for thread in threads:
+            thread.start()
+        take()
+        for thread in threads:
+            thread.join()
+        return errors
 
     # -- what may wait for the device
 

@@ -15,7 +15,7 @@ import errno
 import os
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
@@ -348,6 +348,16 @@ class SimDisk:
         if not isinstance(node, _Directory):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         node.sync()
+
+    def sync_together(self, work: Sequence[Sync | SyncDirectory]) -> list[OSError | None]:
+        errors: list[OSError | None] = []
+        for each in work:
+            try:
+                self._perform(each)
+                errors.append(None)
+            except OSError as error:
+                errors.append(error)
+        return errors
 
     # Inside
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.ids import TopicPartition
 from headwater.log.manager import ManagerSettings
 
 if TYPE_CHECKING:
@@ -146,6 +147,21 @@ def test_a_sync_that_fails_while_closing_leaves_no_clean_mark(world: "World") ->
     world.disk.faults.syncs_to_fail = 1
     world.manager.close()
     assert not world.disk.exists("/data/.kafka_cleanshutdown")
+
+
+@pytest.mark.parametrize("count", [3, 150])
+def test_a_sync_that_fails_while_closing_costs_the_other_logs_nothing(world: "World", count: int) -> None:
+    logs = [world.create(TopicPartition("topic", index)) for index in range(count)]
+    for log in logs:
+        world.append(log)
+    world.disk.faults.syncs_to_fail = 1  # the first that comes: of the first log
+    world.manager.close()
+    assert [log.recovery_point for log in logs] == [0, *[1] * (count - 1)]
+    assert not world.disk.exists("/data/.kafka_cleanshutdown")
+    assert world.disk.open_references == 0
+    world.disk.crash()
+    found = world.open().logs
+    assert [found[log.partition].log_end_offset for log in logs[1:]] == [1] * (count - 1)
 
 
 def test_after_a_clean_close_even_a_power_loss_loses_nothing(world: "World") -> None:

@@ -166,6 +166,20 @@ def test_a_lock_keeps_other_processes_out_the_way_java_does(disk: OsDisk, tmp_pa
     subprocess.run([sys.executable, "-c", program], timeout=60, check=True)
 
 
+def test_many_syncs_together_each_have_their_outcome(disk: OsDisk, tmp_path: Path) -> None:
+    files = [disk.open(str(tmp_path / f"f{index}"), create=True) for index in range(40)]
+    missing = SyncDirectory(str(tmp_path / "missing"))
+    work: list[Sync | SyncDirectory] = [Sync(file) for file in files]
+    work[7:7] = [missing]
+    work.append(SyncDirectory(str(tmp_path)))
+    errors = disk.sync_together(work)
+    assert [at for at, error in enumerate(errors) if error is not None] == [7]
+    assert isinstance(errors[7], FileNotFoundError)
+    assert disk.sync_together([]) == []
+    for file in files:
+        file.release()
+
+
 def test_submitted_work_is_done_elsewhere_and_told_on_the_loop(disk: OsDisk, loop: Loop, tmp_path: Path) -> None:
     file = disk.open(str(tmp_path / "f"), create=True)
     file.append(bytes(100_000))
