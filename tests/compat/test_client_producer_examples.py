@@ -56,9 +56,9 @@ def test_read_process_write_is_exact_though_it_dies(
     expected: list[str] = []
     for round_ in range(3):  # the last one may finish
         expected += [value.decode() for value in fill(group_broker.bootstrap, source, 2, 500, start=round_ * 500)]
+        before = len(read(group_broker.bootstrap, target))
         script = subprocess.Popen(command)
         try:
-            before = len(read(group_broker.bootstrap, target))
             until(lambda before=before: len(read(group_broker.bootstrap, target)) > before, "the script does nothing")
             if round_ == 2:
                 until(lambda: len(read(group_broker.bootstrap, target)) >= 3000, "the script does not finish")
