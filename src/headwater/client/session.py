@@ -24,7 +24,7 @@ from headwater.client.errors import (
     error_for,
     raise_for,
 )
-from headwater.client.reactor.kernel import Future, Kernel, Signal, Task
+from headwater.client.reactor.kernel import Kernel, Signal, Task
 from headwater.client.reactor.link import Link
 from headwater.client.reactor.network import Dialer
 from headwater.client.routing import MetadataView
@@ -176,20 +176,6 @@ class Session:
             except (ConnectionFailed, RequestTimedOut) as error:
                 failures.append(error)
         raise BootstrapFailed(failures)
-
-    async def call_controller(self, request: Message, response_type: type[R], refused: Callable[[R], bool]) -> R:
-        """The broker that the metadata names as controller; asked again elsewhere while it answers NOT_CONTROLLER."""
-        deadline = self.deadline()
-        attempt = 0
-        while True:
-            await self.refresh()
-            if self.view.controller_id in self.view.brokers:
-                response = await self.call(self.view.controller_id, request, response_type)
-            else:
-                response = await self.call_any(request, response_type)
-            if not refused(response) or not await self.pause(attempt, deadline):
-                return response
-            attempt += 1
 
     async def per_leader(
         self,
@@ -414,10 +400,3 @@ def _worth_trying_again(answer: object, attempt: int) -> bool:
     if not isinstance(answer, KafkaError) or not answer.code.retriable:
         return False
     return answer.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or attempt + 1 < _UNKNOWN_TOPIC_TRIES
-
-
-def resolved(value: T) -> Future[T]:
-    """A future that has its value already."""
-    future: Future[T] = Future()
-    future.resolve(value)
-    return future

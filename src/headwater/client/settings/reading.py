@@ -5,7 +5,6 @@ A setting comes by Kafka's name in a mapping (`{"linger.ms": 5}`, text or value)
 would otherwise lose data quietly. Names of Kafka's that have no effect here are in the table and marked so.
 """
 
-import difflib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -64,6 +63,8 @@ def read_settings(
 def _known(table: Table, name: str, said: str, sayable: Mapping[str, object]) -> str:
     if name in table:
         return name
+    import difflib  # only for those who misspelt
+
     close = difflib.get_close_matches(said, list(sayable), 1)
     meant = f"did you mean {close[0]!r}?" if close else "no setting is called so"
     raise UserError(f"There is no setting {said!r}", meant, _HINT)
