@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import confluent_kafka
 import pytest
+from confluent_kafka.admin import AdminClient
 
 import headwater
 from compat.support.broker import BrokerProcess
@@ -282,6 +283,43 @@ def test_a_range_is_exact_about_what_holds_no_records(broker_address: str, topic
             list(reader.read_range(TopicPartition(f"{topic}.none", 0), 0, 5))
         assert raised.value.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         assert offsets(0, end) == [4, 5, 6]  # the reader can be used further
+
+
+def test_what_retention_has_taken_is_an_error_or_skipped(broker_address: str, topic: str) -> None:
+    make_topic(broker_address, topic)
+    fill(broker_address, topic, 1, 10)
+    admin = AdminClient({"bootstrap.servers": broker_address})
+    for future in admin.delete_records([confluent_kafka.TopicPartition(topic, 0, 5)]).values():
+        future.result(TIMEOUT_S)
+    place = TopicPartition(topic, 0)
+    with RangeReader(bootstrap_servers=broker_address) as reader:
+        with pytest.raises(OffsetOutOfRange):
+            list(reader.read_range(place, 0, 10))
+        assert [record.offset for record in reader.records(place, 0, 8, lost="skip")] == [5, 6, 7]
+        assert list(reader.records(place, 0, 3, lost="skip")) == []
+
+
+def test_a_topic_that_is_deleted_and_made_again_is_read_from_its_beginning(
+    broker_address: str, topic: str, consume: Callable[..., Consumer]
+) -> None:
+    make_topic(broker_address, topic)
+    fill(broker_address, topic, 1, 10)
+    consumer = consume(allow_auto_create_topics=False)
+    consumer.assign([TopicPartition(topic, 0)])
+    read(consumer, 10)
+    admin = AdminClient({"bootstrap.servers": broker_address})
+    admin.delete_topics([topic])[topic].result(TIMEOUT_S)
+    assert consumer.poll(0.5) == []
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:
+        try:
+            make_topic(broker_address, topic)
+            break
+        except confluent_kafka.KafkaException:  # the deletion is not over yet
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+    fill(broker_address, topic, 1, 3)
+    assert [record.offset for record in read(consumer, 3)] == [0, 1, 2]
 
 
 def test_a_topic_as_a_frame_in_one_line(broker_address: str, topic: str) -> None:

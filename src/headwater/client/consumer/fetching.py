@@ -182,8 +182,9 @@ class Fetcher(FetchAnswers):
                 continue
             found = self._metadata_of(partition)
             assert found is not None
-            offset, epoch = state.fetch_position()
             topic_id = self._session.view.topics[partition.topic].topic_id
+            state.of_topic(topic_id)
+            offset, epoch = state.fetch_position()
             wanted[partition] = (
                 state,
                 state.version,

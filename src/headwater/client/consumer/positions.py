@@ -56,6 +56,7 @@ class PartitionState:
         "reset_to",
         "retry_at",
         "stop",
+        "topic_id",
         "version",
     )
 
@@ -69,6 +70,7 @@ class PartitionState:
         self.error: KafkaError | None = None
         self.paused = False
         self.held = False  # the group gives or takes it just now: nothing is fetched, nothing is given out
+        self.topic_id: bytes | None = None  # of the topic that the position is in
         self.version = 0
         self.stop: int | None = None  # nothing from this offset on is wanted
         self.buffered: deque[Stretch] = deque()
@@ -92,6 +94,12 @@ class PartitionState:
         self._restart(Phase.FETCHING)
         self.position = offset
         self.epoch = epoch
+
+    def of_topic(self, topic_id: bytes) -> None:
+        """A topic that was deleted and made again is another one: what is known of its log's past does not count."""
+        if self.topic_id is not None and self.topic_id != topic_id:
+            self.seek(self.position)
+        self.topic_id = topic_id
 
     def reset(self, timestamp: int) -> None:
         """To the offset of a timestamp, or to one of the ends (EARLIEST, LATEST), once the leader has said which it is."""

@@ -152,6 +152,16 @@ def test_a_state_is_fetched_only_with_a_position() -> None:
     assert not state.may_fetch(10)
 
 
+def test_the_epoch_of_a_topic_that_was_made_again_is_not_that_of_the_one_before() -> None:
+    state = PartitionState(P0)
+    state.seek(5, 2)
+    state.of_topic(b"a" * 16)
+    state.of_topic(b"a" * 16)
+    assert state.fetch_position() == (5, 2)
+    state.of_topic(b"b" * 16)
+    assert state.fetch_position() == (5, -1)
+
+
 def test_the_lag_is_to_the_end_that_the_reader_may_see() -> None:
     state = PartitionState(P0)
     assert state.lag(False) is None
