@@ -62,6 +62,13 @@ def register(spark: "SparkSession") -> None:
     from headwater.spark.sinks import register as register_sinks
     from headwater.spark.source import HeadwaterDataSource
 
+    if str(spark.conf.get("spark.speculation", "false")).lower() == "true":
+        raise UserError(
+            "Speculation is on in this session",
+            "two attempts of one task at a time would abort each other's transactions",
+            "Set spark.speculation to false when the session is made",
+        )
+    spark.conf.set("spark.sql.adaptive.streaming.stateless.enabled", "false")
     spark.dataSource.register(HeadwaterDataSource)
     register_sinks(spark)
 

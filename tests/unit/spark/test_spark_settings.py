@@ -1,0 +1,85 @@
+"""The settings of a session, the sink's options, and how decisions are written down."""
+
+import pytest
+
+from headwater.base.errors import UserError
+from headwater.spark.exactly_once import Decision, Digest, Entry, Producer, Progress
+from headwater.spark.session import settings_for
+from headwater.spark.writer.decisions import (
+    decode_decision,
+    decode_progress,
+    encode_decision,
+    encode_progress,
+    progress_place,
+)
+from headwater.spark.writer.options import parse_sink_options
+
+
+def test_a_local_session_has_few_partitions_and_stays_on_this_machine() -> None:
+    settings = settings_for("local[*]", {}, cores=2)
+    assert settings["spark.sql.shuffle.partitions"] == "2"
+    assert settings["spark.driver.host"] == "127.0.0.1"
+    assert "spark.driver.host" not in settings_for("spark://there:7077", {}, cores=2)
+
+
+def test_options_come_with_dots_or_underscores() -> None:
+    settings = settings_for("local", {"spark.ui.enabled": True, "spark_executor_memory": "2g"}, cores=1)
+    assert (settings["spark.ui.enabled"], settings["spark.executor.memory"]) == ("true", "2g")
+
+
+def test_java_options_are_added_to_ours() -> None:
+    settings = settings_for("local", {"spark.driver.extraJavaOptions": "-Da=b"}, cores=1)
+    assert settings["spark.driver.extraJavaOptions"].endswith("log4j2.properties -Da=b")
+
+
+def test_what_would_break_exactly_once_cannot_be_set() -> None:
+    assert settings_for("local", {"spark.speculation": False}, cores=1)["spark.speculation"] == "false"
+    with pytest.raises(UserError, match=r"spark\.speculation cannot be true"):
+        settings_for("local", {"spark.speculation": True}, cores=1)
+
+
+SERVERS = {"kafka.bootstrap.servers": "h:1"}
+
+
+def test_defaults_of_the_sink() -> None:
+    options = parse_sink_options({**SERVERS, "topic": "t", "kafka.linger.ms": "5"}, ["value"], streaming=True)
+    assert (options.delivery, options.topic, options.prefix) == ("exactly-once", "t", "headwater")
+    assert options.client == {"linger.ms": "5"}
+    assert parse_sink_options({**SERVERS, "topic": "t"}, ["value"], streaming=False).delivery == "at-least-once"
+
+
+@pytest.mark.parametrize(
+    ("options", "columns", "streaming", "said"),
+    [
+        ({}, ["value"], True, "No topic is given"),
+        ({"topic": "t"}, ["key"], True, "no column 'value'"),
+        ({"topic": "t"}, ["value", "id"], True, "has no place in a record"),
+        ({"topic": "t", "delivery": "at-most-once"}, ["value"], True, "not one of: exactly-once, at-least-once"),
+        ({"topic": "t", "delivery": "exactly-once"}, ["value"], False, "no checkpoint"),
+        ({"topic": "t", "kafka.transactional.id": "x"}, ["value"], True, "transactionalIdPrefix"),
+        ({"topic": "t", "topics": "x"}, ["value"], True, "is not known"),
+        ({"topic": "t", "transactionalIdPrefix": " "}, ["value"], True, "it is empty"),
+    ],
+)
+def test_wrong_options_of_the_sink(options: dict[str, str], columns: list[str], streaming: bool, said: str) -> None:
+    with pytest.raises(UserError) as raised:
+        parse_sink_options({**SERVERS, **options}, columns, streaming=streaming)
+    assert said in str(raised.value)
+
+
+@pytest.mark.parametrize("settled", [False, True])
+def test_decisions_survive_being_written_down(settled: bool) -> None:
+    entries = {n: Entry(Producer(f"p-q-{n}", 7 + n, n), Digest(n, 99 * n)) for n in (0, 1, 12)}
+    decision = Decision(5, entries, 0, entries[0].producer, settled)
+    assert decode_decision("p-q", encode_decision(decision), 3) == decision
+    assert decode_decision("p-q", encode_decision(decision), 3).age_ms == 3
+
+
+def test_progress_survives_being_written_down() -> None:
+    assert decode_progress(encode_progress(Progress(5, 1 << 40, 32767))) == Progress(5, 1 << 40, 32767)
+
+
+def test_every_task_has_a_place_of_its_own() -> None:
+    places = {progress_place("p-q", task) for task in range(100)}
+    assert len(places) == 100
+    assert {partition.partition for _, partition in places} == set(range(32))
