@@ -68,7 +68,7 @@ class Drain:
                 try:
                     given = self._some(state, stretch, limit - len(taken))
                 except Exception:  # the next poll meets it again, with nothing before it
-                    self._fetcher.ready.appendleft(state)
+                    self._fetcher.enqueue(state, first=True)
                     if taken:
                         return self._counted(taken)
                     raise
@@ -78,9 +78,9 @@ class Drain:
                 taken = taken + given if taken else given
             if state.buffered:
                 if len(taken) < limit:
-                    self._fetcher.ready.append(state)
+                    self._fetcher.enqueue(state)
                 else:
-                    self._fetcher.ready.appendleft(state)
+                    self._fetcher.enqueue(state, first=True)
             if len(taken) >= limit:
                 break
         return self._counted(taken)
@@ -101,21 +101,21 @@ class Drain:
                 try:
                     rows = stretch.append_to(builder, room())
                 except RecordDeserializationError as error:
-                    self._fetcher.ready.appendleft(state)
-                    if builder.row_count > before or not self._skip_batch(state, stretch, error):
-                        if builder.row_count > before:
-                            return self._counted_rows(builder.row_count - before)
+                    if builder.row_count > before:
+                        self._fetcher.enqueue(state, first=True)
+                        return self._counted_rows(builder.row_count - before)
+                    if not self._skip_batch(state, stretch, error):
+                        self._fetcher.enqueue(state, first=True)
                         raise
-                    self._fetcher.ready.popleft()
                     continue
                 state.moved(stretch)
                 if rows < 0:
-                    self._fetcher.ready.appendleft(state)
+                    self._fetcher.enqueue(state, first=True)
                     return self._counted_rows(builder.row_count - before)
                 if rows == 0:
                     self._finish(state)
             if state.buffered:
-                self._fetcher.ready.append(state)
+                self._fetcher.enqueue(state)
             if room() <= 0:
                 break
         return self._counted_rows(builder.row_count - before)
@@ -128,10 +128,11 @@ class Drain:
             if not ready:
                 return
             state = ready.popleft()
+            state.queued = False
             if not state.buffered or states.get(state.partition) is not state:
                 continue
             if state.paused or state.held:
-                ready.append(state)
+                self._fetcher.enqueue(state)
                 continue
             yield state
 

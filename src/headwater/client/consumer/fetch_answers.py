@@ -55,6 +55,15 @@ class FetchAnswers(ABC):
         self._news = news
         self._retry: Timer | None = None
 
+    def enqueue(self, state: PartitionState, *, first: bool = False) -> None:
+        """The reader is to look at it, once, however often it is said."""
+        if not state.queued:
+            state.queued = True
+            if first:
+                self.ready.appendleft(state)
+            else:
+                self.ready.append(state)
+
     @abstractmethod
     def refresh(self, topics: Iterable[str]) -> None:
         """Asks for metadata, and then looks again."""
@@ -123,8 +132,7 @@ class FetchAnswers(ABC):
         if self.settings.isolation_level == READ_COMMITTED:
             aborted = [(each.producer_id, each.first_offset) for each in data.aborted_transactions or ()]
         self.counters["bytes"] += len(records)
-        if not state.buffered:
-            self.ready.append(state)
+        self.enqueue(state)
         state.add(Stretch(state.partition, records, wanted.offset, aborted, state.stop))
         partition = state.partition
         states = self._subscription.states

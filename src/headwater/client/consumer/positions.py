@@ -53,6 +53,7 @@ class PartitionState:
         "preferred_replica",
         "preferred_until",
         "prefetch",
+        "queued",
         "reset_to",
         "retry_at",
         "stop",
@@ -76,6 +77,7 @@ class PartitionState:
         self.buffered: deque[Stretch] = deque()
         self.buffered_bytes = 0
         self.prefetch = True  # whether to fetch on behind what is buffered
+        self.queued = False  # among those that the reader takes in turn
         self.high_watermark = -1
         self.last_stable_offset = -1
         self.log_start_offset = -1
