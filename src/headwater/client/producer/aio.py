@@ -9,7 +9,8 @@ Made and used within one loop. It begins with the first call, so it may be made 
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from time import time_ns
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from headwater.base.ids import TopicPartition
 from headwater.client.producer.batch import Awaited, Callback, Delivery
 from headwater.client.producer.core import ProducerCore
 from headwater.client.producer.face import Intake, record_fields
+from headwater.client.producer.queues import TopicQueues
 from headwater.client.producer.transactions import OpenTransaction, Transactions
 from headwater.client.producer.types import ProducerRecord, TransactionFailed
 from headwater.client.reactor.aio import AioEngine
@@ -41,6 +43,7 @@ class AsyncProducer:
         self._engine: AioEngine | None = None
         self._core: ProducerCore
         self._intake: Intake
+        self._topics: dict[str, TopicQueues] = {}
         self._finished = False
 
     async def __aenter__(self) -> "AsyncProducer":
@@ -69,22 +72,41 @@ class AsyncProducer:
         if type(topic) is not str:
             topic, value, rest = record_fields(topic)
             return await self.send(topic, value, on_delivery=on_delivery, **rest)
-        engine = self._begin()
-        core = self._core
-        queues = core.accumulator.topics.get(topic)
+        queues = self._topics.get(topic)
         if queues is None:
-            queues = await engine.run(core.topic(topic))
-        put = self._intake.put
-        delivery = put(queues, value, key, partition, headers, timestamp_ms, on_delivery)
-        while delivery is None:
-            await engine.run(core.room())
-            delivery = put(queues, value, key, partition, headers, timestamp_ms, on_delivery)
+            engine = self._begin()
+            queues = await engine.run(self._core.topic(topic))
+        core = self._core
+        delivery = None
+        if partition is None and core.plain:  # the short way, as in `Producer.send`
+            now_ms = time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
+            with suppress(TypeError, AttributeError, ValueError):
+                delivery = core.accumulator.append(queues, None, now_ms, key, value, headers, on_delivery)
+        if delivery is None:
+            delivery = await self._put(queues, value, key, partition, headers, timestamp_ms, on_delivery)
         if core.accumulator.closed:
-            engine.submit(core.sender.wake)
+            self._begin().submit(core.sender.wake)
             await asyncio.sleep(0)
         elif core.sender.lingering_until is None:
-            engine.submit(core.sender.wake)
+            self._begin().submit(core.sender.wake)
         return delivery
+
+    async def _put(
+        self,
+        queues: TopicQueues,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        headers: Any,
+        timestamp_ms: int | None,
+        on_delivery: Callback | None,
+    ) -> Delivery:
+        engine = self._begin()
+        while True:
+            delivery = self._intake.put(queues, value, key, partition, headers, timestamp_ms, on_delivery)
+            if delivery is not None:
+                return delivery
+            await engine.run(self._core.room())
 
     async def send_arrow(
         self,
@@ -212,6 +234,7 @@ class AsyncProducer:
             session = Session(self._engine.kernel, sockets, session_settings(self._given, timeout_ms))
             self._core = ProducerCore(session, self._settings, self)
             self._intake = Intake(self._core, self._settings)
+            self._topics = self._core.accumulator.topics
         elif self._finished:
             self._core.check()
         return self._engine

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from time import time_ns
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.errors import UserError
 from headwater.base.ids import TopicPartition
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
     from headwater.client.producer.arrow import TableDelivery
     from headwater.client.producer.encoding import Encodings
+
+_PATIENCE: Final = 0.02  # for the thread that has the kernel; longer only if a callback of the user's takes long
 
 
 class Producer:
@@ -89,7 +91,7 @@ class Producer:
         while delivery is None:
             self._wait_for_room()
             delivery = self._put(queues, value, key, partition, headers, timestamp_ms, on_delivery)
-        if self._closed_batches or self._sender.lingering_until is None:
+        if (self._closed_batches or self._sender.lingering_until is None) and not self._posted:
             self._advance()
         return delivery
 
@@ -258,7 +260,7 @@ class Producer:
 
     def _advance(self) -> None:
         """Sends what is full, takes answers; if another thread is at it, that thread is told to."""
-        if self._answers.in_callback or not self._engine.advance(self._sender.wake):
+        if self._answers.in_callback or not self._engine.advance(self._sender.wake, _PATIENCE):
             self._post_wake()
 
     def _post_wake(self) -> None:

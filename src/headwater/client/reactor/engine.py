@@ -69,12 +69,13 @@ class Engine:
             self._hurry()
             return result
 
-    def advance(self, action: Callable[[], object] | None = None) -> bool:
+    def advance(self, action: Callable[[], object] | None = None, patience: float = 0.0) -> bool:
         """Serves the sockets without waiting, `action` first: for callers with time to spare.
 
-        False: somebody else has the kernel at this moment, and nothing was done.
+        False: somebody else has had the kernel for `patience` seconds, and nothing was done. A little patience pays: who
+        has the kernel most likely waits for the interpreter, which the caller gives away by waiting.
         """
-        if not self._condition.acquire(blocking=False):
+        if not self._condition.acquire(timeout=patience) if patience else not self._condition.acquire(blocking=False):
             return False
         try:
             if not self._closed:
