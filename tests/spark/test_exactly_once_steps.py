@@ -15,7 +15,7 @@ from headwater.client.admin import Admin
 from headwater.spark.exactly_once import Digest, End, NotTheSame, commit_steps, task_steps
 from headwater.spark.writer.decisions import ensure_topics
 from headwater.spark.writer.digest import RunningDigest
-from headwater.spark.writer.hands import Hands
+from headwater.spark.writer.hands import Clients, Hands
 from headwater.spark.writer.options import SinkOptions
 from headwater.testing import Broker
 
@@ -41,12 +41,15 @@ class Run:
         reports = []
         for task in range(tasks):
             value = f"{number}/{task}{rows}".encode()
-            hands = Hands(self.options, self.query, iter([pa.RecordBatch.from_pydict({"value": [value]})]))
-            reports.append(self._run(hands, task_steps(number, task)))
-        self._run(Hands(self.options, self.query), commit_steps(number, reports))
+            batches = iter([pa.RecordBatch.from_pydict({"value": [value]})])
+            reports.append(self._run(task_steps(number, task), batches))
+        self._run(commit_steps(number, reports))
         return reports
 
-    def _run(self, hands: Hands, steps: Any) -> Any:
+    def _run(self, steps: Any, batches: Iterator[pa.RecordBatch] | None = None) -> Any:
+        clients = Clients(self.options)  # each its own: none of it is in one process
+        hands = Hands(self.options, self.query, clients, batches)
+
         def counted() -> Iterator[Any]:
             answer = None
             while True:
@@ -65,6 +68,7 @@ class Run:
             return hands.run(counted())
         finally:
             hands.close()
+            clients.close()
 
 
 @pytest.fixture

@@ -1,11 +1,11 @@
 """The hands of the exactly-once protocol: each step that `exactly_once` asks for is done here, with the client.
 
-One for a task's attempt or for a driver's commit. Owns its clients until `close`. A prepared transaction outlives it.
+One for a task's attempt or for a driver's commit; it owns the task's producer. A prepared transaction outlives it.
 """
 
 import time
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.client.admin import Admin
@@ -44,21 +44,63 @@ _STABLE_WAIT_S: Final = 0.02
 _STABLE_PATIENCE_S: Final = 120.0
 
 
+class Clients:
+    """What asks and ends: an admin client, a reader, an ender of transactions, a producer of decisions. Made on first use."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self.settings = {**options.client, "bootstrap.servers": options.bootstrap_servers}
+        self._made: dict[str, Any] = {}
+
+    @property
+    def admin(self) -> Admin:
+        return cast(Admin, self._get("admin", lambda: Admin(self.settings)))
+
+    @property
+    def reader(self) -> RangeReader:
+        settings = {**self.settings, "isolation.level": "read_uncommitted"}
+        return cast(RangeReader, self._get("reader", lambda: RangeReader(settings)))
+
+    @property
+    def ender(self) -> TransactionEnder:
+        return cast(TransactionEnder, self._get("ender", lambda: TransactionEnder(self.settings)))
+
+    @property
+    def decider(self) -> ProducerClient:
+        return cast(ProducerClient, self._get("decider", lambda: ProducerClient({**self.settings, "acks": "all"})))
+
+    def close(self) -> None:
+        for client in self._made.values():
+            client.close()
+        self._made.clear()
+
+    def _get(self, name: str, make: Callable[[], Any]) -> Any:
+        if name not in self._made:
+            self._made[name] = make()
+        return self._made[name]
+
+
+_kept: dict[str, Clients] = {}
+
+
+def kept_clients(options: SinkOptions) -> Clients:
+    """Spark keeps its Python workers from batch to batch: so they keep their connections. One task at a time uses them."""
+    return _kept.setdefault(repr((options.bootstrap_servers, sorted(options.client.items()))), Clients(options))
+
+
 class Hands:
-    def __init__(self, options: SinkOptions, query: str, rows: "Iterator[pyarrow.RecordBatch] | None" = None) -> None:
+    def __init__(
+        self, options: SinkOptions, query: str, clients: Clients, rows: "Iterator[pyarrow.RecordBatch] | None" = None
+    ) -> None:
         self._options = options
         self._name = f"{options.prefix}-{query}"
+        self._clients = clients
         self._rows = rows
-        self._settings = {**options.client, "bootstrap.servers": options.bootstrap_servers}
-        self._admin: Admin | None = None
-        self._reader: RangeReader | None = None
-        self._ender: TransactionEnder | None = None
         self._producer: ProducerClient | None = None
 
     def close(self) -> None:
-        for client in (self._producer, self._ender, self._reader, self._admin):
-            if client is not None:
-                client.close()
+        """Leaves a prepared transaction open, and aborts any other."""
+        if self._producer is not None:
+            self._producer.close()
 
     def run(self, steps: protocol.Steps) -> Any:
         """To the end; gives what the steps return, raises what they raise."""
@@ -72,7 +114,7 @@ class Hands:
     def _do(self, step: protocol.Step) -> Any:
         match step:
             case protocol.ReadDecision():
-                return read_decision(self._open_reader(), self._name, time.time_ns() // 1_000_000)
+                return read_decision(self._clients.reader, self._name, time.time_ns() // 1_000_000)
             case protocol.WriteDecision(decision):
                 return self._write_decision(decision)
             case protocol.Begin(task):
@@ -93,7 +135,7 @@ class Hands:
     def _begin(self, task: int) -> protocol.Producer:
         name = transactional_id(self._name, task)
         timeout = {"transaction.timeout.ms": TRANSACTION_TIMEOUT_MS}
-        self._producer = client = ProducerClient({**timeout, **self._settings, "transactional.id": name})
+        self._producer = client = ProducerClient({**timeout, **self._clients.settings, "transactional.id": name})
         client.init_transactions()
         client.begin_transaction()
         return protocol.Producer(name, *client._transactions._producer())
@@ -122,7 +164,7 @@ class Hands:
         give_up_at = time.monotonic() + _STABLE_PATIENCE_S
         while True:
             try:
-                found = self._open_admin().list_group_offsets(group, [partition], require_stable=stable)
+                found = self._clients.admin.list_group_offsets(group, [partition], require_stable=stable)
             except KafkaError as error:
                 if error.code != ErrorCode.UNSTABLE_OFFSET_COMMIT or time.monotonic() > give_up_at:
                     raise
@@ -132,11 +174,9 @@ class Hands:
             return None if committed is None else decode_progress(committed.metadata)
 
     def _end(self, producer: protocol.Producer, commit: bool) -> bool:
-        if self._ender is None:
-            self._ender = TransactionEnder(self._settings)
         given = OpenTransaction(producer.transactional_id, producer.producer_id, producer.epoch)
         try:
-            self._ender.end(given, commit=commit)
+            self._clients.ender.end(given, commit=commit)
         except KafkaError as error:
             if error.code not in _REFUSED:
                 raise
@@ -147,7 +187,7 @@ class Hands:
 
     def _all_open(self, producers: Iterable[protocol.Producer]) -> bool:
         wanted = {each.transactional_id: each for each in producers}
-        for name, found in self._open_admin().describe_transactions(list(wanted)).items():
+        for name, found in self._clients.admin.describe_transactions(list(wanted)).items():
             if isinstance(found, KafkaError):
                 if found.code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
                     return False
@@ -162,18 +202,9 @@ class Hands:
         return True
 
     def _write_decision(self, decision: protocol.Decision) -> None:
-        with ProducerClient({**self._settings, "acks": "all"}) as client:
-            client.send(DECISIONS, encode_decision(decision), key=self._name.encode()).result()
-
-    def _open_admin(self) -> Admin:
-        if self._admin is None:
-            self._admin = Admin(self._settings)
-        return self._admin
-
-    def _open_reader(self) -> RangeReader:
-        if self._reader is None:
-            self._reader = RangeReader({**self._settings, "isolation.level": "read_uncommitted"})
-        return self._reader
+        delivery = self._clients.decider.send(DECISIONS, encode_decision(decision), key=self._name.encode())
+        self._clients.decider.flush()
+        delivery.result()
 
 
 def send_rows(producer: ProducerClient, batch: "pyarrow.RecordBatch", topic: str | None) -> None:

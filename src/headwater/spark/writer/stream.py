@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from headwater.base.errors import UserError
 from headwater.client.producer.producer import Producer
 from headwater.spark.exactly_once import Report, commit_steps, task_steps
-from headwater.spark.writer.hands import Hands, send_rows
+from headwater.spark.writer.hands import Hands, kept_clients, send_rows
 from headwater.spark.writer.options import SinkOptions
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class ExactlyOnceWriter(DataSourceStreamArrowWriter):
 
     def write(self, iterator: Iterator["pyarrow.RecordBatch"]) -> WriterCommitMessage:
         query, batch, task = _place()
-        hands = Hands(self._options, query, iterator)
+        hands = Hands(self._options, query, kept_clients(self._options), iterator)
         try:
             report = hands.run(task_steps(batch, task))
         finally:
@@ -45,7 +45,7 @@ class ExactlyOnceWriter(DataSourceStreamArrowWriter):
         reports = [message.report for message in messages]
         if not reports:
             return
-        hands = Hands(self._options, messages[0].query)
+        hands = Hands(self._options, messages[0].query, kept_clients(self._options))
         try:
             hands.run(commit_steps(batchId, reports))
         finally:
