@@ -511,3 +511,21 @@ def test_the_coordinator_is_asked_over_a_connection_of_its_own() -> None:
     group.poll()
     assert len(world.dialled) == 2
     assert len(set(world.dialled)) == 1
+
+
+def test_an_old_broker_gives_the_member_id_at_once_and_knows_less() -> None:
+    world, coordinator, group = setup()
+    for request in (JoinGroupRequest, SyncGroupRequest, HeartbeatRequest, LeaveGroupRequest):
+        coordinator.broker.versions[request.KEY] = (0, 1)
+
+    def join(request: JoinGroupRequest):
+        request.member_id = request.member_id or "given"
+        return coordinator._join(request)
+
+    coordinator.broker.on(JoinGroupRequest, join)
+    group.poll()
+    assert group.owned == ["orders-0", "orders-1"]
+    world.pass_time(10)
+    group.leave()
+    (goodbye,) = coordinator.broker.received(LeaveGroupRequest)
+    assert goodbye.member_id == "given"

@@ -289,7 +289,7 @@ class ClassicMembership(MembershipBase):
                     request,
                     HeartbeatResponse,
                     lambda response: response.error_code,
-                    timeout_ms=self._settings.session_timeout_ms,
+                    timeout_ms=min(self._settings.session_timeout_ms, self._session.settings.request_timeout_ms),
                 )
             except KafkaError as error:
                 logger.warning("group=%s heartbeat failed: %s", self.group_id, error)
