@@ -27,6 +27,7 @@ _LONGEST_WAIT_S: Final = 60.0
 _CANCELLED_TIMERS_MIN: Final = 256
 _SHORT_WAIT_NS: Final = 40_000
 _SHORT_WAITS_MIN: Final = 16  # so many in a row, before asking is tried
+_NEVER: Final = 1 << 62
 _ASKS_MAX: Final = 40  # each takes a little less than a microsecond: together as long as a short wait
 
 logger = logging.getLogger("headwater.server")
@@ -88,6 +89,8 @@ class Loop:
             time.monotonic_ns()
         )  # when this turn began to handle its events; when the last ended
         self._short_waits = 0  # of the last waits
+        # With one processor, who asks keeps the client from sending.
+        self._short_waits_min = _SHORT_WAITS_MIN if len(os.sched_getaffinity(0)) > 1 else _NEVER
         self.stall_count = 0
         self.stalled_ms = 0
         self.stall_longest_ms = 0
@@ -207,7 +210,7 @@ class Loop:
             left_s = (timers[0].due_ns - time.monotonic_ns()) / 1_000_000_000
             if left_s < wait_s:
                 wait_s = left_s if left_s > 0 else 0  # a negative wait is for ever
-        ready = self._ask() if self._short_waits >= _SHORT_WAITS_MIN else None
+        ready = self._ask() if self._short_waits >= self._short_waits_min else None
         if not ready:
             ready = self._poller.poll(wait_s, EVENTS_PER_TURN)
         self.turn_ns = began_ns = time.monotonic_ns()

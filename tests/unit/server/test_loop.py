@@ -88,6 +88,7 @@ class Poller:
 def poller(loop: Loop, monkeypatch: pytest.MonkeyPatch):
     poller = Poller()
     real = loop._poller
+    loop._short_waits_min = 16
     monkeypatch.setattr("headwater.server.loop.time", poller)
     loop._poller, loop._ended_ns = poller, 0
     yield poller
@@ -121,3 +122,12 @@ def test_long_waits_are_slept_through(loop: Loop, poller: Poller) -> None:
     poller.wait_ns = 10_000
     turn(loop, 16)
     assert (poller.slept, poller.asked) == (116, 0)
+
+
+def test_with_one_processor_nobody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _pid: {0})
+    loop = Loop()
+    try:
+        assert loop._short_waits_min > 1 << 60
+    finally:
+        loop.close()
