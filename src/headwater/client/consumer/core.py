@@ -5,20 +5,18 @@ A face asks `turn` what there is: something to do for it (a rebalance, a callbac
 """
 
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from headwater.base.errors import KafkaError, UserError
 from headwater.base.ids import TopicPartition
-from headwater.client.consumer.assignors.named import assignors_for
+from headwater.client.consumer.ahead import Ahead
 from headwater.client.consumer.commits import CommitCallback, Commits, Finished, Offsets
 from headwater.client.consumer.draining import Drain
 from headwater.client.consumer.errors import WakeupError
 from headwater.client.consumer.fetching import Fetcher
-from headwater.client.consumer.membership.factory import membership_for
+from headwater.client.consumer.joining import new_membership
 from headwater.client.consumer.membership.port import Departure, Membership, RebalanceEvent, RebalanceKind
-from headwater.client.consumer.membership.settings import MembershipSettings
 from headwater.client.consumer.positions import OffsetAndMetadata, PartitionState, Phase
 from headwater.client.consumer.questions import Questions
 from headwater.client.consumer.record import ConsumerRecord
@@ -91,7 +89,7 @@ class ConsumerCore:
         )
         self.questions = Questions(session, settings.fetch.isolation_level, settings.auto_create)
         self.woken = False
-        self.ahead: deque[ConsumerRecord] = deque()  # given by poll to an iteration, but not yet by the iteration
+        self.ahead = Ahead()
         self._news = Signal()
         self._news_count = 0
         self._commit_at = 0.0
@@ -120,7 +118,7 @@ class ConsumerCore:
         self._commit_at = self.session.kernel.clock() + self.settings.auto_commit_interval_ms / 1000
         self.topics.subscription_changed()
         if self.membership is None:
-            self.membership = self._new_membership()
+            self.membership = new_membership(self, self.settings)
             self.membership.start()
         elif self.subscription.kind is not Kind.PATTERN:
             self.membership.subscription_changed()
@@ -131,7 +129,7 @@ class ConsumerCore:
         if self.settings.auto_commit and self.subscription.states:
             self.commits.commit_async(self.positions_to_commit(), None)
         self.subscription.assign(partitions)
-        self._drop_ahead(
+        self.ahead.drop(
             [each.topic_partition for each in self.ahead if each.topic_partition not in self.subscription.states]
         )
         self.topics.subscription_changed()
@@ -162,24 +160,6 @@ class ConsumerCore:
         self.ahead.clear()
         self.topics.subscription_changed()
 
-    def _new_membership(self) -> Membership:
-        raw = self.settings.raw
-        classic = raw.text("group.protocol") == "classic"
-        return membership_for(
-            raw.text("group.protocol"),
-            self,
-            MembershipSettings(
-                group_id=self.settings.group_id or "",
-                group_instance_id=raw["group.instance.id"],
-                session_timeout_ms=raw.number("session.timeout.ms"),
-                heartbeat_interval_ms=raw.number("heartbeat.interval.ms"),
-                max_poll_interval_ms=raw.number("max.poll.interval.ms"),
-                rack_id=raw["client.rack"] or None,
-                assignors=assignors_for(raw["partition.assignment.strategy"]) if classic else (),
-                remote_assignor=raw["group.remote.assignor"],
-            ),
-        )
-
     # Rebalances, in three steps: before and after the listener, with no lock in between
 
     async def before_listener(self, event: RebalanceEvent) -> None:
@@ -200,7 +180,7 @@ class ConsumerCore:
                     state.held = False
         else:
             self.subscription.remove(event.partitions)
-            self._drop_ahead(event.partitions)
+            self.ahead.drop(event.partitions)
         if membership is not None:
             membership.acknowledge(event)
         self._look_again()
@@ -284,7 +264,7 @@ class ConsumerCore:
                 "seek_to_beginning() and seek_to_end() look up the ends",
             )
         self.subscription.state(partition).seek(offset, leader_epoch)
-        self._drop_ahead([partition])
+        self.ahead.drop([partition])
         self._look_again()
 
     def seek_to_time(self, partitions: Iterable[TopicPartition], timestamp: int) -> None:
@@ -292,7 +272,7 @@ class ConsumerCore:
         states = self.subscription.states_of(partitions)
         for state in states:
             state.reset(timestamp)
-        self._drop_ahead([state.partition for state in states])
+        self.ahead.drop([state.partition for state in states])
         self._look_again()
 
     def pause(self, partitions: Iterable[TopicPartition], paused: bool) -> None:
@@ -314,7 +294,8 @@ class ConsumerCore:
                     raise
                 attempt += 1
                 await self.resolver.refresh([state])
-        return next((each.offset for each in self.ahead if each.topic_partition == partition), state.position)
+        held = self.ahead.positions().get(partition)
+        return state.position if held is None else held.offset
 
     def positions_to_commit(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """What was given out; of what an iteration holds ready, only what it has given."""
@@ -323,24 +304,17 @@ class ConsumerCore:
             for partition, state in self.subscription.states.items()
             if (offset := state.committable()) is not None
         }
-        for record in reversed(self.ahead):
-            if record.topic_partition in offsets:
-                offsets[record.topic_partition] = OffsetAndMetadata(record.offset, "", record.leader_epoch)
+        offsets.update((each, offset) for each, offset in self.ahead.positions().items() if each in offsets)
         return offsets
 
     def take(self, limit: int) -> list[ConsumerRecord]:
-        if self.ahead:
-            return [self.ahead.popleft() for _ in range(min(limit, len(self.ahead)))]
-        return self.drain.take(limit)
+        return self.ahead.take(limit) if self.ahead else self.drain.take(limit)
 
     def give_back_ahead(self) -> None:
         """What an iteration holds ready is to be read again, in another form."""
-        while self.ahead:
-            record = self.ahead.pop()
-            state = self.subscription.states.get(record.topic_partition)
-            if state is not None:
-                state.seek(record.offset)
-                self.fetcher.dirty = True
+        if self.ahead:
+            self.rewind({each: offset.offset for each, offset in self.ahead.positions().items()})
+            self.ahead.clear()
 
     def rewind(self, offsets: Mapping[TopicPartition, int]) -> None:
         """What was taken from these offsets on was not given after all."""
@@ -349,13 +323,6 @@ class ConsumerCore:
             if state is not None:
                 state.seek(offset)
         self._look_again()
-
-    def _drop_ahead(self, partitions: Iterable[TopicPartition]) -> None:
-        if self.ahead:
-            gone = set(partitions)
-            kept = [record for record in self.ahead if record.topic_partition not in gone]
-            self.ahead.clear()
-            self.ahead.extend(kept)
 
     def lag(self, partition: TopicPartition) -> int | None:
         return self.subscription.state(partition).lag(bool(self.settings.fetch.isolation_level))
