@@ -1,2 +1,3 @@
-"""Being a member of a group: `port` (what the consumer and its membership say to each other), the classic protocol and
-the consumer protocol (KIP-848). Decisions are in pure classes; `runner` and its two kinds are their shells."""
+"""Being a member of a group: `port` (what the consumer and its membership say to each other), `classic` and `consumer` (the
+shells of the two protocols, on `common` and `desk`), and what they decide with, pure: `classic_state`, `consumer_state`,
+`verdicts`. `factory` chooses."""

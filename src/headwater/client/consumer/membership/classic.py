@@ -10,9 +10,15 @@ from typing import Final, TypeVar
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicPartition
-from headwater.client.consumer.assignors.formats import decode_assignment, encode_subscription
+from headwater.client.consumer.assignors.formats import decode_assignment
 from headwater.client.consumer.assignors.named import is_cooperative
 from headwater.client.consumer.assignors.spec import NO_GENERATION
+from headwater.client.consumer.membership.classic_requests import (
+    heartbeat_request,
+    join_request,
+    leave_request,
+    sync_request,
+)
 from headwater.client.consumer.membership.classic_state import ClassicState
 from headwater.client.consumer.membership.common import MembershipBase, told_as
 from headwater.client.consumer.membership.leading import Leading
@@ -22,16 +28,15 @@ from headwater.client.consumer.membership.verdicts import Api, Verdict
 from headwater.client.errors import error_for
 from headwater.client.reactor.kernel import TimedOut
 from headwater.client.session import KeyType
-from headwater.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from headwater.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from headwater.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
+from headwater.wire.messages.heartbeat import HeartbeatResponse
+from headwater.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from headwater.wire.messages.leave_group import LeaveGroupResponse
 from headwater.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 
 logger = logging.getLogger("headwater.client")
 
 A = TypeVar("A", JoinGroupResponse, SyncGroupResponse)
 
-_PROTOCOL_TYPE: Final = "consumer"
 _JOIN_GRACE_MS: Final = 5_000  # the broker answers a join when the rebalance timeout is over, and needs a moment
 
 
@@ -145,21 +150,7 @@ class ClassicMembership(MembershipBase):
         """The generation and what was assigned; None: start over."""
         state = self._state
         settings = self._settings
-        request = JoinGroupRequest(
-            group_id=self.group_id,
-            session_timeout_ms=settings.session_timeout_ms,
-            rebalance_timeout_ms=settings.max_poll_interval_ms,
-            member_id=state.member_id,
-            group_instance_id=self.group_instance_id,
-            protocol_type=_PROTOCOL_TYPE,
-            protocols=[
-                JoinGroupRequestProtocol(
-                    name=each.name, metadata=encode_subscription(state.subscription(each, topics, settings.rack_id))
-                )
-                for each in settings.assignors
-            ],
-            reason=reason,
-        )
+        request = join_request(settings, state, topics, reason)
         answer = await self._ask(Api.JOIN, request, JoinGroupResponse, settings.max_poll_interval_ms + _JOIN_GRACE_MS)
         if answer is None:
             return None
@@ -194,15 +185,7 @@ class ClassicMembership(MembershipBase):
     async def _sync(
         self, joined: JoinGroupResponse, assignments: list[SyncGroupRequestAssignment]
     ) -> tuple[int, tuple[TopicPartition, ...]] | None:
-        request = SyncGroupRequest(
-            group_id=self.group_id,
-            generation_id=joined.generation_id,
-            member_id=joined.member_id,
-            group_instance_id=self.group_instance_id,
-            protocol_type=_PROTOCOL_TYPE,
-            protocol_name=joined.protocol_name,
-            assignments=assignments,
-        )
+        request = sync_request(self._settings, joined, assignments)
         timeout_ms = max(self._settings.session_timeout_ms, self._session.settings.request_timeout_ms)
         answer = await self._ask(Api.SYNC, request, SyncGroupResponse, timeout_ms)
         if answer is None:
@@ -276,12 +259,7 @@ class ClassicMembership(MembershipBase):
             if not self._state.stable:
                 continue
             generation = self._state.generation
-            request = HeartbeatRequest(
-                group_id=self.group_id,
-                generation_id=generation,
-                member_id=self.member_id,
-                group_instance_id=self.group_instance_id,
-            )
+            request = heartbeat_request(self._settings, self._state)
             try:
                 answer = await self._session.call_coordinator(
                     self.group_id,
@@ -322,9 +300,5 @@ class ClassicMembership(MembershipBase):
         await self._say_goodbye(member_id, reason, None)
 
     async def _say_goodbye(self, member_id: str, reason: str, timeout_ms: int | None) -> None:
-        request = LeaveGroupRequest(
-            group_id=self.group_id,
-            member_id=member_id,
-            members=[MemberIdentity(member_id=member_id, group_instance_id=self.group_instance_id, reason=reason)],
-        )
+        request = leave_request(self._settings, member_id, reason)
         await self._last_request(request, LeaveGroupResponse, timeout_ms)
