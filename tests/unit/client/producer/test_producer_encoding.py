@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.base.errors import UserError
@@ -42,6 +42,7 @@ TYPE = pa.struct(
 )
 
 
+@settings(deadline=None)
 @given(ROWS)
 def test_json_is_what_was_in_the_rows(rows: list[Any]) -> None:
     text = json_column(pa.array(rows, TYPE))
