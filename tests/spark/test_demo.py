@@ -60,7 +60,7 @@ def test_each_page_view_is_in_each_output_once(spark: SparkSession, broker: Brok
     visits.check(tmp_path)
 
 
-def test_ctrl_c_ends_all_and_a_second_start_goes_on(tmp_path: Path) -> None:
+def test_ctrl_c_ends_all(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "headwater.demo", "--directory", str(tmp_path), "--rate", "50"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
     assert process.stdout is not None

@@ -21,12 +21,16 @@ from headwater.demo.visitors import Visitors
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 VIEWS: Final = "website.views"
 SECTIONS: Final = "website.sections"
 PARTITIONS: Final = 3
 _TRIGGER: Final = "2 seconds"
 _LOOKS_S: Final = 0.5
+_STARTS: Final = 3
+_STARTING_S: Final = 0.1
+_SLOW_START: Final = "waiting for the Python worker to connect back"
 _DRAINS_S: Final = 60.0
 
 
@@ -149,12 +153,26 @@ def start_queries(
     table = pipeline.per_section(views("sqlite")).writeStream.outputMode("update").foreachBatch(into_table)
     trigger: dict[str, Any] = {"availableNow": True} if until_now else {"processingTime": _TRIGGER}
     return [
-        writer.queryName(name)
-        .option("checkpointLocation", str(directory / "checkpoints" / name))
-        .trigger(**trigger)
-        .start()
+        _start(
+            writer.queryName(name).option("checkpointLocation", f"{directory}/checkpoints/{name}").trigger(**trigger)
+        )
         for name, writer in (("topic", topic), ("parquet", files), ("sqlite", table))
     ]
+
+
+def _start(writer: "DataStreamWriter") -> "StreamingQuery":
+    """One after the other: a source has ten seconds to start its Python, which several at once on a busy machine exceed.
+
+    Such a start has done nothing yet, and is tried again.
+    """
+    for tries_left in range(_STARTS, 0, -1):
+        query = writer.start()
+        while query.isActive and query.status["message"].startswith("Initializing"):
+            time.sleep(_STARTING_S)
+        error = query.exception()
+        if error is None or _SLOW_START not in str(error) or tries_left == 1:
+            break
+    return query
 
 
 def _create_topics(servers: str) -> None:
