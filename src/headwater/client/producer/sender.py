@@ -16,20 +16,14 @@ from headwater.client.producer.answers import Answers, Gate
 from headwater.client.producer.batch import Awaited, ProducerBatch
 from headwater.client.producer.metrics import Meter
 from headwater.client.producer.queues import NO_LEADER, PartitionQueue
+from headwater.client.producer.requests import produce_request, version_limit
 from headwater.client.producer.sequences import Sequences
 from headwater.client.reactor.kernel import Future, Timer
 from headwater.client.reactor.link import Link
 from headwater.client.session import Session
 from headwater.client.settings.producer import IN_FLIGHT_MAX, ProducerSettings
-from headwater.wire.messages.produce import (
-    PartitionProduceData,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceData,
-)
+from headwater.wire.messages.produce import ProduceRequest, ProduceResponse
 
-_BY_NAME_MAX: Final = 12  # the last version of Produce that names topics
-_OLD_TRANSACTIONS_MAX: Final = 11  # the last that does not add partitions to transactions by itself
 _UNSENT_BYTES_MAX: Final = 4 << 20  # with acks=0 only the socket holds us back
 _UNSENT_LOOK: Final = 0.001
 
@@ -244,27 +238,14 @@ class Sender:
 
     def _send(self, node: Node, link: Link, batches: list[ProducerBatch], now: float) -> None:
         settings = self._settings
-        transactional = self._gate.transactional_id is not None
-        topics: dict[str, TopicProduceData] = {}
+        transactional_id = self._gate.transactional_id
         for batch in batches:
-            queue = batch.queue
-            data = batch.encode(settings.codec, settings.level, transactional)
             batch.sent_at = now
-            topic = topics.get(queue.topic.name)
-            if topic is None:
-                topic = topics[queue.topic.name] = TopicProduceData(
-                    name=queue.topic.name, topic_id=queue.topic.topic_id, partition_data=[]
-                )
-            topic.partition_data.append(PartitionProduceData(index=queue.partition, records=data))
+            data = batch.encode(settings.codec, settings.level, transactional_id is not None)
             self._meter.sent(batch, len(data), now)
-        request = ProduceRequest(
-            transactional_id=self._gate.transactional_id,
-            acks=settings.acks,
-            timeout_ms=self._session.settings.request_timeout_ms,
-            topic_data=list(topics.values()),
-        )
         self._meter.requests += 1
-        at_most = self._version_limit(batches, transactional)
+        request = produce_request(batches, settings.acks, self._session.settings.request_timeout_ms, transactional_id)
+        at_most = version_limit(batches, transactional_id is None or self._gate.uses_new_transactions)
         if settings.acks == 0:
             self._send_unanswered(link, request, batches, at_most)
             return
@@ -272,11 +253,6 @@ class Sender:
         self.in_flight += 1
         answer = link.call(request, ProduceResponse, at_most=at_most)
         answer.when_done(lambda future: self._answered(node, batches, future))
-
-    def _version_limit(self, batches: list[ProducerBatch], transactional: bool) -> int | None:
-        if transactional and not self._gate.uses_new_transactions:
-            return _OLD_TRANSACTIONS_MAX
-        return None if all(any(batch.queue.topic.topic_id) for batch in batches) else _BY_NAME_MAX
 
     def _send_unanswered(
         self, link: Link, request: ProduceRequest, batches: list[ProducerBatch], at_most: int | None
