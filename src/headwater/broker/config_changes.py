@@ -30,20 +30,22 @@ class Alteration(NamedTuple):
 
 
 class Alterations:
-    """One request on its way through the queue of changes. `respond` turns the outcomes into the response."""
+    """One request on its way through the queue of changes. The two APIs have the same fields in messages of their own."""
 
     def __init__(
         self,
         broker: "Broker",
         alterations: Sequence[Alteration],
-        respond: Callable[[list[KafkaError | None]], object],
         *,
+        response: Callable[..., object],
+        resource_response: Callable[..., object],
         validate_only: bool,
     ) -> None:
         self.deferred = Deferred()
         self._broker = broker
         self._alterations = alterations
-        self._respond = respond
+        self._response = response
+        self._resource_response = resource_response
         self._validate_only = validate_only
         self._outcomes: list[KafkaError | None] = []
 
@@ -66,7 +68,19 @@ class Alterations:
         return [] if self._validate_only else changes
 
     def _done(self, error: KafkaError | None) -> None:
-        self.deferred.complete(self._respond([outcome or error for outcome in self._outcomes]))
+        answers = [
+            self._answer(alteration, outcome or error)
+            for alteration, outcome in zip(self._alterations, self._outcomes, strict=True)
+        ]
+        self.deferred.complete(self._response(responses=answers))
+
+    def _answer(self, alteration: Alteration, outcome: KafkaError | None) -> object:
+        return self._resource_response(
+            error_code=int(outcome.code) if outcome else 0,
+            error_message=outcome.message if outcome else None,
+            resource_type=alteration.resource_type,
+            resource_name=alteration.resource_name,
+        )
 
 
 def _plan_one(broker: "Broker", alteration: Alteration) -> Change:

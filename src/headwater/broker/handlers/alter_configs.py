@@ -6,7 +6,6 @@ What the request does not name goes back to its default. The older of the two AP
 from typing import TYPE_CHECKING
 
 from headwater.base.config.alter import ConfigOperation, Operation, check_operations
-from headwater.base.errors import KafkaError
 from headwater.broker.config_changes import Alteration, Alterations
 from headwater.broker.context import RequestContext
 from headwater.broker.deferred import Deferred
@@ -26,21 +25,14 @@ def handle(
     context: RequestContext,  # noqa: ARG001
     request: AlterConfigsRequest,
 ) -> Deferred:
-    def respond(outcomes: list[KafkaError | None]) -> AlterConfigsResponse:
-        return AlterConfigsResponse(
-            responses=[
-                AlterConfigsResourceResponse(
-                    error_code=int(outcome.code) if outcome else 0,
-                    error_message=outcome.message if outcome else None,
-                    resource_type=resource.resource_type,
-                    resource_name=resource.resource_name,
-                )
-                for resource, outcome in zip(request.resources, outcomes, strict=True)
-            ]
-        )
-
     alterations = [Alteration(r.resource_type, r.resource_name, _Replacement(r)) for r in request.resources]
-    return Alterations(broker, alterations, respond, validate_only=request.validate_only).submit()
+    return Alterations(
+        broker,
+        alterations,
+        response=AlterConfigsResponse,
+        resource_response=AlterConfigsResourceResponse,
+        validate_only=request.validate_only,
+    ).submit()
 
 
 class _Replacement:

@@ -6,7 +6,6 @@ Append and subtract are for lists. What a topic has not set is taken from the ta
 from typing import TYPE_CHECKING
 
 from headwater.base.config.alter import ConfigOperation, check_operations
-from headwater.base.errors import KafkaError
 from headwater.broker.config_changes import Alteration, Alterations
 from headwater.broker.context import RequestContext
 from headwater.broker.deferred import Deferred
@@ -26,21 +25,14 @@ def handle(
     context: RequestContext,  # noqa: ARG001
     request: IncrementalAlterConfigsRequest,
 ) -> Deferred:
-    def respond(outcomes: list[KafkaError | None]) -> IncrementalAlterConfigsResponse:
-        return IncrementalAlterConfigsResponse(
-            responses=[
-                AlterConfigsResourceResponse(
-                    error_code=int(outcome.code) if outcome else 0,
-                    error_message=outcome.message if outcome else None,
-                    resource_type=resource.resource_type,
-                    resource_name=resource.resource_name,
-                )
-                for resource, outcome in zip(request.resources, outcomes, strict=True)
-            ]
-        )
-
     alterations = [Alteration(r.resource_type, r.resource_name, _Operations(r)) for r in request.resources]
-    return Alterations(broker, alterations, respond, validate_only=request.validate_only).submit()
+    return Alterations(
+        broker,
+        alterations,
+        response=IncrementalAlterConfigsResponse,
+        resource_response=AlterConfigsResourceResponse,
+        validate_only=request.validate_only,
+    ).submit()
 
 
 class _Operations:
