@@ -153,7 +153,7 @@ class ConsumerCore:
         """After the listener has heard of the last event."""
         membership, self.membership = self.membership, None
         if membership is not None:
-            await membership.leave("the consumer unsubscribed", Departure.LEAVE)
+            await membership.leave("the consumer unsubscribed", Departure.DEFAULT)
         elif self.settings.auto_commit and self.subscription.states:
             await self._commit_before_leaving(self.subscription.states.values())
         self.subscription.unsubscribe()
