@@ -238,6 +238,30 @@ def test_a_member_that_was_thrown_out_cannot_commit_and_joins_again(
     assert consumer.assignment() == [TopicPartition(topic, 0)]
 
 
+def test_a_listener_that_raises_is_heard_and_keeps_nobody_in_the_group(
+    group_broker: BrokerProcess, topic: str, consume: Callable[..., Consumer]
+) -> None:
+    make_topic(group_broker.bootstrap, topic)
+    fill(group_broker.bootstrap, topic, 1, 5)
+
+    def refuse(_: list[TopicPartition]) -> None:
+        raise RuntimeError("not now")
+
+    first = consume()
+    first.subscribe([topic], on_assigned=refuse, on_revoked=refuse)
+    with pytest.raises(RuntimeError, match="not now"):
+        first.poll(TIMEOUT_S)
+    assert len(read(first, 5)) == 5  # the partition is assigned nevertheless
+    with pytest.raises(RuntimeError, match="not now"):
+        first.close()
+    second = consume()
+    second.subscribe([topic])
+    fill(group_broker.bootstrap, topic, 1, 1, 5)
+    began = time.monotonic()
+    assert read(second, 1)[0].offset == 5
+    assert time.monotonic() - began < 10
+
+
 def test_the_asyncio_consumer_in_a_group(group_broker: BrokerProcess, topic: str, protocol: str) -> None:
     make_topic(group_broker.bootstrap, topic)
     fill(group_broker.bootstrap, topic, 1, 10)

@@ -213,8 +213,10 @@ class AsyncConsumer:
             return
         limit = _CLOSE_TIMEOUT if timeout is None else timeout
         try:
-            await self._last_event()
-            await self._engine.run(self._core.close(round(limit * 1000), departure))
+            try:
+                await self._last_event()
+            finally:  # a listener that raises does not keep the consumer in its group
+                await self._engine.run(self._core.close(round(limit * 1000), departure))
             while self._core.commits.finished:
                 callback, offsets, error = self._core.commits.finished.popleft()
                 await _called(callback(offsets, error))

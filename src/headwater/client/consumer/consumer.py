@@ -219,9 +219,11 @@ class Consumer:
         limit = _CLOSE_TIMEOUT if timeout is None else timeout
         with self._entered():
             try:
-                self._last_event()
-                with contextlib.suppress(TimedOut):  # whatever did not end in time ends with the connections
-                    self._engine.run(self._core.close(round(limit * 1000), departure), timeout=limit + 1)
+                try:
+                    self._last_event()
+                finally:  # a listener that raises does not keep the consumer in its group
+                    with contextlib.suppress(TimedOut):  # whatever did not end in time ends with the connections
+                        self._engine.run(self._core.close(round(limit * 1000), departure), timeout=limit + 1)
                 self._call_back()
             finally:
                 self._closed = True
