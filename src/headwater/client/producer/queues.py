@@ -78,12 +78,14 @@ class TopicQueues:
 
     def apply(self, topic: Topic) -> list[PartitionQueue]:
         """Takes metadata in; gives the queues whose leader has changed. Partitions never become fewer but by re-creation."""
-        self.topic_id = topic.topic_id
+        recreated, self.topic_id = topic.topic_id != self.topic_id, topic.topic_id
         changed = []
         for partition in topic.partitions:
             while partition.partition >= len(self.queues):
                 self.queues.append(PartitionQueue(self, len(self.queues)))
             queue = self.queues[partition.partition]
+            if partition.leader_epoch < queue.leader_epoch and not recreated:
+                continue  # an answer to a batch told of a newer leader
             if partition.leader != queue.leader:
                 changed.append(queue)
             queue.leader, queue.leader_epoch = partition.leader, partition.leader_epoch

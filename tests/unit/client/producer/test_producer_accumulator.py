@@ -183,3 +183,12 @@ def test_ignored_keys_are_spread_batch_by_batch() -> None:
         partition = accumulator.sticky_partition(topic, len(VALUE) + 7)
         partitions.append(_batch(accumulator, topic, partition, b"key").queue.partition)
     assert partitions[0] == partitions[1] != partitions[2] == partitions[3] != partitions[4]
+
+
+def test_an_older_leader_is_not_believed_unless_the_topic_is_another() -> None:
+    topic = _topic([0])
+    topic.queues[0].leader, topic.queues[0].leader_epoch = 1, 5
+    assert topic.apply(_metadata([0])) == []
+    assert topic.queues[0].leader == 1
+    assert topic.apply(_metadata([0])._replace(topic_id=b"x" * 16)) == [topic.queues[0]]
+    assert (topic.queues[0].leader, topic.queues[0].leader_epoch) == (0, 0)
