@@ -57,6 +57,8 @@ class Network:
         self._send_buffer_bytes = send_buffer_bytes
         self._receive_buffer_bytes = receive_buffer_bytes
         self._posted: deque[Callable[[], None]] = deque()
+        self._closed = False
+        self._waking = threading.Lock()
         self._wake_in, self._wake_out = os.pipe()
         os.set_blocking(self._wake_in, False)
         os.set_blocking(self._wake_out, False)
@@ -77,10 +79,13 @@ class Network:
                 key.data(mask)
 
     def wake(self) -> None:
-        try:
-            os.write(self._wake_out, b"w")
-        except (BlockingIOError, OSError):
-            return  # full: it is awake already; closed: nobody sleeps any more
+        with self._waking:  # the number of a closed descriptor may be somebody else's by now
+            if self._closed:
+                return
+            try:
+                os.write(self._wake_out, b"w")
+            except BlockingIOError:
+                return  # full: it is awake already
 
     def post(self, action: Callable[[], None]) -> None:
         """Has the owner of the kernel do something, from any thread."""
@@ -91,9 +96,11 @@ class Network:
         return TcpStream(self, address, owner, frame_bytes_max)
 
     def close(self) -> None:
-        self.selector.close()
-        os.close(self._wake_in)
-        os.close(self._wake_out)
+        with self._waking:
+            self._closed = True
+            self.selector.close()
+            os.close(self._wake_in)
+            os.close(self._wake_out)
 
     def _woken(self) -> None:
         try:

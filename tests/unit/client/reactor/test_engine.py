@@ -221,3 +221,20 @@ def test_cancelling_in_asyncio_cancels_the_task() -> None:
         return seen
 
     assert asyncio.run(main()) == ["cleaned up"]
+
+
+def test_a_closed_network_is_not_woken() -> None:
+    """Its descriptors may be somebody else's by then."""
+    network = Network()
+    network.close()
+    with socket.create_server(("127.0.0.1", 0)) as server:  # takes the lowest free descriptors
+        left, right = socket.socketpair()
+        with left, right:
+            network.wake()
+            network.post(lambda: None)
+            right.setblocking(False)
+            left.setblocking(False)
+            for end in (left, right):
+                with pytest.raises(BlockingIOError):
+                    end.recv(1)
+        assert server.fileno() >= 0
