@@ -1,10 +1,11 @@
 """The options of the source, with the names and meanings of Spark's own Kafka source; wrong ones say what is wrong.
 
 Pure. Option names come in any case, as Spark's do. `SourceOptions` travels to the executors, so it holds plain values.
-Two defaults are not Spark's: `kafka.isolation.level` is read_committed, and the consumer group whose offsets follow
-the query is `kafka.group.id`.
+Two defaults are not Spark's: `kafka.isolation.level` is read_committed, and a consumer group's offsets follow a stream
+(`following_group`), unless `commitOffsets` is false.
 """
 
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -37,6 +38,7 @@ _OURS: Final = frozenset(
         "failOnDataLoss",
         "includeHeaders",
         "groupIdPrefix",
+        "commitOffsets",
     )
 )
 # Tuning of the JVM connector that has no counterpart here, and what Spark itself puts among the options.
@@ -58,6 +60,8 @@ _REFUSED: Final = {
     "kafka.interceptor.classes": "Transform the columns of the data frame instead",
 }
 _DURATION: Final = re.compile(r"(\d+)\s*(ms|s|m|h)")
+_GROUP_PREFIX: Final = "headwater-spark"
+_GROUP_TEXT_MAX: Final = 80
 _MILLISECONDS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 
 
@@ -108,11 +112,12 @@ def parse_source_options(options: Mapping[str, str], *, streaming: bool) -> Sour
         raise bad_value(
             "minOffsetsPerTrigger", str(min_offsets), f"maxOffsetsPerTrigger is {max_offsets}, which is less"
         )
+    subscription = _subscription(given)
     isolation = _word(given, "kafka.isolation.level", "read_committed", ("read_committed", "read_uncommitted"))
     strategy = _word(given, "startingOffsetsByTimestampStrategy", "error", ("error", "latest"))
     return SourceOptions(
         bootstrap_servers=bootstrap_servers(given),
-        subscription=_subscription(given),
+        subscription=subscription,
         starting=starting,
         starting_option=starting_option,
         young_is_latest=strategy == "latest",
@@ -125,10 +130,27 @@ def parse_source_options(options: Mapping[str, str], *, streaming: bool) -> Sour
         max_records_per_partition=_count(given, "maxRecordsPerPartition"),
         fail_on_data_loss=_flag(given, "failOnDataLoss", default=True),
         include_headers=_flag(given, "includeHeaders", default=False),
-        group_id=given.get("kafka.group.id"),
+        group_id=following_group(given, subscription) if streaming else None,
         read_committed=isolation == "read_committed",
         client=client_settings(given),
     )
+
+
+def following_group(given: Mapping[str, str], subscription: Subscription) -> str | None:
+    """`kafka.group.id`, or a name that the subscription gives: the same at each start, so that lag is found again.
+
+    Two queries over the same topics would share it, and show the offsets of whichever was last: then name them apart.
+    """
+    if not _flag(given, "commitOffsets", default=True):
+        return None
+    if named := given.get("kafka.group.id", "").strip():
+        return named
+    parts = subscription.topics or [str(each) for each in subscription.partitions] or [subscription.pattern]
+    whole = ",".join(parts)
+    readable = re.sub(r"[^A-Za-z0-9._-]+", "_", whole)[:_GROUP_TEXT_MAX]
+    if readable != whole:  # what was changed or cut off could be another subscription's name
+        readable += "-" + hashlib.sha256(f"{subscription.kind} {whole}".encode()).hexdigest()[:8]
+    return f"{given.get('groupidprefix', _GROUP_PREFIX).strip()}-{readable}"
 
 
 def include_headers(options: Mapping[str, str]) -> bool:

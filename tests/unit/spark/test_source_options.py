@@ -1,6 +1,7 @@
 """The options of the source: what they come to, and what is said about wrong ones."""
 
 import pickle
+import re
 
 import pytest
 
@@ -23,7 +24,7 @@ def test_defaults_of_a_stream() -> None:
     assert options.read_committed
     assert options.fail_on_data_loss
     assert not options.include_headers
-    assert options.group_id is None
+    assert options.group_id == "headwater-spark-a"
     assert options.max_trigger_delay_ms == 900_000
 
 
@@ -77,6 +78,19 @@ def test_settings_of_the_client_keep_their_names() -> None:
     assert options.client == {"fetch.max.bytes": "7"}
     assert options.group_id == "g"
     assert not options.read_committed
+
+
+def test_a_group_follows_a_stream_under_a_name_that_stays() -> None:
+    assert parsed(groupIdPrefix="shop").group_id == "shop-a"
+    assert parsed(commitOffsets="false", **{"kafka.group.id": "g"}).group_id is None
+    assert parsed(streaming=False).group_id is None
+    subscriptions = [{"subscribe": text} for text in ("a", "a,b", "a.b", "a" * 200, "a" * 201)]
+    subscriptions += [{"subscribe": "-", "subscribePattern": text} for text in ("a.b.*", "a.b.+")]
+    subscriptions += [{"subscribe": "-", "assign": '{"a": [0]}'}, {"subscribe": "-", "assign": '{"a": [0, 1]}'}]
+    names = [parsed(**each).group_id for each in subscriptions]
+    assert names == [parsed(**each).group_id for each in subscriptions]
+    assert len(set(names)) == len(names)
+    assert all(name and len(name) < 120 and re.fullmatch("[a-zA-Z0-9._-]+", name) for name in names)
 
 
 @pytest.mark.parametrize(
