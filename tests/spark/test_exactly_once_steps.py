@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from headwater.client.admin import Admin
-from headwater.spark.exactly_once import Digest, End, NotTheSame, commit_steps, task_steps
+from headwater.spark.exactly_once import CommitAll, Digest, NotTheSame, commit_steps, task_steps
 from headwater.spark.writer.decisions import ensure_topics
 from headwater.spark.writer.digest import RunningDigest
 from headwater.spark.writer.hands import Clients, Hands
@@ -117,7 +117,7 @@ def test_a_lost_transaction_is_replaced_by_the_same_rows_only(
     run = Run(
         broker.bootstrap_servers,
         topic,
-        before=lambda step: isinstance(step, End) and step.producer.transactional_id == second,
+        before=lambda step: isinstance(step, CommitAll) and step.producers[0].transactional_id == second,
     )
     with pytest.raises(Crash):
         run.batch(0)

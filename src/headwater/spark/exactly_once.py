@@ -19,7 +19,9 @@ from typing import Any, Final
 
 from headwater.base.errors import UserError
 
-PROGRESS_KEPT_MS: Final = 6 * 24 * 3_600_000  # brokers forget offsets after 7 days by default; one day is left for clocks
+PROGRESS_KEPT_MS: Final = (
+    6 * 24 * 3_600_000
+)  # brokers forget offsets after 7 days by default; one day is left for clocks
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,13 +145,20 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
+class CommitAll:
+    """EndTxn for each, in any order or side by side -> a bool for each, as of End."""
+
+    producers: tuple[Producer, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class WriteDecision:
     """One record with acks=all, in place of the query's last decision."""
 
     decision: Decision
 
 
-Step = ReadDecision | Begin | ReadProgress | WriteRows | StoreProgress | AllOpen | End | WriteDecision
+Step = ReadDecision | Begin | ReadProgress | WriteRows | StoreProgress | AllOpen | End | CommitAll | WriteDecision
 Steps = Generator[Step, Any, Any]
 
 
@@ -235,13 +244,9 @@ def commit_steps(batch: int, reports: Sequence[Report]) -> Steps:
         decision = yield from _decide(batch, opened)
     if decision.settled:
         return None
-    lost = []
-    for task in sorted(decision.entries, key=lambda each: (each != decision.first, each)):
-        committed = yield from _settle(decision, task)
-        if not committed and task == decision.first:
-            raise TransactionsLost
-        if not committed:
-            lost.append(task)
+    if not (yield from _point_is_committed(decision)):
+        raise TransactionsLost
+    lost = yield from _commit_others(decision)
     if lost:
         raise LostAfterDecision(batch, lost)
     yield WriteDecision(replace(decision, settled=True))
@@ -290,17 +295,34 @@ def _amend(decision: Decision, opened: Mapping[int, Entry]) -> Generator[Step, A
     return decision
 
 
-def _settle(decision: Decision, task: int) -> Generator[Step, Any, bool]:
-    """Whether the task's transaction is committed, after trying."""
-    producer = decision.entries[task].producer
-    if (yield End(producer, commit=True)):
+def _point_is_committed(decision: Decision) -> Generator[Step, Any, bool]:
+    """After trying. An entry that took the first task's place is none: then the point was committed before."""
+    if (yield End(decision.entries[decision.first].producer, commit=True)):
         return True
+    progress = yield from _progress_of(decision, decision.first)
+    return progress is not None and _is(progress, decision.point, decision.batch)
+
+
+def _commit_others(decision: Decision) -> Generator[Step, Any, list[int]]:
+    """The tasks whose transactions are lost, after trying."""
+    tasks = [task for task in sorted(decision.entries) if task != decision.first]
+    if not tasks:
+        return []
+    answers: Sequence[bool] = yield CommitAll(tuple(decision.entries[task].producer for task in tasks))
+    lost = []
+    for task, committed in zip(tasks, answers, strict=True):
+        if not committed:
+            progress = yield from _progress_of(decision, task)
+            if progress is None or progress.batch < decision.batch:
+                lost.append(task)
+    return lost
+
+
+def _progress_of(decision: Decision, task: int) -> Generator[Step, Any, Progress | None]:
     progress: Progress | None = yield ReadProgress(task)
     if progress is not None and progress.batch > decision.batch:
         raise Superseded(f"it has committed batch {progress.batch}, this one is at {decision.batch}")
-    if task == decision.first:
-        return progress is not None and _is(progress, decision.point, decision.batch)
-    return progress is not None and progress.batch >= decision.batch
+    return progress
 
 
 def _is(progress: Progress, producer: Producer, batch: int) -> bool:

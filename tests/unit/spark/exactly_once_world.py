@@ -165,6 +165,7 @@ class Driver:
         logged = self.world.commit_log
         self.batch = next(n for n in range(self.world.batches + 1) if n not in logged)
         self.commit: Generator[Any, Any, Any] | None = None
+        self.ended: dict[Any, bool] = {}
         self.reports: dict[int, Any] = {}
         self.attempts: dict[int, Attempt] = {}
         if self.batch == self.world.batches:
@@ -197,6 +198,11 @@ class Driver:
     def step(self) -> None:
         assert self.commit is not None
         try:
+            if type(self.pending).__name__ == "CommitAll":
+                if self._commit_one_of(self.pending.producers):
+                    answers, self.ended = [self.ended[each] for each in self.pending.producers], {}
+                    self.pending = self.commit.send(answers)
+                return
             self.pending = self.commit.send(self.world.answer(self.pending, None))
         except StopIteration:
             if self.batch in self.world.commit_log:
@@ -206,6 +212,13 @@ class Driver:
             self._next_batch()
         except UserError as error:
             self.alive, self.error = False, error
+
+    def _commit_one_of(self, producers: tuple[Any, ...]) -> bool:
+        """They go side by side: any of them may be the next, and the driver may die between any two. True: all are."""
+        left = [each for each in producers if each not in self.ended]
+        chosen = left[self.world.choose(len(left)) if len(left) > 1 else 0]
+        self.ended[chosen] = self.world.cluster.end(chosen, True)
+        return len(left) == 1
 
 
 class World:

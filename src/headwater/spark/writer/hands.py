@@ -4,16 +4,17 @@ One for a task's attempt or for a driver's commit; it owns the task's producer. 
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.client.admin import Admin
 from headwater.client.consumer.positions import OffsetAndMetadata
 from headwater.client.consumer.ranges import RangeReader
-from headwater.client.producer.ending import TransactionEnder
+from headwater.client.producer.ending import end_transaction
 from headwater.client.producer.producer import Producer as ProducerClient
 from headwater.client.producer.transactions import OpenTransaction
+from headwater.client.session import Session
 from headwater.spark import exactly_once as protocol
 from headwater.spark.writer.decisions import (
     DECISIONS,
@@ -45,7 +46,7 @@ _STABLE_PATIENCE_S: Final = 120.0
 
 
 class Clients:
-    """What asks and ends: an admin client, a reader, an ender of transactions, a producer of decisions. Made on first use."""
+    """What asks and ends: an admin client, which ends transactions, too, a reader, a producer of decisions. Made on first use."""
 
     def __init__(self, options: SinkOptions) -> None:
         self.settings = {**options.client, "bootstrap.servers": options.bootstrap_servers}
@@ -59,10 +60,6 @@ class Clients:
     def reader(self) -> RangeReader:
         settings = {**self.settings, "isolation.level": "read_uncommitted"}
         return cast(RangeReader, self._get("reader", lambda: RangeReader(settings)))
-
-    @property
-    def ender(self) -> TransactionEnder:
-        return cast(TransactionEnder, self._get("ender", lambda: TransactionEnder(self.settings)))
 
     @property
     def decider(self) -> ProducerClient:
@@ -129,6 +126,8 @@ class Hands:
                 return self._all_open(producers)
             case protocol.End(producer, commit):
                 return self._end(producer, commit)
+            case protocol.CommitAll(producers):
+                return self._commit_all(producers)
 
     # Of a task
 
@@ -174,13 +173,18 @@ class Hands:
             return None if committed is None else decode_progress(committed.metadata)
 
     def _end(self, producer: protocol.Producer, commit: bool) -> bool:
-        given = OpenTransaction(producer.transactional_id, producer.producer_id, producer.epoch)
-        try:
-            self._clients.ender.end(given, commit=commit)
-        except KafkaError as error:
-            if error.code not in _REFUSED:
-                raise
+        return self._is_ended(self._clients.admin.run(lambda session: _ended(session, [producer], commit))[0])
+
+    def _commit_all(self, producers: Sequence[protocol.Producer]) -> list[bool]:
+        """Side by side over one connection: a batch of many tasks waits for one answer, not for all in a row."""
+        outcomes = self._clients.admin.run(lambda session: _ended(session, producers, commit=True))
+        return [self._is_ended(each) for each in outcomes]
+
+    def _is_ended(self, outcome: BaseException | None) -> bool:
+        if isinstance(outcome, KafkaError) and outcome.code in _REFUSED:
             return False
+        if outcome is not None:
+            raise outcome
         return True
 
     # Of the driver
@@ -205,6 +209,12 @@ class Hands:
         delivery = self._clients.decider.send(DECISIONS, encode_decision(decision), key=self._name.encode())
         self._clients.decider.flush()
         delivery.result()
+
+
+async def _ended(session: Session, producers: Sequence[protocol.Producer], commit: bool) -> list[BaseException | None]:
+    """What came of each: None is good."""
+    given = [OpenTransaction(each.transactional_id, each.producer_id, each.epoch) for each in producers]
+    return await session.kernel.all_of([end_transaction(session, each, commit=commit) for each in given])
 
 
 def send_rows(producer: ProducerClient, batch: "pyarrow.RecordBatch", topic: str | None) -> None:
