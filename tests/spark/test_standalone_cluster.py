@@ -18,17 +18,16 @@ def test_the_same_pipeline_on_a_cluster(tmp_path: Path) -> None:
     directory = tmp_path / "results"
     with Broker() as broker, StandaloneCluster(logs, workers=2) as cluster:
         visits = Visits(broker.bootstrap_servers)
-        for kills in (False, True):
-            visits.send()
-            process = PipelineProcess(broker.bootstrap_servers, directory, master=cluster.master, until_now=True)
-            try:
-                process.wait_until_started()
-                if kills:
-                    time.sleep(1)
-                    cluster.kill_worker(1)
-                shown = process.finish()
-            finally:
-                process.close()
-            if not kills:
-                assert "executors 2" in shown
+        visits.send()
+        visits.send()
+        process = PipelineProcess(
+            broker.bootstrap_servers, directory, master=cluster.master, executors=2, until_now=True
+        )
+        try:
+            process.wait_until_started()
+            time.sleep(1)
+            cluster.kill_worker(1)
+            process.finish()
+        finally:
+            process.close()
         visits.check(directory)

@@ -28,9 +28,9 @@ SECTIONS: Final = "website.sections"
 PARTITIONS: Final = 3
 _TRIGGER: Final = "2 seconds"
 _LOOKS_S: Final = 0.5
-_STARTS: Final = 3
+_STARTS: Final = 5
 _STARTING_S: Final = 0.1
-_SLOW_START: Final = "waiting for the Python worker to connect back"
+_SLOW_START: Final = "Python worker failed to connect back"
 _DRAINS_S: Final = 60.0
 
 
@@ -160,7 +160,7 @@ def start_queries(
     ]
 
 
-def _start(writer: "DataStreamWriter") -> "StreamingQuery":
+def start(writer: "DataStreamWriter") -> "StreamingQuery":
     """One after the other: a source has ten seconds to start its Python, which several at once on a busy machine exceed.
 
     Such a start has done nothing yet, and is tried again.

@@ -1,11 +1,15 @@
 """The demo's queries as a process of their own, for tests that kill it: `python -m spark.support.pipeline_process`
-with JSON: servers, directory, master, until_now, and the URL of a PostgreSQL that gets the page views as well, or ""."""
+with JSON: servers, directory, master, the executors to wait for, until_now, and the URL of a PostgreSQL that gets the page
+views as well, or ""."""
 
 import json
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
+
+from pyspark.sql import SparkSession
 
 import headwater.spark
 from headwater.demo import engine, pipeline
@@ -16,6 +20,8 @@ def main() -> None:
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     settings: dict[str, Any] = {"spark_executor_memory": "512m", "spark_sql_shuffle_partitions": 2}
     spark = headwater.spark.session("tests", master=told["master"], spark_driver_host="127.0.0.1", **settings)
+    if told["executors"]:
+        _wait_for_executors(spark, told["executors"])
     directory = Path(told["directory"])
     queries = engine.start_queries(spark, told["servers"], directory, until_now=told["until_now"])
     if told["postgres"]:
@@ -24,14 +30,19 @@ def main() -> None:
         views = pipeline.page_views(records.option("maxOffsetsPerTrigger", 400).load())
         writer = views.writeStream.format("headwater-postgres").option("url", told["postgres"]).option("table", "views")
         writer = writer.option("checkpointLocation", str(directory / "checkpoints/postgres"))
-        queries.append(writer.trigger(**({"availableNow": True} if told["until_now"] else {})).start())
+        trigger: dict[str, Any] = {"availableNow": True} if told["until_now"] else {"processingTime": "0 seconds"}
+        queries.append(engine.start(writer.trigger(**trigger)))
     sys.stdout.write("started\n")
     sys.stdout.flush()
     for query in queries:
         query.awaitTermination()
-    executors = spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()  # the driver is among them
-    sys.stdout.write(f"executors {len(executors) - 1}\n")
     spark.stop()
+
+
+def _wait_for_executors(spark: SparkSession, count: int) -> None:
+    tracker = spark.sparkContext._jsc.sc().statusTracker()
+    while len(tracker.getExecutorInfos()) < count + 1:  # the driver is among them
+        time.sleep(0.1)
 
 
 if __name__ == "__main__":

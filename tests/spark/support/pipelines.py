@@ -16,9 +16,18 @@ _TESTS = Path(__file__).parents[2]
 class PipelineProcess:
     """In a process group of its own, with its JVM, so that a kill can take them all at once, or Python alone."""
 
-    def __init__(self, servers: str, directory: Path, *, master: str = "local[2]", until_now: bool, postgres: str = ""):
-        told = {"servers": servers, "directory": str(directory), "master": master}
-        told |= {"until_now": until_now, "postgres": postgres}
+    def __init__(
+        self,
+        servers: str,
+        directory: Path,
+        *,
+        master: str = "local[2]",
+        executors: int = 0,
+        until_now: bool,
+        postgres: str = "",
+    ):
+        told: dict[str, object] = {"servers": servers, "directory": str(directory), "master": master}
+        told |= {"executors": executors, "until_now": until_now, "postgres": postgres}
         self._log = directory.parent / f"{directory.name}.log"
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -38,10 +47,9 @@ class PipelineProcess:
                 return
         raise AssertionError(self._log.read_text(errors="replace")[-3000:])
 
-    def finish(self, timeout_s: float = 240) -> str:
-        shown, _ = self._process.communicate(timeout=timeout_s)
+    def finish(self, timeout_s: float = 240) -> None:
+        self._process.wait(timeout_s)
         assert self._process.returncode == 0, self._log.read_text(errors="replace")[-3000:]
-        return shown.decode()
 
     def kill(self, *, whole: bool = True) -> None:
         """Without `whole`, the JVM and its workers notice the end of Python, and go on for a moment: zombies."""
