@@ -153,9 +153,7 @@ def start_queries(
     table = pipeline.per_section(views("sqlite")).writeStream.outputMode("update").foreachBatch(into_table)
     trigger: dict[str, Any] = {"availableNow": True} if until_now else {"processingTime": _TRIGGER}
     return [
-        _start(
-            writer.queryName(name).option("checkpointLocation", f"{directory}/checkpoints/{name}").trigger(**trigger)
-        )
+        start(writer.queryName(name).option("checkpointLocation", f"{directory}/checkpoints/{name}").trigger(**trigger))
         for name, writer in (("topic", topic), ("parquet", files), ("sqlite", table))
     ]
 
