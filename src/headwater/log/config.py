@@ -32,16 +32,22 @@ class LogConfig:
     flush_ms: int = INT64_MAX
     file_delete_delay_ms: int = 60_000
     producer_id_expiration_ms: int = 86_400_000
+    delete_retention_ms: int = 86_400_000
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = INT64_MAX
+    min_cleanable_dirty_ratio: float = 0.5
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> "LogConfig":
         """From typed values by topic config name; a name that is missing has Kafka's default."""
-        fields = {field: values[name] for name, field in _INTEGERS.items() if values.get(name) is not None}
+        fields = {field: values[name] for name, field in _NUMBERS.items() if values.get(name) is not None}
         policy = values.get("cleanup.policy", "delete")
         policies = {part.strip() for part in policy.split(",")} if isinstance(policy, str) else set(policy)
         codec = str(values.get("compression.type", "producer"))
         if codec == "uncompressed":
             codec = "none"
+        if "compact" in policies and "max_compaction_lag_ms" in fields:  # only what is rolled can be compacted
+            fields["segment_ms"] = min(fields.get("segment_ms", cls().segment_ms), fields["max_compaction_lag_ms"])
         return cls(
             **fields,
             cleanup_delete="delete" in policies,
@@ -52,7 +58,7 @@ class LogConfig:
         )
 
 
-_INTEGERS: Final = {
+_NUMBERS: Final = {
     "segment.bytes": "segment_bytes",
     "segment.ms": "segment_ms",
     "segment.jitter.ms": "segment_jitter_ms",
@@ -67,4 +73,8 @@ _INTEGERS: Final = {
     "flush.ms": "flush_ms",
     "file.delete.delay.ms": "file_delete_delay_ms",
     "producer.id.expiration.ms": "producer_id_expiration_ms",
+    "delete.retention.ms": "delete_retention_ms",
+    "min.compaction.lag.ms": "min_compaction_lag_ms",
+    "max.compaction.lag.ms": "max_compaction_lag_ms",
+    "min.cleanable.dirty.ratio": "min_cleanable_dirty_ratio",
 }

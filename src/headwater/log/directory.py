@@ -39,6 +39,7 @@ class LogDirectory:
         self.recovery_points: Offsets = {}  # as the file has them, or is about to
         self.log_start_offsets: Offsets = {}
         self.high_watermarks: Offsets = {}
+        self.cleaner_offsets: Offsets = {}  # below it, a log is compacted
         self.mentioned: set[TopicPartition] = set()  # whose offsets may stand in a checkpoint on the disk
         self._written: dict[str, bytes] = {}  # what each checkpoint held when we last wrote it
         self._in_flight: dict[str, bytes | None] = {}  # being written off the loop; what must follow, if anything
@@ -106,6 +107,7 @@ class LogDirectory:
         self.recovery_points = self._offsets(names.RECOVERY_POINT_CHECKPOINT)
         self.log_start_offsets = self._offsets(names.LOG_START_OFFSET_CHECKPOINT)
         self.high_watermarks = self._offsets(names.REPLICATION_OFFSET_CHECKPOINT)
+        self.cleaner_offsets = self._offsets(names.CLEANER_OFFSET_CHECKPOINT)
         self.mentioned = {*self.recovery_points, *self.log_start_offsets}
         mark = read_if_present(self._disk, self._file(names.CLEAN_SHUTDOWN))
         self.clean = mark is not None

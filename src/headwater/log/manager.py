@@ -20,6 +20,7 @@ from headwater.base.ids import TopicId, TopicPartition
 from headwater.base.ports import Remove
 from headwater.log import names
 from headwater.log.checkpoint import format_partition_metadata
+from headwater.log.compaction.cleaner import Cleaner, CleanerSettings
 from headwater.log.config import LogConfig
 from headwater.log.context import LogContext
 from headwater.log.directory import LogDirectory
@@ -55,12 +56,14 @@ class LogManager:
         directories: list[str],
         config_of: ConfigOf,
         settings: ManagerSettings | None = None,
+        cleaner_settings: Callable[[], CleanerSettings] = CleanerSettings,
     ) -> None:
         self.context = context
         self.directories = [LogDirectory(context.disk, path) for path in directories]
         self.logs: dict[TopicPartition, Log] = {}
         self.clean_start = False  # every directory was shut down cleanly, or is new
         self.high_watermark_of: Callable[[Log], int] = _end_of
+        self.cleaner = Cleaner(self, cleaner_settings)
         self._config_of = config_of
         self._settings = settings or ManagerSettings()
         self._home: dict[TopicPartition, LogDirectory] = {}
@@ -202,6 +205,7 @@ class LogManager:
         if log.log_end_offset - log.recovery_point >= log.config.flush_messages:
             _flush_recovered(log)
         self._take_in(directory, log)
+        self.cleaner.loaded(log, directory.cleaner_offsets.get(partition))
 
     def _take_in(self, directory: LogDirectory, log: Log) -> None:
         log.on_truncated = partial(self._truncated, directory)
@@ -210,6 +214,7 @@ class LogManager:
 
     def _truncated(self, directory: LogDirectory, log: Log) -> None:
         """A recovery point on disk must not lie past what is flushed: a crash would leave the new tail unchecked."""
+        self.cleaner.truncated(log)
         if directory.recovery_points.get(log.partition, 0) > log.recovery_point:
             directory.checkpoint_now(names.RECOVERY_POINT_CHECKPOINT, self._recovery_points(directory))
 
@@ -269,6 +274,7 @@ class LogManager:
     def _renamed(self, log: Log, name: Callable[[TopicPartition, str], str]) -> str:
         del self.logs[log.partition]
         directory = self._home.pop(log.partition)
+        self.cleaner.deleted(log.partition)
         log.abandon()
         gone = f"{directory.path}/{name(log.partition, self.context.random.bytes(16).hex())}"
         try:
@@ -291,6 +297,8 @@ class LogManager:
             self._retry_offline()
         if self._is_due("retention", monotonic_ms, settings.retention_check_interval_ms):
             self.apply_retention(now_ms)
+        if self._recovering == 0:
+            self.cleaner.tick(now_ms, monotonic_ms)
         if self._is_due("checkpoint", monotonic_ms, settings.checkpoint_interval_ms):
             self.write_checkpoints()
         if self._is_due("high-watermark", monotonic_ms, settings.high_watermark_interval_ms):
@@ -328,6 +336,15 @@ class LogManager:
         for directory in self.directories:
             directory.checkpoint(names.RECOVERY_POINT_CHECKPOINT, self._recovery_points(directory))
             directory.checkpoint(names.LOG_START_OFFSET_CHECKPOINT, self._log_start_offsets(directory))
+
+    def checkpoint_cleaner(self, log: Log) -> None:
+        """Up to where the logs beside this one are compacted. Off the loop: an older one only means more work."""
+        directory = self._home[log.partition]
+        directory.checkpoint(names.CLEANER_OFFSET_CHECKPOINT, self._cleaner_offsets(directory))
+
+    def _cleaner_offsets(self, directory: LogDirectory) -> dict[TopicPartition, int]:
+        clean_to = self.cleaner.clean_to
+        return {log.partition: clean_to[log.partition] for log in self._logs_of(directory) if log.partition in clean_to}
 
     def _logs_of(self, directory: LogDirectory) -> list[Log]:
         return [log for partition, log in self.logs.items() if self._home[partition] is directory]
@@ -382,6 +399,8 @@ class LogManager:
                 directory.checkpoint_now(names.RECOVERY_POINT_CHECKPOINT, self._recovery_points(directory))
                 directory.checkpoint_now(names.LOG_START_OFFSET_CHECKPOINT, self._log_start_offsets(directory))
                 directory.checkpoint_now(names.REPLICATION_OFFSET_CHECKPOINT, high_watermarks)
+                if cleaner_offsets := self._cleaner_offsets(directory):
+                    directory.checkpoint_now(names.CLEANER_OFFSET_CHECKPOINT, cleaner_offsets)
                 if clean:
                     directory.mark_clean(broker_epoch)
             except OSError as error:

@@ -18,6 +18,7 @@ from headwater.base.ports import Disk
 from headwater.log import names
 from headwater.log.appending import note_producer
 from headwater.log.checkpoint import CheckpointError, parse_epochs
+from headwater.log.compaction.leftovers import finish_swaps
 from headwater.log.epochs import LeaderEpochs
 from headwater.log.offset_index import rewrite_entries
 from headwater.log.producer_state import ProducerStates, SnapshotError
@@ -157,7 +158,7 @@ def recover(
 
     Segments follow on each other without a gap, or else the end of one is lost. Only compaction may leave gaps.
     """
-    _finish_swaps(disk, directory)
+    finish_swaps(disk, directory)
     entries = disk.list_directory(directory)
     bases = [names.offset_of(name) for name in entries if name.endswith(names.LOG)]
     run = _Recovery(disk, directory, max(log_start_offset, bases[0] if bases else 0))
@@ -206,29 +207,6 @@ def first_to_scan(bases: list[int], recovery_point: int) -> int:
     which are synced after the roll only, may not have reached the device, and that of aborted transactions does not show it.
     """
     return max(0, bisect_left(bases, recovery_point) - 1)
-
-
-def _finish_swaps(disk: Disk, directory: str) -> None:
-    """A compaction that was about to swap its result in: the result is whole, what it replaces may be half gone."""
-    entries = disk.list_directory(directory)
-    for name in entries:
-        if name.endswith(names.CLEANED):
-            disk.remove(f"{directory}/{name}")
-    swaps = [names.offset_of(name) for name in entries if name.endswith(names.LOG + names.SWAP)]
-    for base_offset in swaps:
-        stem = f"{directory}/{names.segment_name(base_offset)}"
-        file = disk.open(stem + names.LOG + names.SWAP)
-        try:
-            end_offset = scan_segment(file, base_offset, NOTHING_CHECKED, 4096).next_offset
-        finally:
-            file.release()
-        for name in entries:
-            if name.endswith(names.LOG) and base_offset <= names.offset_of(name) < end_offset:
-                for suffix in (names.LOG, names.OFFSET_INDEX, names.TIME_INDEX, names.TRANSACTION_INDEX):
-                    disk.remove(f"{directory}/{names.segment_name(names.offset_of(name))}{suffix}")
-    for name in entries:
-        if name.endswith(names.SWAP):
-            disk.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(names.SWAP)}")
 
 
 def bytes_to_scan(disk: Disk, directory: str, recovery_point: int) -> int:

@@ -16,6 +16,8 @@ from headwater.base.ids import NO_TOPIC_ID, BrokerId, TopicId
 from headwater.base.names import is_legal_topic_name
 from headwater.base.ports import Clock, Disk, Random, Scheduler
 from headwater.broker.broker import Broker
+from headwater.log.compaction.cleaner import CleanerSettings
+from headwater.log.compaction.cleaning import Pace, no_pace
 from headwater.log.config import LogConfig
 from headwater.log.context import LogContext
 from headwater.log.dirty import DIRTY_BYTES_MAX
@@ -42,14 +44,16 @@ class Assembly:
         random: Random,
         scheduler: Scheduler,
         dirty_bytes_max: int = DIRTY_BYTES_MAX,
+        pace_of: Callable[[float], Pace] = lambda _bytes_per_second: no_pace,
     ) -> None:
         self._config = config
         self._disk = disk
         self._clock = clock
         self._random = random
         self._scheduler = scheduler
+        self._pace_of = pace_of
         context = LogContext(disk, scheduler, random, dirty_bytes_max=dirty_bytes_max)
-        self.logs = LogManager(context, config.log_dirs(), self._config_of, _settings(config))
+        self.logs = LogManager(context, config.log_dirs(), self._config_of, _settings(config), self._cleaner_settings)
         self.image = ClusterImage("")
         self.store = EmbeddedStore(disk, config.log_dirs()[0], self.image)
         self.on_all_failed: Callable[[str], None] = lambda _why: None  # no log directory is left
@@ -94,6 +98,17 @@ class Assembly:
         topic_id = self.image.ids_by_name.get(topic)
         overrides = self.image.topics[topic_id].config if topic_id is not None else {}
         return LogConfig.from_values(self._config.topic_values(overrides))
+
+    def _cleaner_settings(self) -> CleanerSettings:
+        """As they are now: most of them may change while the broker runs."""
+        config = self._config
+        return CleanerSettings(
+            enabled=config.bool("log.cleaner.enable"),
+            threads=config.int("log.cleaner.threads"),
+            backoff_ms=config.int("log.cleaner.backoff.ms"),
+            map_bytes=config.int("log.cleaner.dedupe.buffer.size"),
+            pace=self._pace_of(config.float("log.cleaner.io.max.bytes.per.second")),
+        )
 
     def _broker(self) -> Broker:
         broker = Broker(

@@ -56,6 +56,7 @@ def _lines(node: "Node") -> Iterator[str]:
     yield from _single("headwater_fetch_sessions", "gauge", len(broker.fetch_sessions))
     yield from _single("headwater_topics", "gauge", len(broker.image.topics))
     yield from _single("headwater_partitions", "gauge", len(broker.partitions))
+    yield from _cleaner(node)
     yield from _latencies(node)
     yield from _topics(node)
     yield "# TYPE headwater_log_size_bytes gauge"
@@ -64,6 +65,25 @@ def _lines(node: "Node") -> Iterator[str]:
     yield "# TYPE headwater_log_end_offset gauge"
     for p in broker.partitions.values():
         yield f'headwater_log_end_offset{{topic="{p.topic}",partition="{p.index}"}} {p.log.log_end_offset}'
+
+
+def _cleaner(node: "Node") -> Iterator[str]:
+    cleaner = node.broker.logs.cleaner
+    counts = cleaner.counts
+    yield from _single("headwater_cleaner_running", "gauge", cleaner.busy_count)
+    yield from _single("headwater_cleaner_uncleanable_partitions", "gauge", cleaner.uncleanable_count)
+    yield from _single("headwater_cleaner_cleanings_total", "counter", counts.cleanings)
+    yield from _single("headwater_cleaner_failures_total", "counter", counts.failures)
+    yield from _single("headwater_cleaner_read_bytes_total", "counter", counts.bytes_read)
+    yield from _single("headwater_cleaner_written_bytes_total", "counter", counts.bytes_written)
+    yield from _single("headwater_cleaner_read_records_total", "counter", counts.records_read)
+    yield from _single("headwater_cleaner_kept_records_total", "counter", counts.records_kept)
+    now_ms = node.broker.clock.now_ms()
+    yield "# TYPE headwater_log_dirty_bytes gauge"
+    for p in node.broker.partitions.values():
+        if p.log.config.cleanup_compact:
+            dirty_bytes = cleaner.dirtiness(p.log, now_ms).dirty_bytes
+            yield f'headwater_log_dirty_bytes{{topic="{p.topic}",partition="{p.index}"}} {dirty_bytes}'
 
 
 def _single(name: str, kind: str, value: float) -> Iterator[str]:

@@ -15,6 +15,7 @@ from headwater.server.disk import OsDisk
 from headwater.server.listener import Server
 from headwater.server.loop import Loop, SystemClock, SystemRandom
 from headwater.server.metrics_endpoint import MetricsEndpoint
+from headwater.server.pace import WorkerPace
 
 _SETTLE_MS: Final = 30_000
 _DIRTY_SHARE: Final = (
@@ -60,6 +61,7 @@ class Node:
             random=SystemRandom(),
             scheduler=self.loop,
             dirty_bytes_max=_memory_bytes() // _DIRTY_SHARE,
+            pace_of=WorkerPace,
         )
         assembly.on_all_failed = self._give_up
         ready: list[Broker] = []

@@ -1,0 +1,137 @@
+"""Which records of a batch stay, and the batch without the others.
+
+A record stays if no later one has its key. A tombstone (no value) stays until the delete horizon of its batch, which is set when
+a cleaning first meets it: attribute bit 6, and the horizon in the place of the base timestamp. Markers are treated alike
+once their transaction has nothing left. Offsets, leader epoch, producer and sequence stay as they were. A batch is kept without any records
+where it says something: the last of a producer (its sequence), and the last of the round (where the log goes on).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from headwater.base.ports import Buffer
+from headwater.log.compaction.offset_map import OffsetMap
+from headwater.log.compaction.transactions import TransactionWalk
+from headwater.records.batch import (
+    CODEC_MASK,
+    CRC_AT,
+    DELETE_HORIZON,
+    HEADER,
+    HEADER_BYTES,
+    LENGTH_PREFIX_BYTES,
+    NO_TIMESTAMP,
+    BatchHeader,
+    crc_of,
+)
+from headwater.records.builder import encode_records
+from headwater.records.compression import compress
+from headwater.records.reader import read_records
+from headwater.records.record import Record
+
+BATCH_BYTES_MAX: Final = 128 << 20  # decompressed
+
+ProducerEnds = Mapping[int, tuple[int, int]]  # by id: the last offset of its last data batch (-1: none), its epoch
+
+
+def delete_horizon_ms(header: BatchHeader) -> int | None:
+    return header.base_timestamp if header.attributes & DELETE_HORIZON else None
+
+
+@dataclass(slots=True)
+class BatchFilter:
+    """One walk over the segments of a log, from its first on."""
+
+    map: OffsetMap
+    transactions: TransactionWalk
+    producers: ProducerEnds
+    end_offset: int  # of what is cleaned: the batch that ends here stays
+    now_ms: int
+    delete_retention_ms: int
+
+    def apply(self, header: BatchHeader, batch: Buffer) -> Buffer | None:
+        """What stays of a batch: all of it, less, or nothing. Raises KafkaError if it cannot be read."""
+        if header.base_offset >= self.map.end_offset:  # the next round's
+            if header.is_control:
+                self.transactions.on_control(header, read_records(batch, BATCH_BYTES_MAX), keep=True)
+            else:
+                self.transactions.on_data(header)
+            return batch
+        horizon_ms = delete_horizon_ms(header)
+        is_past = horizon_ms is not None and horizon_ms <= self.now_ms
+        if header.is_control:
+            kept = read_records(batch, BATCH_BYTES_MAX)
+            needs_horizon = self.transactions.on_control(header, kept)
+            if needs_horizon and is_past:
+                kept = []
+        elif self.transactions.on_data(header):
+            kept, needs_horizon = [], False
+        else:
+            kept = self._last_of_their_keys(read_records(batch, BATCH_BYTES_MAX), is_past)
+            needs_horizon = any(record.value is None for record in kept)
+        if not kept:
+            if not self._says_something(header):
+                return None
+            return batch if header.record_count == 0 else emptied(header)
+        if horizon_ms is None and needs_horizon:
+            horizon_ms = self.now_ms + self.delete_retention_ms
+        elif len(kept) == header.record_count:
+            return batch
+        return rebuilt(header, kept, horizon_ms)
+
+    def _last_of_their_keys(self, records: list[Record], is_past: bool) -> list[Record]:
+        offsets = self.map.offsets
+        return [
+            record
+            for record in records
+            if record.key is not None
+            and record.offset >= offsets.get(record.key, -1)
+            and not (is_past and record.value is None)
+        ]
+
+    def _says_something(self, header: BatchHeader) -> bool:
+        if header.last_offset + 1 == self.end_offset:
+            return True
+        if header.producer_id < 0 or header.producer_id not in self.producers:
+            return False
+        last_offset, epoch = self.producers[header.producer_id]
+        if last_offset >= 0:
+            return header.last_offset == last_offset
+        return header.is_control and header.producer_epoch == epoch
+
+
+def rebuilt(header: BatchHeader, records: Sequence[Record], horizon_ms: int | None) -> bytearray:
+    """The batch with these records only, under its old offsets and codec."""
+    base_timestamp = records[0].timestamp if horizon_ms is None else horizon_ms
+    max_timestamp = max(record.timestamp for record in records)
+    if header.is_log_append_time:
+        max_timestamp = header.max_timestamp
+    attributes = header.attributes & ~DELETE_HORIZON
+    if horizon_ms is not None:
+        attributes |= DELETE_HORIZON
+    payload = compress(header.codec, encode_records(records, header.base_offset, base_timestamp))
+    return _packed(header, attributes, base_timestamp, max_timestamp, len(records), payload)
+
+
+def emptied(header: BatchHeader) -> bytearray:
+    """Only the header: whose it is, and which offsets and sequences it took."""
+    attributes = header.attributes & ~(DELETE_HORIZON | CODEC_MASK)
+    return _packed(header, attributes, NO_TIMESTAMP, header.max_timestamp, 0, b"")
+
+
+def _packed(
+    header: BatchHeader, attributes: int, base_timestamp: int, max_timestamp: int, count: int, payload: Buffer
+) -> bytearray:
+    batch = bytearray(HEADER_BYTES)
+    batch += payload
+    changed = header._replace(
+        batch_length=len(batch) - LENGTH_PREFIX_BYTES,
+        crc=0,
+        attributes=attributes,
+        base_timestamp=base_timestamp,
+        max_timestamp=max_timestamp,
+        record_count=count,
+    )
+    HEADER.pack_into(batch, 0, *changed)
+    batch[CRC_AT : CRC_AT + 4] = crc_of(batch).to_bytes(4, "big")
+    return batch

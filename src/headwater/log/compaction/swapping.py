@@ -1,0 +1,84 @@
+"""Puts a finished `.cleaned` segment in the place of those it came from, on the loop: renames only, one group at a time.
+
+The order is what makes a crash harmless (`leftovers` reads it backwards). First the result becomes `.swap`, its log last: from then
+on it counts. Then what it replaces becomes `.deleted`. Then the result gets its own name, its log first. Slices in
+flight hold the old files; new reads find the new ones.
+"""
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+from headwater.base.ports import Remove
+from headwater.log import names
+from headwater.log.compaction.cleaning import SUFFIXES, CleanedSegment
+from headwater.log.compaction.decisions import SegmentFacts
+from headwater.log.segment import Segment
+
+if TYPE_CHECKING:
+    from headwater.log.log import Log
+
+logger = logging.getLogger("headwater.log")
+
+
+def is_unchanged(log: "Log", facts: dict[int, SegmentFacts], cleaned: CleanedSegment) -> bool:
+    """Whether the log still has what the result was made from: truncation and retention may have come first."""
+    if cleaned.base_offset not in log.base_offsets:
+        return False
+    at = log.base_offsets.index(cleaned.base_offset)
+    segments = log.segments[at : at + len(cleaned.replaces)]
+    return (
+        tuple(segment.base_offset for segment in segments) == cleaned.replaces
+        and all(segment.size_bytes == facts[segment.base_offset].size_bytes for segment in segments)
+        and log.active not in segments
+    )
+
+
+def swap_in(log: "Log", cleaned: CleanedSegment) -> None:
+    """Raises OSError; the log must not be used any more then, until a restart has put it in order."""
+    disk = log.context.disk
+    stem = f"{log.directory}/{names.segment_name(cleaned.base_offset)}"
+    for suffix in SUFFIXES:
+        _rename_if_there(log, f"{stem}{suffix}{names.CLEANED}", f"{stem}{suffix}{names.SWAP}")
+    at = log.base_offsets.index(cleaned.base_offset)
+    count = len(cleaned.replaces)
+    gone = []
+    for segment in log.segments[at : at + count]:
+        segment.close()
+        paths = [segment.path(names.LOG), *segment.index_paths()]
+        if segment.base_offset != cleaned.base_offset and segment.base_offset in log.snapshot_offsets:
+            log.snapshot_offsets.remove(segment.base_offset)
+            paths.append(f"{log.directory}/{names.snapshot_name(segment.base_offset)}")
+        gone += [path + names.DELETED for path in paths if _rename_if_there(log, path, path + names.DELETED)]
+    for suffix in reversed(SUFFIXES):
+        _rename_if_there(log, f"{stem}{suffix}{names.SWAP}", f"{stem}{suffix}")
+    log.segments[at : at + count] = [
+        Segment(
+            disk,
+            log.context.handles,
+            log.directory,
+            cleaned.base_offset,
+            cleaned.size_bytes,
+            log.config.index_interval_bytes,
+        )
+    ]
+    del log.base_offsets[at + 1 : at + count]
+    log.flusher.directory_dirty = True
+    log.context.scheduler.call_later(log.config.file_delete_delay_ms, partial(_remove, log, tuple(gone)))
+
+
+def _rename_if_there(log: "Log", old: str, new: str) -> bool:
+    disk = log.context.disk
+    if disk.exists(old):
+        disk.rename(old, new)
+        return True
+    return False
+
+
+def _remove(log: "Log", paths: tuple[str, ...]) -> None:
+    log.context.disk.submit(Remove(paths), _removed)
+
+
+def _removed(error: OSError | None) -> None:
+    if error is not None:
+        logger.warning("event=files-not-removed error=%r", str(error))
