@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_WAIT: Final = 1.0
+_WAIT: Final = 1.0  # a long poll tells the group now and then that it lives
 _CLOSE_TIMEOUT: Final = 30.0
 
 
@@ -55,6 +55,7 @@ class AsyncConsumer:
         self._engine = AioEngine(self._network)
         self._core = ConsumerCore(Session(self._engine.kernel, self._network, session), known)
         self._max_poll_records = known.max_poll_records
+        self._wait = min(_WAIT, known.raw.number("max.poll.interval.ms") / 3000)
         self._polling = False
         self._closed = False
 
@@ -253,7 +254,7 @@ class AsyncConsumer:
                 elif turn.finished is not None:
                     await _called(turn.finished.callback(turn.finished.offsets, turn.finished.error))
                 else:
-                    wait = _WAIT if deadline is None else min(_WAIT, deadline - time.monotonic())
+                    wait = self._wait if deadline is None else min(self._wait, deadline - time.monotonic())
                     if wait <= 0:
                         return None
                     await engine.run(core.wait_for_news(turn.seen, wait))

@@ -55,6 +55,7 @@ class Consumer:
         self._engine = Engine(self._network, patient=True, name="headwater-consumer")
         self._core = ConsumerCore(Session(self._engine.kernel, self._network, session), known)
         self._max_poll_records = known.max_poll_records
+        self._wait = min(_WAIT, known.raw.number("max.poll.interval.ms") / 3000)
         self._owner: int | None = None
         self._depth = 0
         self._closed = False
@@ -254,7 +255,7 @@ class Consumer:
                 elif turn.finished is not None:
                     turn.finished.callback(turn.finished.offsets, turn.finished.error)
                 else:
-                    wait = _WAIT if deadline is None else min(_WAIT, deadline - time.monotonic())
+                    wait = self._wait if deadline is None else min(self._wait, deadline - time.monotonic())
                     if wait <= 0:
                         return None
                     engine.run(core.wait_for_news(turn.seen, wait))

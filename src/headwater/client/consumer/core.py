@@ -94,6 +94,7 @@ class ConsumerCore:
         self._news_count = 0
         self._commit_at = 0.0
         self._polls = 0
+        self._last_known_as: GroupMetadata | None = None
 
     # The host of the membership
 
@@ -152,6 +153,7 @@ class ConsumerCore:
     async def unsubscribe(self) -> None:
         """After the listener has heard of the last event."""
         membership, self.membership = self.membership, None
+        self._last_known_as = None
         if membership is not None:
             await membership.leave("the consumer unsubscribed", Departure.DEFAULT)
         elif self.settings.auto_commit and self.subscription.states:
@@ -227,6 +229,7 @@ class ConsumerCore:
             membership.raise_error()
             if self.topics.known:
                 membership.poll_heartbeat(self.session.kernel.clock())
+            self._remember(membership)
             event = membership.next_event()
             if event is not None:
                 return Turn(event, None, None, seen)
@@ -343,11 +346,20 @@ class ConsumerCore:
         return {each: found.get(each) for each in wanted}
 
     def group_metadata(self) -> GroupMetadata:
+        """A member that the group has lost is who it was: brokers take the offsets of nobody, but not those of a member of
+        the past, whose partitions others may have."""
         group_id = self.commits.group_id
-        membership = self.membership
-        if membership is None:
-            return GroupMetadata(group_id, -1, "", self.settings.raw["group.instance.id"])
-        return GroupMetadata(group_id, membership.generation, membership.member_id, membership.group_instance_id)
+        if self.membership is not None:
+            self._remember(self.membership)
+            if self._last_known_as is not None:
+                return self._last_known_as
+        return GroupMetadata(group_id, -1, "", self.settings.raw["group.instance.id"])
+
+    def _remember(self, membership: Membership) -> None:
+        generation, known = membership.generation, self._last_known_as
+        if generation >= 0 and (known is None or known[1] != generation or known[2] != membership.member_id):
+            instance = membership.group_instance_id
+            self._last_known_as = GroupMetadata(membership.group_id, generation, membership.member_id, instance)
 
     # The end
 

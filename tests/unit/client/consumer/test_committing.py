@@ -89,7 +89,7 @@ def test_a_commit_that_cannot_get_better_is_an_error_at_once(code: ErrorCode) ->
 class Member:
     """As far as commits know one."""
 
-    member_id, group_instance_id, generation = "m", "i", 3
+    group_id, member_id, group_instance_id, generation = "g", "m", "i", 3
 
     def __init__(self) -> None:
         self.told: list[tuple[ErrorCode, int | None]] = []
@@ -254,6 +254,18 @@ def test_what_an_iteration_holds_ready_is_not_committed() -> None:
     assert [record.value for record in consumer.poll()] == [b"b", b"c"]  # a poll after it goes on there
     commit(consumer)
     assert logs.offsets[P0][0] == 3
+
+
+def test_a_member_that_the_group_has_lost_does_not_become_nobody_for_a_transaction() -> None:
+    """Brokers take offsets of nobody (no member id, no generation) from transactions: a zombie would not be fenced."""
+    _, _, consumer = grouped()
+    assert consumer.core.group_metadata() == ("g", -1, "", None)
+    member = consumer.core.membership = Member()  # type: ignore[assignment]
+    assert consumer.core.group_metadata() == ("g", 3, "m", "i")
+    member.member_id, member.generation = "", -1  # what a heartbeat, or max.poll.interval.ms, makes of it
+    assert consumer.core.group_metadata() == ("g", 3, "m", "i")
+    member.member_id, member.generation = "n", 5
+    assert consumer.core.group_metadata() == ("g", 5, "n", "i")
 
 
 # Reading
