@@ -1,5 +1,7 @@
 """A compaction that dies at each of its steps: nothing is lost, nothing is there twice, and the next start tidies up."""
 
+from typing import Any
+
 import pytest
 
 from headwater.base.ids import TopicId, TopicPartition
@@ -8,6 +10,7 @@ from headwater.log.config import LogConfig
 from headwater.log.context import LogContext
 from headwater.log.log import Log
 from headwater.log.manager import LogManager
+from headwater.log.scan import headers_from
 from headwater.records.builder import build_batch
 from headwater.records.control import EndTransactionMarker, build_end_transaction_marker
 from headwater.records.reader import Record, read_batches, read_records
@@ -16,7 +19,8 @@ from headwater.sim.dying import DyingDisk, DyingError
 from headwater.sim.scheduler import SimRandom, SimScheduler
 
 PARTITION = TopicPartition("topic", 0)
-BATCHES = 12
+BATCHES = 24
+CONFIG: dict[str, Any] = {"cleanup_compact": True, "cleanup_delete": False, "index_interval_bytes": 1}
 STEPS_MAX = 150
 
 
@@ -26,7 +30,7 @@ class Compacted:
     def __init__(self, seed: int, map_bytes: int) -> None:
         self.clock = SimClock()
         self.disk = DyingDisk(seed)
-        self.config = LogConfig(segment_bytes=330, cleanup_compact=True, cleanup_delete=False)
+        self.config = LogConfig(segment_bytes=700, **CONFIG)
         self.map_bytes = map_bytes
         self.open()
         self.log = self.manager.create(PARTITION, TopicId(bytes(16)))
@@ -36,7 +40,7 @@ class Compacted:
         self.disk.run()
         self.manager.write_checkpoints()
         self.disk.run()
-        self.config = LogConfig(segment_bytes=1000, cleanup_compact=True, cleanup_delete=False)
+        self.config = LogConfig(segment_bytes=2100, **CONFIG)
         self.log.update_config(self.config)
 
     def _append(self, number: int) -> None:
@@ -44,7 +48,7 @@ class Compacted:
         fields = {"producer_id": number % 2, "producer_epoch": 0, "transactional": True}
         batch = build_batch(records, **fields, base_sequence=5 * (number // 2))
         self.log.append_as_leader(memoryview(batch), 0, 1)
-        marker = EndTransactionMarker(number % 4 != 3, 0)
+        marker = EndTransactionMarker(number % 4 != 1, 0)
         ending = build_end_transaction_marker(marker, producer_id=number % 2, producer_epoch=0, timestamp=1)
         self.log.append_own(memoryview(ending), 0, 1, marker)
 
@@ -73,21 +77,34 @@ class Compacted:
         self.log = self.manager.logs[PARTITION]
 
 
-def committed(log: Log) -> list[tuple[int, bytes | None, bytes | None]]:
+def committed(log: Log, offset: int = 0) -> list[tuple[int, bytes | None, bytes | None]]:
     found = []
-    offset = 0
+    first = offset
     while offset < log.log_end_offset:
         piece = log.read(offset, 1 << 20, log.log_end_offset, min_one_batch=True)
         assert piece is not None
         data = piece.read()
         piece.release()
         for at, header in read_batches(data):
-            assert header.base_offset >= offset or offset == 0, "an offset is there twice"
             offset = header.last_offset + 1
             aborted = log.aborted_transactions(header.base_offset, offset)
             if not header.is_control and all(entry.producer_id != header.producer_id for entry in aborted):
                 records = read_records(data[at : at + header.size_bytes], 1 << 20)
-                found += [(record.offset, record.key, record.value) for record in records]
+                found += [(record.offset, record.key, record.value) for record in records if record.offset >= first]
+    return found
+
+
+def from_everywhere(log: Log) -> list[tuple[int, bytes | None, bytes | None]]:
+    """Each record, read from its own offset on: by the indexes."""
+    return [committed(log, offset)[0] for offset, _, _ in committed(log)]
+
+
+def ends(log: Log) -> list[int]:
+    """Where each segment begins and its batches end."""
+    found = []
+    for segment in log.segments:
+        found.append(segment.base_offset)
+        found += [header.last_offset for _, header in headers_from(segment.open_file(), 0, segment.size_bytes)][-1:]
     return found
 
 
@@ -113,6 +130,8 @@ def test_dying_at_every_step_loses_nothing(map_bytes: int, machine: bool) -> Non
         after = committed(log)
         assert set(last.values()) <= set(after) <= set(before)
         assert after == sorted(after)
+        assert from_everywhere(log) == after
+        assert ends(log) == sorted(ends(log)), "segments overlap"
         assert sorted(log.producers.producers) == [0, 1]
         names = world.disk.list_directory("/data/topic-0")
         assert not [name for name in names if name.endswith((".cleaned", ".swap", ".deleted"))]

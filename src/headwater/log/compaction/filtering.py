@@ -53,7 +53,7 @@ class BatchFilter:
         """What stays of a batch: all of it, less, or nothing. Raises KafkaError if it cannot be read."""
         if header.base_offset >= self.map.end_offset:  # the next round's
             if header.is_control:
-                self.transactions.on_control(header, read_records(batch, BATCH_BYTES_MAX), keep=True)
+                self.transactions.on_control(header, read_records(batch, BATCH_BYTES_MAX))
             else:
                 self.transactions.on_data(header)
             return batch

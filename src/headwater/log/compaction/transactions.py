@@ -38,8 +38,8 @@ class TransactionWalk:
         self._committing.add(header.producer_id)
         return False
 
-    def on_control(self, header: BatchHeader, records: Sequence[Record], *, keep: bool = False) -> bool:
-        """Whether the marker in this batch ends a transaction of which nothing is left. `keep`: its index entry stays anyway."""
+    def on_control(self, header: BatchHeader, records: Sequence[Record]) -> bool:
+        """Whether the marker in this batch ends a transaction of which nothing is left."""
         self._begin(header.last_offset)
         if not records:
             return True
@@ -53,7 +53,7 @@ class TransactionWalk:
         entry = self._aborting.pop(header.producer_id, None)
         was_met = header.producer_id in self._met
         self._met.discard(header.producer_id)
-        if entry is not None and (was_met or keep):
+        if entry is not None and was_met:
             self.index.append(entry)
         return not was_met
 
