@@ -4,6 +4,7 @@ A batch of two tasks is run up to some step and dropped there, as by a crash; th
 once. The next batch must follow.
 """
 
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from headwater.client import NewTopic, read
 from headwater.client.admin import Admin
 from headwater.spark.exactly_once import CommitAll, Digest, NotTheSame, commit_steps, task_steps
 from headwater.spark.writer.decisions import ensure_topics
@@ -128,6 +130,28 @@ def test_a_lost_transaction_is_replaced_by_the_same_rows_only(
         Run(broker.bootstrap_servers, topic).batch(0, rows="other")
     Run(broker.bootstrap_servers, topic).batch(0)
     assert output() == ["0/0", "0/1"]
+
+
+def test_a_broker_that_is_away_is_waited_for_before_any_step() -> None:
+    topic = "away"
+    with Broker() as broker:
+        with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+            admin.create_topics([NewTopic(topic)])
+            ensure_topics(admin)
+        seen: list[str] = []
+
+        def before(step: Any) -> bool:
+            """Kills the broker before the first step of each kind; it comes back soon after."""
+            if type(step).__name__ not in seen:
+                seen.append(type(step).__name__)
+                broker.kill()
+                threading.Timer(0.3, broker.start).start()
+            return False
+
+        Run(broker.bootstrap_servers, topic, before=before).batch(0)
+        assert {"ReadDecision", "ReadProgress", "AllOpen", "End", "CommitAll"} <= set(seen)
+        records = read(topic, bootstrap_servers=broker.bootstrap_servers, progress=False).to_arrow()
+        assert sorted(records.column("value").to_pylist()) == [b"0/0", b"0/1"]
 
 
 def test_the_digest_does_not_know_how_rows_were_cut() -> None:

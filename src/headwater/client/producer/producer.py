@@ -161,6 +161,10 @@ class Producer:
         prepared: OpenTransaction = self._run_transaction(self._transactions.prepare())
         return prepared
 
+    def producer_identity(self) -> tuple[int, int]:
+        """The producer id and epoch of the transaction that is open: what tells it from all others of the same name."""
+        return self._engine.submit(self._transactions.identity)
+
     @contextmanager
     def transaction(self) -> Iterator["Producer"]:
         """`with producer.transaction(): ...` commits at the end, and aborts if an exception leaves the block."""

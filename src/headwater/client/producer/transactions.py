@@ -113,12 +113,12 @@ class Transactions:
         core = self._core
         try:
             if not self.uses_new_protocol:
-                await add_offsets(core.session, self.transactional_id, self._producer(), member.group_id)
+                await add_offsets(core.session, self.transactional_id, self.identity(), member.group_id)
             self._started = True
             await commit_offsets(
                 core.session,
                 self.transactional_id,
-                self._producer(),
+                self.identity(),
                 offsets,
                 member,
                 new_protocol=self.uses_new_protocol,
@@ -151,7 +151,11 @@ class Transactions:
         await self._core.flush()
         self._raise_failure()
         self.state = State.PREPARED
-        return OpenTransaction(self.transactional_id, *self._producer(), empty=not self._started)
+        return OpenTransaction(self.transactional_id, *self.identity(), empty=not self._started)
+
+    def identity(self) -> tuple[int, int]:
+        """Producer id and epoch; both change with the end of a transaction."""
+        return self._core.sequences.producer_id, self._core.sequences.producer_epoch
 
     async def close(self) -> None:
         """An open transaction is aborted; a prepared one is left to whoever ends it."""
@@ -206,9 +210,6 @@ class Transactions:
 
     # Inside
 
-    def _producer(self) -> tuple[int, int]:
-        return self._core.sequences.producer_id, self._core.sequences.producer_epoch
-
     def _problem(self, error: KafkaError) -> KafkaError:
         """The error as the caller sees it."""
         if error.code in _FENCED:
@@ -250,7 +251,7 @@ class Transactions:
                 response = await end(
                     core.session,
                     self.transactional_id,
-                    *self._producer(),
+                    *self.identity(),
                     committed,
                     new_protocol=self.uses_new_protocol,
                 )
@@ -262,7 +263,7 @@ class Transactions:
                 self._bump_wanted = False
             self._started = False
         if self._bump_wanted:
-            await self._take_id(*self._producer())
+            await self._take_id(*self.identity())
             self._bump_wanted = False
         for topic in core.accumulator.topics.values():
             for queue in topic.queues:
@@ -289,7 +290,7 @@ class Transactions:
             while self._to_add and self.state in (State.OPEN, State.PREPARED):
                 queues, self._to_add = list(self._to_add), {}
                 wanted = {TopicPartition(queue.topic.name, queue.partition): queue for queue in queues}
-                codes = await add_partitions(core.session, self.transactional_id, self._producer(), list(wanted))
+                codes = await add_partitions(core.session, self.transactional_id, self.identity(), list(wanted))
                 again = False
                 for partition, queue in wanted.items():
                     code = codes.get(partition, int(ErrorCode.OPERATION_NOT_ATTEMPTED))

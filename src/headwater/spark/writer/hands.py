@@ -11,10 +11,11 @@ from headwater.base.errors import ErrorCode, KafkaError
 from headwater.client.admin import Admin
 from headwater.client.consumer.positions import OffsetAndMetadata
 from headwater.client.consumer.ranges import RangeReader
+from headwater.client.errors import BootstrapFailed, ConnectionFailed, RequestTimedOut
 from headwater.client.producer.ending import end_transaction
 from headwater.client.producer.producer import Producer as ProducerClient
 from headwater.client.producer.transactions import OpenTransaction
-from headwater.client.session import Session
+from headwater.client.session import KeyType, Session
 from headwater.spark import exactly_once as protocol
 from headwater.spark.writer.decisions import (
     DECISIONS,
@@ -41,6 +42,16 @@ _REFUSED: Final = frozenset(
         ErrorCode.INVALID_PRODUCER_ID_MAPPING,
     )
 )
+_UNREACHABLE: Final = (BootstrapFailed, ConnectionFailed, RequestTimedOut)
+_REPEATABLE: Final = (
+    protocol.ReadDecision,
+    protocol.ReadProgress,
+    protocol.AllOpen,
+    protocol.End,
+    protocol.CommitAll,
+)
+_PATIENCE_S: Final = 180.0
+_PAUSE_S: Final = 0.25
 _STABLE_WAIT_S: Final = 0.02
 _STABLE_PATIENCE_S: Final = 120.0
 
@@ -109,6 +120,17 @@ class Hands:
             return stop.value
 
     def _do(self, step: protocol.Step) -> Any:
+        """What can be asked twice is asked again while nobody answers: a broker may be gone for a minute."""
+        give_up_at = time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                return self._do_once(step)
+            except _UNREACHABLE:
+                if not isinstance(step, _REPEATABLE) or time.monotonic() > give_up_at:
+                    raise
+                time.sleep(_PAUSE_S)
+
+    def _do_once(self, step: protocol.Step) -> Any:
         match step:
             case protocol.ReadDecision():
                 return read_decision(self._clients.reader, self._name, time.time_ns() // 1_000_000)
@@ -137,7 +159,7 @@ class Hands:
         self._producer = client = ProducerClient({**timeout, **self._clients.settings, "transactional.id": name})
         client.init_transactions()
         client.begin_transaction()
-        return protocol.Producer(name, *client._transactions._producer())
+        return protocol.Producer(name, *client.producer_identity())
 
     def _write_rows(self) -> protocol.Digest:
         assert self._producer is not None
@@ -214,7 +236,11 @@ class Hands:
 async def _ended(session: Session, producers: Sequence[protocol.Producer], commit: bool) -> list[BaseException | None]:
     """What came of each: None is good."""
     given = [OpenTransaction(each.transactional_id, each.producer_id, each.epoch) for each in producers]
-    return await session.kernel.all_of([end_transaction(session, each, commit=commit) for each in given])
+    outcomes = await session.kernel.all_of([end_transaction(session, each, commit=commit) for each in given])
+    for transaction, outcome in zip(given, outcomes, strict=True):
+        if isinstance(outcome, _UNREACHABLE):  # another broker may have taken over
+            session.forget_coordinator(transaction.transactional_id, KeyType.TRANSACTION)
+    return outcomes
 
 
 def send_rows(producer: ProducerClient, batch: "pyarrow.RecordBatch", topic: str | None) -> None:
