@@ -39,5 +39,5 @@ def test_a_driver_that_is_killed_leaves_each_effect_once(postgres: Postgres, tmp
             process.close()
         visits.check(directory)
     with psycopg.connect(postgres.url) as connection:
-        views = connection.execute("SELECT count(*), count(DISTINCT (partition, offset)) FROM views").fetchone()
+        views = connection.execute('SELECT count(*), count(DISTINCT (partition, "offset")) FROM views').fetchone()
     assert views == (visits.count, visits.count), f"seed {seed}"
