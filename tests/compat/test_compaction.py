@@ -1,0 +1,181 @@
+"""Compacted topics as clients see them, and cleaned files as Apache Kafka's own tool reads them."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import TIMESTAMP_CREATE_TIME, Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from compat.support.broker import ApacheBroker, BrokerProcess, HeadwaterBroker
+from compat.support.clients import CLIENTS, Start
+from compat.support.java import Java
+
+BASE = int(time.time() * 1000) - 3_600_000
+ROUNDS = 20
+KEYS = 15
+QUICK = {"log.cleaner.backoff.ms": "100", "log.initial.task.delay.ms": "100"}
+CONFIG = {
+    "cleanup.policy": "compact",
+    "segment.ms": "500",
+    "min.cleanable.dirty.ratio": "0.01",
+    "file.delete.delay.ms": "100",
+}
+
+
+def make_topic(bootstrap: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for future in admin.create_topics([NewTopic("t", 1, 1, config=CONFIG)]).values():
+        future.result(20)
+
+
+def write(bootstrap: str, topic: str, **settings: Any) -> dict[bytes, tuple[int, bytes | None]]:
+    """A segment for each round: the time between them is the records'. The last record of each key, by key."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 50, **settings})
+    last: dict[bytes, tuple[int, bytes | None]] = {}
+    offset = 0
+    for number in range(ROUNDS):
+        for each in range(KEYS):
+            key = b"key %d" % each
+            if each >= number % KEYS:
+                value = None if each == KEYS - 1 and number == ROUNDS - 1 else b"%d of %d" % (number, each)
+                producer.produce(topic, value, key, 0, timestamp=BASE + number * 10_000, headers={"h": b"x"})
+                last[key] = (offset, value)
+                offset += 1
+        producer.flush(10)
+    producer.produce(topic, b"end", b"end", 0, timestamp=BASE + ROUNDS * 10_000)
+    producer.flush(10)
+    last[b"end"] = (offset, b"end")
+    return last
+
+
+def clean_to(log_dir: Path, topic: str) -> int:
+    path = Path(log_dir, "cleaner-offset-checkpoint")
+    if path.exists() and (text := path.read_text()):  # Apache Kafka makes it empty
+        version, count, *lines = text.splitlines()
+        assert (version, int(count)) == ("0", len(lines))
+        for line in lines:
+            name, partition, offset = line.split()
+            if (name, partition) == (topic, "0"):
+                return int(offset)
+    return -1
+
+
+def wait_until_clean(broker: BrokerProcess, topic: str, offset: int) -> None:
+    deadline = time.monotonic() + 40
+    while clean_to(broker.log_dir, topic) < offset:
+        assert time.monotonic() < deadline, f"not compacted to {offset}; the broker says:\n{broker.log[-3000:]}"
+        time.sleep(0.05)
+
+
+def read_all(bootstrap: str, topic: str) -> dict[bytes, tuple[int, bytes | None]]:
+    """Every record, by key; no key may be there twice."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "x", "enable.partition.eof": True})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    found: dict[bytes, tuple[int, bytes | None]] = {}
+    try:
+        while True:
+            message = consumer.poll(10)
+            assert message is not None, f"no end after {len(found)} records"
+            if message.error() is not None:
+                return found
+            assert message.key() not in found
+            assert message.timestamp()[0] == TIMESTAMP_CREATE_TIME
+            found[message.key()] = (message.offset(), message.value())
+    finally:
+        consumer.close()
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "zstd"])
+def test_the_last_record_of_each_key_stays_at_its_offset(
+    tmp_path: Path, broker_factory: Callable[..., BrokerProcess], java: Java, codec: str
+) -> None:
+    broker = broker_factory(tmp_path, **QUICK)
+    make_topic(broker.bootstrap)
+    last = write(broker.bootstrap, "t", **{"compression.type": codec, "enable.idempotence": True})
+    wait_until_clean(broker, "t", last[b"end"][0])
+    assert read_all(broker.bootstrap, "t") == last
+    messages = CLIENTS["java"](java).consume(broker.bootstrap, "t", len(last), start=Start("beginning"))
+    assert {message.key: (message.offset, message.value) for message in messages} == last
+    broker.kill()
+    broker.start()
+    assert read_all(broker.bootstrap, "t") == last
+
+    logs = sorted(Path(broker.log_dir, "t-0").glob("*.log"))
+    assert len(logs) < ROUNDS / 2, "small segments become one"
+    answer = java.tool("DumpLogSegments", "--deep-iteration", "--files", ",".join(str(path) for path in logs))
+    assert answer.status == 0, answer
+    assert answer.stdout.count("isvalid: true") >= 1
+    assert "isvalid: false" not in answer.stdout
+    assert answer.stdout.count("deleteHorizonMs: OptionalLong[") == 1, "the batch of the tombstone, and no other"
+
+
+def test_a_directory_that_apache_kafka_compacted_is_read_and_compacted_further(tmp_path: Path, apache: bool) -> None:
+    author = ApacheBroker(tmp_path, QUICK)
+    author.start()
+    try:
+        make_topic(author.bootstrap)
+        last = write(author.bootstrap, "t")
+        wait_until_clean(author, "t", last[b"end"][0])
+        author.stop()
+        settings = {"log.cleanup.policy": "compact", "log.roll.ms": "500", "log.cleaner.min.cleanable.ratio": "0.01"}
+        broker = (ApacheBroker if apache else HeadwaterBroker)(tmp_path, {**QUICK, **settings})
+        broker.start()
+        try:
+            assert read_all(broker.bootstrap, "t") == last
+            end_offset = last[b"end"][0] + 1
+            producer = Producer({"bootstrap.servers": broker.bootstrap})
+            for number, key in enumerate([b"key 3", b"key 3", b"last"]):
+                producer.produce("t", b"again", key, 0, timestamp=BASE + (ROUNDS + 1 + number) * 10_000)
+                producer.flush(10)
+            wait_until_clean(broker, "t", end_offset + 2)
+            last |= {b"key 3": (end_offset + 1, b"again"), b"last": (end_offset + 2, b"again")}
+            assert read_all(broker.bootstrap, "t") == last
+        finally:
+            broker.kill()
+    finally:
+        author.kill()
+
+
+def test_committed_offsets_are_compacted_and_outlive_a_kill(
+    tmp_path: Path, broker_factory: Callable[..., BrokerProcess]
+) -> None:
+    """Thousands of commits of one group become one record for each partition; who commits meanwhile notices nothing."""
+    broker = broker_factory(
+        tmp_path,
+        **QUICK,
+        **{
+            "offsets.topic.num.partitions": "1",
+            "offsets.topic.segment.bytes": "1048576",
+            "log.cleaner.min.cleanable.ratio": "0.01",
+        },
+    )
+    settings = {"bootstrap.servers": broker.bootstrap, "group.id": "busy", "enable.auto.commit": False}
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    for future in admin.create_topics([NewTopic("t", 50, 1)]).values():
+        future.result(20)
+    consumer = Consumer(settings)
+    deadline = time.monotonic() + 60
+    number = 0
+    while clean_to(broker.log_dir, "__consumer_offsets") < 5000:
+        assert time.monotonic() < deadline, broker.log[-3000:]
+        for _ in range(20):
+            number += 1
+            committed = consumer.commit(
+                offsets=[TopicPartition("t", each, number, metadata="m" * 100) for each in range(50)],
+                asynchronous=False,
+            )
+            assert all(each.error is None for each in committed)
+    consumer.close()
+    broker.kill()
+    broker.start()
+    consumer = Consumer({**settings, "bootstrap.servers": broker.bootstrap})
+    try:
+        found = consumer.committed([TopicPartition("t", each) for each in range(50)], 20)
+        assert [each.offset for each in found] == [number] * 50
+    finally:
+        consumer.close()
+    size_bytes = sum(path.stat().st_size for path in Path(broker.log_dir, "__consumer_offsets-0").glob("*.log"))
+    assert size_bytes < number * 50 * 150 / 2, "the records of old commits are gone"
