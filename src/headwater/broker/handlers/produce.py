@@ -46,6 +46,7 @@ _CLASSIC_BODY: Final = Struct(">hhiih")  # null transactional id, acks, timeout,
 _CLASSIC_PARTITION: Final = Struct(">iii")  # one partition, its index, length of its records
 _FLEXIBLE_BODY: Final = Struct(">BBhiB")  # no header tags, null transactional id, acks, timeout, one topic
 _FLEXIBLE_PARTITION: Final = Struct(">Bi")  # one partition, its index
+_VARINT_SHIFT_MAX: Final = 28  # of the fifth byte, the last that 32 bits can have
 _NO_TAGS: Final = b"\0\0\0"  # partition, topic, request
 
 
@@ -89,6 +90,8 @@ def handle_frame(
                 size |= (byte & 127) << shift
                 shift += 7
                 at += 1
+                if shift > _VARINT_SHIFT_MAX:
+                    return None  # a whole frame of such bytes would make a number of its size, byte by byte
             size = (size | byte << shift) - 1
             at += 1
             if one != 2 or at + size + 3 != end or bytes(frame[at + size : end]) != _NO_TAGS:
