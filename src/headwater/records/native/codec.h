@@ -123,7 +123,7 @@ typedef struct {
 typedef struct {
     int64_t offset, timestamp, header_count;
     cell key, value;
-    const uint8_t *headers, *end; /* after the count; checked, so that next_header cannot fail */
+    const uint8_t *headers, *end; /* after the count; checked, so that next_header cannot fail if no Python ran since */
 } raw_record;
 
 /* False, with an exception, if `header` is no batch header, or says what cannot be of `payload_bytes`. */
@@ -144,7 +144,8 @@ static inline const uint8_t *read_cell(const uint8_t *at, const uint8_t *end, ce
 
 static inline const uint8_t *next_header(const uint8_t *at, const uint8_t *end, cell *key, cell *value) {
     *key = *value = (cell){NULL, -1}; /* a compiler cannot know that they have been checked */
-    return read_cell(read_cell(at, end, key), end, value);
+    at = read_cell(at, end, key);
+    return at == NULL ? NULL : read_cell(at, end, value);
 }
 
 /* Where the record ends; NULL if it is damaged, and `why` says how. Here, and not in a file of its own, for speed: it

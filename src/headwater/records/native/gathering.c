@@ -3,6 +3,8 @@
  * Room for a whole batch is made before its records are read, so that the loop over them only writes. The columns of a
  * batch that turns out damaged are cut back to where they were.
  */
+#include <stddef.h>
+
 #include "column.h"
 
 typedef struct {
@@ -205,6 +207,12 @@ static void let_all_go(column_builder *self) {
     self->row_count = self->taken_bytes = self->header_count = 0;
 }
 
+/* Empties a builder whose memory has another owner now. */
+static void forget_all(column_builder *self) {
+    size_t head = offsetof(column_builder, row_count);
+    memset((char *)self + head, 0, sizeof *self - head);
+}
+
 static PyObject *drop_all(PyObject **items, int count) {
     for (int i = 0; i < count; i++)
         Py_XDECREF(items[i]);
@@ -241,8 +249,10 @@ static PyObject *finish_headers(column_builder *self) {
     return tuple_of(classes.header_columns, 10, items);
 }
 
+/* The builder is emptied first: making objects may run the garbage collector, and with it anybody's code. */
 static PyObject *finish(PyObject *object, PyObject *Py_UNUSED(none)) {
-    column_builder *self = (column_builder *)object;
+    column_builder taken = *(column_builder *)object, *self = &taken;
+    forget_all((column_builder *)object);
     PyObject *items[16] = {NULL}, *topic[4] = {NULL}, *columns = NULL;
     items[0] = PyLong_FromLongLong(self->row_count);
     if (binary_finish(&self->key, self->row_count, items + 1) &&

@@ -38,6 +38,8 @@ static bool take_classes(void) {
                 (classes.section = take_tuple_class(columns, "Section", 5)) &&
                 (classes.empty_tuple = PyTuple_New(0));
     Py_XDECREF(codes);
+    if (!done && PyErr_ExceptionMatches(PyExc_AttributeError))
+        PyErr_SetString(PyExc_ImportError, "a class that the codec was built for is not there");
     return done;
 }
 

@@ -39,7 +39,9 @@ static PyObject *make_headers(const raw_record *record, PyTypeObject *type) {
     for (Py_ssize_t i = 0; i < (Py_ssize_t)record->header_count; i++) {
         cell key, value;
         at = next_header(at, record->end, &key, &value);
-        PyObject *header = make_header(&key, &value, type);
+        bool whole = at != NULL && key.size_bytes >= 0; /* a writable payload may change while objects are made */
+        PyObject *header =
+            whole ? make_header(&key, &value, type) : raise_corrupt(record->offset, "it was written to while it was read");
         if (header == NULL) {
             Py_DECREF(headers);
             return NULL;

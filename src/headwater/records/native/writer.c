@@ -134,17 +134,17 @@ static bool open_cell(PyObject *object, Py_buffer *view, cell *found) {
 static bool encode_header(PyObject *header, growing *encoded) {
     cell key, value;
     Py_buffer view;
-    PyObject *pair = PySequence_Fast(header, "a header is a key and a value");
+    PyObject *pair = PySequence_Tuple(header); /* of our own: a buffer of Python code could change a list under us */
     if (pair == NULL)
         return false;
     bool done = false;
-    if (PySequence_Fast_GET_SIZE(pair) != 2) {
+    if (PyTuple_GET_SIZE(pair) != 2) {
         PyErr_SetString(PyExc_ValueError, "a header is a key and a value");
     } else {
         Py_ssize_t key_bytes = 0;
-        key.data = (const uint8_t *)PyUnicode_AsUTF8AndSize(PySequence_Fast_GET_ITEM(pair, 0), &key_bytes);
+        key.data = (const uint8_t *)PyUnicode_AsUTF8AndSize(PyTuple_GET_ITEM(pair, 0), &key_bytes);
         key.size_bytes = key_bytes;
-        if (key.data != NULL && open_cell(PySequence_Fast_GET_ITEM(pair, 1), &view, &value)) {
+        if (key.data != NULL && open_cell(PyTuple_GET_ITEM(pair, 1), &view, &value)) {
             done = append_cell(encoded, &key) && append_cell(encoded, &value);
             PyBuffer_Release(&view);
         }

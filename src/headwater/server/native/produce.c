@@ -19,6 +19,10 @@
 
 #include "crc32c.h"
 
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "written for little endian; the way in Python serves"
+#endif
+
 enum { HEADER_BYTES = 61, LENGTH_PREFIX_BYTES = 12, MAGIC = 2, ORDINARY_ATTRIBUTES_MAX = 4, SIZE_MAX_BYTES = 64 * 1024 };
 enum { FIRST_VERSION = 3, FIRST_WITH_START_OFFSET = 5, FIRST_FLEXIBLE = 9, FIRST_TOPIC_ID = 13, LAST_VERSION = 13 };
 static const int64_t SEQUENCES = (int64_t)1 << 31;
@@ -373,7 +377,8 @@ static PyObject *handle(PyObject *broker, uint8_t *frame, Py_ssize_t at, Py_ssiz
     long version = PyLong_AsLong(version_object);
     if (!read_request(frame, at, end, version, &r) || r.acks < -1 || r.acks > 1 || r.records_bytes > SIZE_MAX_BYTES)
         return NULL;
-    PyObject *partition = find_partition(broker, &r);
+    int64_t now_ms = now_ms_of(broker); /* before anything is borrowed: it runs Python, which may let go of it */
+    PyObject *partition = now_ms < 0 ? NULL : find_partition(broker, &r);
     if (partition == NULL || SLOT(partition, partition_is_alone) != Py_True) return NULL;
     PyObject *log = SLOT(partition, partition_log), *reply = find_reply(partition, r.acks, version_object);
     if (reply == NULL || !is_a(log, LOG) || SLOT(log, log_failed) != Py_None) return NULL;
@@ -382,8 +387,7 @@ static PyObject *handle(PyObject *broker, uint8_t *frame, Py_ssize_t at, Py_ssiz
         !get(log, log_latest_epoch, &latest_epoch) || leader_epoch != latest_epoch)
         return NULL;
     uint8_t *records = frame + r.records_at;
-    int64_t now_ms = now_ms_of(broker);
-    if (now_ms < 0 || !read_batch(records, r.records_bytes, log, now_ms, &b) || !find_producer(log, &b, &producer) ||
+    if (!read_batch(records, r.records_bytes, log, now_ms, &b) || !find_producer(log, &b, &producer) ||
         !read_state(partition, log, segment, &b, r.records_bytes, &s))
         return NULL;
     PyObject *held[] = {partition, log, segment, producer, reply}; /* whatever is called may let go of its own */
