@@ -1,9 +1,9 @@
 """The codec of records: from the bytes of a batch to objects or columns, and back. Compiled, with a twin in Python.
 
 The compiled one (`native/`, built at install) makes no Python object that it does not give out and takes about a tenth
-of a microsecond per record; the twin (`pure/`) does the same twenty to fifty times slower. Without the compiled one, or
-with HEADWATER_PURE=1 in the environment, the twin serves; `COMPILED` says which it is. Both give the same outcome for
-the same input, an error included.
+of a microsecond per record; the twin (`pure/`) does the same twenty to fifty times slower. Without the compiled one, with
+an older build that lacks something, or with HEADWATER_PURE=1 in the environment, the twin serves; `COMPILED` says which
+it is. Both give the same outcome for the same input, an error included.
 
 Reading takes the `payload` of one batch, which is its records, decompressed, and the batch's header. CRC and compression
 are dealt with before (`visible.py`, `reader.py`). All records are checked, also those left out. Damage is a KafkaError,
@@ -56,6 +56,16 @@ from typing import TYPE_CHECKING, Final
 from headwater.records.batch import NO_SEQUENCE
 from headwater.records.builder import finish_section
 
+_NAMES: Final = (
+    "BatchAppender",
+    "ColumnBuilder",
+    "build_records",
+    "encode_columns",
+    "murmur2",
+    "partition_keys",
+    "read_records",
+)
+
 if TYPE_CHECKING:
     from headwater.records import pure as _chosen
 else:
@@ -63,6 +73,8 @@ else:
     if os.environ.get("HEADWATER_PURE", "") in ("", "0"):
         with suppress(ImportError):
             from headwater.records import _codec as _chosen
+        if _chosen is not None and not all(hasattr(_chosen, name) for name in _NAMES):
+            _chosen = None  # an old build beside newer Python
     if _chosen is None:
         from headwater.records import pure as _chosen
 

@@ -1,8 +1,8 @@
 """Which way a small produce takes: the compiled one (`native/produce.c`, built at install), or the one in Python.
 
 `handle_frame` of `broker/handlers/produce.py` says what is to be done. The compiled one does the same for requests that are plainly
-fine, in a quarter of the time, and hands all others on. Without it, or with HEADWATER_PURE=1 in the environment, everything
-goes through Python; `COMPILED` says which it is. No state.
+fine, in a quarter of the time, and hands all others on. Without it, with one that was built for other classes, or with
+HEADWATER_PURE=1 in the environment, everything goes through Python; `COMPILED` says which it is. No state.
 """
 
 import os
@@ -29,7 +29,10 @@ def _compiled() -> HandleFrame | None:
         from headwater.server import _produce
     except ImportError:
         return None
-    _produce.configure(Partition, Log, Segment, ProducerStates, Producer, OsFile, produce.handle_frame)
+    try:
+        _produce.configure(Partition, Log, Segment, ProducerStates, Producer, OsFile, produce.handle_frame)
+    except (AttributeError, TypeError):
+        return None  # built for other classes than these: an old build beside newer Python
     return _produce.handle_frame
 
 

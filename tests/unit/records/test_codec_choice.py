@@ -75,6 +75,19 @@ print(codec.COMPILED)
     assert done.stdout.strip() == "False"
 
 
+@pytest.mark.parametrize("older", ["records._codec; del _codec.murmur2", "records.record; del record.corrupt"])
+def test_a_build_that_has_or_finds_less_than_is_wanted_gives_way_to_the_twin(older):
+    package, _, rest = older.partition(".")
+    script = f"""
+import headwater.records.pure
+from headwater.{package} import {rest}
+from headwater.records import codec
+print(codec.COMPILED)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "False"
+
+
 def test_records_of_ones_own_class(module):
     layout = layout_of(Mine, Pair)
     template = Mine("t", 0, (), None, None, 0, 4)

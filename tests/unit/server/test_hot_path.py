@@ -3,6 +3,8 @@
 import random
 import resource
 import struct
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -353,3 +355,33 @@ def test_a_disk_that_takes_only_a_part_keeps_nothing_of_it(pair: Pair, room: int
     assert_same(sides)
     assert both(sides, frame(batch())) is not None
     assert_same(sides)
+
+
+def test_a_partition_that_goes_while_the_time_is_asked_for_is_not_written_to(pair: Pair) -> None:
+    side, _ = pair()
+    side.handle(frame(batch()))
+    side.handle(frame(batch()))
+    assert side.passed_on == 1
+
+    def now_ms() -> int:
+        side.partitions_by_wire_name.clear()
+        side.log.on_flushed = None
+        del side.partition  # the last reference
+        return NOW_MS
+
+    side.now_ms = now_ms  # type: ignore[method-assign]
+    assert side.handle(frame(batch())) is None
+    assert side.log.log_end_offset == 2
+
+
+@pytest.mark.parametrize("slots", ["()", "('_references', 'path')"])
+def test_a_build_for_other_classes_gives_way_to_python(slots: str) -> None:
+    script = f"""
+from headwater.server import disk
+disk.OsFile = type("OsFile", (), {{"__slots__": {slots}, "_descriptor": 7}} if {slots} else {{}})
+from headwater.broker.handlers import produce
+from headwater.server import hot_path
+print(hot_path.COMPILED, hot_path.handle_frame is produce.handle_frame)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.split() == ["False", "True"]
