@@ -65,13 +65,21 @@ def test_a_builder_that_is_written_to_while_it_finishes_keeps_both_apart() -> No
         assert columns.headers.header_count == len(HEADERS) * columns.row_count
 
 
-def test_a_payload_that_is_overwritten_while_its_headers_are_read() -> None:
-    payload = bytearray(PAYLOAD)
+@pytest.mark.parametrize("filling", [b"\xff", b"\x01"])  # lengths without an end, lengths of -1
+def test_a_payload_that_is_overwritten_while_its_headers_are_read(filling: bytes) -> None:
+    reasons = set()
+    for collection in range(1, 20):
+        payload, left = bytearray(PAYLOAD), [collection]
 
-    def overwrite() -> None:
-        payload[:] = b"\xff" * len(payload)
+        def overwrite(payload: bytearray = payload, left: list[int] = left) -> None:
+            left[0] -= 1
+            if left[0] == 0:
+                payload[:] = filling * len(payload)
 
-    with during_collections(overwrite) as calls, pytest.raises(KafkaError) as caught:
-        codec.read_records(payload, HEADER)
-    assert calls[0] > 0
-    assert caught.value.code is ErrorCode.CORRUPT_MESSAGE
+        try:
+            with during_collections(overwrite):
+                codec.read_records(payload, HEADER)
+        except KafkaError as problem:
+            assert problem.code is ErrorCode.CORRUPT_MESSAGE
+            reasons.add(problem.message.partition(": ")[2])
+    assert "it was written to while it was read" in reasons
