@@ -62,7 +62,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def _home() -> Path:
-    from headwater.spark.session import data_home
+    from headwater.spark.sessions import data_home
 
     return data_home(os.environ) / "demo"
 

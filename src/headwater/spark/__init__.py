@@ -12,12 +12,12 @@ __all__ = ["register", "session"]
 
 
 def session(name: str, **options: Any) -> "SparkSession":
-    from headwater.spark.session import session as open_session
+    from headwater.spark.sessions import session as open_session
 
     return open_session(name, **options)
 
 
 def register(spark: "SparkSession") -> None:
-    from headwater.spark.session import register as register_format
+    from headwater.spark.sessions import register as register_format
 
     register_format(spark)

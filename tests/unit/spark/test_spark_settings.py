@@ -4,7 +4,7 @@ import pytest
 
 from headwater.base.errors import UserError
 from headwater.spark.exactly_once import Decision, Digest, Entry, Producer, Progress
-from headwater.spark.session import settings_for
+from headwater.spark.sessions import settings_for
 from headwater.spark.writer.decisions import (
     decode_decision,
     decode_progress,
