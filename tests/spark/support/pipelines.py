@@ -40,7 +40,7 @@ class PipelineProcess:
         assert self._process.stdout is not None
         self._out = self._process.stdout
 
-    def wait_until_started(self, timeout_s: float = 150) -> None:
+    def wait_until_started(self, timeout_s: float = 300) -> None:
         deadline_s = time.monotonic() + timeout_s
         while time.monotonic() < deadline_s and self._process.poll() is None:
             if select.select([self._out], [], [], 1)[0] and self._out.readline() == b"started\n":
