@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 import time
+import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -44,6 +45,10 @@ def main() -> int:
         return _run(directory, arguments.rate, arguments.seconds, screen, stop)
     except UserError as error:
         screen.say(f"The demo could not go on. {error}")
+        return 1
+    except Exception as error:  # noqa: BLE001 (standard error goes to the log by now, and nobody would see it)
+        traceback.print_exc()
+        screen.say(f"The demo broke: {type(error).__name__}: {error}. The whole story is in {directory}/spark.log")
         return 1
 
 
