@@ -142,8 +142,9 @@ class Broker:
                     self._coordinate(partition)
             if partition is not None and len(listed) == index:
                 listed.append(partition)
-        self.partitions_by_wire_name[topic.name.encode()] = listed
-        self.partitions_by_topic_id[topic.topic_id] = listed
+        hot = [] if topic.is_internal else listed  # the produce path would not ask who writes to them
+        self.partitions_by_wire_name[topic.name.encode()] = hot
+        self.partitions_by_topic_id[topic.topic_id] = hot
         if missing and topic.topic_id not in self._incomplete:
             logger.error("event=logs-not-opened topic=%s count=%d reason=%r", topic.name, len(missing), missing[0])
         (self._incomplete.add if missing else self._incomplete.discard)(topic.topic_id)
@@ -218,9 +219,11 @@ class Broker:
 
     def _configure_topic(self, topic: TopicState) -> None:
         config = self.log_config(topic)
-        for partition in self.partitions_by_topic_id.get(topic.topic_id, ()):
-            partition.log.update_config(config)
-            partition.config_changed()
+        for index in range(len(topic.partitions)):
+            partition = self.partitions.get(PartitionKey(topic.topic_id, index))
+            if partition is not None:
+                partition.log.update_config(config)
+                partition.config_changed()
 
     def _configure_broker(self) -> None:
         self.config.set_dynamic(

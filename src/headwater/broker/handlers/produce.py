@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicId
+from headwater.base.names import is_internal_topic
 from headwater.broker.context import RequestContext
 from headwater.broker.deferred import Deferred
 from headwater.replication.partition import Partition
@@ -209,6 +210,8 @@ def _produce_one(
             f"acks must be 0, 1 or all (-1), not {request.acks}; 2 and more ended with Kafka 0.9",
         )
     partition = find_partition(broker, context.api_version, topic, data.index)
+    if is_internal_topic(partition.topic):  # a coordinator would read it back as its own
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"clients do not write to {partition.topic}")
     if not data.records:
         raise KafkaError(ErrorCode.INVALID_RECORD, "The request has no records for the partition.")
     if guard:
