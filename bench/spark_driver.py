@@ -1,0 +1,140 @@
+"""A Spark driver that measures one thing and prints it as JSON: `python -m bench.spark_driver WHAT JSON` (see `bench.spark`).
+
+What is measured first is measured again before it counts: the JVM compiles what it has seen often.
+"""
+
+import json
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import headwater.spark
+from bench.brokers import ROOT
+from bench.client import value_of
+
+FORMATS = ("headwater", "kafka")
+ROUNDS = 3
+SMALL_ROWS = 100
+PAUSE_S = 0.02
+JARS = ROOT / "tests/spark/connector/target/lib"
+PATIENCE_S = 300
+
+
+class Driver:
+    def __init__(self, told: dict[str, Any]) -> None:
+        self.told = told
+        settings: dict[str, Any] = {
+            "spark.sql.shuffle.partitions": 2,
+            "spark.sql.streaming.numRecentProgressUpdates": 2000,
+            "spark.executor.memory": "512m",
+        }
+        if told["master"].startswith("local"):
+            settings["spark.jars"] = ",".join(str(jar) for jar in sorted(JARS.glob("*.jar")))
+        self.spark = headwater.spark.session("bench", master=told["master"], **settings)
+
+    def close(self) -> None:
+        self.spark.stop()
+
+    def options(self, topic: str = "") -> dict[str, Any]:
+        return {"kafka.bootstrap.servers": self.told["servers"], "subscribe": topic or self.told["topic"]}
+
+    # What can be asked for
+
+    def source(self, formats: tuple[str, ...] = FORMATS) -> dict[str, float]:
+        found: dict[str, float] = {}
+        count = self.told["count"]
+        for name in formats:
+            rows = self.spark.read.format(name).options(**self.options()).load().count()
+            assert rows == count, f"{name}: {rows} rows of {count}"
+        for _ in range(ROUNDS):
+            for name in formats:
+                frame = self.spark.read.format(name).options(**self.options()).load()
+                windows = frame.selectExpr("window(timestamp, '1 second') w")
+                for what, written in (("noop", frame), ("window", windows.groupBy("w").count())):
+                    began = time.perf_counter()
+                    written.write.format("noop").mode("overwrite").save()
+                    pace = count / (time.perf_counter() - began)
+                    found[f"{what} {name}"] = max(found.get(f"{what} {name}", 0), pace)
+        return found
+
+    def cluster(self) -> dict[str, float]:
+        executors = self.spark.sparkContext._jsc.sc().statusTracker()
+        deadline_s = time.monotonic() + PATIENCE_S
+        while len(executors.getExecutorInfos()) - 1 < self.told["workers"] and time.monotonic() < deadline_s:
+            time.sleep(0.1)
+        return self.source(("headwater",))
+
+    def micro_batches(self) -> dict[str, float]:
+        """Small batches without a pause between them, while a producer writes all the time."""
+        found = {}
+        stopped = threading.Event()
+        writer = threading.Thread(target=self._write_until, args=(stopped,))
+        writer.start()
+        try:
+            for name in FORMATS:
+                taken_ms = sorted(self._batches(name, self.told["count"]))
+                found[f"p50 {name}"] = taken_ms[len(taken_ms) // 2]
+                found[f"p99 {name}"] = taken_ms[min(len(taken_ms) - 1, len(taken_ms) * 99 // 100)]
+        finally:
+            stopped.set()
+            writer.join()
+        return found
+
+    def sink(self) -> dict[str, float]:
+        found = {}
+        for delivery, target in self.told["targets"].items():
+            frame = self.spark.readStream.format("headwater").options(**self.options())
+            frame = frame.options(startingOffsets="earliest", maxOffsetsPerTrigger=self.told["batch"]).load()
+            writer = frame.selectExpr("value").writeStream.format("headwater").option("topic", target)
+            writer = writer.option("kafka.bootstrap.servers", self.told["servers"]).option("delivery", delivery)
+            query = self._start(writer, delivery, availableNow=True)
+            assert query.awaitTermination(PATIENCE_S), "not done"
+            batches = [each for each in query.recentProgress if each.numInputRows][1:]
+            seconds = sum(each.durationMs["triggerExecution"] for each in batches) / 1000
+            found[delivery] = sum(each.numInputRows for each in batches) / seconds
+        return found
+
+    # How
+
+    def _start(self, writer: Any, name: str, **trigger: Any) -> Any:
+        checkpoint = Path(self.told["folder"]) / name
+        return writer.option("checkpointLocation", str(checkpoint)).trigger(**trigger).start()
+
+    def _batches(self, name: str, count: int) -> list[float]:
+        """How long `count` batches took, after a few that are not counted."""
+        frame = self.spark.readStream.format(name).options(**self.options()).load()
+        query = self._start(frame.writeStream.format("noop"), name, processingTime="0 seconds")
+        skipped = max(5, count // 10)
+        deadline_s = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline_s and query.isActive:
+            taken = [each.durationMs["triggerExecution"] for each in query.recentProgress if each.numInputRows]
+            if len(taken) >= count + skipped:
+                query.stop()
+                return taken[skipped:]
+            time.sleep(0.2)
+        raise AssertionError(f"{name}: too few batches; {query.exception()}")
+
+    def _write_until(self, stopped: threading.Event) -> None:
+        from headwater.client import Producer
+
+        value = value_of(100)
+        with Producer(bootstrap_servers=self.told["servers"]) as producer:
+            while not stopped.wait(PAUSE_S):
+                for _ in range(SMALL_ROWS):
+                    producer.send(self.told["topic"], value)
+
+
+def main(arguments: list[str]) -> None:
+    what, told = arguments
+    driver = Driver(json.loads(told))
+    try:
+        found = getattr(driver, what.replace("-", "_"))()
+    finally:
+        driver.close()
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
