@@ -172,3 +172,10 @@ def test_yaml_output(headwater: Run, topic: str) -> None:
 
     headwater("topic", "create", topic)
     assert topic in {row["name"] for row in yaml.safe_load(headwater("topic", "list", "-o", "yaml").stdout)}
+
+
+def test_a_compacted_topic_shows_what_is_dirty(headwater: Run, topic: str, apache: bool) -> None:
+    headwater("topic", "create", topic, "-c", "cleanup.policy=compact")
+    (partition,) = _json(headwater("topic", "describe", topic, "-o", "json"))[0]["partitions"]
+    assert partition["dirty_bytes"] == (None if apache else 0)
+    assert "DIRTY-BYTES" in headwater("topic", "describe", topic).stdout

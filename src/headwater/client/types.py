@@ -131,6 +131,7 @@ class LogDirReplica(NamedTuple):
     size_bytes: int
     offset_lag: int
     is_future: bool
+    dirty_bytes: int = -1  # that compaction has still to do; -1: not compacted, or the broker does not say
 
 
 class LogDir(NamedTuple):

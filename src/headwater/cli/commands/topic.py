@@ -102,6 +102,8 @@ def describe(target: Target, names: tuple[str, ...]) -> None:
         entries = only(target.admin.describe_configs([ConfigResource(ResourceType.TOPIC, name)]))
         configs = {each.name: each.value for each in entries if not each.is_default}
         document = _description(target, found, configs)
+        if "compact" in (configs.get("cleanup.policy") or ""):
+            _add_dirty(target, document)
         value.append(document)
         text.append(_description_text(document))
     target.emit(value, "\n".join(text))
@@ -192,13 +194,29 @@ def _description(target: Target, found: "Topic", configs: dict[str, str | None])
     }
 
 
+def _add_dirty(target: Target, document: dict[str, Any]) -> None:
+    """How much of each partition compaction has still to do, where its leader says so."""
+    from headwater.base.ids import TopicPartition
+
+    leaders = {each["partition"]: each["leader"] for each in document["partitions"]}
+    wanted = [TopicPartition(document["name"], partition) for partition in leaders]
+    dirty = {
+        replica.partition: replica.dirty_bytes
+        for directory in target.admin.describe_log_dirs(partitions=wanted)
+        for replica in directory.replicas
+        if leaders.get(replica.partition) == directory.broker and replica.dirty_bytes >= 0
+    }
+    for each in document["partitions"]:
+        each["dirty_bytes"] = dirty.get(each["partition"])
+
+
 def _description_text(document: dict[str, Any]) -> str:
     partitions = document["partitions"]
     pairs = [("name", document["name"]), ("id", document["topic_id"]), ("partitions", len(partitions))]
     pairs += [("replicas", document["replicas"])]
     pairs += [(f"config {key}", value) for key, value in document["configs"].items()]
     columns = ["PARTITION", "LEADER", "EPOCH", "REPLICAS", "ISR", "START-OFFSET", "HIGH-WATERMARK"]
-    fields = (
+    fields: tuple[str, ...] = (
         "partition",
         "leader",
         "leader_epoch",
@@ -207,6 +225,9 @@ def _description_text(document: dict[str, Any]) -> str:
         "log_start_offset",
         "high_watermark",
     )
+    if any("dirty_bytes" in each for each in partitions):
+        columns.append("DIRTY-BYTES")
+        fields = (*fields, "dirty_bytes")
     rows = [[each[field] for field in fields] for each in partitions]
     return render_pairs(pairs) + "\n" + render_table(columns, rows)
 

@@ -89,7 +89,14 @@ def _dirs(moves: Mapping[Replica, str], broker_id: int) -> list[alter_wire.Alter
 
 def _log_dir(broker_id: int, result: describe_wire.DescribeLogDirsResult) -> LogDir:
     replicas = [
-        LogDirReplica(topic.name, each.partition_index, each.partition_size, each.offset_lag, each.is_future_key)
+        LogDirReplica(
+            topic.name,
+            each.partition_index,
+            each.partition_size,
+            each.offset_lag,
+            each.is_future_key,
+            each.dirty_bytes,
+        )
         for topic in result.topics
         for each in topic.partitions
     ]

@@ -21,6 +21,7 @@ class DescribeLogDirsPartition(Struct):
     partition_size: int = field(INT64)
     offset_lag: int = field(INT64)
     is_future_key: bool = field(BOOL)
+    dirty_bytes: int = field(INT64, since=2, tag=10_000, default=-1)  # ours: what compaction has to do; others skip it
 
 
 class DescribeLogDirsTopic(Struct):

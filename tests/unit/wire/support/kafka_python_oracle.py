@@ -5,6 +5,7 @@ from importlib import import_module
 from typing import Any
 
 from headwater.wire.schema import Message, Struct
+from unit.wire.support.values import OUR_TAGS
 
 MODULES = ("admin", "consumer", "producer", "metadata", "sasl")
 
@@ -31,7 +32,7 @@ def kafka_python_class(cls: type[Message]) -> Any | None:
 def same(ours: Any, theirs: Any, version: int) -> bool:
     """Whether the two hold the same, over the fields that the version has."""
     if isinstance(ours, Struct):
-        fields = [field for field in ours.FIELDS if field.in_version(version)]
+        fields = [field for field in ours.FIELDS if field.in_version(version) and (field.tag or 0) < OUR_TAGS]
         return all(_same_field(field, getattr(ours, field.name), theirs, version) for field in fields)
     if isinstance(ours, list):
         return len(ours) == len(theirs) and all(same(a, b, version) for a, b in zip(ours, theirs, strict=True))
