@@ -402,3 +402,39 @@ def test_reading_goes_on_after_a_crash_of_the_broker(
             records += consumer.poll(0.5)
     assert [record.offset for record in records if record.partition == 0] == list(range(3010))
     assert sorted(record.value for record in records) == sorted(sent + more)
+
+
+@pytest.mark.parametrize("columns", [False, True])
+def test_ctrl_c_within_a_poll_loses_nothing(group_broker: BrokerProcess, topic: str, columns: bool) -> None:
+    """What the poll had taken and not given is neither committed by close nor left out by the next poll."""
+    make_topic(group_broker.bootstrap, topic)
+    fill(group_broker.bootstrap, topic, 1, 20)
+    place = TopicPartition(topic, 0)
+    armed = [True]
+
+    def interrupt(data: object) -> object:
+        if armed and (columns or data == b"0/13"):
+            armed.clear()
+            raise KeyboardInterrupt
+        return data
+
+    def poll(consumer: Consumer) -> int:
+        if columns:
+            return int(consumer.poll_arrow(TIMEOUT_S, decode={"value": interrupt}).num_rows)  # type: ignore[dict-item]
+        return len(consumer.poll(TIMEOUT_S, max_records=10))
+
+    with Consumer(
+        bootstrap_servers=group_broker.bootstrap,
+        group_id=topic,
+        auto_offset_reset="earliest",
+        value_deserializer=None if columns else interrupt,
+    ) as consumer:
+        consumer.subscribe([topic])
+        given = 0 if columns else poll(consumer)
+        with pytest.raises(KeyboardInterrupt):
+            poll(consumer)
+        assert given < 13
+        assert consumer.position(place) == given
+        consumer.commit()
+        assert consumer.committed(place)[place].offset == given  # type: ignore[union-attr]
+        assert [record.offset for record in read(consumer, 20 - given)] == list(range(given, 20))

@@ -328,6 +328,12 @@ class Session:
         if link is not None:
             link.close()
 
+    def close_links(self) -> None:
+        """All of them, as `close_link` does."""
+        links, self._links = self._links, {}
+        for link in links.values():
+            link.close()
+
     async def link_to(self, address: Address, channel: str = "") -> Link:
         key = (address, channel)
         link = self._links.get(key)

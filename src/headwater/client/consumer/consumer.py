@@ -97,7 +97,8 @@ class Consumer:
         """Records, up to `max.poll.records`; none if none came within `timeout` seconds (None: waits for some)."""
         limit = max_records or self._max_poll_records
         core = self._core
-        return self._poll(lambda: core.take(limit), timeout) or []
+        with self._giving():
+            return self._poll(lambda: core.take(limit), timeout) or []
 
     def poll_arrow(
         self,
@@ -111,8 +112,9 @@ class Consumer:
         from headwater.client.consumer.arrow import ArrowTaker
 
         taker = ArrowTaker(self._core, self._engine.submit, max_records, max_bytes, decode)
-        self._poll(taker.take, timeout)
-        return taker.batch()
+        with self._giving():
+            self._poll(taker.take, timeout)
+            return taker.batch()
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         """Record by record, for ever. `commit` within commits what the iteration has given, not what it holds ready."""
@@ -293,6 +295,26 @@ class Consumer:
                 return self._engine.run(coroutine)
         finally:
             coroutine.close()
+
+    def _giving(self) -> "Consumer._Giving":
+        return Consumer._Giving(self)
+
+    class _Giving:
+        """Around a poll: what it took counts as read once it is given, not when Ctrl-C ends the poll before."""
+
+        __slots__ = ("_consumer",)
+
+        def __init__(self, consumer: "Consumer") -> None:
+            self._consumer = consumer
+
+        def __enter__(self) -> None:
+            self._consumer._core.drain.begin()
+
+        def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+            if kind is not None and not issubclass(kind, Exception):
+                if not self._consumer._depth:
+                    self._consumer._engine.interrupted()
+                self._consumer._engine.submit(self._consumer._core.interrupted)
 
     def _entered(self) -> "Consumer._Entry":
         return Consumer._Entry(self)

@@ -319,6 +319,12 @@ class ConsumerCore:
             self.rewind({each: offset.offset for each, offset in self.ahead.positions().items()})
             self.ahead.clear()
 
+    def interrupted(self) -> None:
+        """Ctrl-C, or the like, ended a poll at any point. Connections may have lost a piece of an answer: they begin anew."""
+        self.drain.give_back()
+        self.session.close_links()
+        self._look_again()
+
     def rewind(self, offsets: Mapping[TopicPartition, int]) -> None:
         """What was taken from these offsets on was not given after all."""
         for partition, offset in offsets.items():

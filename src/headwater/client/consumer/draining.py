@@ -2,7 +2,7 @@
 
 Partitions take turns, stretch by stretch. A record or batch that cannot be read ends a poll before it, if there is
 something to give, and is raised by the next one; `on_bad_record` may say otherwise. Positions move with what is given.
-No state of its own.
+Its only state is where the poll under way began: Ctrl-C in the midst of it must not make read what nobody was given.
 """
 
 from collections.abc import Callable
@@ -58,6 +58,18 @@ class Drain:
         self._key = key
         self._value = value
         self._bad_record = bad_record
+        self._began_at: dict[PartitionState, tuple[int, int]] = {}
+
+    def begin(self) -> None:
+        """A poll begins: what was taken before has been given."""
+        self._began_at.clear()
+
+    def give_back(self) -> None:
+        """The poll was interrupted: what it took nobody has got."""
+        for state, (position, epoch) in self._began_at.items():
+            if state.has_position and self._subscription.states.get(state.partition) is state:
+                state.seek(position, epoch)
+        self._began_at.clear()
 
     def take(self, limit: int) -> list[ConsumerRecord]:
         """Up to `limit` records; none if nothing is buffered."""
@@ -134,6 +146,7 @@ class Drain:
             if state.paused or state.held:
                 self._fetcher.enqueue(state)
                 continue
+            self._began_at.setdefault(state, (state.position, state.epoch))
             yield state
 
     def _some(self, state: PartitionState, stretch: Stretch, limit: int) -> list[ConsumerRecord] | None:

@@ -97,7 +97,13 @@ class Engine:
     def lock(self) -> threading.Condition:
         return self._condition
 
+    def interrupted(self) -> None:
+        """Ctrl-C may come after the lock was taken and before the block that gives it back. Only from outside of all those."""
+        while self.owned:
+            self._condition.release()
+
     def close(self) -> None:
+        self.interrupted()
         with self._condition:
             if self._closed:
                 return
@@ -128,10 +134,10 @@ class Engine:
         planned = self.kernel.timeout()
         if limit is None or (planned is not None and planned < limit):
             limit = planned
-        self._polling = True
         self._poll_ends_at = float("inf") if limit is None else time.monotonic() + limit
-        self._condition.release()
+        self._polling = True  # no call from here to `try`: Ctrl-C comes after calls
         try:
+            self._condition.release()
             events = self.network.poll(limit)
         finally:
             self._condition.acquire()

@@ -138,6 +138,9 @@ class Task(Future[T]):
             self.resolve(stop.value)
         except (Exception, Cancelled) as error:  # noqa: BLE001 (it is the value of the task)
             self.fail(error)
+        except BaseException:  # Ctrl-C is for who drives the kernel; but the task is over: nobody shall wait for it
+            self.fail(Cancelled())
+            raise
         else:
             self._waits_for = waits_for
             waits_for.when_done(self._resume)

@@ -238,3 +238,22 @@ def test_a_closed_network_is_not_woken() -> None:
                 with pytest.raises(BlockingIOError):
                     end.recv(1)
         assert server.fileno() >= 0
+
+
+def test_a_lock_that_ctrl_c_left_behind_does_not_keep_close_from_its_end() -> None:
+    """It comes between the end of `acquire` and the block that releases."""
+    engine = Engine(Network(), patient=True)
+    engine.submit(lambda: None)  # starts the caretaker
+    engine.lock.acquire()
+    engine.close()
+    assert not engine.owned
+
+
+def test_ctrl_c_within_a_task_ends_it_for_those_who_wait_for_it(engine: Engine) -> None:
+    async def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    tasks: list[Any] = []
+    with pytest.raises(KeyboardInterrupt):
+        engine.submit(lambda: tasks.append(engine.kernel.spawn(interrupted())))
+    assert tasks[0].done
