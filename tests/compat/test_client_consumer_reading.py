@@ -438,3 +438,31 @@ def test_ctrl_c_within_a_poll_loses_nothing(group_broker: BrokerProcess, topic: 
         consumer.commit()
         assert consumer.committed(place)[place].offset == given  # type: ignore[union-attr]
         assert [record.offset for record in read(consumer, 20 - given)] == list(range(given, 20))
+
+
+def test_cancelling_a_poll_does_not_cut_a_listener_short(group_broker: BrokerProcess, topic: str) -> None:
+    """`asyncio.wait_for(consumer.poll(), ...)`: positions that a listener looks up elsewhere would not count otherwise."""
+    make_topic(group_broker.bootstrap, topic)
+    fill(group_broker.bootstrap, topic, 1, 20)
+
+    async def run() -> list[int]:
+        async with AsyncConsumer(
+            bootstrap_servers=group_broker.bootstrap, group_id=topic, auto_offset_reset="earliest"
+        ) as consumer:
+            began, may_go_on = asyncio.Event(), asyncio.Event()
+
+            async def assigned(partitions: list[TopicPartition]) -> None:
+                began.set()
+                await may_go_on.wait()
+                consumer.seek(partitions[0], 15)
+
+            consumer.subscribe([topic], on_assigned=assigned)
+            polling = asyncio.ensure_future(consumer.poll(TIMEOUT_S))
+            await asyncio.wait_for(began.wait(), TIMEOUT_S)
+            polling.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await polling
+            asyncio.get_running_loop().call_later(0.1, may_go_on.set)
+            return [record.offset for record in await consumer.poll(TIMEOUT_S)]
+
+    assert asyncio.run(run()) == list(range(15, 20))

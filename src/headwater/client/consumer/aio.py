@@ -57,6 +57,7 @@ class AsyncConsumer:
         self._max_poll_records = known.max_poll_records
         self._wait = min(_WAIT, known.raw.number("max.poll.interval.ms") / 3000)
         self._polling = False
+        self._rebalancing: asyncio.Task[None] | None = None  # goes on though the poll that began it was cancelled
         self._closed = False
 
     # What to read
@@ -244,13 +245,15 @@ class AsyncConsumer:
             raise UserError("A consumer is for one task at a time", "another task polls it")
         self._polling = True
         try:
+            await self._rebalanced()
             await asyncio.sleep(0)  # records that are there come without a wait: the loop has its turn nevertheless
             turn: Turn = engine.submit(lambda: core.first_turn(take))
             while True:
                 if turn.taken:
                     return turn.taken
                 if turn.event is not None:
-                    await self._rebalance(turn.event, acknowledge=True)
+                    self._rebalancing = asyncio.ensure_future(self._rebalance(turn.event, acknowledge=True))
+                    await self._rebalanced()
                 elif turn.finished is not None:
                     await _called(turn.finished.callback(turn.finished.offsets, turn.finished.error))
                 else:
@@ -261,6 +264,17 @@ class AsyncConsumer:
                 turn = engine.submit(lambda: core.turn(take))
         finally:
             self._polling = False
+
+    async def _rebalanced(self) -> None:
+        """A listener that was begun is heard out: cut short, its partitions would be read, or given away, without it."""
+        task = self._rebalancing
+        if task is None or task is asyncio.current_task():
+            return
+        try:
+            await asyncio.shield(task)
+        finally:
+            if task.done():
+                self._rebalancing = None
 
     async def _rebalance(self, event: RebalanceEvent, *, acknowledge: bool) -> None:
         core = self._core
@@ -275,9 +289,12 @@ class AsyncConsumer:
 
     async def _last_event(self) -> None:
         self._check_open()
-        event = self._engine.submit(self._core.stop_membership)
-        if event is not None:
-            await self._rebalance(event, acknowledge=False)
+        try:
+            await self._rebalanced()
+        finally:
+            event = self._engine.submit(self._core.stop_membership)
+            if event is not None:
+                await self._rebalance(event, acknowledge=False)
 
     def _do(self, action: Callable[[], T]) -> T:
         self._check_open()
