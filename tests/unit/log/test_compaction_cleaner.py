@@ -1,0 +1,190 @@
+"""The cleaner among other things that happen to logs: readers, truncation, deletion, a full disk, a restart."""
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from headwater.log.compaction.cleaner import RETRY_MS, SPARE_BYTES, CleanerSettings
+from headwater.log.log import Log
+from headwater.records.builder import build_batch
+from headwater.records.reader import Record, read_batches, read_records
+
+if TYPE_CHECKING:
+    from conftest import World
+
+CONFIG: dict[str, Any] = {"segment_bytes": 300, "cleanup_compact": True, "cleanup_delete": False}
+
+
+def fill(world: "World", log: Log, rounds: int = 6, epoch: int = 0) -> None:
+    for number in range(rounds):
+        records = [Record(at, world.clock.now_ms(), b"k%d" % at, b"%d" % number * 30) for at in range(3)]
+        log.append_as_leader(memoryview(build_batch(records)), epoch, world.clock.now_ms())
+    log.flush()
+    world.disk.run()
+
+
+def compacted(world: "World", **config: Any) -> Log:
+    log = world.create(**{**CONFIG, **config})
+    fill(world, log)
+    return log
+
+
+def start(world: "World") -> None:
+    world.manager.cleaner.tick(world.clock.now_ms(), world.clock.monotonic_ms())
+
+
+def finish(world: "World") -> None:
+    world.scheduler.run_due()
+    world.disk.run()
+
+
+def values(log: Log) -> list[int]:
+    """The offsets of all records."""
+    found = []
+    for segment in log.segments:
+        data = segment.open_file().pread(0, segment.size_bytes)
+        for at, header in read_batches(data):
+            found += [record.offset for record in read_records(data[at : at + header.size_bytes], 1 << 20)]
+    return found
+
+
+def test_a_log_is_cleaned_up_to_its_active_segment_and_that_is_written_down(world: "World") -> None:
+    log = compacted(world)
+    active = log.active
+    start(world)
+    finish(world)
+    assert values(log) == [12, 13, 14, 15, 16, 17]
+    assert log.active is active
+    assert world.manager.cleaner.clean_to == {world.partition: 15}
+    assert world.disk.read_file("/data/cleaner-offset-checkpoint") == b"0\n1\ntopic 0 15\n"
+    assert world.manager.cleaner.dirtiness(log, 0).dirty_bytes == 0
+    log = world.reopen()
+    assert world.manager.cleaner.clean_to == {world.partition: 15}
+    assert values(log) == [12, 13, 14, 15, 16, 17]
+
+
+def test_the_old_files_go_later_and_a_slice_of_them_is_read_to_its_end(world: "World") -> None:
+    log = compacted(world)
+    piece = log.read(0, 1 << 20, log.log_end_offset, min_one_batch=True)
+    assert piece is not None
+    before = piece.read()
+    start(world)
+    finish(world)
+    assert [name for name in world.files() if name.endswith(".log.deleted")]
+    world.pass_time(60_000)
+    assert not [name for name in world.files() if name.endswith(".deleted")]
+    assert piece.read() == before
+    piece.release()
+
+
+@pytest.mark.parametrize(
+    "config",
+    [{"cleanup_compact": False}, {"min_cleanable_dirty_ratio": 1.0}, {"min_compaction_lag_ms": 10_000}],
+    ids=str,
+)
+def test_what_is_not_due_is_left_as_it_is(world: "World", config: dict[str, Any]) -> None:
+    log = compacted(world, **config)
+    start(world)
+    assert world.manager.cleaner.busy_count == 0
+    assert len(values(log)) == 18
+
+
+def test_records_that_are_not_on_the_device_or_not_committed_are_not_cleaned(world: "World") -> None:
+    log = compacted(world)
+    world.manager.high_watermark_of = lambda _: 7
+    assert world.manager.cleaner.dirtiness(log, 0).end_offset == 6
+    world.manager.high_watermark_of = lambda log: log.log_end_offset
+    log.recovery_point = 4
+    assert world.manager.cleaner.dirtiness(log, 0).end_offset == 3
+
+
+def test_one_worker_takes_one_log_at_a_time_and_rests_when_nothing_is_due(world: "World") -> None:
+    log = compacted(world)
+    start(world)
+    start(world)
+    assert world.manager.cleaner.busy_count == 1
+    finish(world)
+    start(world)
+    fill(world, log, 3)
+    start(world)
+    assert world.manager.cleaner.busy_count == 0, "it rests"
+    world.clock.advance(15_000)
+    start(world)
+    assert world.manager.cleaner.busy_count == 1
+    finish(world)
+
+
+def test_the_cleaner_may_be_switched_off(world: "World") -> None:
+    compacted(world)
+    world.manager.cleaner.settings = lambda: CleanerSettings(enabled=False)
+    start(world)
+    assert world.manager.cleaner.busy_count == 0
+
+
+def test_what_was_truncated_meanwhile_is_not_swapped_in(world: "World") -> None:
+    log = compacted(world)
+    start(world)
+    log.truncate_to(4)
+    finish(world)
+    assert values(log) == [0, 1, 2]
+    assert world.manager.cleaner.busy_count == 0
+    assert not [name for name in world.files() if name.endswith((".cleaned", ".swap"))]
+    assert world.manager.cleaner.clean_to == {}
+
+
+def test_a_truncation_takes_what_is_clean_back(world: "World") -> None:
+    log = compacted(world)
+    start(world)
+    finish(world)
+    log.truncate_to(13)
+    assert world.manager.cleaner.clean_to == {world.partition: log.log_end_offset}
+
+
+def test_a_topic_that_was_deleted_meanwhile_and_made_again_is_not_touched(world: "World") -> None:
+    log = compacted(world)
+    start(world)
+    world.manager.delete(log.partition)
+    new = world.create(**CONFIG)
+    fill(world, new, 1)
+    finish(world)
+    assert values(new) == [0, 1, 2]
+    assert world.manager.cleaner.clean_to == {}
+    assert not [name for name in world.files() if name.endswith((".cleaned", ".swap"))]
+
+
+def test_a_damaged_log_is_left_alone_for_a_while(world: "World") -> None:
+    log = compacted(world)
+    world.disk.flip_bit(log.segments[1].path(".log"), 70, 0)
+    start(world)
+    finish(world)
+    cleaner = world.manager.cleaner
+    assert (cleaner.counts.failures, cleaner.uncleanable_count, cleaner.busy_count) == (1, 1, 0)
+    assert len(log.segments) == 6
+    assert not [name for name in world.files() if name.endswith(".cleaned")]
+    start(world)
+    assert cleaner.busy_count == 0
+    world.clock.advance(RETRY_MS)
+    start(world)
+    assert cleaner.busy_count == 1
+    finish(world)
+
+
+def test_a_disk_without_room_is_not_filled(world: "World") -> None:
+    compacted(world)
+    world.disk.faults.free_bytes = SPARE_BYTES
+    start(world)
+    assert world.manager.cleaner.busy_count == 0
+    assert world.manager.cleaner.uncleanable_count == 1
+
+
+def test_keys_that_do_not_fit_take_several_rounds(world: "World") -> None:
+    log = compacted(world, min_cleanable_dirty_ratio=0.0)
+    world.manager.cleaner.settings = lambda: CleanerSettings(map_bytes=1, backoff_ms=0)
+    clean_to = []
+    for _ in range(10):
+        start(world)
+        finish(world)
+        clean_to.append(world.manager.cleaner.clean_to[world.partition])
+    assert clean_to[:5] == [3, 6, 9, 12, 15]
+    assert values(log) == [12, 13, 14, 15, 16, 17]
+    assert world.disk.open_references <= len(log.segments)
