@@ -154,3 +154,11 @@ def test_what_is_wrong_with_a_table_is_said(broker_address: str, topic: str) -> 
         pytest.raises(UserError),
     ):
         producer.send_arrow(table, topic)
+
+
+def test_a_frame_is_no_table_and_the_error_says_what_to_do() -> None:
+    with (
+        Producer(bootstrap_servers="localhost:1") as producer,
+        pytest.raises(UserError, match=r"Table\.from_pandas"),
+    ):
+        producer.send_arrow({"value": [1]}, "t")  # type: ignore[arg-type]

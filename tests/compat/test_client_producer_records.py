@@ -235,3 +235,11 @@ def test_close_sends_what_is_left_and_fails_the_rest(broker_address: str, topic:
     producer.close()
     assert delivery.result(0).offset == 0
     producer.close()
+
+
+def test_a_closed_producer_says_so_about_transactions_too() -> None:
+    producer = Producer(bootstrap_servers="localhost:1", transactional_id="t")
+    producer.close()
+    for call in (producer.init_transactions, producer.commit_transaction, producer.abort_transaction):
+        with pytest.raises(KafkaError, match="the producer is closed"):
+            call()

@@ -126,6 +126,12 @@ class TableSource:
         partition: Any,
         encode: Encodings | None,
     ) -> None:
+        if not hasattr(table, "num_rows"):
+            raise UserError(
+                f"A {type(table).__name__} is no table",
+                "send_arrow takes a pyarrow.Table or RecordBatch",
+                "pyarrow.Table.from_pandas(frame) for pandas, frame.to_arrow() for polars",
+            )
         if settings.partitioner is not None and partition is None:
             raise UserError(
                 "A table cannot go through a partitioner of your own",

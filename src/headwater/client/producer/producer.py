@@ -247,6 +247,8 @@ class Producer:
 
     @property
     def _transactions(self) -> Transactions:
+        if self._core.closed:
+            self._core.check()
         found = self._core.transactions
         if found is None:
             raise UserError(

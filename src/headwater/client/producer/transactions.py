@@ -56,6 +56,7 @@ class State(Enum):
     OPEN = auto()
     FAILED = auto()
     PREPARED = auto()
+    FLUSHING = auto()  # the commit has begun: what is there is written, and nothing comes to it
     COMMITTING = auto()
     ABORTING = auto()
 
@@ -130,7 +131,14 @@ class Transactions:
     async def commit(self) -> None:
         if self.state not in (State.OPEN, State.PREPARED, State.COMMITTING):
             self.check_send()
-        await self._core.flush()
+        if self.state is State.OPEN:
+            self.state = State.FLUSHING  # a record that another thread sends from here on would miss the transaction
+        try:
+            await self._core.flush()
+        except BaseException:  # out of time: it may be committed again, or aborted
+            if self.state is State.FLUSHING:
+                self.state = State.OPEN
+            raise
         self._raise_failure()
         self.state = State.COMMITTING
         await self._end(committed=True)
@@ -177,7 +185,7 @@ class Transactions:
         )
 
     def may_write(self, queue: PartitionQueue) -> bool:
-        if self.state not in (State.OPEN, State.PREPARED):
+        if self.state not in (State.OPEN, State.PREPARED, State.FLUSHING):
             return False
         if queue.in_transaction:
             return True
@@ -202,7 +210,7 @@ class Transactions:
             return
         if error.code in _FATAL:
             self._core.fail(self._problem(error))
-        elif self.state in (State.OPEN, State.PREPARED, State.COMMITTING):
+        elif self.state in (State.OPEN, State.PREPARED, State.FLUSHING, State.COMMITTING):
             self.state = State.FAILED
             self.error = error
             self._core.sender.fail_waiting(TransactionFailed(error))
@@ -287,7 +295,7 @@ class Transactions:
         """The old protocol: the coordinator hears of partitions before they are written to."""
         core = self._core
         try:
-            while self._to_add and self.state in (State.OPEN, State.PREPARED):
+            while self._to_add and self.state in (State.OPEN, State.PREPARED, State.FLUSHING):
                 queues, self._to_add = list(self._to_add), {}
                 wanted = {TopicPartition(queue.topic.name, queue.partition): queue for queue in queues}
                 codes = await add_partitions(core.session, self.transactional_id, self.identity(), list(wanted))

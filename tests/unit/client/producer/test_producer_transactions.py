@@ -25,7 +25,7 @@ from headwater.wire.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from unit.client.producer.producer_fakes import Rig
+from unit.client.producer.producer_fakes import HOLD, Rig
 
 
 class Coordinated(Rig):
@@ -341,3 +341,31 @@ def test_close_aborts_what_is_open(rig: Coordinated) -> None:
     rig.world.pass_time(0.1)
     rig.world.run(rig.core.close(5))
     assert [each.committed for each in rig.broker.received(EndTxnRequest)] == [False]
+
+
+def test_a_record_that_comes_while_the_commit_flushes_does_not_slip_into_the_next_transaction(rig: Coordinated) -> None:
+    refused: list[str] = []
+
+    def another(*_: object) -> None:
+        with pytest.raises(UserError) as raised:
+            rig.transactions.check_send()
+        refused.append(raised.value.what)
+
+    rig.transactions.begin()
+    rig.put(b"v", on_delivery=another)
+    rig.commit()
+    assert refused == ["No transaction is open"]
+    assert rig.transactions.state is State.READY
+    assert len(rig.requests) == 1
+
+
+def test_a_commit_that_ran_out_of_time_in_its_flush_may_be_aborted(rig: Coordinated) -> None:
+    rig.logs.next_answers = [HOLD]
+    rig.transactions.begin()
+    rig.put(b"v")
+    committing = rig.world.kernel.spawn(rig.transactions.commit())
+    rig.world.kernel.run_ready()
+    assert rig.transactions.state is State.FLUSHING
+    committing.cancel()
+    rig.world.kernel.run_ready()
+    assert rig.transactions.state is State.OPEN
