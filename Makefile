@@ -49,9 +49,10 @@ format: venv
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# Most tests of real clients wait most of the time, so several files run at once.
 test: venv
 	@tests/tools.sh
-	$(BIN)/pytest
+	$(BIN)/pytest -n 4 --dist loadfile
 
 # Long rounds of what `make test` does briefly: storms of 50 members, 50 rounds of kills. Half an hour.
 soak: venv
