@@ -67,3 +67,29 @@ def test_read_process_write_is_exact_though_it_dies(
             script.kill()
             script.wait()
     assert sorted(read(group_broker.bootstrap, target)) == sorted(expected)
+
+
+@pytest.mark.timeout(180)
+def test_the_asyncio_one_hands_over_to_another_of_its_group(
+    group_broker: BrokerProcess, group_topic: Callable[..., str]
+) -> None:
+    source, target = group_topic(2, ".source"), group_topic(1, ".target")
+    script = str(EXAMPLES / "async_read_process_write.py")
+    running: list[subprocess.Popen[bytes]] = []
+    expected: list[str] = []
+    try:
+        for round_ in range(2):
+            command = [sys.executable, script, source, target, f"{source}.{round_}", group_broker.bootstrap]
+            running.append(subprocess.Popen(command))
+            expected += [value.decode() for value in fill(group_broker.bootstrap, source, 2, 300, start=round_ * 300)]
+            until(lambda: len(read(group_broker.bootstrap, target)) > 0, "the script does nothing")
+        running[0].kill()
+        expected += [value.decode() for value in fill(group_broker.bootstrap, source, 2, 300, start=600)]
+        until(lambda: len(read(group_broker.bootstrap, target)) >= 1800, "the other does not take over", 60)
+        running[1].terminate()
+        assert running[1].wait(20) == 0
+    finally:
+        for each in running:
+            each.kill()
+            each.wait()
+    assert sorted(read(group_broker.bootstrap, target)) == sorted(expected)
