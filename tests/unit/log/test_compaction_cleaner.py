@@ -188,3 +188,15 @@ def test_keys_that_do_not_fit_take_several_rounds(world: "World") -> None:
     assert clean_to[:5] == [3, 6, 9, 12, 15]
     assert values(log) == [12, 13, 14, 15, 16, 17]
     assert world.disk.open_references <= len(log.segments)
+
+
+def test_what_a_killed_process_left_unsynced_is_synced_and_then_cleaned(world: "World") -> None:
+    compacted(world)
+    log = world.kill()
+    assert log.recovery_point < log.active.base_offset
+    start(world)
+    world.disk.run()
+    world.clock.advance(15_000)
+    start(world)
+    finish(world)
+    assert values(log) == [12, 13, 14, 15, 16, 17]

@@ -132,7 +132,7 @@ def test_a_batch_keeps_its_offsets_and_its_codec(codec: int) -> None:
     assert (after.base_offset, after.last_offset, after.codec) == (before.base_offset, before.last_offset, codec)
     assert after[9:12] == before[9:12] == (7, 1, 5)
     assert after.partition_leader_epoch == 4
-    assert (after.base_timestamp, after.max_timestamp) == (51, 52)
+    assert (after.base_timestamp, after.max_timestamp) == (50, 52)
 
 
 def test_a_batch_of_which_all_stays_is_not_touched() -> None:

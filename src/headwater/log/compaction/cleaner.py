@@ -104,6 +104,8 @@ class Cleaner:
                 or log.partition in self._left_alone
             ):
                 continue
+            if log.recovery_point < log.active.base_offset and not log.flusher.under_way:
+                log.flush()  # a killed process has left it so; what is not on the device is not cleaned
             state = self.dirtiness(log, now_ms)
             if state.ratio > best_ratio and is_due_for(log, state, now_ms):
                 best, best_ratio = log, state.ratio

@@ -8,6 +8,7 @@ where it says something: the last of a producer (its sequence), and the last of 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress as compress_list
 from typing import Final
 
 from headwater.base.ports import Buffer
@@ -25,8 +26,9 @@ from headwater.records.batch import (
     crc_of,
 )
 from headwater.records.builder import encode_records
+from headwater.records.codec import read_records as records_of
 from headwater.records.compression import compress
-from headwater.records.reader import read_records
+from headwater.records.reader import open_batch, read_records
 from headwater.records.record import Record
 
 BATCH_BYTES_MAX: Final = 128 << 20  # decompressed
@@ -59,6 +61,8 @@ class BatchFilter:
             return batch
         horizon_ms = delete_horizon_ms(header)
         is_past = horizon_ms is not None and horizon_ms <= self.now_ms
+        payload: Buffer = b""
+        stays: list[bool] = []
         if header.is_control:
             kept = read_records(batch, BATCH_BYTES_MAX)
             needs_horizon = self.transactions.on_control(header, kept)
@@ -67,7 +71,10 @@ class BatchFilter:
         elif self.transactions.on_data(header):
             kept, needs_horizon = [], False
         else:
-            kept = self._last_of_their_keys(read_records(batch, BATCH_BYTES_MAX), is_past)
+            payload = open_batch(batch, header, BATCH_BYTES_MAX)
+            records = records_of(payload, header)
+            stays = self._last_of_their_keys(records, is_past)
+            kept = list(compress_list(records, stays))
             needs_horizon = any(record.value is None for record in kept)
         if not kept:
             if not self._says_something(header):
@@ -77,16 +84,17 @@ class BatchFilter:
             horizon_ms = self.now_ms + self.delete_retention_ms
         elif len(kept) == header.record_count:
             return batch
+        else:  # the base timestamp is what it was, so each record can stay byte for byte
+            return thinned(header, payload, stays, max(record.timestamp for record in kept))
         return rebuilt(header, kept, horizon_ms)
 
-    def _last_of_their_keys(self, records: list[Record], is_past: bool) -> list[Record]:
+    def _last_of_their_keys(self, records: list[Record], is_past: bool) -> list[bool]:
         offsets = self.map.offsets
         return [
-            record
-            for record in records
-            if record.key is not None
+            record.key is not None
             and record.offset >= offsets.get(record.key, -1)
             and not (is_past and record.value is None)
+            for record in records
         ]
 
     def _says_something(self, header: BatchHeader) -> bool:
@@ -100,17 +108,40 @@ class BatchFilter:
         return header.is_control and header.producer_epoch == epoch
 
 
-def rebuilt(header: BatchHeader, records: Sequence[Record], horizon_ms: int | None) -> bytearray:
-    """The batch with these records only, under its old offsets and codec."""
-    base_timestamp = records[0].timestamp if horizon_ms is None else horizon_ms
+def rebuilt(header: BatchHeader, records: Sequence[Record], horizon_ms: int) -> bytearray:
+    """The batch with these records only, under its old offsets and codec, and with a delete horizon."""
     max_timestamp = max(record.timestamp for record in records)
+    payload = encode_records(records, header.base_offset, horizon_ms)
+    return _with_records(header, header.attributes | DELETE_HORIZON, horizon_ms, max_timestamp, len(records), payload)
+
+
+def thinned(header: BatchHeader, payload: Buffer, stays: Sequence[bool], max_timestamp: int) -> bytearray:
+    """The batch without some of its records. `payload` is all of them, decompressed and known to be whole."""
+    out = bytearray()
+    view = memoryview(payload)
+    at = 0
+    for each in stays:
+        start = at
+        shift = length = 0
+        while True:  # a varint, zigzag, and never negative
+            byte = view[at]
+            at += 1
+            length |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                break
+        at += length >> 1
+        if each:
+            out += view[start:at]
+    return _with_records(header, header.attributes, header.base_timestamp, max_timestamp, sum(stays), out)
+
+
+def _with_records(
+    header: BatchHeader, attributes: int, base_timestamp: int, max_timestamp: int, count: int, payload: Buffer
+) -> bytearray:
     if header.is_log_append_time:
         max_timestamp = header.max_timestamp
-    attributes = header.attributes & ~DELETE_HORIZON
-    if horizon_ms is not None:
-        attributes |= DELETE_HORIZON
-    payload = compress(header.codec, encode_records(records, header.base_offset, base_timestamp))
-    return _packed(header, attributes, base_timestamp, max_timestamp, len(records), payload)
+    return _packed(header, attributes, base_timestamp, max_timestamp, count, compress(header.codec, payload))
 
 
 def emptied(header: BatchHeader) -> bytearray:
