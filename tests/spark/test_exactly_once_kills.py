@@ -188,10 +188,10 @@ def test_each_effect_once_whoever_is_killed(tmp_path: Path) -> None:
         admin.create_topics([NewTopic(TOPIC, PARTITIONS), NewTopic(f"{TOPIC}.target", PARTITIONS)])
         for number in range(lasting(2, 30)):
             sent += send(servers, len(sent))
-            die = "between" if number == 0 else dice.choice(("", "", *STEPS))
-            with Copy(servers, tmp_path, dice.randint(2, 4), die if number != 1 else "") as copy:
+            die = ("between", "")[number] if number < 2 else dice.choice(("", "", *STEPS))
+            with Copy(servers, tmp_path, dice.randint(3 if die == "between" else 2, 4), die) as copy:
                 copy.wait_for("started")
-                if die and number != 1:
+                if die:
                     copy.wait_until_dead()
                     continue
                 if number == 1 or dice.random() < 0.5:

@@ -13,6 +13,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from pyspark.sql.streaming import StreamingQuery
+
 import headwater.spark
 from headwater.spark import exactly_once as protocol
 from headwater.spark.exactly_once import commit_steps
@@ -21,6 +23,8 @@ from headwater.spark.writer.hands import Hands, kept_clients
 from headwater.spark.writer.options import parse_sink_options
 from headwater.spark.writer.stream import ExactlyOnceWriter
 
+STARTS = 5
+SLOW_START = "Python worker failed to connect back"  # Spark gives it ten seconds, which a busy machine exceeds
 STEPS = ("WriteDecision", "End", "between", "settled")
 
 
@@ -81,20 +85,31 @@ def main() -> None:
     frame = records.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", 150).load()
     copies = frame.repartition(told["partitions"]).selectExpr("key", "concat('copy of ', cast(value as string)) value")
     writer = copies.writeStream.format("headwater").options(**servers).option("topic", f"{told['topic']}.target")
-    query = writer.option("checkpointLocation", told["checkpoint"]).trigger(processingTime="0 seconds").start()
-    sys.stdout.write("started\n")
-    sys.stdout.flush()
+    writer = writer.option("checkpointLocation", told["checkpoint"]).trigger(processingTime="0 seconds")
+    say("started")
+    for _ in range(STARTS):
+        error = follow(writer.start())
+        if SLOW_START not in error:
+            break
+    sys.stderr.write(f"the query has ended: {error}\n")
+    sys.exit(3)
+
+
+def follow(query: StreamingQuery) -> str:
+    """Tells the batches of a query until it ends -> why it did."""
     told_last = -1
     while query.isActive:
         progress = query.lastProgress
         if progress is not None and progress.batchId > told_last:
             told_last = progress.batchId
-            sys.stdout.write(f"batch {told_last}\n")
-            sys.stdout.flush()
+            say(f"batch {told_last}")
         time.sleep(0.1)
-    error = query.exception()
-    sys.stderr.write(f"the query has ended: {error}\n")
-    sys.exit(3)
+    return str(query.exception())
+
+
+def say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":
