@@ -193,6 +193,7 @@ def test_a_disk_that_takes_no_more_loses_nothing(spark: SparkSession, tmp_path: 
     """A limit on the size of files stands in for the full disk: to the writer it is the same failed write."""
     out = tmp_path / "out"
     batch = records(spark, range(3000))
+    records(spark, range(1)).write.parquet(str(tmp_path / "first"))  # its codec unpacks a library into a file, once
     jvm = int(spark._jvm.java.lang.ProcessHandle.current().pid())
     before = resource.prlimit(jvm, resource.RLIMIT_FSIZE)
     resource.prlimit(jvm, resource.RLIMIT_FSIZE, (2000, before[1]))
