@@ -113,7 +113,8 @@ def main() -> int:
         if not options.only_peer:
             ours = measure("headwater", headwater, chosen, Path(folder) / "headwater", quick=options.quick)
         if options.peers or options.only_peer:
-            peers = measure("Apache Kafka", apache_kafka, chosen, Path(folder) / "apache", quick=options.quick)
+            rivals = [scenario for scenario in chosen if scenario.about_broker]
+            peers = measure("Apache Kafka", apache_kafka, rivals, Path(folder) / "apache", quick=options.quick)
     rows = [make_row(kind, ours.get(row), peers.get(row)) for row, kind in kinds.items() if row in wanted]
     print(text_table(rows))
     RESULTS.mkdir(exist_ok=True)

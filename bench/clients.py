@@ -94,9 +94,9 @@ def kinds(what: str, size: int) -> tuple[Kind, ...]:
 
 def client_scenarios() -> list[Scenario]:
     found = [
-        Scenario(kinds(what, size), measure(size, records), 2)
+        Scenario(kinds(what, size), measure(size, records), 2, about_broker=False)
         for size, records in LOADS
         for what, measure in (("produce", produce), ("consume", consume))
     ]
-    alone = Scenario(tuple(codec.KINDS), lambda bench: codec.measure(bench.scale), 2, needs_broker=False)
+    alone = Scenario(tuple(codec.KINDS), lambda bench: codec.measure(bench.scale), 2, False, False)
     return [*found, alone]

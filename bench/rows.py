@@ -237,6 +237,7 @@ class Scenario:
     measure: Callable[[Bench], Figures]
     rounds: int
     needs_broker: bool = True  # the one that runs all the time; the others start their own
+    about_broker: bool = True  # False: about clients and pipelines, which have others beside them already
 
 
 def scenarios() -> list[Scenario]:

@@ -119,4 +119,4 @@ def spark_scenarios() -> list[Scenario]:
             cluster,
         ),
     ]
-    return [Scenario(kinds, measure, 1) for kinds, measure in made]
+    return [Scenario(kinds, measure, 1, about_broker=False) for kinds, measure in made]
