@@ -14,7 +14,17 @@ from pathlib import Path
 from bench import limits
 from bench.brokers import ROOT, Start, apache_kafka, headwater
 from bench.replay import BUILD, program
-from bench.report import Figure, best, make_row, markdown_table, text_table, write_docs, write_json
+from bench.report import (
+    Figure,
+    best,
+    make_row,
+    markdown_table,
+    merged,
+    read_json,
+    text_table,
+    write_docs,
+    write_json,
+)
 from bench.requests import Broken
 from bench.rows import Bench, Figures, Scenario, scenarios
 
@@ -32,6 +42,7 @@ def parse(arguments: list[str], rows: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--peers", action="store_true", help="the same rows against Apache Kafka, in the same run")
     parser.add_argument("--only-peer", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--keep", action="store_true", help="other rows stay as the last run left them")
     parser.add_argument("--write-docs", action="store_true", help="put the table into docs/PERFORMANCE.md")
     return parser.parse_args(arguments)
 
@@ -117,12 +128,14 @@ def main() -> int:
             peers = measure("Apache Kafka", apache_kafka, rivals, Path(folder) / "apache", quick=options.quick)
     rows = [make_row(kind, ours.get(row), peers.get(row)) for row, kind in kinds.items() if row in wanted]
     print(text_table(rows))
+    if options.keep:
+        rows = merged(rows, read_json(RESULTS / "latest.json"), list(kinds))
     RESULTS.mkdir(exist_ok=True)
     write_json(RESULTS / "latest.json", rows)
     (RESULTS / "environment.json").write_text(json.dumps(environment(load_at_start), indent=1) + "\n")
     if options.write_docs:
         write_docs(ROOT / "docs/PERFORMANCE.md", markdown_table(rows, kinds, environment(load_at_start)))
-    return 0 if all(row.value is not None for row in rows) else 1
+    return 0 if all(row.value is not None for row in rows if row.row in wanted) else 1
 
 
 if __name__ == "__main__":

@@ -65,11 +65,18 @@ def poll_arrow(bootstrap: str, topic: str, partitions: int, count: int) -> float
 
 
 def confluent(bootstrap: str, topic: str, partitions: int, count: int) -> float:
-    """`consume` in lots of 500, as many as ours gives: its quickest way."""
+    """`consume` in large lots, and a queue that does not pause: its quickest way."""
     import confluent_kafka
 
     consumer = confluent_kafka.Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": "bench", "enable.auto.commit": False}
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "bench",
+            "enable.auto.commit": False,
+            # By default the client stops fetching for a second whenever 100,000 records are waiting.
+            "queued.min.messages": 1_000_000,
+            "fetch.queue.backoff.ms": 5,
+        }
     )
     places = [
         confluent_kafka.TopicPartition(topic, number, confluent_kafka.OFFSET_BEGINNING) for number in range(partitions)
@@ -77,7 +84,7 @@ def confluent(bootstrap: str, topic: str, partitions: int, count: int) -> float:
     consumer.assign(places)
     began, seen, size_bytes = time.perf_counter(), 0, 0
     while seen < count:
-        messages = consumer.consume(500, TIMEOUT_S)
+        messages = consumer.consume(min(10_000, count - seen), TIMEOUT_S)
         assert messages, "nothing came"
         for message in messages:
             size_bytes += len(message.value())

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -140,6 +140,20 @@ def markdown_table(rows: Sequence[Row], kinds: dict[str, Kind], environment: dic
 def write_json(path: Path, rows: Sequence[Row]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
+
+
+def read_json(path: Path) -> list[Row]:
+    """What an earlier run wrote; nothing if there was none."""
+    return [Row(**row) for row in json.loads(path.read_text())] if path.exists() else []
+
+
+def merged(rows: Sequence[Row], earlier: Sequence[Row], order: Sequence[str]) -> list[Row]:
+    """`rows`, and of the earlier ones those that were not measured now. A peer that was not asked this time stays."""
+    known = {row.row: row for row in earlier}
+    for row in rows:
+        peer = known[row.row].peer if row.peer is None and row.row in known else row.peer
+        known[row.row] = replace(row, peer=peer, peer_ratio=rounded(ratio(row.value, peer), 3))
+    return [known[row] for row in order if row in known]
 
 
 def write_docs(path: Path, table: str) -> None:

@@ -13,6 +13,8 @@ from bench.report import (
     best,
     make_row,
     markdown_table,
+    merged,
+    read_json,
     rounded,
     text_table,
     write_docs,
@@ -96,3 +98,20 @@ def test_docs_without_marks_are_not_overwritten(tmp_path):
     with pytest.raises(ValueError, match="no marks"):
         write_docs(path, "table")
     assert path.read_text() == "nothing to see"
+
+
+def test_rows_that_were_not_measured_now_stay():
+    kinds = [Kind(name, name, "ms", LESS, "nothing") for name in ("a", "b", "c")]
+    earlier = [make_row(kinds[0], Figure(10.0), Figure(20.0)), make_row(kinds[1], Figure(5.0), None)]
+    now = [make_row(kinds[2], Figure(7.0), None), make_row(kinds[0], Figure(5.0), None)]
+    found = {row.row: row for row in merged(now, earlier, ["a", "b", "c"])}
+    assert list(found) == ["a", "b", "c"]
+    assert (found["a"].value, found["a"].peer, found["a"].peer_ratio) == (5.0, 20.0, 0.25)
+    assert found["b"] == earlier[1]
+
+
+def test_rows_are_read_as_they_were_written(tmp_path):
+    rows = [make_row(Kind("a", "a", "ms", LESS, "nothing", 3), Figure(10.0, 4.0, "also"), None)]
+    assert read_json(tmp_path / "none.json") == []
+    write_json(tmp_path / "rows.json", rows)
+    assert read_json(tmp_path / "rows.json") == rows
