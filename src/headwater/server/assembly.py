@@ -17,7 +17,7 @@ from headwater.base.names import is_legal_topic_name
 from headwater.base.ports import Clock, Disk, Random, Scheduler
 from headwater.broker.broker import Broker
 from headwater.log.compaction.cleaner import CleanerSettings
-from headwater.log.compaction.cleaning import Pace, no_pace
+from headwater.log.compaction.job import Pace, no_pace
 from headwater.log.config import LogConfig
 from headwater.log.context import LogContext
 from headwater.log.dirty import DIRTY_BYTES_MAX

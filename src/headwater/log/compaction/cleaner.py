@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.ids import TopicPartition
 from headwater.base.ports import SyncDirectory
-from headwater.log.compaction.cleaning import Cleaned, CleanedSegment, CleaningJob, Pace, clean, no_pace, remove_cleaned
 from headwater.log.compaction.decisions import Dirtiness
+from headwater.log.compaction.job import Cleaned, CleanedSegment, CleaningJob, Pace, no_pace, remove_cleaned
 from headwater.log.compaction.planning import is_due_for, job_for, state_of
 from headwater.log.compaction.swapping import is_unchanged, swap_in
 
@@ -120,6 +120,8 @@ class Cleaner:
             reason = f"it may take {needed_bytes} bytes of disk, and {usable_bytes} are free"
             self._leave_alone(log, monotonic_ms, reason)
             return
+        from headwater.log.compaction.cleaning import clean  # not at the start of a broker
+
         self._busy[log.directory] = log
         log.context.scheduler.compute(clean, log.context.disk, job, done=partial(self._cleaned, log, job, monotonic_ms))
 

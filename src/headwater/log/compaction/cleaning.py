@@ -5,14 +5,14 @@ the map ends are filtered, group by group, into files with the suffix `.cleaned`
 synced, and left for the loop to swap in. Nothing else in the directory is touched. A cleaning that fails takes its files away.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from collections.abc import Iterator
+from typing import Final
 
 from headwater.base.ports import Buffer, Disk, File
 from headwater.log import names
 from headwater.log.compaction.decisions import SegmentFacts, grouped
-from headwater.log.compaction.filtering import BATCH_BYTES_MAX, BatchFilter, ProducerEnds
+from headwater.log.compaction.filtering import BATCH_BYTES_MAX, BatchFilter
+from headwater.log.compaction.job import SUFFIXES, Cleaned, CleanedSegment, CleaningJob, remove_cleaned
 from headwater.log.compaction.offset_map import OffsetMap
 from headwater.log.compaction.transactions import TransactionWalk
 from headwater.log.offset_index import rewrite_entries
@@ -23,52 +23,6 @@ from headwater.records.reader import read_records
 from headwater.records.record import corrupt
 
 CHUNK_BYTES: Final = 1 << 20
-SUFFIXES: Final = (names.OFFSET_INDEX, names.TIME_INDEX, names.TRANSACTION_INDEX, names.LOG)  # the log last
-
-Pace = Callable[[int], None]  # told of bytes read and written, takes its time
-
-
-def no_pace(size_bytes: int) -> None:
-    """As fast as it goes."""
-
-
-@dataclass(frozen=True, slots=True)
-class CleaningJob:
-    """All that a worker process needs to know. The segments are those that may be cleaned, from the log's first on."""
-
-    directory: str
-    segments: tuple[SegmentFacts, ...]
-    first_dirty_offset: int
-    aborted: tuple[AbortedTransaction, ...]
-    producers: ProducerEnds
-    now_ms: int
-    delete_retention_ms: int
-    segment_bytes: int
-    segment_index_bytes: int
-    index_interval_bytes: int
-    map_bytes: int
-    pace: Pace = no_pace
-
-
-class CleanedSegment(NamedTuple):
-    """A `.cleaned` file, and the base offsets of the segments that it replaces."""
-
-    base_offset: int
-    size_bytes: int
-    replaces: tuple[int, ...]
-
-
-@dataclass(slots=True)
-class Cleaned:
-    """Comes back from the worker process."""
-
-    end_offset: int  # everything below is clean now
-    segments: list[CleanedSegment]
-    bytes_read: int = 0
-    bytes_written: int = 0
-    records_read: int = 0
-    records_kept: int = 0
-    key_count: int = 0
 
 
 def clean(disk: Disk, job: CleaningJob) -> Cleaned:
@@ -79,12 +33,6 @@ def clean(disk: Disk, job: CleaningJob) -> Cleaned:
     except BaseException:
         remove_cleaned(disk, job.directory, [segment.base_offset for segment in job.segments])
         raise
-
-
-def remove_cleaned(disk: Disk, directory: str, base_offsets: list[int]) -> None:
-    for base_offset in base_offsets:
-        for suffix in SUFFIXES:
-            disk.remove(f"{directory}/{names.segment_name(base_offset)}{suffix}{names.CLEANED}")
 
 
 class _Cleaning:

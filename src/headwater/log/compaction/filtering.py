@@ -6,12 +6,13 @@ once their transaction has nothing left. Offsets, leader epoch, producer and seq
 where it says something: the last of a producer (its sequence), and the last of the round (where the log goes on).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress as compress_list
 from typing import Final
 
 from headwater.base.ports import Buffer
+from headwater.log.compaction.job import ProducerEnds
 from headwater.log.compaction.offset_map import OffsetMap
 from headwater.log.compaction.transactions import TransactionWalk
 from headwater.records.batch import (
@@ -32,8 +33,6 @@ from headwater.records.reader import open_batch, read_records
 from headwater.records.record import Record
 
 BATCH_BYTES_MAX: Final = 128 << 20  # decompressed
-
-ProducerEnds = Mapping[int, tuple[int, int]]  # by id: the last offset of its last data batch (-1: none), its epoch
 
 
 def delete_horizon_ms(header: BatchHeader) -> int | None:

@@ -7,7 +7,7 @@ put in its place. Doing it twice does no harm.
 
 from headwater.base.ports import Disk
 from headwater.log import names
-from headwater.log.compaction.cleaning import SUFFIXES
+from headwater.log.compaction.job import SUFFIXES
 from headwater.log.scan import scan_segment
 
 _NOTHING_CHECKED = 1 << 62

@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from headwater.log.compaction.cleaning import CleaningJob, Pace
 from headwater.log.compaction.decisions import (
     Dirtiness,
     SegmentFacts,
@@ -11,6 +10,7 @@ from headwater.log.compaction.decisions import (
     first_dirty_offset,
     is_due,
 )
+from headwater.log.compaction.job import CleaningJob, Pace
 from headwater.log.producer_state import Producer
 from headwater.log.segment import Segment
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from headwater.base.ports import Remove
 from headwater.log import names
-from headwater.log.compaction.cleaning import SUFFIXES, CleanedSegment
 from headwater.log.compaction.decisions import SegmentFacts
+from headwater.log.compaction.job import SUFFIXES, CleanedSegment
 from headwater.log.segment import Segment
 
 if TYPE_CHECKING:
