@@ -12,7 +12,8 @@ from headwater.client.errors import UnknownTopic, error_for
 from headwater.client.types import Broker, Partition, Topic
 
 if TYPE_CHECKING:
-    from headwater.wire.messages.metadata import MetadataResponse, MetadataResponseTopic
+    from headwater.wire.messages.describe_topic_partitions import DescribeTopicPartitionsResponsePartition
+    from headwater.wire.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
 
 
 class Routes(NamedTuple):
@@ -88,18 +89,20 @@ def _newest(came: Topic, known: Topic | None) -> Topic:
 
 def _topic(topic: "MetadataResponseTopic") -> Topic:
     name = topic.name or ""
-    partitions = [
-        Partition(
-            topic=name,
-            partition=each.partition_index,
-            leader=each.leader_id,
-            leader_epoch=each.leader_epoch,
-            replicas=list(each.replica_nodes),
-            in_sync_replicas=list(each.isr_nodes),
-            offline_replicas=list(each.offline_replicas),
-            error=error_for(each.error_code).code,
-        )
-        for each in topic.partitions
-    ]
+    partitions = [partition_of(name, each) for each in topic.partitions]
     partitions.sort(key=lambda each: each.partition)
     return Topic(name, topic.topic_id, topic.is_internal, partitions, error_for(topic.error_code).code)
+
+
+def partition_of(topic: str, each: "MetadataResponsePartition | DescribeTopicPartitionsResponsePartition") -> Partition:
+    """A partition as Metadata and DescribeTopicPartitions tell of it."""
+    return Partition(
+        topic=topic,
+        partition=each.partition_index,
+        leader=each.leader_id,
+        leader_epoch=each.leader_epoch,
+        replicas=list(each.replica_nodes),
+        in_sync_replicas=list(each.isr_nodes),
+        offline_replicas=list(each.offline_replicas),
+        error=error_for(each.error_code).code,
+    )

@@ -26,7 +26,7 @@ from headwater.records.batch import (
 from headwater.records.columns import Section
 from headwater.records.compression import compress
 from headwater.records.record import Record
-from headwater.records.varint import put_bytes, put_varint
+from headwater.records.varint import put_content, put_varint
 
 
 def build_batch(
@@ -156,12 +156,7 @@ def encode_records(records: Sequence[Record], base_offset: int, base_timestamp: 
         body.append(0)  # attributes: unused so far
         put_varint(body, timestamp - base_timestamp)
         put_varint(body, offset - base_offset)
-        put_bytes(body, key)
-        put_bytes(body, value)
-        put_varint(body, len(headers))
-        for header_key, header_value in headers:
-            put_bytes(body, header_key.encode())
-            put_bytes(body, header_value)
+        put_content(body, key, value, headers)
         put_varint(out, len(body))
         out += body
     return out

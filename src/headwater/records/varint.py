@@ -1,5 +1,7 @@
 """Writes zigzag varints and what is measured by them."""
 
+from collections.abc import Sequence
+
 from headwater.base.ports import Buffer
 
 
@@ -18,3 +20,18 @@ def put_bytes(out: bytearray, data: Buffer | None) -> None:
     else:
         put_varint(out, len(data))
         out += data
+
+
+def put_content(
+    out: bytearray,
+    key: Buffer | None,
+    value: Buffer | None,
+    headers: Sequence[tuple[str, Buffer | None]],
+) -> None:
+    """Key, value and headers, as they stand in a record behind its deltas."""
+    put_bytes(out, key)
+    put_bytes(out, value)
+    put_varint(out, len(headers))
+    for header_key, header_value in headers:
+        put_bytes(out, header_key.encode())
+        put_bytes(out, header_value)

@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.client.admin.asking import each_of, every_broker, failure, metadata, of_any, of_controller, one_topic
 from headwater.client.errors import error_for
+from headwater.client.routing import partition_of
 from headwater.client.session import Session
 from headwater.client.types import CreatedTopic, NewTopic, Partition, Topic
 from headwater.wire.messages import create_partitions as partitions_wire
@@ -181,14 +182,5 @@ def _growing(name: str, wanted: int | NewPartitions) -> partitions_wire.CreatePa
 
 
 def _eligible(topic: str, each: pages_wire.DescribeTopicPartitionsResponsePartition) -> EligiblePartition:
-    partition = Partition(
-        topic=topic,
-        partition=each.partition_index,
-        leader=each.leader_id,
-        leader_epoch=each.leader_epoch,
-        replicas=list(each.replica_nodes),
-        in_sync_replicas=list(each.isr_nodes),
-        offline_replicas=list(each.offline_replicas),
-        error=error_for(each.error_code).code,
-    )
+    partition = partition_of(topic, each)
     return EligiblePartition(partition, list(each.eligible_leader_replicas or ()), list(each.last_known_elr or ()))

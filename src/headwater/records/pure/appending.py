@@ -6,7 +6,7 @@ from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ports import Buffer
 from headwater.records.batch import HEADER_BYTES, NO_TIMESTAMP
 from headwater.records.columns import ANY_PARTITION, DATA_BYTES_MAX, Section
-from headwater.records.varint import put_bytes, put_varint
+from headwater.records.varint import put_content, put_varint
 
 _INT64_MIN = -(1 << 63)
 _INT64_MAX = (1 << 63) - 1
@@ -45,12 +45,7 @@ class BatchAppender:
         body = bytearray(1)  # attributes: unused so far
         put_varint(body, delta)
         put_varint(body, self.count)
-        put_bytes(body, key)
-        put_bytes(body, value)
-        put_varint(body, len(headers))
-        for header_key, header_value in headers:
-            put_bytes(body, header_key.encode())
-            put_bytes(body, header_value)
+        put_content(body, key, value, headers)
         prefix = bytearray()
         put_varint(prefix, len(body))
         size_bytes = len(self._batch) + len(prefix) + len(body)

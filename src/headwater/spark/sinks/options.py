@@ -123,3 +123,14 @@ def quoted(name: str) -> str:
 
 def quoted_table(name: str) -> str:
     return ".".join(quoted(part) for part in name.split("."))
+
+
+def on_conflict(options: SinkOptions) -> str:
+    """What PostgreSQL and SQLite are told about a row whose key is there already: nothing, without keys."""
+    if not options.keys:
+        return ""
+    keys = ", ".join(map(quoted, options.keys))
+    others = [quoted(name) for name in options.names if name not in options.keys]
+    if not others:
+        return f" ON CONFLICT ({keys}) DO NOTHING"
+    return f" ON CONFLICT ({keys}) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in others)}"

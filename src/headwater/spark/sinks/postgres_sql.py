@@ -12,7 +12,7 @@ a crash of the server: a batch that was put aside but not published is then miss
 from hashlib import sha256
 from typing import Final
 
-from headwater.spark.sinks.options import Column, SinkOptions, quoted, quoted_table
+from headwater.spark.sinks.options import Column, SinkOptions, on_conflict, quoted, quoted_table
 
 TABLES: Final = """
 CREATE TABLE IF NOT EXISTS headwater_progress(
@@ -102,13 +102,7 @@ def publish(options: SinkOptions) -> str:
         f"INSERT INTO {quoted_table(options.table)}({columns}) "
         f"SELECT {columns} FROM {staged_table(options)} WHERE headwater_attempt = ANY(%s)"
     )
-    if not options.keys:
-        return statement
-    keys = ", ".join(map(quoted, options.keys))
-    others = [quoted(name) for name in options.names if name not in options.keys]
-    if not others:
-        return f"{statement} ON CONFLICT ({keys}) DO NOTHING"
-    return f"{statement} ON CONFLICT ({keys}) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in others)}"
+    return statement + on_conflict(options)
 
 
 def forget_rows(options: SinkOptions) -> str:

@@ -17,7 +17,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.errors import UserError
-from headwater.spark.sinks.options import FAIL, SinkOptions, quoted
+from headwater.spark.sinks.options import FAIL, SinkOptions, on_conflict, quoted
 from headwater.spark.sinks.staging import Attempt, Batch, is_done
 
 if TYPE_CHECKING:
@@ -194,13 +194,7 @@ class SqliteStore:
 def insert_statement(options: SinkOptions) -> str:
     names = [quoted(name) for name in options.names]
     statement = f"INSERT INTO {quoted(options.table)}({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
-    if not options.keys:
-        return statement
-    keys = ", ".join(map(quoted, options.keys))
-    others = [quoted(name) for name in options.names if name not in options.keys]
-    if not others:
-        return f"{statement} ON CONFLICT ({keys}) DO NOTHING"
-    return f"{statement} ON CONFLICT ({keys}) DO UPDATE SET {', '.join(f'{name} = excluded.{name}' for name in others)}"
+    return statement + on_conflict(options)
 
 
 def bad_row(table: str, row: str, error: str) -> UserError:
