@@ -15,17 +15,16 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from headwater.base.errors import UserError
 from headwater.base.ids import TopicPartition
 from headwater.client.consumer.arguments import (
-    Callbacks,
     OffsetsGiven,
     listener_method,
     milliseconds,
     offsets_of,
     partitions_of,
 )
-from headwater.client.consumer.commits import CommitCallback
-from headwater.client.consumer.core import ConsumerCore, GroupMetadata, Turn
+from headwater.client.consumer.core import ConsumerCore, Turn
+from headwater.client.consumer.face import ConsumerFace
 from headwater.client.consumer.membership.port import Departure, RebalanceEvent
-from headwater.client.consumer.positions import EARLIEST, LATEST, OffsetAndMetadata
+from headwater.client.consumer.positions import OffsetAndMetadata
 from headwater.client.consumer.record import ConsumerRecord
 from headwater.client.reactor.engine import Engine
 from headwater.client.reactor.kernel import TimedOut
@@ -45,7 +44,7 @@ _WAIT: Final = 1.0  # a long poll tells the group now and then that it lives
 _CLOSE_TIMEOUT: Final = 30.0
 
 
-class Consumer:
+class Consumer(ConsumerFace):
     """Settings by Kafka's names, or as keywords with underscores: Consumer(bootstrap_servers="...", group_id="g")."""
 
     def __init__(self, settings: Mapping[str, object] | None = None, /, **keywords: object) -> None:
@@ -62,34 +61,10 @@ class Consumer:
 
     # What to read
 
-    def subscribe(
-        self,
-        topics: Any,
-        listener: Any = None,
-        *,
-        on_assigned: Callable[[list[TopicPartition]], Any] | None = None,
-        on_revoked: Callable[[list[TopicPartition]], Any] | None = None,
-        on_lost: Callable[[list[TopicPartition]], Any] | None = None,
-    ) -> None:
-        """Names, a compiled pattern, or a `SubscriptionPattern`. Replaces the subscription before."""
-        if listener is None and (on_assigned or on_revoked or on_lost):
-            listener = Callbacks(on_assigned, on_revoked, on_lost)
-        self._do(lambda: self._core.subscribe(topics, listener))
-
-    def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """These partitions, without the group; those before are given up."""
-        self._do(lambda: self._core.assign(partitions))
-
     def unsubscribe(self) -> None:
         with self._entered():
             self._last_event()
             self._engine.run(self._core.unsubscribe())
-
-    def subscription(self) -> list[str]:
-        return self._do(self._core.subscribed_topics)
-
-    def assignment(self) -> list[TopicPartition]:
-        return self._do(lambda: sorted(self._core.subscription.states))
 
     # Reading
 
@@ -124,43 +99,11 @@ class Consumer:
             while ahead:
                 yield ahead.popleft()
 
-    def wakeup(self) -> None:
-        """From any thread, or a signal handler: the poll under way, or the next one, raises `WakeupError`."""
-        if not self._closed:
-            self._core.woken = True
-            self._network.post(self._core.wake)
-
     # Positions
-
-    def seek(self, partition: TopicPartition, offset: "int | OffsetAndMetadata") -> None:
-        known = OffsetAndMetadata(offset) if isinstance(offset, int) else offset
-        self._do(lambda: self._core.seek(TopicPartition(*partition), known.offset, known.leader_epoch))
-
-    def seek_to_beginning(self, *partitions: Any) -> None:
-        """Of all that are assigned, if none are named."""
-        self._do(lambda: self._core.seek_to_time(partitions_of(partitions), EARLIEST))
-
-    def seek_to_end(self, *partitions: Any) -> None:
-        self._do(lambda: self._core.seek_to_time(partitions_of(partitions), LATEST))
 
     def position(self, partition: TopicPartition, timeout: float | None = None) -> int:
         """The offset of the record that comes next."""
         return self._run(self._core.position(TopicPartition(*partition), milliseconds(timeout)))
-
-    def pause(self, *partitions: Any) -> None:
-        """Not read until `resume`; the membership in the group goes on."""
-        self._do(lambda: self._core.pause(partitions_of(partitions), True))
-
-    def resume(self, *partitions: Any) -> None:
-        self._do(lambda: self._core.pause(partitions_of(partitions), False))
-
-    def paused(self) -> list[TopicPartition]:
-        states = self._core.subscription.states
-        return self._do(lambda: sorted(each for each, state in states.items() if state.paused))
-
-    def current_lag(self, partition: TopicPartition) -> int | None:
-        """How many offsets the position is behind the end; None: not known yet."""
-        return self._do(lambda: self._core.lag(TopicPartition(*partition)))
 
     # Commits
 
@@ -168,21 +111,10 @@ class Consumer:
         """Offsets by partition, records (then the offsets behind them), or all positions. Waits; raises `CommitFailed`."""
         self._run(self._core.commit(offsets_of(offsets), milliseconds(timeout)))
 
-    def commit_async(self, offsets: OffsetsGiven = None, callback: CommitCallback | None = None) -> None:
-        """Does not wait. `callback(offsets, error)` runs in a later poll, or in close.
-
-        What fails for a moment is tried again, but never so that it would overwrite a newer commit.
-        """
-        self._do(lambda: self._core.commit_async(offsets_of(offsets), callback))
-
     def committed(
         self, *partitions: Any, timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         return self._run(self._core.committed(partitions_of(partitions), milliseconds(timeout)))
-
-    def group_metadata(self) -> GroupMetadata:
-        """For a transactional producer's `send_offsets_to_transaction`."""
-        return self._do(self._core.group_metadata)
 
     # Questions
 
@@ -209,9 +141,6 @@ class Consumer:
 
     def list_topics(self) -> dict[str, Topic]:
         return {topic.name: topic for topic in self._run(self._core.questions.list_topics())}
-
-    def metrics(self) -> dict[str, float]:
-        return self._do(self._core.metrics)
 
     # The end
 
