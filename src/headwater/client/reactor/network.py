@@ -58,7 +58,7 @@ class Network:
         self._receive_buffer_bytes = receive_buffer_bytes
         self._posted: deque[Callable[[], None]] = deque()
         self._closed = False
-        self._waking = threading.Lock()
+        self._waking = threading.RLock()  # a signal handler may wake, too, in the middle of this
         self._wake_in, self._wake_out = os.pipe()
         os.set_blocking(self._wake_in, False)
         os.set_blocking(self._wake_out, False)

@@ -257,3 +257,12 @@ def test_ctrl_c_within_a_task_ends_it_for_those_who_wait_for_it(engine: Engine) 
     with pytest.raises(KeyboardInterrupt):
         engine.submit(lambda: tasks.append(engine.kernel.spawn(interrupted())))
     assert tasks[0].done
+
+
+def test_a_signal_handler_may_wake_in_the_middle_of_a_wake() -> None:
+    """It runs in the thread that it interrupts: a lock that this one holds must let it pass."""
+    network = Network()
+    with network._waking:  # as `wake` holds it
+        network.wake()  # as the handler calls it
+    assert network.poll(0), "the wake-up came through"
+    network.close()
