@@ -68,7 +68,7 @@ class Broker:
         self.now_ms = clock.now_ms
         self.metrics = BrokerMetrics()
         self.fetch_sessions = FetchSessions(config.int("max.incremental.fetch.session.cache.slots"), random)
-        self.producer_ids = ProducerIds(image, store)
+        self.producer_ids = ProducerIds(store)
         self.changes = ChangeQueue(store)
         self.partitions: dict[PartitionKey, Partition] = {}
         # The produce path finds a topic by the bytes of its name or by its id, whichever its request holds.

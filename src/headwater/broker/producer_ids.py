@@ -8,14 +8,13 @@ from collections.abc import Callable
 from typing import Final
 
 from headwater.base.errors import KafkaError
-from headwater.metadata.image import ClusterImage, MetadataStore, ProducerIdsReserved
+from headwater.metadata.image import MetadataStore
 
 BLOCK: Final = 1000
 
 
 class ProducerIds:
-    def __init__(self, image: ClusterImage, store: MetadataStore) -> None:
-        self._image = image
+    def __init__(self, store: MetadataStore) -> None:
         self._store = store
         self._next = 0
         self._end = 0
@@ -32,9 +31,7 @@ class ProducerIds:
             self._reserve()
 
     def _reserve(self) -> None:
-        first = self._image.next_producer_id
-
-        def committed(error: KafkaError | None) -> None:
+        def reserved(first: int, error: KafkaError | None) -> None:
             waiting, self._waiting = self._waiting, deque()
             if error is None:
                 self._next, self._end = first, first + BLOCK
@@ -44,4 +41,4 @@ class ProducerIds:
                 else:
                     done(-1, error)
 
-        self._store.commit([ProducerIdsReserved(first + BLOCK)], committed)
+        self._store.reserve_producer_ids(BLOCK, reserved)

@@ -16,12 +16,21 @@ from headwater.base.names import INTERNAL_TOPICS
 
 @dataclass(slots=True)
 class PartitionState:
-    """Who holds a partition. `replicas[0]` is the preferred leader."""
+    """Who holds a partition. `replicas[0]` is the preferred leader; while it is reassigned, `replicas` holds the old and the new.
+
+    `in_sync_epochs` has the broker epoch under which each in-sync replica is one: a broker that died and came back has another,
+    and does not count until its leader has taken it in again. `version` is that of the partition's node in ZooKeeper: whoever
+    changes the state writes over the version from which the change was decided.
+    """
 
     leader: BrokerId
     leader_epoch: LeaderEpoch
     replicas: list[BrokerId]
     in_sync_replicas: list[BrokerId]
+    in_sync_epochs: list[int] = field(default_factory=list)
+    adding: list[BrokerId] = field(default_factory=list)
+    removing: list[BrokerId] = field(default_factory=list)
+    version: int = -1
 
 
 @dataclass(slots=True)
@@ -47,9 +56,15 @@ class Endpoint:
 
 @dataclass(slots=True)
 class BrokerState:
+    """A live broker. Every registration has a new, higher `epoch`; `previous_epoch` is the one of the last life, if that ended cleanly."""
+
     broker_id: BrokerId
     endpoints: list[Endpoint]
     rack: str | None = None
+    epoch: int = -1
+    previous_epoch: int = -1
+    is_stopping: bool = False  # it has asked to be relieved of its leaderships
+    free_bytes: int = -1  # on its log directories, when it registered
 
 
 @dataclass(slots=True, frozen=True)
@@ -94,19 +109,78 @@ class ProducerIdsReserved:
     next_producer_id: int
 
 
-Change = TopicCreated | TopicDeleted | PartitionsAdded | TopicConfigured | BrokerConfigured | ProducerIdsReserved
+@dataclass(slots=True, frozen=True)
+class PartitionChanged:
+    """The whole state of a partition from now on. Applied only if its version is higher than the one that is known."""
+
+    topic_id: TopicId
+    partition: int
+    leader: BrokerId
+    leader_epoch: LeaderEpoch
+    replicas: tuple[BrokerId, ...]
+    in_sync_replicas: tuple[BrokerId, ...]
+    in_sync_epochs: tuple[int, ...] = ()
+    adding: tuple[BrokerId, ...] = ()
+    removing: tuple[BrokerId, ...] = ()
+    version: int = -1
+
+
+@dataclass(slots=True, frozen=True)
+class BrokerRegistered:
+    """A broker came, came back (with another epoch), or says something new about itself."""
+
+    broker: BrokerState
+
+
+@dataclass(slots=True, frozen=True)
+class BrokerGone:
+    broker_id: BrokerId
+
+
+@dataclass(slots=True, frozen=True)
+class ControllerElected:
+    """`broker_id` is NO_BROKER while there is none."""
+
+    broker_id: BrokerId
+    epoch: int
+
+
+Change = (
+    TopicCreated
+    | TopicDeleted
+    | PartitionsAdded
+    | TopicConfigured
+    | BrokerConfigured
+    | ProducerIdsReserved
+    | PartitionChanged
+    | BrokerRegistered
+    | BrokerGone
+    | ControllerElected
+)
 
 
 class MetadataStore(Protocol):
-    """Keeps the changes. `done` comes after the changes were applied, with None, or with the reason that they were not."""
+    """Keeps the changes. `done` comes after the changes were applied, with None, or with the reason that they were not.
+
+    With several brokers, only the controller commits (NOT_CONTROLLER otherwise); leaders propose, and any broker reserves ids.
+    """
 
     def commit(self, changes: Sequence[Change], done: Callable[[KafkaError | None], None]) -> None: ...
+
+    def propose(self, change: PartitionChanged, done: Callable[[KafkaError | None], None]) -> None:
+        """From a partition's leader: other in-sync replicas, over `change.version` only (INVALID_UPDATE_VERSION otherwise)."""
+        ...
+
+    def reserve_producer_ids(self, count: int, done: Callable[[int, KafkaError | None], None]) -> None:
+        """The first of `count` ids that nobody else is given."""
+        ...
 
 
 @dataclass(slots=True)
 class ClusterImage:
     cluster_id: str
     controller_id: BrokerId = NO_BROKER
+    controller_epoch: int = 0
     brokers: dict[BrokerId, BrokerState] = field(default_factory=dict)
     topics: dict[TopicId, TopicState] = field(default_factory=dict)
     ids_by_name: dict[str, TopicId] = field(default_factory=dict)
@@ -152,6 +226,30 @@ class ClusterImage:
             case ProducerIdsReserved(next_producer_id):
                 assert next_producer_id >= self.next_producer_id
                 self.next_producer_id = next_producer_id
+            case PartitionChanged():
+                self._change_partition(change)
+            case BrokerRegistered(broker):
+                self.brokers[broker.broker_id] = broker
+            case BrokerGone(broker_id):
+                self.brokers.pop(broker_id, None)
+            case ControllerElected(broker_id, epoch):
+                self.controller_id, self.controller_epoch = broker_id, epoch
+
+    def _change_partition(self, change: PartitionChanged) -> None:
+        topic = self.topics.get(change.topic_id)
+        if topic is None or change.partition >= len(topic.partitions):
+            return  # deleted since
+        state = topic.partitions[change.partition]
+        if change.version <= state.version:
+            return
+        state.leader = change.leader
+        state.leader_epoch = change.leader_epoch
+        state.replicas = list(change.replicas)
+        state.in_sync_replicas = list(change.in_sync_replicas)
+        state.in_sync_epochs = list(change.in_sync_epochs)
+        state.adding = list(change.adding)
+        state.removing = list(change.removing)
+        state.version = change.version
 
 
 def _new_partition(replicas: Sequence[int]) -> PartitionState:

@@ -9,6 +9,8 @@ step. Why it holds is told in docs/adr/0010-exactly-once-writer.md. In short, fo
   is decided. Then it commits the others. Both may be done again by whoever finds the decision.
 * A task that runs again for a decided batch commits its decided transaction instead of writing. If that one is gone
   (timed out, or aborted by a zombie), it writes again, and only the very same rows.
+* Before the driver calls the batch settled, it aborts what runs with more tasks have left open: readers of committed
+  records stop at the first open transaction.
 
 Owns no state. The decision lives in a compacted topic under the query's id, progress in a consumer group's offsets.
 """
@@ -137,6 +139,11 @@ class AllOpen:
 
 
 @dataclass(frozen=True, slots=True)
+class FindOpen:
+    """ListTransactions, DescribeTransactions -> tuple[Producer, ...]: whatever is open of this query, of any task."""
+
+
+@dataclass(frozen=True, slots=True)
 class End:
     """EndTxn -> bool: True if this very transaction is (or was before) ended so; False if it is fenced or aborted."""
 
@@ -158,7 +165,18 @@ class WriteDecision:
     decision: Decision
 
 
-Step = ReadDecision | Begin | ReadProgress | WriteRows | StoreProgress | AllOpen | End | CommitAll | WriteDecision
+Step = (
+    ReadDecision
+    | Begin
+    | ReadProgress
+    | WriteRows
+    | StoreProgress
+    | AllOpen
+    | FindOpen
+    | End
+    | CommitAll
+    | WriteDecision
+)
 Steps = Generator[Step, Any, Any]
 
 
@@ -249,6 +267,7 @@ def commit_steps(batch: int, reports: Sequence[Report]) -> Steps:
     lost = yield from _commit_others(decision)
     if lost:
         raise LostAfterDecision(batch, lost)
+    yield from _abort_leftovers(decision)
     yield WriteDecision(replace(decision, settled=True))
     return None
 
@@ -316,6 +335,21 @@ def _commit_others(decision: Decision) -> Generator[Step, Any, list[int]]:
             if progress is None or progress.batch < decision.batch:
                 lost.append(task)
     return lost
+
+
+def _abort_leftovers(decision: Decision) -> Generator[Step, Any, None]:
+    """All rows of the batch are committed: what is open is of runs that are gone or came too late, or of a later batch.
+
+    There is no later batch before this one is settled. So the decision is read after the look: if nobody has settled the
+    batch by then, nothing of what was found is of a later one. Just that is aborted, and nothing that has begun since.
+    """
+    found: tuple[Producer, ...] = yield FindOpen()
+    if not found:
+        return
+    last: Decision | None = yield ReadDecision()
+    if last is None or (last.batch, last.settled) < (decision.batch, True):
+        for producer in found:
+            yield End(producer, commit=False)
 
 
 def _progress_of(decision: Decision, task: int) -> Generator[Step, Any, Progress | None]:

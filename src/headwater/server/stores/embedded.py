@@ -10,7 +10,7 @@ from typing import Final
 
 from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.base.ports import Disk, File, Sync
-from headwater.metadata.image import Change, ClusterImage
+from headwater.metadata.image import Change, ClusterImage, PartitionChanged, ProducerIdsReserved
 from headwater.metadata.journal import decode_entries, encode_entry, snapshot
 
 FILE_NAME: Final = "headwater.metadata"
@@ -69,6 +69,17 @@ class EmbeddedStore:
         self._queue.append((changes, done))
         if not self._busy:
             self._next()
+
+    def propose(self, change: PartitionChanged, done: Callable[[KafkaError | None], None]) -> None:  # noqa: ARG002
+        done(KafkaError(ErrorCode.INVALID_REQUEST, "A broker that stands alone has no other replicas."))
+
+    def reserve_producer_ids(self, count: int, done: Callable[[int, KafkaError | None], None]) -> None:
+        first = self._image.next_producer_id
+
+        def committed(error: KafkaError | None) -> None:
+            done(first if error is None else -1, error)
+
+        self.commit([ProducerIdsReserved(first + count)], committed)
 
     def commit_now(self, changes: Sequence[Change]) -> None:
         """The same, waited for: at start, before anybody can ask. Raises OSError."""

@@ -1,0 +1,1 @@
+"""The commands that come with ZooKeeper, as Kafka ships them."""

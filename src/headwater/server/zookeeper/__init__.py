@@ -1,0 +1,1 @@
+"""ZooKeeper, really: a session with it through kazoo, and a process of it for one machine."""
