@@ -14,6 +14,7 @@ from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import NO_TOPIC_ID, BrokerId, LeaderEpoch, PartitionKey, TopicId, TopicPartition
 from headwater.base.metrics import BrokerMetrics
 from headwater.base.names import CONSUMER_OFFSETS, TRANSACTION_STATE
+from headwater.base.peers import Peers
 from headwater.base.ports import Clock, Disk, Random, Scheduler
 from headwater.broker.changes import ChangeQueue
 from headwater.broker.fetch_sessions import FetchSessions
@@ -37,6 +38,7 @@ from headwater.replication.partition import Partition
 if TYPE_CHECKING:
     from headwater.broker.coordinators.groups import Groups
     from headwater.broker.coordinators.transactions import Transactions
+    from headwater.controller.controller import Controller
 
 logger = logging.getLogger("headwater.broker")
 
@@ -55,6 +57,7 @@ class Broker:
         random: Random,
         scheduler: Scheduler,
         disk: Disk,
+        peers: Peers | None = None,
     ) -> None:
         self.config = config
         self.broker_id = BrokerId(config.node_id())
@@ -65,6 +68,8 @@ class Broker:
         self.random = random
         self.scheduler = scheduler
         self.disk = disk
+        self.peers = peers  # the other brokers; None for a broker that stands alone
+        self.controller: Controller | None = None  # in a cluster; active on one broker at a time
         self.now_ms = clock.now_ms
         self.metrics = BrokerMetrics()
         self.fetch_sessions = FetchSessions(config.int("max.incremental.fetch.session.cache.slots"), random)

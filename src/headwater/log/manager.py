@@ -47,6 +47,7 @@ class ManagerSettings:
     flush_check_interval_ms: int = 1_000  # how often flush.ms is looked at
     checkpoint_interval_ms: int = 60_000  # log.flush.offset.checkpoint.interval.ms and its sibling
     high_watermark_interval_ms: int = 5_000  # replica.high.watermark.checkpoint.interval.ms
+    topics_are_known: bool = True  # when the logs are opened; otherwise any of them may be a compacted one
 
 
 class LogManager:
@@ -126,7 +127,7 @@ class LogManager:
         self.clean_start = False
         start_offset = directory.log_start_offsets.get(partition, 0)
         config = self._config_of(partition.topic)
-        no_gaps = not config.cleanup_compact and not directory.adopted
+        no_gaps = self._settings.topics_are_known and not config.cleanup_compact and not directory.adopted
         arguments = (path, recovery_point, start_offset, config.index_interval_bytes, no_gaps)
         finished = partial(self._recovered, directory, partition, path, recovery_point, done)
         self._recovering += 1

@@ -1,6 +1,9 @@
 """Puts a broker together on given ports: what the server does with the kernel, the simulation does with a heap of events.
 
-The metadata file says which topics there should be; the log directories say which there are. A directory that the metadata does
+`open` locks and opens the log directories, `join` makes the broker known under its endpoints: alone, or in a cluster
+(server/membership.py), where it learns only then which topics there are.
+
+For a broker alone the metadata file says which topics there should be; the log directories say which there are. A directory that the metadata does
 not know was written by Apache Kafka (or by us, before the metadata was lost): it is adopted, with its topic id. One whose topic was
 deleted just before a crash is known by its id, and removed.
 """
@@ -8,12 +11,14 @@ deleted just before a crash is known by its id, and removed.
 import base64
 import logging
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from headwater.base.config.broker import BrokerConfig
-from headwater.base.errors import UserError
+from headwater.base.coordination import Coordination
+from headwater.base.errors import KafkaError, UserError
 from headwater.base.ids import NO_TOPIC_ID, BrokerId, TopicId
 from headwater.base.names import is_legal_topic_name
+from headwater.base.peers import Peers
 from headwater.base.ports import Clock, Disk, Random, Scheduler
 from headwater.broker.broker import Broker
 from headwater.log.compaction.cleaner import CleanerSettings
@@ -23,8 +28,11 @@ from headwater.log.context import LogContext
 from headwater.log.dirty import DIRTY_BYTES_MAX
 from headwater.log.log import Log
 from headwater.log.manager import LogManager, ManagerSettings
-from headwater.metadata.image import ClusterImage, TopicCreated
+from headwater.metadata.image import BrokerState, ClusterImage, Endpoint, MetadataStore, TopicCreated
 from headwater.server.stores.embedded import EmbeddedStore
+
+if TYPE_CHECKING:
+    from headwater.server.membership import Membership
 
 _TICK_MS: Final = 500
 _ADOPTED_PARTITIONS_MAX: Final = 100_000
@@ -45,6 +53,8 @@ class Assembly:
         scheduler: Scheduler,
         dirty_bytes_max: int = DIRTY_BYTES_MAX,
         pace_of: Callable[[float], Pace] = lambda _bytes_per_second: no_pace,
+        coordination: Coordination | None = None,
+        peers: Peers | None = None,
     ) -> None:
         self._config = config
         self._disk = disk
@@ -53,9 +63,18 @@ class Assembly:
         self._scheduler = scheduler
         self._pace_of = pace_of
         context = LogContext(disk, scheduler, random, dirty_bytes_max=dirty_bytes_max)
-        self.logs = LogManager(context, config.log_dirs(), self._config_of, _settings(config), self._cleaner_settings)
+        self.logs = LogManager(
+            context,
+            config.log_dirs(),
+            self._config_of,
+            _settings(config, topics_are_known=coordination is None),
+            self._cleaner_settings,
+        )
         self.image = ClusterImage("")
         self.store = EmbeddedStore(disk, config.log_dirs()[0], self.image)
+        self.membership: Membership | None = None
+        self._coordination = coordination
+        self._peers = peers
         self.on_all_failed: Callable[[str], None] = lambda _why: None  # no log directory is left
         self._is_open = False
 
@@ -63,28 +82,65 @@ class Assembly:
         """Raises UserError or OSError, and has let go of the directories then."""
         self.logs.lock()
         try:
-            self._identify()
+            found = self._identify()
+            if self._coordination is not None:
+                self._open_in_cluster(self._coordination, ready)
+                return
+            self._claim(found.get("cluster.id") or _new_cluster_id(self._random))
             self.store.load()
             self._config.set_dynamic(
                 self.image.broker_configs.get("", {}), self.image.broker_configs.get(str(self._config.node_id()), {})
             )
-            self.logs.open(lambda: ready(self._broker()))
+            self.logs.open(lambda: ready(self._broker(self.store)))
         except BaseException:
             self.close()
             raise
 
+    def _open_in_cluster(self, coordination: Coordination, ready: Callable[[Broker], None]) -> None:
+        from headwater.server.membership import Membership  # a broker alone does without it
+
+        self.membership = membership = Membership(self._config, self.image, coordination, self._scheduler)
+
+        def connected(cluster_id: str) -> None:
+            self._claim(cluster_id)
+            self.logs.open(lambda: ready(self._broker(membership.store)))
+
+        membership.connect(connected)
+
+    def join(self, broker: Broker, endpoints: list[Endpoint], done: Callable[[KafkaError | None], None]) -> None:
+        """From now on the broker is known under these endpoints. `done`: it knows the cluster, and may serve."""
+        rack = self._config.string("broker.rack")
+        me = BrokerState(broker.broker_id, endpoints, rack)
+        if self.membership is None:
+            self.image.brokers[broker.broker_id] = me
+            self.image.controller_id = broker.broker_id
+            done(None)
+        else:
+            self.membership.join(broker, me, done)
+
+    def leave(self, left: Callable[[], None]) -> None:
+        """Hands leaderships over before a stop. `left` may come late, or never: the caller has its own patience."""
+        if self.membership is None:
+            left()
+        else:
+            self.membership.leave(left)
+
     def close(self) -> None:
         """Lets go of everything: cleanly, or as it is when not all logs were open."""
+        membership = self.membership
+        if membership is not None:
+            membership.cease()
         if self._is_open:
-            self.logs.close()
+            self.logs.close(-1 if membership is None else membership.store.broker_epoch)
         else:
             self.logs.abandon()
         self.store.close()
+        if membership is not None:
+            membership.close()
 
-    def _identify(self) -> None:
-        """Whose directories these are: what `meta.properties` says, or a new cluster."""
+    def _identify(self) -> dict[str, str]:
+        """Whose directories these are: what `meta.properties` says."""
         found = self.logs.directories[0].read_identity()
-        self.image.cluster_id = found.get("cluster.id") or _new_cluster_id(self._random)
         if "broker.id" in found:
             if not found["broker.id"].isdecimal():
                 raise UserError(
@@ -92,7 +148,11 @@ class Assembly:
                     "an id is a whole number",
                 )
             self._config.adopt_node_id(int(found["broker.id"]))
-        self.logs.claim(self.image.cluster_id, self._config.node_id())
+        return found
+
+    def _claim(self, cluster_id: str) -> None:
+        self.image.cluster_id = cluster_id
+        self.logs.claim(cluster_id, self._config.node_id())
 
     def _config_of(self, topic: str) -> LogConfig:
         topic_id = self.image.ids_by_name.get(topic)
@@ -110,20 +170,22 @@ class Assembly:
             pace=self._pace_of(config.float("log.cleaner.io.max.bytes.per.second")),
         )
 
-    def _broker(self) -> Broker:
+    def _broker(self, store: MetadataStore) -> Broker:
         broker = Broker(
             self._config,
             self.image,
-            self.store,
+            store,
             self.logs,
             clock=self._clock,
             random=self._random,
             scheduler=self._scheduler,
             disk=self._disk,
+            peers=self._peers,
         )
-        self._reconcile(broker)
-        broker.open_partitions()
-        self.store.on_applied = broker.apply
+        if self.membership is None:
+            self._reconcile(broker)
+            broker.open_partitions()
+            self.store.on_applied = broker.apply
         self.logs.high_watermark_of = broker.high_watermark_of
         self._scheduler.call_later(_TICK_MS, lambda: self._tick(broker))
         self._is_open = True
@@ -187,8 +249,9 @@ class Assembly:
         return TopicCreated(topic, topic_id, ((int(BrokerId(self._config.node_id())),),) * count, {})
 
 
-def _settings(config: BrokerConfig) -> ManagerSettings:
+def _settings(config: BrokerConfig, *, topics_are_known: bool) -> ManagerSettings:
     return ManagerSettings(
+        topics_are_known=topics_are_known,
         retention_check_interval_ms=config.int("log.retention.check.interval.ms"),
         checkpoint_interval_ms=config.int("log.flush.offset.checkpoint.interval.ms"),
         high_watermark_interval_ms=config.int("replica.high.watermark.checkpoint.interval.ms"),

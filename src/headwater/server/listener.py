@@ -52,6 +52,7 @@ class Server:
         self._connections: dict[int, Connection] = {}
         self._per_address: Counter[str] = Counter()
         self._listeners: list[socket.socket] = []
+        self._bound: list[tuple[socket.socket, str]] = []  # with their names, not accepting yet
         self._shared = memoryview(bytearray(SHARED_BYTES))
         self.metrics: dict[int, ApiMetrics] = broker.metrics.apis
         self.produce_metrics = self.metrics[0]
@@ -61,8 +62,8 @@ class Server:
 
     # Listening
 
-    def listen(self, name: str, host: str, port: int) -> int:
-        """Binds a listener and gives its real port."""
+    def listen(self, name: str, host: str, port: int, *, accept: bool = True) -> int:
+        """Binds a listener and gives its real port. Without `accept`, clients wait until `accept_all`."""
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         if not host:
             family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
@@ -70,10 +71,21 @@ class Server:
             (host, port), family=family, backlog=_BACKLOG, dualstack_ipv6=not host and family == socket.AF_INET6
         )
         listener.setblocking(False)
-        self._listeners.append(listener)
-        self.loop.register(listener.fileno(), select.EPOLLIN, lambda _events: self._accept(listener, name))
+        if accept:
+            self._open(listener, name)
+        else:
+            self._bound.append((listener, name))
         bound: int = listener.getsockname()[1]
         return bound
+
+    def accept_all(self) -> None:
+        """For listeners that were bound without `accept`."""
+        while self._bound:
+            self._open(*self._bound.pop())
+
+    def _open(self, listener: socket.socket, name: str) -> None:
+        self._listeners.append(listener)
+        self.loop.register(listener.fileno(), select.EPOLLIN, lambda _events: self._accept(listener, name))
 
     def _accept(self, listener: socket.socket, name: str) -> None:
         for _ in range(_ACCEPTS_PER_EVENT):
@@ -131,6 +143,9 @@ class Server:
             self.loop.unregister(listener.fileno())
             listener.close()
         self._listeners.clear()
+        for listener, _name in self._bound:
+            listener.close()
+        self._bound.clear()
         for connection in list(self._connections.values()):
             connection.close("the broker is shutting down")
 

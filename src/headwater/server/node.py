@@ -3,13 +3,16 @@
 import gc
 import logging
 import os
+from collections.abc import Callable
 from typing import Final
 
 from headwater.base.config.broker import BrokerConfig
-from headwater.base.errors import UserError
+from headwater.base.coordination import Coordination
+from headwater.base.errors import KafkaError, UserError
 from headwater.base.ids import BrokerId
+from headwater.base.peers import Peers
 from headwater.broker.broker import Broker
-from headwater.metadata.image import BrokerState, Endpoint
+from headwater.metadata.image import Endpoint
 from headwater.server.assembly import Assembly
 from headwater.server.disk import OsDisk
 from headwater.server.listener import Server
@@ -18,6 +21,7 @@ from headwater.server.metrics_endpoint import MetricsEndpoint
 from headwater.server.pace import WorkerPace
 
 _SETTLE_MS: Final = 30_000
+_LEAVE_MS: Final = 15_000
 _DIRTY_SHARE: Final = (
     20  # of the memory: the kernel begins to write at a tenth of what is free, and throttles at a fifth
 )
@@ -41,6 +45,8 @@ class Node:
         self.exit_code = 0
         self._assembly: Assembly | None = None
         self._server: Server | None = None
+        self._peers: Peers | None = None
+        self._has_joined = False
 
     def start(self) -> None:
         """Opens and recovers the logs, then listens. Raises UserError, or StartInterrupted after `loop.stop()`."""
@@ -54,6 +60,7 @@ class Node:
 
     def _start(self) -> None:
         clock = SystemClock()
+        coordination = self._coordination()
         assembly = Assembly(
             self.config,
             disk=self.disk,
@@ -62,19 +69,20 @@ class Node:
             scheduler=self.loop,
             dirty_bytes_max=_memory_bytes() // _DIRTY_SHARE,
             pace_of=WorkerPace,
+            coordination=coordination,
+            peers=self._peers,
         )
         assembly.on_all_failed = self._give_up
         ready: list[Broker] = []
         assembly.open(ready.append)
         self._assembly = assembly
-        while not ready:  # recovery in worker processes
-            if self.loop.is_stopping:
-                raise StartInterrupted
-            self.loop.turn(1.0)
+        self._wait_for(lambda: bool(ready))  # recovery in worker processes; in a cluster, ZooKeeper
         self.broker = ready[0]
         self.broker.metrics.started_ms = clock.monotonic_ms()
         self.server = self._server = Server(self.loop, self.broker, self.disk)
         self._listen()
+        self._join(assembly)
+        self.server.accept_all()
         self._open_metrics(self.config.int("metrics.port"))
 
         # What is alive now stays: the collector need not walk over it again, and a young generation of a few thousand
@@ -82,6 +90,41 @@ class Node:
         gc.collect()
         gc.freeze()
         gc.set_threshold(10_000, 20, 50)
+
+    def _coordination(self) -> Coordination | None:
+        """A session with ZooKeeper, and connections to other brokers, if this one is to be in a cluster."""
+        connect = self.config.string("zookeeper.connect")
+        if not connect:
+            return None
+        from headwater.server.peers import LoopPeers
+        from headwater.server.zookeeper.client import KazooCoordination
+
+        self._peers = LoopPeers(self.loop, self._endpoint_of, f"broker-{self.config.node_id()}")
+        return KazooCoordination(connect, self.config.int("zookeeper.session.timeout.ms"), self.loop.post)
+
+    def _endpoint_of(self, broker_id: BrokerId) -> tuple[str, int] | None:
+        """Where a broker of the cluster is reached by the others."""
+        assert self._assembly is not None
+        broker = self._assembly.image.brokers.get(broker_id)
+        if broker is None or not broker.endpoints:
+            return None
+        name = self.config.string("inter.broker.listener.name")
+        endpoint = next((each for each in broker.endpoints if each.listener == name), broker.endpoints[0])
+        return endpoint.host, endpoint.port
+
+    def _join(self, assembly: Assembly) -> None:
+        joined: list[KafkaError | None] = []
+        assembly.join(self.broker, self.endpoints, joined.append)
+        self._wait_for(lambda: bool(joined))
+        if joined[0] is not None:
+            raise UserError("The broker cannot join the cluster", str(joined[0]))
+        self._has_joined = True
+
+    def _wait_for(self, is_done: Callable[[], bool]) -> None:
+        while not is_done():
+            if self.loop.is_stopping:
+                raise StartInterrupted
+            self.loop.turn(1.0)
 
     def connection_count(self) -> int:
         return self.server.connection_count
@@ -100,6 +143,8 @@ class Node:
         """A clean shutdown: no new work, everything flushed, the marker written."""
         if self.metrics is not None:
             self.metrics.close()
+        if self._has_joined and self._assembly is not None and self._assembly.membership is not None:
+            self._leave(self._assembly)
         if self._server is not None:
             self._server.close()
         self.loop.drop_timers()
@@ -110,7 +155,18 @@ class Node:
         self.disk.close()
         if self._assembly is not None:
             self._assembly.close()
+        if self._peers is not None:
+            self._peers.close()
         self.loop.close()
+
+    def _leave(self, assembly: Assembly) -> None:
+        """Others lead what this broker led before it is gone; clients and followers are served until then."""
+        if not self.config.bool("controlled.shutdown.enable"):
+            return
+        left: list[bool] = []
+        assembly.leave(lambda: left.append(True))
+        if not self.loop.run_until(lambda: bool(left), _LEAVE_MS):
+            logger.warning("event=left-without-handover note='some partitions are led from here still'")
 
     def _give_up(self, why: str) -> None:
         """Every log directory has failed: a restart reads what is really there, going on would pretend."""
@@ -134,7 +190,7 @@ class Node:
         advertised = {listener.name: listener for listener in self.config.advertised_listeners()}
         for listener in self.config.listeners():
             try:
-                port = self.server.listen(listener.name, listener.host, listener.port)
+                port = self.server.listen(listener.name, listener.host, listener.port, accept=False)
             except OSError as problem:
                 raise UserError(
                     f"Cannot listen on {listener.name}://{listener.host}:{listener.port}",
@@ -143,9 +199,6 @@ class Node:
                 ) from problem
             told = advertised.get(listener.name, listener)
             self.endpoints.append(Endpoint(listener.name, told.host or os.uname().nodename, told.port or port))
-        broker_id = BrokerId(self.broker.broker_id)
-        self.broker.image.brokers[broker_id] = BrokerState(broker_id, self.endpoints, self.config.string("broker.rack"))
-        self.broker.image.controller_id = broker_id
 
 
 def _in_url(host: str) -> str:

@@ -1,0 +1,116 @@
+"""A broker's place in a cluster: its store on ZooKeeper, its controller, and the order of joining and leaving.
+
+Joining: connect (whose cluster is this?), open the logs, listen, register, load the image, open partitions, serve. Leaving: say so,
+wait until others lead what this broker led, then close the logs and end the session, which takes the registration away at once.
+Owned by the broker's loop.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from headwater.base.config.broker import BrokerConfig
+from headwater.base.coordination import Coordination
+from headwater.base.errors import KafkaError
+from headwater.base.ids import NO_TOPIC_ID
+from headwater.base.ports import Scheduler
+from headwater.broker.broker import Broker
+from headwater.controller.controller import Controller
+from headwater.metadata.cluster.store import ClusterStore
+from headwater.metadata.image import BrokerState, Change, ClusterImage, PartitionState
+
+_LOOK_AGAIN_MS: Final = 20
+
+logger = logging.getLogger("headwater.server")
+
+
+class Membership:
+    def __init__(
+        self, config: BrokerConfig, image: ClusterImage, coordination: Coordination, scheduler: Scheduler
+    ) -> None:
+        self._config = config
+        self._image = image
+        self._scheduler = scheduler
+        self.store = ClusterStore(coordination, image, scheduler, config.node_id())
+        self._broker: Broker | None = None
+        self._has_loaded = False
+        self._has_ceased = False
+
+    def connect(self, done: Callable[[str], None]) -> None:
+        """`done` gets the id of the cluster."""
+        self.store.connect(done)
+
+    def join(self, broker: Broker, me: BrokerState, done: Callable[[KafkaError | None], None]) -> None:
+        self._broker = broker
+        broker.controller = controller = Controller(
+            self._image, self.store, self._scheduler, broker.clock, self._config, broker.metrics
+        )
+        self.store.on_controller = lambda active: controller.activate() if active else controller.deactivate()
+        self.store.on_applied = self._applied
+        me.previous_epoch = self._previous_epoch(broker)
+        me.free_bytes = sum(broker.disk.usage(path)[1] for path in self._config.log_dirs())
+        self.store.join(me, done)
+
+    def leave(self, left: Callable[[], None]) -> None:
+        def told(problem: KafkaError | None) -> None:
+            if problem is not None:
+                logger.warning("event=leaving-not-announced reason=%r", problem.message)
+                left()
+            else:
+                self._wait_for_relief(left)
+
+        self.store.stop_leading(told)
+
+    def cease(self) -> None:
+        """Nothing that comes from the cluster is followed any more: the logs are about to be closed."""
+        self._has_ceased = True
+        self.store.on_applied = lambda _changes: None
+        self.store.on_controller = lambda _active: None
+        if self._broker is not None and self._broker.controller is not None:
+            self._broker.controller.deactivate()
+
+    def close(self) -> None:
+        self.store.close()
+
+    def _applied(self, changes: Sequence[Change]) -> None:
+        broker = self._broker
+        assert broker is not None
+        if not self._has_loaded:
+            self._has_loaded = True
+            self._set_strays_aside(broker)
+        broker.apply(changes)
+        if broker.controller is not None:
+            broker.controller.on_changes(changes)
+
+    def _previous_epoch(self, broker: Broker) -> int:
+        """Of this broker's last life, if that lost nothing: every directory was closed cleanly under it."""
+        epochs = {directory.last_broker_epoch for directory in broker.logs.directories}
+        return epochs.pop() if len(epochs) == 1 and broker.logs.clean_start else -1
+
+    def _set_strays_aside(self, broker: Broker) -> None:
+        """What was deleted, made again or moved to other brokers while this one was away."""
+        for partition, log in list(broker.logs.logs.items()):
+            topic_id = self._image.ids_by_name.get(partition.topic)
+            states = [] if topic_id is None else self._image.topics[topic_id].partitions
+            is_ours = partition.partition < len(states) and broker.broker_id in states[partition.partition].replicas
+            if not is_ours or log.topic_id not in (topic_id, NO_TOPIC_ID):
+                logger.warning("event=stray-set-aside partition=%s directory=%s", partition, log.directory)
+                broker.logs.set_aside(partition)
+
+    def _wait_for_relief(self, left: Callable[[], None]) -> None:
+        if self._has_ceased or not any(self._could_go(state) for state in self._led()):
+            left()
+        else:
+            self._scheduler.call_later(_LOOK_AGAIN_MS, lambda: self._wait_for_relief(left))
+
+    def _led(self) -> list[PartitionState]:
+        me = self.store.broker_id
+        return [state for topic in self._image.topics.values() for state in topic.partitions if state.leader == me]
+
+    def _could_go(self, state: PartitionState) -> bool:
+        """Another live broker that does not stop itself could lead it."""
+        brokers = self._image.brokers
+        return any(
+            replica != state.leader and replica in brokers and not brokers[replica].is_stopping
+            for replica in state.in_sync_replicas
+        )
