@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from headwater.client import NewTopic, read
 from headwater.client.admin import Admin
-from headwater.spark.exactly_once import CommitAll, Digest, NotTheSame, commit_steps, task_steps
+from headwater.spark.exactly_once import CommitAll, Digest, NotTheSame, WriteDecision, commit_steps, task_steps
 from headwater.spark.writer.decisions import ensure_topics
 from headwater.spark.writer.digest import RunningDigest
 from headwater.spark.writer.hands import Clients, Hands
@@ -132,6 +132,31 @@ def test_a_lost_transaction_is_replaced_by_the_same_rows_only(
     assert output() == ["0/0", "0/1"]
 
 
+def test_what_a_run_with_more_tasks_left_open_does_not_hold_readers_up(
+    broker: Broker, topic: str, output: Callable[[], list[str]]
+) -> None:
+    """Four tasks have written when their driver dies; the batch is run again with two. Another query's are left alone."""
+    for query in (topic, f"{topic}-2"):
+        run = Run(broker.bootstrap_servers, topic, before=lambda step: isinstance(step, WriteDecision))
+        run.query = query
+        with pytest.raises(Crash):
+            run.batch(0, tasks=4)
+
+    def still_open(query: str) -> list[str]:
+        with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+            names = [each.transactional_id for each in admin.list_transactions(states=["Ongoing"])]
+        return [name for name in names if name in {f"test-{query}-{task}" for task in range(4)}]
+
+    assert len(still_open(topic)) == len(still_open(f"{topic}-2")) == 4
+    Run(broker.bootstrap_servers, topic).batch(0, tasks=2)
+    assert still_open(topic) == []
+    assert len(still_open(f"{topic}-2")) == 4
+    other = Run(broker.bootstrap_servers, topic)
+    other.query = f"{topic}-2"
+    other.batch(0, tasks=1, rows=" of another")
+    assert output() == ["0/0", "0/0 of another", "0/1"]
+
+
 def test_a_broker_that_is_away_is_waited_for_before_any_step() -> None:
     topic = "away"
     with Broker() as broker:
@@ -149,7 +174,7 @@ def test_a_broker_that_is_away_is_waited_for_before_any_step() -> None:
             return False
 
         Run(broker.bootstrap_servers, topic, before=before).batch(0)
-        assert {"ReadDecision", "ReadProgress", "AllOpen", "End", "CommitAll"} <= set(seen)
+        assert {"ReadDecision", "ReadProgress", "AllOpen", "FindOpen", "End", "CommitAll"} <= set(seen)
         records = read(topic, bootstrap_servers=broker.bootstrap_servers, progress=False).to_arrow()
         assert sorted(records.column("value").to_pylist()) == [b"0/0", b"0/1"]
 

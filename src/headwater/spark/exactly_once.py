@@ -309,6 +309,8 @@ def _amend(decision: Decision, opened: Mapping[int, Entry]) -> Generator[Step, A
         if entry.digest != decision.entries[task].digest:
             raise NotTheSame(decision.batch, task)
     if again:
+        if not (yield AllOpen(tuple(entry.producer for entry in again.values()))):
+            raise TransactionsLost  # somebody has gone on without them, and may have settled the batch: leave it so
         decision = replace(decision, entries={**decision.entries, **again})
         yield WriteDecision(decision)
     return decision

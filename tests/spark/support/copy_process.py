@@ -1,8 +1,9 @@
 """A query from topic to topic, exactly once, as a process of its own for tests that kill it, or that it kills itself.
 
 `python -m spark.support.copy_process` with JSON: servers, topic, checkpoint, partitions (the tasks that write), and `die`:
-"" or the step of the driver's commit at which this process, its JVM and its workers die, all at once, in the first batch.
-"between" is in the middle of a batch's EndTxns. It says `started`, and then `batch N` for each batch that is done.
+"" or the step of the driver's commit before which this process, its JVM and its workers die, all at once, in the first batch
+that has it. "WriteDecision" is a first decision, with the transactions of all tasks open, "between" in the middle of a
+batch's EndTxns. It says `started`, and then `batch N` for each batch that is done.
 """
 
 import json
@@ -33,11 +34,16 @@ class MortalHands(Hands):
 
     die = ""
     group = 0
+    open = 0  # transactions that were asked for before a decision
 
     def _do(self, step: Any) -> Any:
         name = type(step).__name__
+        if name == "AllOpen":
+            self.open = len(step.producers)
         if name == "WriteDecision" and step.decision.settled:
             name = "settled"
+        elif name == "WriteDecision" and self.open < len(step.decision.entries):
+            name = "amended"
         if name == "CommitAll" and self.die == "between":
             super()._do(protocol.CommitAll(step.producers[:1]))
             self._die()

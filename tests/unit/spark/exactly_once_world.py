@@ -4,8 +4,10 @@ The drivers and attempts run the real generators of `headwater.spark.exactly_onc
 choice of a scheduler; between any two steps a driver may crash or be replaced while it lives on (a zombie), an attempt
 may be given up while it lives on, a transaction may time out, and committed offsets may take a while to be seen.
 
-`World.run` raises `Violation` when an input's effect is written twice or never. A run may also end stuck: a driver that
-fails loudly, every time. Which runs may do so is for the tests to say.
+`World.run` raises `Violation` when an input's effect is written twice or never, when a batch is done and a transaction
+that was left open still hides its rows from readers of committed records, or when a driver aborts what belongs to a later
+batch than its own. A run may also end stuck: a driver that fails loudly, every time. Which runs may do so is for the tests
+to say.
 """
 
 from collections import Counter
@@ -53,6 +55,8 @@ class Transaction:
 
     epoch: int = 0
     opened: bool = False
+    end: int = 0  # where its last row stands
+    since: int = 0  # where it begins in the log; while it is open, readers of committed records stop there
     rows: list[tuple[int, int]] = field(default_factory=list)
     progress: Any = None
     ended: tuple[int, bool] | None = None  # the epoch of the last transaction that was ended, and how
@@ -67,14 +71,16 @@ class Cluster:
         self.unseen: dict[int, Any] = {}  # committed, but not yet shown by the group's coordinator
         self.decision: Any = None
         self.output: list[tuple[int, int]] = []
+        self.log_end = 0
+        self.last_row: dict[int, int] = {}  # where a batch's last row stands that is committed
 
     def of(self, task: int) -> Transaction:
         return self.transactions.setdefault(task, Transaction())
 
-    def abort(self, task: int) -> None:
+    def abort(self, task: int, *, fences: bool = True) -> None:
         transaction = self.of(task)
         transaction.ended = (transaction.epoch, False)
-        transaction.epoch += 1
+        transaction.epoch += fences
         transaction.opened, transaction.rows, transaction.progress = False, [], None
 
     def begin(self, task: int) -> Any:
@@ -88,7 +94,11 @@ class Cluster:
         if producer.epoch != transaction.epoch:
             raise Fenced
         if rows or progress is not None:
-            transaction.opened = True
+            self.log_end += 1
+            if not transaction.opened:
+                transaction.opened, transaction.since = True, self.log_end
+            if rows:
+                transaction.end = self.log_end
             transaction.rows += rows
             transaction.progress = progress or transaction.progress
 
@@ -102,9 +112,11 @@ class Cluster:
         if not self.is_open(producer):
             return transaction.ended == (producer.epoch, commit)
         if not commit:
-            self.abort(task)
+            self.abort(task, fences=self.faults.epoch_bump)
             return True
         self.output += transaction.rows
+        for batch, _ in transaction.rows:
+            self.last_row[batch] = max(self.last_row.get(batch, 0), transaction.end)
         if transaction.progress is not None:
             self.unseen[task] = transaction.progress
             if not self.faults.slow_offsets:
@@ -114,6 +126,25 @@ class Cluster:
         if self.faults.epoch_bump:
             transaction.epoch += 1
         return True
+
+    def all_open(self) -> tuple[Any, ...]:
+        return tuple(
+            self.protocol.Producer(str(task), 100 + task, transaction.epoch)
+            for task, transaction in sorted(self.transactions.items())
+            if transaction.opened
+        )
+
+    def batch_of(self, producer: Any) -> int:
+        """-1: it has nothing open."""
+        transaction = self.of(int(producer.transactional_id))
+        if not self.is_open(producer):
+            return -1
+        return transaction.rows[0][0] if transaction.rows else transaction.progress.batch
+
+    def hidden(self, batch: int) -> list[int]:
+        """The tasks whose open transactions stand before rows of the batch."""
+        last = self.last_row.get(batch, 0)
+        return [task for task, each in self.transactions.items() if each.opened and each.since < last]
 
     def show(self, task: int) -> None:
         self.progress[task] = self.unseen.pop(task)
@@ -203,12 +234,14 @@ class Driver:
                     answers, self.ended = [self.ended[each] for each in self.pending.producers], {}
                     self.pending = self.commit.send(answers)
                 return
+            self.world.check_abort(self.batch, self.pending)
             self.pending = self.commit.send(self.world.answer(self.pending, None))
         except StopIteration:
             if self.batch in self.world.commit_log:
                 self.alive, self.error = False, RuntimeError("someone else has written this batch's commit log")
                 return
             self.world.commit_log.add(self.batch)
+            self.world.check_readers(self.batch)
             self._next_batch()
         except UserError as error:
             self.alive, self.error = False, error
@@ -255,6 +288,8 @@ class World:
             return cluster.write(producer, [], protocol.Progress(step.batch, producer.producer_id, producer.epoch))
         if kind == "AllOpen":
             return all(cluster.is_open(each) for each in step.producers)
+        if kind == "FindOpen":
+            return cluster.all_open()
         if kind == "End":
             return cluster.end(step.producer, step.commit)
         assert kind == "WriteRows"
@@ -296,6 +331,15 @@ class World:
         twice = [row for row, count in Counter(self.cluster.output).items() if count > 1]
         if twice:
             raise Violation(f"written twice: {twice}")
+
+    def check_readers(self, batch: int) -> None:
+        tasks = self.cluster.hidden(batch)
+        if tasks:
+            raise Violation(f"batch {batch} is done, but open transactions of tasks {tasks} hide it from readers")
+
+    def check_abort(self, batch: int, step: Any) -> None:
+        if type(step).__name__ == "End" and not step.commit and self.cluster.batch_of(step.producer) > batch:
+            raise Violation(f"a driver at batch {batch} aborts {step.producer}, which is of a later batch")
 
     def _new_driver(self) -> None:
         self.drivers.append(Driver(self, len(self.drivers)))

@@ -19,8 +19,9 @@ from unit.spark.exactly_once_world import Faults, Violation, World
 CRASHES = Faults(crashes=2)
 EVERYTHING = Faults(crashes=1, zombies=1, lost_attempts=1, timeouts=1, slow_offsets=1)
 MOVING = replace(EVERYTHING, counts=(2, 3, 1))
+FEWER = replace(EVERYTHING, counts=(3, 1))  # what the first driver leaves open is no task's of the second
 WILD = replace(EVERYTHING, deterministic=False)
-OLD = replace(EVERYTHING, epoch_bump=False)  # brokers without KIP-890
+OLD = replace(FEWER, epoch_bump=False)  # brokers without KIP-890
 FORGETFUL = replace(MOVING, zombies=2, forgets=1)
 
 
@@ -74,21 +75,28 @@ def outcomes(protocol: ModuleType, faults: Faults, seeds: range) -> set[str]:
 
 @pytest.mark.parametrize(
     "faults",
-    [CRASHES, replace(CRASHES, counts=(2, 3)), replace(CRASHES, deterministic=False)],
-    ids=["plain", "other-number-of-tasks", "other-rows"],
+    [
+        CRASHES,
+        replace(CRASHES, counts=(2, 3)),
+        replace(CRASHES, counts=(3, 1, 2)),
+        replace(CRASHES, deterministic=False),
+    ],
+    ids=["plain", "more-tasks", "fewer-tasks", "other-rows"],
 )
 def test_crashes_alone_never_stop_it_whatever_the_plan(faults: Faults) -> None:
     for run in Deviations(2).runs():
         assert World(exactly_once, replace(faults), run, batches=1, items=3).run() == "done"
 
 
-@pytest.mark.parametrize("faults", [EVERYTHING, MOVING], ids=["everything", "moving"])
+@pytest.mark.parametrize("faults", [EVERYTHING, MOVING, FEWER], ids=["everything", "moving", "fewer"])
 def test_every_run_with_two_turns_of_fate(faults: Faults) -> None:
     for run in Deviations(2).runs():
         assert World(exactly_once, replace(faults), run, batches=1, items=3).run() == "done"
 
 
-@pytest.mark.parametrize("faults", [MOVING, WILD, OLD, FORGETFUL], ids=["moving", "wild", "old", "forgetful"])
+@pytest.mark.parametrize(
+    "faults", [MOVING, FEWER, WILD, OLD, FORGETFUL], ids=["moving", "fewer", "wild", "old", "forgetful"]
+)
 def test_random_runs(faults: Faults) -> None:
     """Never a wrong result. Stuck, with a word of explanation, only where nobody could know what was written."""
     stuck = outcomes(exactly_once, faults, range(800)) - {"done"}
@@ -191,6 +199,38 @@ BROKEN = [
         "    return Open(task, producer, digest)",
         "    yield End(producer, commit=True)\n    return Done(task)",
         replace(MOVING, crashes=2),
+    ),
+    (
+        "nobody aborts what runs with more tasks have left open",
+        "    yield from _abort_leftovers(decision)\n",
+        "",
+        replace(CRASHES, counts=(4, 2)),
+    ),
+    (
+        "it is aborted only when the batch is settled",
+        "    yield from _abort_leftovers(decision)\n    yield WriteDecision(replace(decision, settled=True))\n",
+        "    yield WriteDecision(replace(decision, settled=True))\n    yield from _abort_leftovers(decision)\n",
+        replace(CRASHES, counts=(4, 2)),
+    ),
+    (
+        "it is looked for before all of the batch is committed",
+        "    lost = yield from _commit_others(decision)\n    if lost:\n        raise LostAfterDecision(batch, lost)\n"
+        "    yield from _abort_leftovers(decision)\n",
+        "    yield from _abort_leftovers(decision)\n    lost = yield from _commit_others(decision)\n    if lost:\n"
+        "        raise LostAfterDecision(batch, lost)\n",
+        FEWER,
+    ),
+    (
+        "it is aborted without asking whether there is a later batch by now",
+        "    if last is None or (last.batch, last.settled) < (decision.batch, True):",
+        "    if True:",
+        FEWER,
+    ),
+    (
+        "a run that came too late puts its dead transactions in the place of committed ones",
+        "        if not (yield AllOpen(tuple(entry.producer for entry in again.values()))):\n            raise TransactionsLost  #",
+        "        #",
+        OLD,
     ),
 ]
 

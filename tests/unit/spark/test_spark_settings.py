@@ -11,6 +11,8 @@ from headwater.spark.writer.decisions import (
     encode_decision,
     encode_progress,
     progress_place,
+    task_of,
+    transactional_id,
 )
 from headwater.spark.writer.options import parse_sink_options
 
@@ -77,6 +79,12 @@ def test_decisions_survive_being_written_down(settled: bool) -> None:
 
 def test_progress_survives_being_written_down() -> None:
     assert decode_progress(encode_progress(Progress(5, 1 << 40, 32767))) == Progress(5, 1 << 40, 32767)
+
+
+def test_transactional_ids_are_known_again_by_their_own_query_only() -> None:
+    assert [task_of("p-q", transactional_id("p-q", task)) for task in (0, 7, 12)] == [0, 7, 12]
+    for foreign in ("p-q", "p-q-", "p-q-x", "p-q-1-0", "p-qq-1", "p-1", "other-p-q-1"):
+        assert task_of("p-q", foreign) is None
 
 
 def test_every_task_has_a_place_of_its_own() -> None:

@@ -40,6 +40,12 @@ def transactional_id(name: str, task: int) -> str:
     return f"{name}-{task}"
 
 
+def task_of(name: str, transactional: str) -> int | None:
+    """The task of this query whose transactional id it is; None for any other."""
+    prefix, _, number = transactional.rpartition("-")
+    return int(number) if prefix == name and number.isdecimal() else None
+
+
 def progress_place(name: str, task: int) -> tuple[str, TopicPartition]:
     """The group and the partition under which a task's progress is committed."""
     return f"{name}-{task // _PROGRESS_PARTITIONS}", TopicPartition(PROGRESS, task % _PROGRESS_PARTITIONS)

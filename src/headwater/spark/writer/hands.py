@@ -24,6 +24,7 @@ from headwater.spark.writer.decisions import (
     encode_progress,
     progress_place,
     read_decision,
+    task_of,
     transactional_id,
 )
 from headwater.spark.writer.digest import RunningDigest
@@ -43,10 +44,14 @@ _REFUSED: Final = frozenset(
     )
 )
 _UNREACHABLE: Final = (BootstrapFailed, ConnectionFailed, RequestTimedOut)
+_PASSING: Final = frozenset(  # a broker that is starting or leaving says so when it is asked for its transactions
+    (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.BROKER_NOT_AVAILABLE)
+)
 _REPEATABLE: Final = (
     protocol.ReadDecision,
     protocol.ReadProgress,
     protocol.AllOpen,
+    protocol.FindOpen,
     protocol.End,
     protocol.CommitAll,
 )
@@ -125,8 +130,9 @@ class Hands:
         while True:
             try:
                 return self._do_once(step)
-            except _UNREACHABLE:
-                if not isinstance(step, _REPEATABLE) or time.monotonic() > give_up_at:
+            except KafkaError as error:
+                passing = isinstance(error, _UNREACHABLE) or error.code in _PASSING
+                if not passing or not isinstance(step, _REPEATABLE) or time.monotonic() > give_up_at:
                     raise
                 time.sleep(_PAUSE_S)
 
@@ -146,6 +152,8 @@ class Hands:
                 return self._store_progress(task, producer, batch)
             case protocol.AllOpen(producers):
                 return self._all_open(producers)
+            case protocol.FindOpen():
+                return self._find_open()
             case protocol.End(producer, commit):
                 return self._end(producer, commit)
             case protocol.CommitAll(producers):
@@ -226,6 +234,20 @@ class Hands:
             ):
                 return False
         return True
+
+    def _find_open(self) -> tuple[protocol.Producer, ...]:
+        """What ends between the list and its description is not open any more."""
+        admin = self._clients.admin
+        listed = [each.transactional_id for each in admin.list_transactions(states=[_ONGOING])]
+        mine = [each for each in listed if task_of(self._name, each) is not None]
+        found = []
+        for name, answer in admin.describe_transactions(mine).items() if mine else ():
+            if isinstance(answer, KafkaError):
+                if answer.code != ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+                    raise answer
+            elif answer.state == _ONGOING:
+                found.append(protocol.Producer(name, answer.producer_id, answer.producer_epoch))
+        return tuple(found)
 
     def _write_decision(self, decision: protocol.Decision) -> None:
         delivery = self._clients.decider.send(DECISIONS, encode_decision(decision), key=self._name.encode())

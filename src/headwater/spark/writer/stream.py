@@ -52,7 +52,7 @@ class ExactlyOnceWriter(DataSourceStreamArrowWriter):
             hands.close()
 
     def abort(self, messages: list[Any], batchId: int) -> None:  # noqa: N803
-        """Nothing: what is open is aborted by the tasks that run the batch again, or by its time-out."""
+        """Nothing: what is open is aborted by those who run the batch again, or by its time-out."""
 
 
 class AtLeastOnceWriter(DataSourceStreamArrowWriter):
