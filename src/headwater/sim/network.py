@@ -78,9 +78,13 @@ class SimConnection:
             release_chunks(chunks)
             self.close("cut before the answer")
             return
-        data = b"".join(chunk.read() if isinstance(chunk, FileSlice) else chunk for chunk in chunks)
+        pieces = [chunk.read() if isinstance(chunk, FileSlice) else chunk for chunk in chunks]
+        is_whole = all(len(piece) == len(chunk) for piece, chunk in zip(pieces, chunks, strict=True))
         release_chunks(chunks)
-        self._deliver(data)
+        if is_whole:
+            self._deliver(b"".join(pieces))
+        else:
+            self.close("what was to be sent has been truncated")
 
     # The broker's end
 

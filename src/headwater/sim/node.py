@@ -20,7 +20,7 @@ from headwater.sim.scheduler import ProcessScheduler, SimRandom
 from headwater.sim.trace import Violation
 
 if TYPE_CHECKING:
-    from headwater.sim.world import World
+    from headwater.sim.stage import Stage
 
 PROPERTIES = {
     "log.dirs": "/data",
@@ -50,7 +50,7 @@ class NodeClock(SimClock):
 
 
 class SimNode:
-    def __init__(self, world: "World", node_id: int) -> None:
+    def __init__(self, world: "Stage", node_id: int) -> None:
         self.world = world
         self.node_id = node_id
         self.clock = NodeClock(world.clock)

@@ -2,6 +2,7 @@
 
 import heapq
 import random
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -86,19 +87,48 @@ class SimScheduler:
 
 
 class ProcessScheduler(SimScheduler):
-    """The Scheduler port of one process on the world's heap: when it dies, all that it had planned dies with it."""
+    """The Scheduler port of one process on the world's heap: when it dies, all that it had planned dies with it.
+
+    While it is paused, what falls due waits; then all of it comes, in its order, each as an event of its own.
+    """
 
     def __init__(self, clock: SimClock, world: SimScheduler) -> None:
         super().__init__(clock)
         self._world = world
         self._alive = True
+        self._is_paused = False
+        self._held: deque[tuple[SimTimer | None, Callable[[], None]]] = deque()
 
     def call_later(self, delay_ms: int, function: Callable[[], None]) -> SimTimer:
-        return self._world.call_later(delay_ms, lambda: self._run(function))
+        timer = self._world.call_later(delay_ms, lambda: self._run(timer, function))
+        return timer
 
     def die(self) -> None:
         self._alive = False
+        self._held.clear()
 
-    def _run(self, function: Callable[[], None]) -> None:
-        if self._alive:
+    def enter(self, function: Callable[[], None]) -> None:
+        """Something comes from outside: it is handled now, or when the process runs again."""
+        self._run(None, function)
+
+    def pause(self) -> None:
+        self._is_paused = True
+
+    def resume(self) -> None:
+        if self._is_paused:
+            self._world.call_later(0, self._catch_up)
+
+    def _catch_up(self) -> None:
+        if not self._held:
+            self._is_paused = False
+            return
+        timer, function = self._held.popleft()
+        self._world.call_later(0, self._catch_up)
+        if timer is None or not timer.cancelled:
+            function()
+
+    def _run(self, timer: SimTimer | None, function: Callable[[], None]) -> None:
+        if self._is_paused:
+            self._held.append((timer, function))
+        elif self._alive:
             function()

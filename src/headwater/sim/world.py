@@ -5,46 +5,29 @@ clients as they get them (`history.py`, `catalog.py`). `run` does so many steps,
 come to an end, reads everything back and stops the broker.
 """
 
-import random
-from typing import Final
+from collections.abc import Callable
 
 from headwater.base.ids import PartitionKey, TopicId
 from headwater.broker.broker import Broker
-from headwater.sim.catalog import Catalog
 from headwater.sim.clients.admin import Admin
 from headwater.sim.clients.client import SimClient
 from headwater.sim.clients.consumer import Auditor, Consumer
 from headwater.sim.clients.producer import IdempotentProducer, PlainProducer
-from headwater.sim.clock import SimClock
 from headwater.sim.faults import Faults
 from headwater.sim.followers import Followers
 from headwater.sim.history import PartitionHistory
 from headwater.sim.injector import Injector
+from headwater.sim.network import SimConnection
 from headwater.sim.node import SimNode
-from headwater.sim.scheduler import SimScheduler
-from headwater.sim.trace import Trace, Violation
+from headwater.sim.stage import SimulationFailed, Stage
+from headwater.sim.trace import Violation
 
-_END_WITHIN_MS: Final = 120_000
-_END_STEPS_MAX: Final = 50_000
-
-
-class SimulationFailed(AssertionError):
-    """Says what went wrong, how to see it again, and what happened before."""
+__all__ = ["SimulationFailed", "World"]
 
 
-class World:
-    command = "make sim"
-
+class World(Stage):
     def __init__(self, seed: int, faults: Faults | None = None) -> None:
-        self.seed = seed
-        self.faults = faults or Faults()
-        self.random = random.Random(seed)
-        self.clock = SimClock()
-        self.heap = SimScheduler(self.clock)
-        self.catalog = Catalog()
-        self.is_finishing = False
-        self._trace = Trace()
-        self._producer_ids: set[int] = set()
+        super().__init__(seed, faults or Faults())
         self._to_look_at: dict[PartitionKey, PartitionHistory] = {}  # not seen since the broker last ended
         self.node = SimNode(self, 1)
         self.followers = Followers(self)
@@ -72,17 +55,10 @@ class World:
     def auditor(self) -> SimClient:
         return Auditor(self, "auditor")
 
-    def properties(self) -> dict[str, str]:
-        """Settings of the broker beyond those of every simulated one."""
-        return {}
-
     # Running
 
     def step(self) -> None:
-        due_in_ms = self.heap.due_in_ms()
-        assert due_in_ms is not None, "a world never comes to rest"
-        self.clock.advance(due_in_ms)
-        self.heap.run_one()
+        self.run_event()
         self.node.after_event(self.random)
         if self._to_look_at and self.node.broker is not None:
             self._look_at_survivors(self.node.broker)
@@ -92,61 +68,29 @@ class World:
         for client in self.clients:
             client.check()
 
-    def run(self, steps: int) -> None:
-        """Raises SimulationFailed."""
-        try:
-            for _ in range(steps):
-                self.step()
-                self.check()
-            self._finish()
-        except Exception as problem:
-            what = str(problem) if isinstance(problem, Violation) else f"{type(problem).__name__}: {problem}"
-            raise SimulationFailed(
-                f"{what}\n\n  {self.command} SEED={self.seed} STEPS={steps}\n\n{self._trace.tail()}"
-            ) from problem
+    def connect(
+        self, client: str, deliver: Callable[[bytes], None], gone: Callable[[str], None]
+    ) -> SimConnection | None:
+        return self.node.connect(client, deliver, gone)
 
-    def _finish(self) -> None:
+    def lives(self) -> int:
+        return self.node.lives
+
+    def finish(self) -> None:
         self.note("no more faults")
         self._injector.end()
         for client in self.clients:
             client.is_stopping = True
-        self._until_done("come to an end")
+        self.until_done("come to an end")
         self.is_finishing = True
         auditor = self.auditor()
         self.clients = [auditor]
         auditor.start()
-        self._until_done("read everything")
+        self.until_done("read everything")
         assert self.node.broker is not None
         self.node.stop()
 
-    def _until_done(self, what: str) -> None:
-        until_ms = self.clock.monotonic_ms() + _END_WITHIN_MS
-        for _ in range(_END_STEPS_MAX):
-            if all(client.is_done for client in self.clients):
-                return
-            self.step()
-            self.check()
-            if self.clock.monotonic_ms() > until_ms:
-                break
-        names = ", ".join(client.name for client in self.clients if not client.is_done)
-        raise Violation(f"I16: with all faults gone, these clients do not {what}: {names}")
-
     # What its parts tell it
-
-    def note(self, text: str) -> None:
-        self._trace.add(self.clock.monotonic_ms(), text)
-
-    @property
-    def trace_hash(self) -> str:
-        return self._trace.digest()
-
-    def chance(self, per_mille: int) -> bool:
-        return not self.is_finishing and self.random.randrange(1000) < per_mille
-
-    def new_producer_id(self, producer_id: int) -> None:
-        if producer_id in self._producer_ids:
-            raise Violation(f"I3: the producer id {producer_id} was given twice")
-        self._producer_ids.add(producer_id)
 
     def broker_ended(self, *, cleanly: bool, power_was_lost: bool) -> None:
         self.followers.leader_died()

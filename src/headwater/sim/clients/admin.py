@@ -22,7 +22,7 @@ from headwater.wire.messages.incremental_alter_configs import (
 )
 
 if TYPE_CHECKING:
-    from headwater.sim.world import World
+    from headwater.sim.stage import Stage
 
 _TOPICS_MAX: Final = 5
 _MAY_PASS: Final = (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.REQUEST_TIMED_OUT)
@@ -36,7 +36,7 @@ _CONFIGS: Final = (
 
 
 class Admin(Reader):
-    def __init__(self, world: "World", name: str) -> None:
+    def __init__(self, world: "Stage", name: str) -> None:
         super().__init__(world, name)
         self._made = 0
 

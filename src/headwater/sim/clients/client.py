@@ -18,7 +18,7 @@ from headwater.wire.registry import response_class
 
 if TYPE_CHECKING:
     from headwater.sim.network import SimConnection
-    from headwater.sim.world import World
+    from headwater.sim.stage import Stage
 
 ANSWER_WITHIN_MS: Final = 30_000  # beyond what the request itself asks to wait
 
@@ -34,7 +34,7 @@ Steps: TypeAlias = Generator[int | list[Ask], list[Any], Any]
 
 
 class SimClient:
-    def __init__(self, world: "World", name: str) -> None:
+    def __init__(self, world: "Stage", name: str) -> None:
         self.world = world
         self.name = name
         self.random = random.Random(f"{world.seed} {name}")
@@ -76,7 +76,7 @@ class SimClient:
     def _send(self, asks: Sequence[Ask]) -> None:
         self._answers = [None] * len(asks)
         if self._connection is None or self._connection.closed:
-            self._connection = self.world.node.connect(self.name, self._received, self._lost)
+            self._connection = self.world.connect(self.name, self._received, self._lost)
         if self._connection is None:
             self.world.heap.call_later(self.random.randint(50, 400), lambda: self._resume(self._answers))
             return

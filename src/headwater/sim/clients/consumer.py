@@ -15,7 +15,7 @@ from headwater.wire.messages.fetch import FetchPartition, FetchRequest, FetchRes
 from headwater.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
 if TYPE_CHECKING:
-    from headwater.sim.world import World
+    from headwater.sim.stage import Stage
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -48,7 +48,7 @@ class Place:
 class Reader(SimClient):
     """What consumers and the audit do."""
 
-    def __init__(self, world: "World", name: str) -> None:
+    def __init__(self, world: "Stage", name: str) -> None:
         super().__init__(world, name)
         self._places: dict[tuple[bytes, int], Place] = {}
         self._out_of_range: list[Place] = []

@@ -17,7 +17,7 @@ from headwater.wire.messages.init_producer_id import InitProducerIdRequest
 from headwater.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 
 if TYPE_CHECKING:
-    from headwater.sim.world import World
+    from headwater.sim.stage import Stage
 
 _FIRST_TOPIC_ID: Final = 13
 _RETRIABLE: Final = (
@@ -115,7 +115,7 @@ class PlainProducer(Producer):
 
 
 class IdempotentProducer(Producer):
-    def __init__(self, world: "World", name: str) -> None:
+    def __init__(self, world: "Stage", name: str) -> None:
         super().__init__(world, name)
         self._sequences: dict[tuple[bytes, int], int] = {}
         self._losses: dict[tuple[bytes, int], int] = {}  # of a partition when this producer id first wrote to it
@@ -149,7 +149,7 @@ class IdempotentProducer(Producer):
 
     def _deliver(self, batches: list[Batch]) -> Steps:
         """Sends them all, and those that are left again, in order, until none is."""
-        lives = self.world.node.lives
+        lives = self.world.lives()
         keys = [batch.key for batch in batches]
         new = {batch.key for batch in batches if batch.sequence == 0}
         together = self.random.random() < 0.3 and len({batch.key for batch in batches}) == len(batches)
@@ -161,7 +161,7 @@ class IdempotentProducer(Producer):
                 if isinstance(answer, ProduceResponse):
                     parts = [part for topic in answer.responses for part in topic.partition_responses]
                     for batch, part in zip(_in_order(group), parts, strict=True):
-                        several = keys.count(batch.key) > 1 and (self.world.node.lives > lives or batch.key in new)
+                        several = keys.count(batch.key) > 1 and (self.world.lives() > lives or batch.key in new)
                         self._settle(batches, batch, part.error_code, part.base_offset, several)
             batches = [batch for batch in batches if not batch.is_settled]
             if batches:

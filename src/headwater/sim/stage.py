@@ -1,0 +1,116 @@
+"""What all worlds have: one heap of events, one seed, clients, and a trace of what happened. The same seed gives the same events in the same order.
+
+`step` runs the next event, `check` looks at what must hold at any time. `run` does so many steps, then `finish`; whatever goes
+wrong is told with the command that shows it again. `world.py` has one broker, `cluster.py` several.
+"""
+
+import random
+from collections.abc import Callable
+from typing import Final
+
+from headwater.sim.catalog import Catalog
+from headwater.sim.clients.client import SimClient
+from headwater.sim.clock import SimClock
+from headwater.sim.faults import Faults
+from headwater.sim.network import SimConnection
+from headwater.sim.scheduler import SimScheduler
+from headwater.sim.trace import Trace, Violation
+
+_END_WITHIN_MS: Final = 120_000
+_END_STEPS_MAX: Final = 50_000
+
+
+class SimulationFailed(AssertionError):
+    """Says what went wrong, how to see it again, and what happened before."""
+
+
+class Stage:
+    command = "make sim"
+
+    def __init__(self, seed: int, faults: Faults) -> None:
+        self.seed = seed
+        self.faults = faults
+        self.random = random.Random(seed)
+        self.clock = SimClock()
+        self.heap = SimScheduler(self.clock)
+        self.catalog = Catalog()
+        self.clients: list[SimClient] = []
+        self.is_finishing = False
+        self._trace = Trace()
+        self._producer_ids: set[int] = set()
+
+    # What each world has otherwise
+
+    def properties(self) -> dict[str, str]:
+        """Settings of the broker beyond those of every simulated one."""
+        return {}
+
+    def step(self) -> None:
+        raise NotImplementedError
+
+    def check(self) -> None:
+        raise NotImplementedError
+
+    def finish(self) -> None:
+        """No more faults: clients come to their end, and everything is read back."""
+        raise NotImplementedError
+
+    def connect(
+        self, client: str, deliver: Callable[[bytes], None], gone: Callable[[str], None]
+    ) -> SimConnection | None:
+        """To a broker that any client may ask; None if it is not there."""
+        raise NotImplementedError
+
+    def lives(self) -> int:
+        """How often brokers were started, or other ones took their place."""
+        raise NotImplementedError
+
+    # Running
+
+    def run(self, steps: int) -> None:
+        """Raises SimulationFailed."""
+        try:
+            for _ in range(steps):
+                self.step()
+                self.check()
+            self.finish()
+        except Exception as problem:
+            what = str(problem) if isinstance(problem, Violation) else f"{type(problem).__name__}: {problem}"
+            raise SimulationFailed(
+                f"{what}\n\n  {self.command} SEED={self.seed} STEPS={steps}\n\n{self._trace.tail()}"
+            ) from problem
+
+    def run_event(self) -> None:
+        due_in_ms = self.heap.due_in_ms()
+        assert due_in_ms is not None, "a world never comes to rest"
+        self.clock.advance(due_in_ms)
+        self.heap.run_one()
+
+    def until_done(self, what: str) -> None:
+        until_ms = self.clock.monotonic_ms() + _END_WITHIN_MS
+        for _ in range(_END_STEPS_MAX):
+            if all(client.is_done for client in self.clients):
+                return
+            self.step()
+            self.check()
+            if self.clock.monotonic_ms() > until_ms:
+                break
+        names = ", ".join(client.name for client in self.clients if not client.is_done)
+        raise Violation(f"I16: with all faults gone, these clients do not {what}: {names}")
+
+    # What its parts tell it
+
+    def note(self, text: str) -> None:
+        self._trace.add(self.clock.monotonic_ms(), text)
+
+    @property
+    def trace_hash(self) -> str:
+        return self._trace.digest()
+
+    def chance(self, per_mille: int) -> bool:
+        return not self.is_finishing and self.random.randrange(1000) < per_mille
+
+    def new_producer_id(self, producer_id: int) -> None:
+        if producer_id in self._producer_ids:
+            raise Violation(f"I3: the producer id {producer_id} was given twice")
+        self._producer_ids.add(producer_id)
