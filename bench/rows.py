@@ -299,7 +299,8 @@ def scenarios() -> list[Scenario]:
             )
             found.append(Scenario(kinds, librdkafka(size, records, codec), 2))
     from bench.clients import client_scenarios  # which need what is above
+    from bench.cluster import cluster_scenarios
     from bench.groups import group_scenarios
     from bench.spark import spark_scenarios
 
-    return found + group_scenarios() + client_scenarios() + spark_scenarios()
+    return found + group_scenarios() + client_scenarios() + spark_scenarios() + cluster_scenarios()

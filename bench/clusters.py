@@ -1,0 +1,169 @@
+"""Clusters of three brokers on this machine, each a process of its own: Headwater with a ZooKeeper, Apache Kafka with its own quorum.
+
+Both detect a broker that is gone after SESSION_MS. Everything that was started is ended with the context.
+"""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from bench.brokers import STOP_TIMEOUT_S, _first_line, _free_ports, _jars, _wait_for_port, memory_mb
+from bench.requests import Broken
+
+BROKERS = 3
+SESSION_MS = 1500
+REPLICATED = (
+    f"offsets.topic.replication.factor={BROKERS}",
+    f"transaction.state.log.replication.factor={BROKERS}",
+    "transaction.state.log.min.isr=2",
+    "auto.leader.rebalance.enable=false",
+)
+
+
+@dataclass
+class Member:
+    """One broker: how to start it, and its process while it runs."""
+
+    number: int
+    port: int
+    directory: Path
+    command: list[str]
+    process: "subprocess.Popen[str] | None" = None
+
+    def start(self) -> float:
+        """Milliseconds until it serves."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        began = time.perf_counter()
+        with self.directory.with_suffix(".output").open("ab") as output:
+            self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=output, text=True)
+        if "headwater" in self.command[0]:
+            line = _first_line(self.process, began)
+            if not line.startswith("ready "):
+                raise Broken(f"broker {self.number} did not get ready: {self._tail()}")
+        else:
+            _wait_for_port(self.port, self.process, self.directory)
+        return (time.perf_counter() - began) * 1e3
+
+    def end(self, number: signal.Signals) -> None:
+        process, self.process = self.process, None
+        if process is None:
+            return
+        if process.poll() is None:
+            process.send_signal(number)
+        try:
+            process.communicate(timeout=STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Without waiting for what comes of it."""
+        assert self.process is not None
+        self.process.send_signal(number)
+
+    def _tail(self) -> str:
+        return self.directory.with_suffix(".output").read_text(errors="replace")[-1000:]
+
+
+@dataclass
+class Cluster:
+    name: str
+    members: list[Member] = field(default_factory=list)
+    helpers: list[int] = field(default_factory=list)  # pids that belong to it besides the brokers
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"127.0.0.1:{member.port}" for member in self.members)
+
+    def member(self, number: int) -> Member:
+        return next(member for member in self.members if member.number == number)
+
+    def memory_mb(self) -> float:
+        pids = [member.process.pid for member in self.members if member.process is not None]
+        return sum(memory_mb(pid) for pid in pids + self.helpers)
+
+
+class StartCluster(Protocol):
+    def __call__(self, directory: Path) -> contextlib.AbstractContextManager[Cluster]: ...
+
+
+@contextlib.contextmanager
+def headwater_cluster(directory: Path) -> Iterator[Cluster]:
+    from headwater.server.zookeeper.process import ZooKeeperProcess
+
+    zookeeper = ZooKeeperProcess(directory / "zookeeper")
+    zookeeper.start()
+    try:
+        cluster = Cluster("headwater", helpers=[zookeeper.pid])
+        for number, port in enumerate(_free_ports(BROKERS), 1):
+            command = [str(Path(sys.executable).with_name("headwater")), "broker", "start"]
+            home = directory / f"broker-{number}"
+            for setting in (
+                f"broker.id={number}",
+                f"listeners=PLAINTEXT://127.0.0.1:{port}",
+                f"log.dirs={home}",
+                f"zookeeper.connect=127.0.0.1:{zookeeper.port}",
+                f"zookeeper.session.timeout.ms={SESSION_MS}",
+                *REPLICATED,
+            ):
+                command += ["--set", setting]
+            cluster.members.append(Member(number, port, home, command))
+        with _running(cluster):
+            yield cluster
+    finally:
+        zookeeper.stop()
+
+
+@contextlib.contextmanager
+def apache_cluster(directory: Path) -> Iterator[Cluster]:
+    ports, controllers = _free_ports(BROKERS), _free_ports(BROKERS)
+    voters = ",".join(f"{number}@127.0.0.1:{port}" for number, port in enumerate(controllers, 1))
+    cluster = Cluster("Apache Kafka")
+    directory.mkdir(parents=True, exist_ok=True)
+    for number, (port, controller) in enumerate(zip(ports, controllers, strict=True), 1):
+        home = directory / f"broker-{number}"
+        properties = directory / f"server-{number}.properties"
+        settings = (
+            "process.roles=broker,controller",
+            f"node.id={number}",
+            f"controller.quorum.voters={voters}",
+            "controller.listener.names=CONTROLLER",
+            f"listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+            f"advertised.listeners=PLAINTEXT://127.0.0.1:{port}",
+            f"log.dirs={home}",
+            f"broker.session.timeout.ms={SESSION_MS}",
+            "broker.heartbeat.interval.ms=500",
+            *REPLICATED,
+        )
+        properties.write_text("\n".join(settings) + "\n")
+        java = ["java", "-Xms1g", "-Xmx1g", "-cp", f"{_jars()}/*"]
+        format_command = [*java, "kafka.tools.StorageTool", "format", "-t", "AAAAAAAAAAAAAAAAAAAAAA", "-c"]
+        with (directory / "format.output").open("ab") as output:
+            subprocess.run([*format_command, str(properties)], check=True, timeout=60, stdout=output, stderr=output)
+        cluster.members.append(Member(number, port, home, [*java, "kafka.Kafka", str(properties)]))
+    with _running(cluster):
+        yield cluster
+
+
+@contextlib.contextmanager
+def _running(cluster: Cluster) -> Iterator[None]:
+    try:
+        for member in cluster.members:  # a quorum of Apache's comes up together
+            member.directory.mkdir(parents=True, exist_ok=True)
+        for member in cluster.members:
+            member.start()
+        yield
+    finally:
+        for member in reversed(cluster.members):
+            member.end(signal.SIGTERM)
+        for member in cluster.members:
+            shutil.rmtree(member.directory, ignore_errors=True)
+        os.sync()
