@@ -8,6 +8,7 @@ reboot, or a reused id the file counts as stale.
 import fcntl
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -20,20 +21,17 @@ LOCK_NAME: Final = "up.lock"
 _FORMAT: Final = 1
 
 
-@dataclass(slots=True)
-class BrokerState:
-    """One supervised broker. `pid` is -1 while it waits to be started again."""
+@dataclass(slots=True, kw_only=True)
+class ServerState:
+    """One supervised process. `pid` is -1 while it waits to be started again."""
 
-    id: int
     host: str
     port: int
-    pid: int
-    start_ticks: int
-    ready: bool
-    started_ms: int
-    restarts: int
-    log_dirs: list[str]
-    metrics_port: int
+    pid: int = -1
+    start_ticks: int = -1
+    ready: bool = False
+    started_ms: int = 0
+    restarts: int = 0
     log_file: str | None
 
     @property
@@ -41,12 +39,38 @@ class BrokerState:
         return ProcessId(self.pid, self.start_ticks)
 
     @property
+    def processes(self) -> list[ProcessId]:
+        """All that have to be gone when it is."""
+        return [self.process] if self.pid > 0 else []
+
+    @property
     def is_alive(self) -> bool:
-        return self.pid > 0 and is_alive(self.process)
+        return any(is_alive(process) for process in self.processes)
 
     @property
     def address(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(slots=True, kw_only=True)
+class BrokerState(ServerState):
+    id: int
+    log_dirs: list[str]
+    metrics_port: int = -1
+
+
+@dataclass(slots=True, kw_only=True)
+class ZooKeeperState(ServerState):
+    """`pid` is the process that watches over the JVM for us, `server_pid` the JVM itself; -1 until it is ready."""
+
+    data_dir: str
+    server_pid: int = -1
+    server_start_ticks: int = -1
+
+    @property
+    def processes(self) -> list[ProcessId]:
+        both = (self.process, ProcessId(self.server_pid, self.server_start_ticks))
+        return [process for process in both if process.pid > 0]
 
 
 @dataclass(slots=True)
@@ -56,10 +80,16 @@ class UpState:
     supervisor_pid: int
     supervisor_start_ticks: int
     brokers: list[BrokerState] = field(default_factory=list)
+    zookeeper: ZooKeeperState | None = None
 
     @property
     def supervisor(self) -> ProcessId:
         return ProcessId(self.supervisor_pid, self.supervisor_start_ticks)
+
+    @property
+    def servers(self) -> Sequence[ServerState]:
+        """The brokers, and ZooKeeper after them if there is one."""
+        return [*self.brokers, *([self.zookeeper] if self.zookeeper else [])]
 
 
 def to_json(state: UpState) -> str:
@@ -73,7 +103,10 @@ def from_json(text: str) -> UpState | None:
         if document.pop("format") != _FORMAT:
             return None
         brokers = [BrokerState(**broker) for broker in document.pop("brokers")]
-        return UpState(**document, brokers=brokers)
+        zookeeper = document.pop("zookeeper", None)
+        return UpState(
+            **document, brokers=brokers, zookeeper=None if zookeeper is None else ZooKeeperState(**zookeeper)
+        )
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
 
@@ -89,14 +122,14 @@ def remove_state(data_dir: Path) -> None:
 
 
 def read_state(data_dir: Path) -> UpState | None:
-    """What runs there: the state, if its supervisor or one of its brokers is alive."""
+    """What runs there: the state, if its supervisor or one of those that it watched is alive."""
     try:
         state = from_json((data_dir / FILE_NAME).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError):
         return None
     if state is None:
         return None
-    alive = is_alive(state.supervisor) or any(broker.is_alive for broker in state.brokers)
+    alive = is_alive(state.supervisor) or any(server.is_alive for server in state.servers)
     return state if alive else None
 
 

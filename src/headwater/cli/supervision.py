@@ -1,6 +1,6 @@
-"""What to do when a supervised broker ends. Pure: facts and time in, decision out; `supervisor` acts on it.
+"""What to do when a supervised process ends. Pure: facts and time in, decision out; `supervisor` acts on it.
 
-A broker that never became ready has a reason that starting it again will not cure (a bad setting, a port in use): give
+One that never became ready has a reason that starting it again will not cure (a bad setting, a port in use): give
 up. One that ran and died is started again, at once the first time, then after pauses that double up to a limit. Having
 run for a while makes it a first time again.
 """
@@ -78,6 +78,15 @@ def parse_ready_line(line: str) -> ReadyLine | None:
         return ReadyLine(int(fields["broker"]), host.strip("[]"), int(port), int(metrics_port or -1))
     except (ValueError, KeyError):
         return None
+
+
+def parse_zookeeper_line(line: str) -> int | None:
+    """`ready zookeeper=127.0.0.1:2181 pid=77` -> 77, the JVM; None if it is another line."""
+    match line.split():
+        case ["ready", address, pid] if address.startswith("zookeeper=") and pid.startswith("pid="):
+            number = pid.removeprefix("pid=")
+            return int(number) if number.isascii() and number.isdigit() else None
+    return None
 
 
 def exit_text(exit_code: int) -> str:

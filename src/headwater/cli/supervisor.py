@@ -1,67 +1,60 @@
-"""`headwater up` at work: one broker as a child, watched, started again when it dies, stopped when we are told to.
+"""`headwater up` at work: brokers as children, and a ZooKeeper for several; watched, started again when they die, stopped
+when we are told to: the brokers one after the other, so that each can hand over what it leads, and ZooKeeper last.
 
-The child's stdin is a pipe that we hold: however we end, it sees the end of it and stops cleanly. It has a process group
-of its own, so that Ctrl-C reaches us alone. Owns the state file. One thread, one `poll`.
+Owns the state file. One thread, one `poll`.
 """
 
 import os
 import select
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from types import FrameType
-from typing import Final, NamedTuple
+from typing import Final
 
 from headwater._version import VERSION
+from headwater.cli.children import BrokerChild, Child, ZooKeeperChild
+from headwater.cli.log_files import log_since
+from headwater.cli.plans import Plan
 from headwater.cli.processes import identify
-from headwater.cli.state import BrokerState, UpState, remove_state, write_state
-from headwater.cli.supervision import End, StartAgain, Supervision, exit_text, parse_ready_line
+from headwater.cli.state import UpState, remove_state, write_state
+from headwater.cli.supervision import End, exit_text
 
-ANY_PORT: Final = "listeners=PLAINTEXT://localhost:0"
 _FOREVER_MS: Final = -1
 
 
-class Plan(NamedTuple):
-    """What to run: everything that the options of `up` come to."""
-
-    data_dir: Path
-    config_path: str | None
-    overrides: list[str]
-    log_dirs: list[str]
-    log_file: Path | None  # None: in the foreground, the broker's log goes where ours goes
-
-
 class Supervisor:
-    """`on_ready` is called once, when the broker is ready for the first time. `run` gives the exit code."""
+    """`on_ready` is called once, when all are ready for the first time. `run` gives the exit code."""
 
     def __init__(self, plan: Plan, on_ready: Callable[[UpState], None]) -> None:
         self._plan = plan
         self._on_ready = on_ready
-        self._overrides = list(plan.overrides)
-        self._supervision = Supervision()
-        self._child: subprocess.Popen[bytes] | None = None
-        self._started = 0.0
-        self._start_at: float | None = None
-        self._output = b""
+        self._stopping = False
+        self._all_were_ready = False
+        self._exit_code = 0
+        # Its other end is open for as long as somebody needs ZooKeeper: we, or a broker that outlived us.
+        self._life: tuple[int, int] | None = os.pipe() if plan.zookeeper is not None else None
+        held = self._life[1:] if self._life is not None else ()
+        self._brokers = [BrokerChild(each, plan.config_path, plan.log_file, held) for each in plan.brokers]
+        self._zookeeper: ZooKeeperChild | None = None
+        if plan.zookeeper is not None and self._life is not None:
+            self._zookeeper = ZooKeeperChild(plan.zookeeper, self._life[0])
         me = identify(os.getpid())
         assert me is not None
-        self._broker = BrokerState(
-            id=0,
-            host="localhost",
-            port=0,
-            pid=-1,
-            start_ticks=-1,
-            ready=False,
-            started_ms=0,
-            restarts=0,
-            log_dirs=plan.log_dirs,
-            metrics_port=-1,
-            log_file=None if plan.log_file is None else str(plan.log_file),
+        self._state = UpState(
+            str(plan.data_dir),
+            VERSION,
+            me.pid,
+            me.start_ticks,
+            [child.broker for child in self._brokers],
+            None if self._zookeeper is None else self._zookeeper.zookeeper,
         )
-        self._state = UpState(str(plan.data_dir), VERSION, me.pid, me.start_ticks, [self._broker])
+
+    @property
+    def _children(self) -> list[Child]:
+        """In the order in which they are stopped."""
+        return [*self._brokers, *([self._zookeeper] if self._zookeeper is not None else [])]
 
     def run(self) -> int:
         wake_read, wake_write = os.pipe()
@@ -71,115 +64,103 @@ class Supervisor:
             signal.signal(number, self._on_signal)
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
         try:
-            self._start()
+            self._start(self._brokers if self._zookeeper is None else [self._zookeeper])
             while True:
                 self._wait(wake_read)
-                end = self._step()
-                if end is not None:
-                    return end.exit_code
+                if self._step():
+                    return self._exit_code
         finally:
             signal.set_wakeup_fd(-1)
-            os.close(wake_read)
-            os.close(wake_write)
+            for descriptor in (wake_read, wake_write, *(self._life or ())):
+                os.close(descriptor)
             remove_state(self._plan.data_dir)
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
-        """Told to stop: so is the broker. Told again: the broker still gets the time it needs."""
-        self._supervision.on_stop_request()
-        if self._child is not None and self._child.poll() is None:
-            self._child.send_signal(signal.SIGTERM)
+        """Told to stop. Told again: they still get the time that they need."""
+        self._stopping = True
 
-    def _start(self) -> None:
-        command = [sys.executable, "-m", "headwater.cli.main", "broker", "start", "--stop-on-eof"]
-        if self._plan.config_path is not None:
-            command += ["--config", self._plan.config_path]
-        for override in self._overrides:
-            command += ["--set", override]
-        self._child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0)
-        self._started = time.monotonic()
-        self._start_at = None
-        self._output = b""
-        process = identify(self._child.pid)
-        self._broker.pid = self._child.pid
-        self._broker.start_ticks = process.start_ticks if process else -1
-        self._broker.started_ms = time.time_ns() // 1_000_000
-        self._broker.ready = False
-        self._broker.restarts = self._supervision.restarts
+    def _start(self, children: "list[BrokerChild] | list[ZooKeeperChild] | list[Child]") -> None:
+        for child in children:
+            child.start()
         write_state(self._plan.data_dir, self._state)
-        if self._supervision.stopping:  # told while it was being started
-            self._child.send_signal(signal.SIGTERM)
 
     def _wait(self, wake_read: int) -> None:
-        """Until a signal, output of the child, or the time to start it again."""
+        """Until a signal, output of a child, or the time to start one again."""
         poll = select.poll()
         poll.register(wake_read, select.POLLIN)
-        if self._child is not None and self._child.stdout is not None and not self._child.stdout.closed:
-            poll.register(self._child.stdout.fileno(), select.POLLIN)
-        timeout_ms = _FOREVER_MS
-        if self._start_at is not None:
-            timeout_ms = max(0, round((self._start_at - time.monotonic()) * 1000))
+        talking = {child.output: child for child in self._children if child.output is not None}
+        for descriptor in talking:
+            poll.register(descriptor, select.POLLIN)
+        due = [child.start_at for child in self._children if child.start_at is not None]
+        timeout_ms = max(0, round((min(due) - time.monotonic()) * 1000)) if due else _FOREVER_MS
         for descriptor, _ in poll.poll(timeout_ms):
             if descriptor == wake_read:
                 os.read(wake_read, 4096)
-            else:
-                self._read_output(descriptor)
+                continue
+            for line in talking[descriptor].read_lines():
+                self._take_line(talking[descriptor], line)
 
-    def _read_output(self, descriptor: int) -> None:
-        assert self._child is not None
-        assert self._child.stdout is not None
-        data = os.read(descriptor, 65536)
-        if not data:
-            self._child.stdout.close()
-            return
-        *lines, self._output = (self._output + data)[-65536:].split(b"\n")
-        for line in lines:
-            self._take_line(line.decode("utf-8", "replace"))
-
-    def _take_line(self, line: str) -> None:
-        ready = parse_ready_line(line)
-        if ready is None:
+    def _take_line(self, child: Child, line: str) -> None:
+        if not child.hears_ready(line):
             sys.stdout.write(line + "\n")
             sys.stdout.flush()
             return
-        first = not self._supervision.was_ready
-        self._supervision.on_ready()
-        self._broker.id, self._broker.host, self._broker.port = ready.broker_id, ready.host, ready.port
-        self._broker.metrics_port = ready.metrics_port
-        self._broker.ready = True
-        if ANY_PORT in self._overrides:  # clients know the port by now: it must be the same after a restart
-            self._overrides[self._overrides.index(ANY_PORT)] = ANY_PORT.removesuffix("0") + str(ready.port)
+        first = not child.supervision.was_ready
+        child.supervision.on_ready()
         write_state(self._plan.data_dir, self._state)
-        if first:
+        if not first:
+            _say(f"{child.name} is ready again at {child.state.address} (pid {child.state.pid})")
+        elif child is self._zookeeper and not self._stopping:
+            self._start(self._brokers)
+        if not self._all_were_ready and all(each.supervision.was_ready for each in self._children):
+            self._all_were_ready = True
             self._on_ready(self._state)
-        else:
-            _say(f"broker {ready.broker_id} is ready again at {self._broker.address} (pid {self._broker.pid})")
 
-    def _step(self) -> End | None:
-        if self._child is not None and self._child.poll() is not None:
-            return self._after_exit(self._child)
-        if self._start_at is not None and time.monotonic() >= self._start_at:
-            self._start()
-        elif self._child is None and self._supervision.stopping:
-            return End(0)
-        return None
+    def _step(self) -> bool:
+        """Whether that was all: everything has ended, and nothing is to be started again."""
+        for child in self._children:
+            code = child.reap()
+            if code is not None:
+                self._after_exit(child, code)
+        if self._stopping:
+            return self._stop_next()
+        due = [each for each in self._children if each.start_at is not None and time.monotonic() >= each.start_at]
+        if due:
+            self._start(due)
+        return False
 
-    def _after_exit(self, child: subprocess.Popen[bytes]) -> End | None:
-        for stream in (child.stdin, child.stdout):
-            if stream is not None and not stream.closed:
-                stream.close()
-        self._child = None
-        code = child.returncode
-        decision = self._supervision.on_exit(code, round((time.monotonic() - self._started) * 1000))
+    def _stop_next(self) -> bool:
+        for child in self._children:
+            child.supervision.on_stop_request()
+            child.start_at = None
+        running = [child for child in self._children if child.is_running]
+        if running:
+            running[0].tell_to_stop()
+        return not running
+
+    def _after_exit(self, child: Child, code: int) -> None:
+        if self._stopping:
+            child.supervision.on_stop_request()
+        decision = child.supervision.on_exit(code, child.uptime_ms)
         if isinstance(decision, End):
-            return decision
-        assert isinstance(decision, StartAgain)
+            self._exit_code = max(self._exit_code, decision.exit_code)
+            if not self._stopping:
+                self._stopping = True
+                _say_why(child, code)
+            return
         pause_s = decision.pause_ms / 1000
         when = f"in {pause_s:g} s" if pause_s else "now"
-        _say(f"broker {self._broker.id} died ({exit_text(code)}); it is started again {when}")
-        self._start_at = time.monotonic() + pause_s
-        self._broker.pid, self._broker.start_ticks, self._broker.ready = -1, -1, False
+        _say(f"{child.name} died ({exit_text(code)}); it is started again {when}")
+        child.start_at = time.monotonic() + pause_s
         write_state(self._plan.data_dir, self._state)
-        return None
+
+
+def _say_why(child: Child, code: int) -> None:
+    """One that never was ready. Without a log of its own it has said why where we would."""
+    if child.log_file is not None:
+        _say(f"{child.name} did not start ({exit_text(code)}); its log is {child.log_file} and ends:")
+        sys.stderr.write(log_since(child.log_file, child.log_was_bytes))
+        sys.stderr.flush()
 
 
 def _say(text: str) -> None:

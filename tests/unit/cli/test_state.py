@@ -13,6 +13,7 @@ from headwater.cli.state import (
     FILE_NAME,
     BrokerState,
     UpState,
+    ZooKeeperState,
     from_json,
     read_state,
     remove_state,
@@ -87,6 +88,19 @@ def test_a_reused_process_id_is_not_taken_for_the_old_process(tmp_path: Path, me
 def test_a_broker_that_outlived_its_supervisor_still_counts(tmp_path: Path, me: ProcessId, dead: ProcessId) -> None:
     write_state(tmp_path, _state(tmp_path, dead, me))
     assert read_state(tmp_path) is not None
+
+
+def test_zookeeper_is_part_of_the_state(tmp_path: Path, me: ProcessId, dead: ProcessId) -> None:
+    state = _state(tmp_path, dead, dead)
+    state.zookeeper = ZooKeeperState(
+        host="127.0.0.1", port=2181, data_dir="/z", log_file="/l", server_pid=me.pid, server_start_ticks=me.start_ticks
+    )
+    write_state(tmp_path, state)
+    assert read_state(tmp_path) == state  # the JVM outlived all the others
+    state.zookeeper.server_pid = -1
+    assert state.zookeeper.processes == []
+    write_state(tmp_path, state)
+    assert read_state(tmp_path) is None
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import signal
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -17,16 +17,17 @@ if TYPE_CHECKING:
     from headwater.cli.processes import ProcessId
 
 _LOOK_S: Final = 0.02
+_PATIENCE_S: Final = 30.0
 
 
 @click.command()
 @data_dir_option
 @click.option(
-    "--timeout", "timeout_s", type=click.FloatRange(0), default=30.0, show_default=True, help="Seconds to wait."
+    "--timeout", "timeout_s", type=click.FloatRange(0), help="Seconds to wait.  [default: 30 for each that runs]"
 )
 @click.option("--force", is_flag=True, help="Kill what has not stopped by then.")
 @output_option
-def down(data_dir: str | None, timeout_s: float, force: bool, output: str) -> int:
+def down(data_dir: str | None, timeout_s: float | None, force: bool, output: str) -> int:
     """Stop what `headwater up` started, and wait until it is gone."""
     from headwater.cli.processes import send_signal
     from headwater.cli.state import read_state, remove_state
@@ -38,8 +39,10 @@ def down(data_dir: str | None, timeout_s: float, force: bool, output: str) -> in
         emit(output, {"stopped": [], "data_dir": str(directory)}, f"Nothing is running on {directory}\n")
         return 0
     brokers = [broker for broker in state.brokers if broker.is_alive]
-    processes = [state.supervisor, *(broker.process for broker in brokers)]
-    if not send_signal(state.supervisor, signal.SIGTERM):  # killed hard; what it watched is on its own
+    zookeeper = state.zookeeper if state.zookeeper is not None and state.zookeeper.is_alive else None
+    processes = [state.supervisor, *(process for server in state.servers for process in server.processes)]
+    timeout_s = _PATIENCE_S * max(1, len(brokers)) if timeout_s is None else timeout_s
+    if not send_signal(state.supervisor, signal.SIGTERM):  # killed hard: its children see that, and end by themselves
         for broker in brokers:
             send_signal(broker.process, signal.SIGTERM)
     left = _wait(processes, timeout_s)
@@ -57,7 +60,11 @@ def down(data_dir: str | None, timeout_s: float, force: bool, output: str) -> in
     remove_state(directory)
     stopped = [{"id": broker.id, "port": broker.port, "pid": broker.pid} for broker in brokers]
     text = "".join(f"Stopped broker {each.id} at {each.address} (pid {each.pid})\n" for each in brokers)
-    emit(output, {"stopped": stopped, "data_dir": str(directory)}, text or f"Stopped what ran on {directory}\n")
+    value: dict[str, Any] = {"stopped": stopped, "data_dir": str(directory)}
+    if zookeeper is not None:
+        text += f"Stopped ZooKeeper at {zookeeper.address} (pid {zookeeper.server_pid})\n"
+        value["zookeeper"] = {"port": zookeeper.port, "pid": zookeeper.server_pid}
+    emit(output, value, text or f"Stopped what ran on {directory}\n")
     return 0
 
 

@@ -13,7 +13,7 @@ from headwater.cli.output import duration_text, render_table, size_text
 from headwater.cli.paths import default_data_dir
 
 if TYPE_CHECKING:
-    from headwater.cli.state import BrokerState, UpState
+    from headwater.cli.state import BrokerState, UpState, ZooKeeperState
 
 _PATIENCE_S: Final = 2.0
 
@@ -34,7 +34,7 @@ def status(target: Target, data_dir: str | None) -> None:
         directory = (Path(data_dir).expanduser() if data_dir else default_data_dir()).absolute()
         state = read_state(directory)
         if state is None:
-            value = {"brokers": [], "data_dir": str(directory)}
+            value: dict[str, Any] = {"brokers": [], "data_dir": str(directory), "zookeeper": None}
             target.emit(value, f"Nothing is running on {directory}\nStart it with `headwater up -d`\n")
             return
         documents = local_documents(state, asking=True)
@@ -47,6 +47,19 @@ def local_documents(state: "UpState", *, asking: bool) -> dict[str, Any]:
         "brokers": [_broker_document(broker, state.version, asking) for broker in state.brokers],
         "data_dir": state.data_dir,
         "supervisor": {"pid": state.supervisor_pid},
+        "zookeeper": None if state.zookeeper is None else _zookeeper_document(state.zookeeper),
+    }
+
+
+def _zookeeper_document(zookeeper: "ZooKeeperState") -> dict[str, Any]:
+    return {
+        "host": zookeeper.host,
+        "port": zookeeper.port,
+        "pid": zookeeper.server_pid,
+        "ready": zookeeper.ready and zookeeper.is_alive,
+        "data_dir": zookeeper.data_dir,
+        "log_file": zookeeper.log_file,
+        "restarts": zookeeper.restarts,
     }
 
 
@@ -133,5 +146,7 @@ def _table(documents: dict[str, Any]) -> str:
         for each in brokers
     ]
     places = "".join(f"\nlog of broker {each['id']}: {each['log_file']}" for each in brokers if each.get("log_file"))
+    if zookeeper := documents.get("zookeeper"):
+        places += f"\nzookeeper: {zookeeper['host']}:{zookeeper['port']} (pid {zookeeper['pid']})"
     where = f"\ndata: {documents['data_dir']}{places}\n" if "data_dir" in documents else ""
     return render_table(columns, rows) + where

@@ -1,4 +1,4 @@
-"""`headwater up`: one broker on this machine, supervised, in the foreground or detached."""
+"""`headwater up`: one broker on this machine, or several with a ZooKeeper; supervised, in the foreground or detached."""
 
 import os
 import shutil
@@ -13,11 +13,13 @@ from headwater.cli.output import emit, render_pairs
 from headwater.cli.paths import default_data_dir
 
 if TYPE_CHECKING:
+    from headwater.cli.plans import Plan
     from headwater.cli.state import UpState
-    from headwater.cli.supervisor import Plan
 
 _READY: Final = b"ready"
-_LOG_TAIL_BYTES: Final = 4000
+_BROKERS_MAX: Final = 16  # on one machine, for trying things out
+_ZOOKEEPER_PORTS: Final = (20_000, 32_000)
+_TRIES: Final = 100
 
 data_dir_option = click.option(
     "--data-dir", metavar="DIR", type=click.Path(file_okay=False), help="Default: headwater in the user's data home."
@@ -34,13 +36,27 @@ data_dir_option = click.option(
 @click.option(
     "--port", type=click.IntRange(0, 65535), help="Where clients connect; 0 for any free port.  [default: 9092]"
 )
+@click.option(
+    "--brokers",
+    "count",
+    metavar="N",
+    type=click.IntRange(1, _BROKERS_MAX),
+    default=1,
+    help="So many, on ports in a row, with a ZooKeeper for them.  [default: 1]",
+)
 @output_option
 def up(
-    detach: bool, data_dir: str | None, config_path: str | None, sets: tuple[str, ...], port: int | None, output: str
+    detach: bool,
+    data_dir: str | None,
+    config_path: str | None,
+    sets: tuple[str, ...],
+    port: int | None,
+    count: int,
+    output: str,
 ) -> int:
-    """Start a broker on this machine and keep it running.
+    """Start a broker on this machine, or a cluster of several, and keep it running.
 
-    It is started again when it dies. Stop it with Ctrl-C, or `headwater down`.
+    What dies is started again. Stop it with Ctrl-C, or `headwater down`.
     """
     from headwater.cli.state import read_state, take_lock
 
@@ -53,37 +69,82 @@ def up(
         return 0
     lock = take_lock(directory)
     try:
-        plan = _plan(directory, config_path, list(sets), port, detach)
+        plan = _plan(directory, config_path, sets, port, count, detach)
         return _detached(plan, output) if detach else _foreground(plan, output)
     finally:
         os.close(lock)
 
 
-def _plan(directory: Path, config_path: str | None, sets: list[str], port: int | None, detach: bool) -> "Plan":
-    """What the file or the options set is left alone; the rest gets what suits one broker on one machine."""
-    from headwater.cli.supervisor import Plan
+def _plan(
+    directory: Path, config_path: str | None, sets: tuple[str, ...], port: int | None, count: int, detach: bool
+) -> "Plan":
+    from headwater.cli.plans import PlanError, plan_one, plan_several
 
     given = _given(config_path, sets)
-    overrides = list(sets)
-    log_dirs = (given.get("log.dirs") or given.get("log.dir") or "").split(",")
-    if not any(log_dirs):
-        log_dirs = [str(directory / "broker-0")]
-        overrides.append(f"log.dirs={log_dirs[0]}")
-    if port is not None or "listeners" not in given:
-        overrides.append(f"listeners=PLAINTEXT://localhost:{9092 if port is None else port}")
-    if "metrics.port" not in given:
-        overrides.append("metrics.port=0")  # what `headwater status` asks
-    log_file = directory / "logs" / "broker-0.log" if detach else None
-    return Plan(directory, None if config_path is None else os.path.abspath(config_path), overrides, log_dirs, log_file)
+    config = None if config_path is None else os.path.abspath(config_path)
+    if count == 1:
+        return plan_one(directory, config, given, list(sets), port, detach)
+    require_cluster_extra(starts_zookeeper=not given.get("zookeeper.connect"))
+    _tell_left_out(directory, count)
+    try:
+        return plan_several(
+            directory,
+            config,
+            given,
+            key_values(sets, "--set"),
+            count=count,
+            port=port,
+            zookeeper_port=free_port(),
+            detach=detach,
+        )
+    except PlanError as problem:
+        raise click.UsageError(str(problem)) from None
 
 
-def _given(config_path: str | None, sets: list[str]) -> dict[str, str]:
+def require_cluster_extra(*, starts_zookeeper: bool) -> None:
+    """Several brokers need the client of ZooKeeper, and for one on this machine its jars, which lie in PySpark."""
+    from importlib.util import find_spec
+
+    from headwater.base.errors import UserError
+
+    needed = ["kazoo", *(["pyspark"] if starts_zookeeper else [])]
+    if any(find_spec(name) is None for name in needed):
+        raise UserError("Several brokers need more packages: pip install 'headwater[cluster]'")
+
+
+def free_port() -> int:
+    """One for ZooKeeper, below those that the system hands out by itself: it must be free again after each restart."""
+    import random
+    import socket
+
+    for _ in range(_TRIES):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", random.randrange(*_ZOOKEEPER_PORTS)))
+            except OSError:
+                continue
+            port: int = probe.getsockname()[1]
+            return port
+    raise click.ClickException("No free port was found for ZooKeeper")
+
+
+def _tell_left_out(directory: Path, count: int) -> None:
+    """Fewer brokers than the last time: what lies with the others is away."""
+    others = [path.name for path in directory.glob("broker-*") if path.name.removeprefix("broker-").isdigit()]
+    left = sorted(
+        (name for name in others if int(name.removeprefix("broker-")) > count), key=lambda name: (len(name), name)
+    )
+    if left:
+        click.echo(f"warning: not started, though {directory} has data of it: {', '.join(left)}", err=True)
+
+
+def _given(config_path: str | None, sets: tuple[str, ...]) -> dict[str, str]:
     from headwater.base.config.properties import parse_properties
 
     given = {}
     if config_path is not None:
         given = parse_properties(Path(config_path).read_text(encoding="utf-8", errors="replace"))
-    return {**given, **key_values(tuple(sets), "--set")}
+    return {**given, **key_values(sets, "--set")}
 
 
 def _foreground(plan: "Plan", output: str) -> int:
@@ -94,9 +155,12 @@ def _foreground(plan: "Plan", output: str) -> int:
 
 def _detached(plan: "Plan", output: str) -> int:
     """A fork of ours becomes the supervisor; it tells through a pipe that the broker is ready, or closes it without."""
+    from headwater.cli.log_files import log_since, size_bytes
+    from headwater.cli.state import read_state
+
     assert plan.log_file is not None
     plan.log_file.parent.mkdir(parents=True, exist_ok=True)
-    log_was_bytes = plan.log_file.stat().st_size if plan.log_file.exists() else 0
+    log_was_bytes = size_bytes(plan.log_file)
     ready_read, ready_write = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -106,15 +170,14 @@ def _detached(plan: "Plan", output: str) -> int:
     os.close(ready_write)
     with open(ready_read, "rb") as pipe:
         ready = pipe.read() == _READY
+    what = "The broker" if len(plan.brokers) == 1 else "The cluster"
     if not ready:
-        click.echo(_log_since(plan.log_file, log_was_bytes), err=True, nl=False)
-        click.echo(f"error: The broker did not start\nIts whole log is {plan.log_file}", err=True)
+        click.echo(log_since(plan.log_file, log_was_bytes), err=True, nl=False)
+        click.echo(f"error: {what} did not start\nIts whole log is {plan.log_file}", err=True)
         return 1
-    from headwater.cli.state import read_state
-
     state = read_state(plan.data_dir)
     if state is None:
-        click.echo(f"error: The broker was ready, and is gone again\nIts log is {plan.log_file}", err=True)
+        click.echo(f"error: {what} was ready, and is gone again\nIts log is {plan.log_file}", err=True)
         return 1
     _announce(state, output, "is up")
     return 0
@@ -142,27 +205,32 @@ def _become_supervisor(plan: "Plan", ready_write: int) -> NoReturn:
         os._exit(code)
 
 
-def _log_since(log_file: Path, start: int) -> str:
-    try:
-        with log_file.open("rb") as file:
-            file.seek(max(start, log_file.stat().st_size - _LOG_TAIL_BYTES))
-            return file.read().decode("utf-8", "replace")
-    except OSError:
-        return ""
-
-
 def _announce(state: "UpState", output: str, how: str) -> None:
     from headwater.cli.commands.status import local_documents
 
+    text = _one(state, how) if len(state.brokers) == 1 else _several(state, how)
+    emit(output, local_documents(state, asking=False), f"{text}\nTry next:\n{_suggestions(state)}")
+    sys.stdout.flush()
+
+
+def _one(state: "UpState", how: str) -> str:
     broker = state.brokers[0]
     pairs: list[tuple[str, object]] = [("  data", state.data_dir)]
     if broker.log_file:
         pairs.append(("  log", broker.log_file))
     if broker.metrics_port >= 0:
         pairs.append(("  metrics", f"http://127.0.0.1:{broker.metrics_port}/metrics"))
-    text = f"Headwater {how}: broker {broker.id} at {broker.address} (pid {broker.pid})\n{render_pairs(pairs)}"
-    emit(output, local_documents(state, asking=False), f"{text}\nTry next:\n{_suggestions(state)}")
-    sys.stdout.flush()
+    return f"Headwater {how}: broker {broker.id} at {broker.address} (pid {broker.pid})\n{render_pairs(pairs)}"
+
+
+def _several(state: "UpState", how: str) -> str:
+    pairs: list[tuple[str, object]] = [
+        (f"  broker {broker.id}", f"{broker.address} (pid {broker.pid})") for broker in state.brokers
+    ]
+    if state.zookeeper is not None:
+        pairs.append(("  zookeeper", f"{state.zookeeper.address} (pid {state.zookeeper.server_pid})"))
+    pairs += [("  data", state.data_dir), ("  logs", os.path.join(state.data_dir, "logs"))]
+    return f"Headwater {how}: {len(state.brokers)} brokers\n{render_pairs(pairs)}"
 
 
 def _own_name() -> str:
@@ -180,7 +248,7 @@ def _own_name() -> str:
 def _suggestions(state: "UpState") -> str:
     """Commands that find this broker: without options only if it is the one they look for by themselves."""
     usual = Path(state.data_dir) == default_data_dir().absolute()
-    client = "" if usual else f" --bootstrap-server {state.brokers[0].address}"
+    client = "" if usual else f" --bootstrap-server {','.join(broker.address for broker in state.brokers)}"
     local = "" if usual else f" --data-dir {state.data_dir}"
     name = _own_name()
     commands = [

@@ -1,0 +1,133 @@
+"""The supervisor of several processes, with stand-ins for them: who starts and stops when, and what becomes of the dead."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from headwater.cli.processes import is_alive
+from headwater.cli.state import UpState, read_state
+
+PATIENCE_S = 60
+SCRIPT = Path(__file__).with_name("supervised.py")
+Up = Callable[[int], "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> Iterator[Up]:
+    started: list[subprocess.Popen[str]] = []
+
+    def run(count: int) -> "subprocess.Popen[str]":
+        process = subprocess.Popen(
+            [sys.executable, str(SCRIPT), "up", str(tmp_path), str(count)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        started.append(process)
+        return process
+
+    yield run
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def _events(directory: Path) -> list[str]:
+    file = directory / "events"
+    return file.read_text().splitlines() if file.exists() else []
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def _ready(process: "subprocess.Popen[str]") -> str:
+    assert process.stdout is not None
+    return process.stdout.readline()
+
+
+def _state(directory: Path) -> UpState:
+    state = read_state(directory)
+    assert state is not None
+    return state
+
+
+def test_zookeeper_comes_first_and_goes_last_and_brokers_stop_one_after_the_other(up: Up, tmp_path: Path) -> None:
+    process = up(3)
+    assert _ready(process) == "all [9001, 9002, 9003]\n"
+    assert _events(tmp_path)[0] == "start zookeeper"
+    assert sorted(_events(tmp_path)[1:]) == ["start 1", "start 2", "start 3"]
+    state = _state(tmp_path)
+    assert [broker.id for broker in state.brokers] == [1, 2, 3]
+    assert state.zookeeper is not None
+    assert state.zookeeper.server_pid == state.zookeeper.pid
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0
+    assert _events(tmp_path)[4:] == ["stop 1", "stop 2", "stop 3", "stop zookeeper"]
+    assert read_state(tmp_path) is None
+
+
+@pytest.mark.parametrize("name", ["2", "zookeeper"])
+def test_one_that_is_killed_is_started_again_and_the_others_stay(up: Up, tmp_path: Path, name: str) -> None:
+    process = up(2)
+    _ready(process)
+    before = _state(tmp_path)
+    servers = {"2": 1, "zookeeper": 2}
+    killed = before.servers[servers[name]]
+    os.kill(killed.pid, signal.SIGKILL)
+    _until(lambda: (again := _state(tmp_path).servers[servers[name]]).ready and again.pid != killed.pid)
+    after = _state(tmp_path)
+    assert [server.restarts for server in after.servers] == [1 if each == servers[name] else 0 for each in range(3)]
+    kept = [each for each in range(3) if each != servers[name]]
+    assert [after.servers[each].pid for each in kept] == [before.servers[each].pid for each in kept]
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0
+    called = "broker 2" if name == "2" else "ZooKeeper"
+    assert f"headwater: {called} died (signal SIGKILL); it is started again now\n" in said
+    assert f"headwater: {called} is ready again at " in said
+
+
+@pytest.mark.parametrize(("broken", "called"), [("2", "broker 2"), ("zookeeper", "ZooKeeper")])
+def test_one_that_cannot_start_ends_all_and_its_log_is_shown(up: Up, tmp_path: Path, broken: str, called: str) -> None:
+    (tmp_path / "broken").write_text(broken)
+    process = up(2)
+    _, said = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 1
+    log = tmp_path / "logs" / ("zookeeper.log" if broken == "zookeeper" else "broker-2.log")
+    assert f"headwater: {called} did not start (exit code 1); its log is {log} and ends:\n{broken} is broken\n" in said
+    started = {event.split()[1] for event in _events(tmp_path) if event.startswith("start")}
+    stopped = {event.split()[1] for event in _events(tmp_path) if event.startswith("stop")}
+    assert started == stopped
+    assert broken not in started
+    assert read_state(tmp_path) is None
+
+
+def test_a_killed_supervisor_takes_all_with_it_and_zookeeper_is_still_the_last(up: Up, tmp_path: Path) -> None:
+    process = up(3)
+    _ready(process)
+    processes = [each for server in _state(tmp_path).servers for each in server.processes]
+    process.kill()
+    _until(lambda: not any(is_alive(each) for each in processes))
+    events = _events(tmp_path)[4:]
+    assert sorted(events[:3]) == ["eof 1", "eof 2", "eof 3"]
+    assert events[3:] == ["eof zookeeper"]
+
+
+def test_told_to_stop_before_all_are_ready_it_stops(up: Up, tmp_path: Path) -> None:
+    process = up(3)
+    _until(lambda: bool(_events(tmp_path)))
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=PATIENCE_S)
+    assert process.returncode in (0, 1)  # one that had no time to heed the signal was ended by it
+    assert read_state(tmp_path) is None
