@@ -26,12 +26,24 @@ class ApiMetrics:
         self.buckets[bucket if bucket < BUCKETS else BUCKETS - 1] += 1
 
 
+class ControllerMetrics:
+    """What the active controller counts; nothing on the other brokers."""
+
+    __slots__ = ("is_active", "offline_partitions", "unclean_elections")
+
+    def __init__(self) -> None:
+        self.is_active = False
+        self.offline_partitions = 0  # without a live leader
+        self.unclean_elections = 0  # leaders from outside the in-sync replicas
+
+
 class BrokerMetrics:
-    __slots__ = ("apis", "connections_refused", "connections_total", "requests_refused", "started_ms")
+    __slots__ = ("apis", "connections_refused", "connections_total", "controller", "requests_refused", "started_ms")
 
     def __init__(self) -> None:
         self.apis: defaultdict[int, ApiMetrics] = defaultdict(ApiMetrics)
         self.connections_total = 0
         self.connections_refused = 0
         self.requests_refused = 0
+        self.controller = ControllerMetrics()
         self.started_ms = 0

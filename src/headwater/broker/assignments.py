@@ -1,9 +1,10 @@
 """Replicas that a client assigned by hand, checked as Apache Kafka checks them."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import BrokerId
+from headwater.controller.placement import check_replicas as check_replicas
 
 
 def checked_new_topic(
@@ -21,18 +22,6 @@ def checked_new_topic(
     ordered = [list(by_partition[index]) for index in range(len(by_partition))]
     check_same_factor(ordered, len(ordered[0]))
     return ordered
-
-
-def check_replicas(replicas: Sequence[int], brokers: Collection[int] | Mapping[BrokerId, object]) -> None:
-    if not replicas:
-        raise _refused("The manual partition assignment includes an empty replica list.")
-    for replica in sorted(replicas):
-        if replica not in brokers:
-            raise _refused(
-                f"The manual partition assignment includes broker {replica}, but no such broker is registered."
-            )
-        if replicas.count(replica) > 1:
-            raise _refused(f"The manual partition assignment includes the broker {replica} more than once.")
 
 
 def check_same_factor(assignments: Sequence[Sequence[int]], factor: int) -> None:

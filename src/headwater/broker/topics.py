@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.names import colliding_topic, validate_topic_name
+from headwater.controller import placement
 from headwater.metadata.image import TopicCreated
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def plan_topic(
 
 
 def place(broker: "Broker", partition_count: int, replication_factor: int, first: int = 0) -> list[list[int]]:
-    """Round robin over the brokers, beginning at `first`."""
+    """Replicas by partition, for partitions `first` and following; -1 stands for the broker's defaults."""
     if partition_count == -1:
         partition_count = broker.config.int("num.partitions")
     if replication_factor == -1:
@@ -46,14 +47,4 @@ def place(broker: "Broker", partition_count: int, replication_factor: int, first
             ErrorCode.INVALID_REPLICATION_FACTOR,
             "Replication factor must be larger than 0, or -1 to use the default value.",
         )
-    brokers = sorted(broker.image.brokers)
-    if replication_factor > len(brokers):
-        raise KafkaError(
-            ErrorCode.INVALID_REPLICATION_FACTOR,
-            f"Unable to replicate the partition {replication_factor} time(s): The target replication factor of "
-            f"{replication_factor} cannot be reached because only {len(brokers)} broker(s) are registered.",
-        )
-    return [
-        [int(brokers[(first + index + replica) % len(brokers)]) for replica in range(replication_factor)]
-        for index in range(partition_count)
-    ]
+    return placement.place(broker.image.brokers, partition_count, replication_factor, first, broker.random)

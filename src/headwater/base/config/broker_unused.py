@@ -247,7 +247,6 @@ control.plane.listener.name string read-only high -
 controlled.shutdown.max.retries int read-only medium 3
 controlled.shutdown.retry.backoff.ms long read-only medium 5000
 inter.broker.protocol.version string read-only medium -
-leader.imbalance.per.broker.percentage int read-only high 10
 log.message.downconversion.enable boolean read-only low true
 log.message.format.version string read-only medium -
 log.message.timestamp.difference.max.ms long read-only medium 9223372036854775807

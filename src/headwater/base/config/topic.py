@@ -78,6 +78,6 @@ DEFINITIONS: Final = (
     _topic("segment.index.bytes", INT, 10485760, "How large an offset index may grow before its segment is closed.", AtLeast(4), "log.index.size.max.bytes"),
     _topic("segment.jitter.ms", LONG, 0, "The most by which a segment is closed earlier, at random.", AtLeast(0), ROLL_JITTER),
     _topic("segment.ms", LONG, 604800000, "The age at which a segment is closed.", AtLeast(1), ROLL),
-    _topic("unclean.leader.election.enable", BOOLEAN, False, "Whether a replica that is not in sync may lead, and lose records.", None, "unclean.leader.election.enable", used=False),
+    _topic("unclean.leader.election.enable", BOOLEAN, False, "Whether a replica that is not in sync may lead, and lose records.", None, "unclean.leader.election.enable"),
 )
 # fmt: on
