@@ -1,4 +1,4 @@
-"""The broker's state: its config, the cluster image, the partitions it leads, and who waits for them.
+"""The broker's state: its config, the cluster image, the partitions it has a replica of, and who waits for them.
 
 One object, owned by one loop (the server's, or a simulated world's). Handlers get it as their first argument and find
 everything here; it knows no socket, no thread and no clock of its own.
@@ -38,11 +38,14 @@ from headwater.replication.partition import Partition
 if TYPE_CHECKING:
     from headwater.broker.coordinators.groups import Groups
     from headwater.broker.coordinators.transactions import Transactions
+    from headwater.broker.replicas import Replicas
     from headwater.controller.controller import Controller
 
 logger = logging.getLogger("headwater.broker")
 
 _TOPIC_CHANGES: Final = (TopicCreated, TopicDeleted, PartitionsAdded)
+_ELSEWHERE: Final = Partition.__new__(Partition)  # stands where the produce path has nothing to find
+_ELSEWHERE.is_alone = False
 
 
 class Broker:
@@ -80,12 +83,16 @@ class Broker:
         self.partitions_by_wire_name: dict[bytes, list[Partition]] = {}
         self.partitions_by_topic_id: dict[bytes, list[Partition]] = {}
         self._incomplete: set[TopicId] = set()  # topics of which not every log of ours is open
+        self.replicas = None if peers is None else _replicas(self, peers)
         self.woken: list[Any] = []  # parked requests that are due
 
     # Partitions
 
     def open_partitions(self) -> None:
         """At start: every partition of the image that is ours gets its log."""
+        if self.replicas is not None:
+            self.replicas.open_all()
+            return
         for topic in self.image.topics.values():
             self._open_topic(topic)
 
@@ -93,32 +100,47 @@ class Broker:
         return self.partition_of(self.image.topic(topic).topic_id, index)
 
     def partition_of(self, topic_id: TopicId, index: int) -> Partition:
+        """One that this broker leads; raises NOT_LEADER_OR_FOLLOWER and others."""
+        partition = self.partitions.get(PartitionKey(topic_id, index))
+        if partition is not None and partition.is_leader:
+            return partition
+        raise self._not_here(topic_id, index, partition)
+
+    def replica_of(self, topic_id: TopicId, index: int) -> Partition:
+        """One of which this broker has a replica, whoever leads it."""
         partition = self.partitions.get(PartitionKey(topic_id, index))
         if partition is not None:
             return partition
+        raise self._not_here(topic_id, index, None)
+
+    def _not_here(self, topic_id: TopicId, index: int, replica: Partition | None) -> KafkaError:
         topic = self.image.topic_by_id(topic_id)
         if 0 <= index < len(topic.partitions):
-            if topic.partitions[index].leader != self.broker_id:
-                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "This broker does not lead that partition.")
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "The partition's log directory is not available.")
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+            if topic.partitions[index].leader != self.broker_id or replica is not None:
+                return KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "This broker does not lead that partition.")
+            return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "The partition's log directory is not available.")
+        return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
 
     def high_watermark_of(self, log: Log) -> int:
         partition = self.partitions.get(PartitionKey(log.topic_id, log.partition.partition))
-        return log.log_end_offset if partition is None else partition.high_watermark
+        if partition is not None:
+            return partition.high_watermark
+        return log.log_end_offset if self.replicas is None else self.logs.saved_high_watermark(log.partition)
 
     def log_config(self, topic: TopicState) -> LogConfig:
         return LogConfig.from_values(self.config.topic_values(topic.config))
 
     def apply(self, changes: Sequence[Change]) -> None:
         """Follows the image: called by the store right after it applied the changes."""
+        if self.replicas is not None:
+            self.replicas.apply(changes)
         for change in changes:
             match change:
-                case TopicCreated(topic_id=topic_id) | PartitionsAdded(topic_id=topic_id):
+                case TopicCreated(topic_id=topic_id) | PartitionsAdded(topic_id=topic_id) if self.replicas is None:
                     self._open_topic(self.image.topics[topic_id])
-                case TopicDeleted(topic_id=topic_id):
+                case TopicDeleted(topic_id=topic_id) if self.replicas is None:
                     self._delete_topic(topic_id)
-                case TopicConfigured(topic_id=topic_id):
+                case TopicConfigured(topic_id=topic_id) if topic_id in self.image.topics:
                     self._configure_topic(self.image.topics[topic_id])
                 case BrokerConfigured():
                     self._configure_broker()
@@ -129,14 +151,13 @@ class Broker:
 
     def _open_topic(self, topic: TopicState) -> None:
         config = self.log_config(topic)
-        listed: list[Partition] = []
         missing: list[str] = []
         for index, state in enumerate(topic.partitions):
             key = PartitionKey(topic.topic_id, index)
             partition = self.partitions.get(key)
             if partition is None and state.leader == self.broker_id:
                 try:
-                    log = self._log(topic, index, config)
+                    log = self.open_log(topic, index, config)
                 except KafkaError as problem:
                     missing.append(str(problem))
                 else:
@@ -144,18 +165,33 @@ class Broker:
                     state.leader_epoch = max(state.leader_epoch, LeaderEpoch(log.latest_epoch))
                     partition = Partition(topic.name, topic.topic_id, index, log, state.leader_epoch)
                     self.partitions[key] = partition
-                    self._coordinate(partition)
-            if partition is not None and len(listed) == index:
-                listed.append(partition)
-        hot = [] if topic.is_internal else listed  # the produce path would not ask who writes to them
-        self.partitions_by_wire_name[topic.name.encode()] = hot
-        self.partitions_by_topic_id[topic.topic_id] = hot
+                    self.coordinate(partition)
+            self.list_partition(topic, index, partition)
         if missing and topic.topic_id not in self._incomplete:
             logger.error("event=logs-not-opened topic=%s count=%d reason=%r", topic.name, len(missing), missing[0])
         (self._incomplete.add if missing else self._incomplete.discard)(topic.topic_id)
 
+    def list_partition(self, topic: TopicState, index: int, partition: Partition | None) -> None:
+        """For the produce path; None if it is not here. It would not ask who writes to internal topics."""
+        listed = self.partitions_by_topic_id.setdefault(topic.topic_id, [])
+        self.partitions_by_wire_name[topic.name.encode()] = listed
+        if not topic.is_internal:
+            while len(listed) <= index:
+                listed.append(_ELSEWHERE)
+            listed[index] = partition or _ELSEWHERE
+
+    def unlist_topic(self, name: str, topic_id: TopicId) -> None:
+        """It is gone. Another of the same name may be there already."""
+        listed = self.partitions_by_topic_id.pop(topic_id, None)
+        if listed is not None and self.partitions_by_wire_name.get(name.encode()) is listed:
+            del self.partitions_by_wire_name[name.encode()]
+        if "groups" in self.__dict__:
+            self.groups.topic_deleted(name, topic_id)
+
     def open_missing(self) -> None:
         """Tries the logs again that could not be opened: a full disk may have room by now."""
+        if self.replicas is not None:
+            self.replicas.open_missing()
         for topic_id in tuple(self._incomplete):
             topic = self.image.topics.get(topic_id)
             if topic is None:
@@ -163,8 +199,8 @@ class Broker:
             else:
                 self._open_topic(topic)
 
-    def _coordinate(self, partition: Partition) -> None:
-        """A partition of an internal topic brings its coordinator."""
+    def coordinate(self, partition: Partition) -> None:
+        """A partition of an internal topic that is led here brings its coordinator."""
         if partition.topic == CONSUMER_OFFSETS:
             self.groups.runtime.partition_opened(partition)
         elif partition.topic == TRANSACTION_STATE:
@@ -183,40 +219,40 @@ class Broker:
 
         return Transactions(self)
 
-    def _log(self, topic: TopicState, index: int, config: LogConfig) -> Log:
+    def open_log(self, topic: TopicState, index: int, config: LogConfig) -> Log:
         """The log that was there at the start, or a new one."""
         name = TopicPartition(topic.name, index)
         log = self.logs.logs.get(name)
+        if log is not None and log.topic_id == NO_TOPIC_ID:
+            self.logs.identify(log, topic.topic_id)
+        if log is not None and log.topic_id != topic.topic_id:  # what is left of an earlier topic of this name
+            if self.replicas is None:
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{log.directory} belongs to another topic")
+            self.logs.set_aside(name)
+            log = None
         if log is None:
             return self.logs.create(name, topic.topic_id, config)
-        if log.topic_id == NO_TOPIC_ID:
-            self.logs.identify(log, topic.topic_id)
-        if log.topic_id != topic.topic_id:  # what is left of an earlier topic of this name
-            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{log.directory} belongs to another topic")
         log.update_config(config)
         return log
 
     def _delete_topic(self, topic_id: TopicId) -> None:
-        listed = self.partitions_by_topic_id.pop(topic_id, [])
-        gone = [key for key in self.partitions if key.topic_id == topic_id]
-        for key in gone:
+        name = None
+        for key in [key for key in self.partitions if key.topic_id == topic_id]:
             partition = self.partitions.pop(key)
-            self._forget(partition)
+            name = partition.topic
+            self.stop_coordinating(partition)
             partition.delete()
-            self._delete_log(partition)
-            name = partition.topic.encode()
-            if self.partitions_by_wire_name.get(name) is listed:
-                del self.partitions_by_wire_name[name]
+            self.delete_log(partition)
+        if name is not None:
+            self.unlist_topic(name, topic_id)
 
-    def _forget(self, partition: Partition) -> None:
+    def stop_coordinating(self, partition: Partition) -> None:
         if partition.topic == CONSUMER_OFFSETS:
             self.groups.runtime.partition_closed(partition)
         elif partition.topic == TRANSACTION_STATE:
             self.transactions.runtime.partition_closed(partition)
-        elif partition.index == 0 and "groups" in self.__dict__:
-            self.groups.topic_deleted(partition.topic, partition.topic_id)
 
-    def _delete_log(self, partition: Partition) -> None:
+    def delete_log(self, partition: Partition) -> None:
         try:
             self.logs.delete(partition.log.partition)
         except KafkaError as problem:  # the directory is found and removed at the next start
@@ -264,3 +300,10 @@ class Broker:
             except Exception as problem:  # nobody else may wait in vain for what went wrong with this one
                 logger.exception("event=parked-request-failed")
                 parked.deferred.complete(problem)
+
+
+def _replicas(broker: Broker, peers: Peers) -> "Replicas":
+    """In a cluster: who leads and who follows. A broker that stands alone does not even import it."""
+    from headwater.broker.replicas import Replicas
+
+    return Replicas(broker, peers)

@@ -36,6 +36,7 @@ class LogConfig:
     min_compaction_lag_ms: int = 0
     max_compaction_lag_ms: int = INT64_MAX
     min_cleanable_dirty_ratio: float = 0.5
+    min_in_sync_replicas: int = 1
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> "LogConfig":
@@ -77,4 +78,5 @@ _NUMBERS: Final = {
     "min.compaction.lag.ms": "min_compaction_lag_ms",
     "max.compaction.lag.ms": "max_compaction_lag_ms",
     "min.cleanable.dirty.ratio": "min_cleanable_dirty_ratio",
+    "min.insync.replicas": "min_in_sync_replicas",
 }

@@ -23,6 +23,9 @@ logger = logging.getLogger("headwater.log")
 def truncate_to(log: "Log", offset: int) -> None:
     """Drops `offset` and everything after it. An offset inside a batch drops that batch. Raises OSError."""
     if offset >= log.log_end_offset:
+        # Nothing was written under an epoch that begins there, and the leader may not know it.
+        log.epochs.truncate_from_end(offset)
+        log.latest_epoch = log.epochs.latest_epoch
         return
     if offset < log.base_offsets[0]:
         truncate_fully(log, offset)

@@ -1,23 +1,31 @@
 """A partition: one log, a leader epoch and a high watermark.
 
 Append and commit are two things, also with one replica. `append` writes to the log; what consumers may read, and what an
-acks=all producer is told, follows the high watermark, which is the log's end only because the in-sync replicas are this one.
-Whoever waits for progress (parked fetches, produces that wait for replicas) is in `waiters` and is told through
-`on_progress`; it must not read or answer from there, only note that it is due: the append that woke it comes first.
+acks=all producer is told, follows the high watermark: as leader, what every in-sync replica has (`in_sync.py`); as follower,
+what the leader says (`following.py`). Whoever waits for progress (parked fetches, produces that wait for replicas) is in
+`waiters` and is told through `on_progress`; it must not read or answer from there, only note that it is due: the append that
+woke it comes first. Followers' fetches wait for appends, not for the high watermark: `append_waiters`.
+
+An object is one term: leader or follower under one leader epoch. When that ends, the object is retired, whoever waits on it
+learns so, and another is made on the same log. So nobody can take the records of the next term for those it waits for.
 
 Owned by the broker's loop.
 """
 
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
 
 from headwater.base.errors import ErrorCode, KafkaError
-from headwater.base.ids import LeaderEpoch, TopicId
+from headwater.base.ids import BrokerId, LeaderEpoch, TopicId
 from headwater.log.config import INT64_MAX
 from headwater.log.log import Log
 from headwater.log.producer_state import Producer
 from headwater.log.results import AppendResult
 from headwater.records.batch import BatchHeader
 from headwater.records.control import EndTransactionMarker, build_end_transaction_marker
+
+if TYPE_CHECKING:
+    from headwater.replication.in_sync import InSync
 
 
 class Waiter(Protocol):
@@ -28,14 +36,19 @@ class Waiter(Protocol):
 
 class Partition:
     __slots__ = (
+        "append_waiters",
         "bytes_in",
         "bytes_out",
         "deleted",
+        "epoch_start_offset",
         "high_watermark",
+        "in_sync",
         "index",
         "is_alone",
+        "is_leader",
         "leader_epoch",
         "log",
+        "on_flushed",
         "others_confirmed",
         "produce_replies",
         "records_in",
@@ -44,18 +57,34 @@ class Partition:
         "waiters",
     )
 
-    def __init__(self, topic: str, topic_id: TopicId, index: int, log: Log, leader_epoch: LeaderEpoch) -> None:
+    def __init__(
+        self,
+        topic: str,
+        topic_id: TopicId,
+        index: int,
+        log: Log,
+        leader_epoch: LeaderEpoch,
+        *,
+        is_leader: bool = True,
+        high_watermark: int | None = None,
+    ) -> None:
+        """Without `high_watermark` this is the only replica: all that it has is committed."""
         self.topic = topic
         self.topic_id = topic_id
         self.index = index
         self.log = log
         self.leader_epoch = leader_epoch
-        self.high_watermark = log.log_end_offset  # the only replica: all that it has is committed
+        self.is_leader = is_leader
+        self.in_sync: InSync | None = None  # as leader, if there are other replicas
+        self.epoch_start_offset = log.log_end_offset if is_leader else INT64_MAX
+        self.on_flushed: Callable[[Partition], None] | None = None  # as follower
+        self.high_watermark = log.log_end_offset if high_watermark is None else high_watermark
+        self.waiters: dict[Waiter, None] = {}  # a set that keeps its order: who came first is told first
+        self.append_waiters: dict[Waiter, None] = {}
         log.on_flushed = self._commit
         log.requires_verification = True
-        self.others_confirmed = INT64_MAX  # what every other in-sync replica has; there is none so far
+        self.others_confirmed = INT64_MAX if high_watermark is None else -1  # what every other in-sync replica has
         self.config_changed()
-        self.waiters: dict[Waiter, None] = {}  # a set that keeps its order: who came first is told first
         self.produce_replies: dict[int, Any] = {}  # per Produce version, what does not change between two answers
         self.deleted = False
         self.bytes_in = 0
@@ -66,6 +95,8 @@ class Partition:
         """As leader: assigns offsets, appends, and moves the high watermark as far as the in-sync replicas allow."""
         log = self.log
         before = log.log_end_offset
+        if not self.is_alone:
+            self.check_leads()
         result = log.append_as_leader(records, self.leader_epoch, now_ms)
         end = log.log_end_offset
         if end != before:  # not a duplicate
@@ -76,13 +107,19 @@ class Partition:
                 if self.waiters:
                     self._progressed(len(records))
             else:
+                self._tell_followers(len(records))
                 self._commit(log)
         return result
 
     def append_internal(
         self, records: memoryview, now_ms: int, marker: EndTransactionMarker | None = None
     ) -> AppendResult:
-        """The same for what a coordinator writes: no sequence numbers, and transactional without being asked."""
+        """The same for what a coordinator writes: no sequence numbers, and transactional without being asked.
+
+        It counts only when every in-sync replica has it, so there must be enough of them: NOT_ENOUGH_REPLICAS.
+        """
+        self.check_leads()
+        self.check_enough_in_sync()
         before = self.log.log_end_offset
         result = self.log.append_own(records, self.leader_epoch, now_ms, marker)
         self._appended(before, len(records))
@@ -107,6 +144,7 @@ class Partition:
 
     def append_verified(self, records: memoryview, guard: int, now_ms: int) -> AppendResult:
         """A batch of a transactional client. INVALID_TXN_STATE if it begins a transaction and its guard is void."""
+        self.check_leads()
         before = self.log.log_end_offset
         result = self.log.append_as_leader(records, self.leader_epoch, now_ms, guard=guard)
         self._appended(before, len(records))
@@ -146,13 +184,55 @@ class Partition:
         if log.log_end_offset != before:
             self.records_in += log.log_end_offset - before
             self.bytes_in += size_bytes
+            self._tell_followers(size_bytes)
             self._commit(log)
+
+    # Replicas
+
+    def check_leads(self) -> None:
+        if self.deleted or not self.is_leader:
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "This broker does not lead that partition.")
+
+    @property
+    def has_enough_in_sync(self) -> bool:
+        return self.in_sync is None or self.in_sync.is_enough(self.log.config.min_in_sync_replicas)
+
+    def check_enough_in_sync(self) -> None:
+        if not self.has_enough_in_sync:
+            raise KafkaError(
+                ErrorCode.NOT_ENOUGH_REPLICAS, "There are fewer in-sync replicas than min.insync.replicas asks for."
+            )
+
+    def has_replicas(self, in_sync: "InSync | None") -> None:
+        """As leader: what is known of the others from now on; None if there are none."""
+        self.in_sync = in_sync
+        self.confirm(INT64_MAX if in_sync is None else in_sync.confirmed)
+
+    def follower_fetched(self, replica: BrokerId, broker_epoch: int, offset: int, monotonic_ms: int) -> None:
+        """A follower asks from `offset` on, and so has all below it. Raises what it is to be told if it is not one."""
+        in_sync = self.in_sync
+        if in_sync is None:
+            raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, "The broker is not known as a replica of the partition.")
+        if in_sync.fetched(replica, broker_epoch, offset, self.log.log_end_offset, monotonic_ms):
+            self.others_confirmed = in_sync.confirmed
+            self._commit(self.log)
+
+    def follow_high_watermark(self, offset: int) -> None:
+        """As follower: the leader's, as far as this replica has the records. It never goes back."""
+        offset = min(offset, self.log.log_end_offset)
+        if offset > self.high_watermark:
+            self.high_watermark = offset
+            self._progressed(0)
 
     # Committing
 
     def config_changed(self) -> None:
-        """`is_alone`: what is appended is committed, with no other in-sync replica and no flush to wait for."""
-        self.is_alone = self.log.config.flush_messages == INT64_MAX == self.others_confirmed
+        """`is_alone`: what is appended is committed, with no other replica and no flush to wait for."""
+        self.is_alone = (
+            self.log.config.flush_messages == INT64_MAX == self.others_confirmed
+            and self.is_leader
+            and self.in_sync is None
+        )
         if self.is_alone and self.high_watermark < self.log.log_end_offset and self.log.failed is None:
             self.commit_through(self.log.log_end_offset)  # what waited for a flush waits no more
 
@@ -197,16 +277,22 @@ class Partition:
 
     @property
     def is_over(self) -> bool:
-        """Nothing more will be committed here: the topic is gone, or the log has failed."""
+        """Nothing more will be committed here: the topic is gone, the term is over, or the log has failed."""
         return self.deleted or self.log.failed is not None
 
     def delete(self) -> None:
-        """The topic is gone: whoever waits learns it."""
+        """The topic is gone, or the term is over: whoever waits learns it."""
         self.deleted = True
+        self.is_alone = False
         self._progressed(0)
+        self._tell_followers(0)
 
     def _commit(self, log: Log) -> None:
         """What all in-sync replicas have. With `flush.messages`, this one has a record when it is on the device."""
+        if not self.is_leader:
+            if self.on_flushed is not None:
+                self.on_flushed(self)
+            return
         offset = min(log.committable_offset, self.others_confirmed)
         if offset > self.high_watermark:
             self.commit_through(offset)
@@ -215,4 +301,8 @@ class Partition:
 
     def _progressed(self, appended_bytes: int) -> None:
         for waiter in tuple(self.waiters):
+            waiter.on_progress(appended_bytes)
+
+    def _tell_followers(self, appended_bytes: int) -> None:
+        for waiter in tuple(self.append_waiters):
             waiter.on_progress(appended_bytes)

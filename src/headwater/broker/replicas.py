@@ -1,0 +1,311 @@
+"""The replicas on this broker of a cluster: which partitions it leads, which it follows and from whom, and when that changes.
+
+Level-triggered: for each partition that a change touches, what is here is compared with what the image says now, so that a change
+that comes twice, or several that come as one, do no harm. A role begins with a new `Partition` object on the same log and ends with
+its retirement. What is not ours any more is deleted from the disk.
+
+Owned by the broker, and there only if it has peers.
+"""
+
+import logging
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from headwater.base.errors import KafkaError
+from headwater.base.ids import NO_BROKER, BrokerId, PartitionKey, TopicId
+from headwater.base.peers import Peers
+from headwater.log.log import Log
+from headwater.metadata.image import (
+    BrokerGone,
+    BrokerRegistered,
+    Change,
+    PartitionChanged,
+    PartitionsAdded,
+    PartitionState,
+    TopicCreated,
+    TopicDeleted,
+    TopicState,
+)
+from headwater.replication.fetcher import Fetcher, FetcherSettings
+from headwater.replication.in_sync import InSync
+from headwater.replication.partition import Partition
+
+if TYPE_CHECKING:
+    from headwater.broker.broker import Broker
+
+logger = logging.getLogger("headwater.broker")
+
+_PROPOSE_AGAIN_MS: Final = 500
+
+
+class Replicas:
+    def __init__(self, broker: "Broker", peers: Peers) -> None:
+        self._broker = broker
+        self._peers = peers
+        self._me = broker.broker_id
+        self.fetchers: dict[BrokerId, Fetcher] = {}
+        self._followed: dict[PartitionKey, BrokerId] = {}  # from whom
+        self._names: dict[TopicId, str] = {}  # a change that deletes a topic does not name it
+        self._missing: set[PartitionKey] = set()  # their logs could not be opened
+        self._epoch = -1
+        self._is_closed = False
+        self._check_lag_later()
+
+    def close(self) -> None:
+        """Nothing is fetched any more: the logs are about to be closed."""
+        self._is_closed = True
+        for fetcher in self.fetchers.values():
+            fetcher.close()
+        self.fetchers.clear()
+        self._followed.clear()
+
+    # Changes
+
+    def apply(self, changes: Sequence[Change]) -> None:
+        """The image has them already."""
+        for change in changes:
+            match change:
+                case BrokerRegistered(broker) if broker.broker_id in self.fetchers:
+                    self.fetchers[broker.broker_id].leader_is_back()
+                case BrokerGone(broker_id):
+                    self._peers.forget(broker_id)
+                case TopicDeleted(topic_id):
+                    self._delete_topic(topic_id)
+                case _:
+                    pass
+        for key in _touched(changes, self._broker):
+            self._follow_image(key)
+
+    def open_all(self) -> None:
+        for topic in self._broker.image.topics.values():
+            for index in range(len(topic.partitions)):
+                self._follow_image(PartitionKey(topic.topic_id, index))
+
+    def open_missing(self) -> None:
+        for key in tuple(self._missing):
+            self._follow_image(key)
+
+    def _follow_image(self, key: PartitionKey) -> None:
+        topic = self._broker.image.topics.get(key.topic_id)
+        if topic is None or key.partition >= len(topic.partitions) or self._is_closed:
+            self._missing.discard(key)
+            return
+        self._names[key.topic_id] = topic.name
+        state = topic.partitions[key.partition]
+        partition = self._broker.partitions.get(key)
+        if self._me not in state.replicas:
+            self._missing.discard(key)
+            if partition is not None:
+                logger.info("event=replica-removed partition=%s", partition.log.partition)
+                self._drop(key, partition)
+            return
+        leads = state.leader == self._me
+        if partition is None or partition.leader_epoch != state.leader_epoch or partition.is_leader != leads:
+            partition = self._new_term(key, topic, state, partition)
+            if partition is None:
+                return
+        if leads:
+            self._knows_replicas(partition, state)
+        else:
+            self._fetch_from(state.leader, key, partition)
+
+    # Terms
+
+    def _new_term(
+        self, key: PartitionKey, topic: TopicState, state: PartitionState, old: Partition | None
+    ) -> Partition | None:
+        """The next role of this replica; None if there is no log for it."""
+        broker = self._broker
+        leads = state.leader == self._me
+        if old is not None:
+            self._end_term(key, old)
+            log, high_watermark = old.log, old.high_watermark
+        else:
+            try:
+                log = broker.open_log(topic, key.partition, broker.log_config(topic))
+            except KafkaError as problem:
+                if key not in self._missing:
+                    logger.error(
+                        "event=log-not-opened partition=%s-%d reason=%r", topic.name, key.partition, str(problem)
+                    )
+                self._missing.add(key)
+                return None
+            self._missing.discard(key)
+            high_watermark = self._saved_high_watermark(log)
+        partition = Partition(
+            topic.name, key.topic_id, key.partition, log, state.leader_epoch,
+            is_leader=leads, high_watermark=high_watermark,
+        )  # fmt: skip
+        if old is not None:
+            partition.bytes_in, partition.bytes_out, partition.records_in = old.bytes_in, old.bytes_out, old.records_in
+        broker.partitions[key] = partition
+        broker.list_partition(topic, key.partition, partition)
+        if leads:
+            self._begin_epoch(partition)
+            self._knows_replicas(partition, state)
+            broker.coordinate(partition)
+        return partition
+
+    def _begin_epoch(self, partition: Partition) -> None:
+        log = partition.log
+        logger.info(
+            "event=leads partition=%s epoch=%d from=%d", log.partition, partition.leader_epoch, log.log_end_offset
+        )
+        try:
+            log.begin_epoch(partition.leader_epoch)
+        except OSError as error:
+            log.fail(error)
+
+    def _saved_high_watermark(self, log: Log) -> int:
+        """As it was written down. What lies past it is committed or not: the next leader knows."""
+        saved = self._broker.logs.saved_high_watermark(log.partition)
+        return min(max(saved, log.log_start_offset), log.log_end_offset)
+
+    def _end_term(self, key: PartitionKey, partition: Partition) -> None:
+        self._fetch_from(NO_BROKER, key, partition)
+        if partition.is_leader:
+            self._broker.stop_coordinating(partition)
+        partition.delete()
+
+    def _drop(self, key: PartitionKey, partition: Partition) -> None:
+        """Not ours any more, or nobody's."""
+        self._end_term(key, partition)
+        del self._broker.partitions[key]
+        topic = self._broker.image.topics.get(key.topic_id)
+        if topic is not None:
+            self._broker.list_partition(topic, key.partition, None)
+        self._broker.delete_log(partition)
+
+    def _delete_topic(self, topic_id: TopicId) -> None:
+        broker = self._broker
+        name = self._names.pop(topic_id, None)
+        for key in [key for key in broker.partitions if key.topic_id == topic_id]:
+            self._drop(key, broker.partitions[key])
+        if name is not None:
+            broker.unlist_topic(name, topic_id)
+
+    # Following
+
+    def _fetch_from(self, leader: BrokerId, key: PartitionKey, partition: Partition) -> None:
+        before = self._followed.get(key, NO_BROKER)
+        if before != leader:
+            if before != NO_BROKER:
+                self._leave(before, key)
+            if leader != NO_BROKER:
+                self._followed[key] = leader
+        if leader != NO_BROKER:
+            fetcher = self.fetchers.get(leader)
+            if fetcher is None:
+                fetcher = self.fetchers[leader] = self._new_fetcher(leader)
+            if fetcher.partitions.get(key) is not partition:
+                fetcher.add(partition)
+
+    def _leave(self, leader: BrokerId, key: PartitionKey) -> None:
+        del self._followed[key]
+        fetcher = self.fetchers[leader]
+        fetcher.remove(key)
+        if not fetcher.partitions:
+            fetcher.close()
+            del self.fetchers[leader]
+
+    def _new_fetcher(self, leader: BrokerId) -> Fetcher:
+        broker = self._broker
+        config = broker.config
+        settings = FetcherSettings(
+            max_wait_ms=config.int("replica.fetch.wait.max.ms"),
+            min_bytes=config.int("replica.fetch.min.bytes"),
+            partition_bytes_max=config.int("replica.fetch.max.bytes"),
+            response_bytes_max=config.int("replica.fetch.response.max.bytes"),
+            rest_max_ms=config.int("replica.fetch.backoff.ms"),
+            timeout_ms=config.int("replica.socket.timeout.ms"),
+        )
+        return Fetcher(leader, self._peers, broker.scheduler, broker.clock, settings, self._identity)
+
+    def _identity(self) -> tuple[BrokerId, int]:
+        """Who fetches, and in which life. While we are not registered, the last one: nothing is lost with a session."""
+        registered = self._broker.image.brokers.get(self._me)
+        if registered is not None:
+            self._epoch = registered.epoch
+        return self._me, self._epoch
+
+    # Leading
+
+    def _knows_replicas(self, partition: Partition, state: PartitionState) -> None:
+        broker = self._broker
+        if state.replicas == [self._me]:
+            if partition.in_sync is not None or not partition.is_alone:
+                partition.has_replicas(None)
+            return
+        in_sync = partition.in_sync
+        if in_sync is None:
+            in_sync = InSync(
+                partition.topic_id, partition.index, self._me, state, broker.image.brokers,
+                epoch_start_offset=partition.epoch_start_offset, now_ms=broker.clock.monotonic_ms(),
+            )  # fmt: skip
+        else:
+            in_sync.state_changed(state)
+        partition.has_replicas(in_sync)
+
+    def follower_fetched(self, partition: Partition, replica: BrokerId, broker_epoch: int, offset: int) -> None:
+        """Raises what the follower is to be told."""
+        partition.follower_fetched(replica, broker_epoch, offset, self._broker.clock.monotonic_ms())
+        in_sync = partition.in_sync
+        if in_sync is not None and in_sync.is_news(replica) and in_sync.may_join(replica, partition.high_watermark):
+            self.consider(partition)
+
+    def consider(self, partition: Partition) -> None:
+        """Proposes other in-sync replicas, if there should be others."""
+        in_sync = partition.in_sync
+        if in_sync is None or partition.deleted:
+            return
+        broker = self._broker
+        change = in_sync.proposal(
+            partition.high_watermark,
+            partition.log.log_end_offset,
+            broker.clock.monotonic_ms(),
+            broker.config.int("replica.lag.time.max.ms"),
+        )
+        if change is None:
+            return
+        in_sync.proposed(change)
+        partition.has_replicas(in_sync)
+        if len(change.in_sync_replicas) < len(in_sync.members):
+            logger.warning(
+                "event=in-sync-replicas-shrink partition=%s from=%s to=%s",
+                partition.log.partition, list(in_sync.members), list(change.in_sync_replicas),
+            )  # fmt: skip
+        broker.store.propose(change, lambda problem: self._proposal_answered(partition, in_sync, problem))
+
+    def _proposal_answered(self, partition: Partition, in_sync: InSync, problem: KafkaError | None) -> None:
+        if problem is None or partition.deleted or partition.in_sync is not in_sync:
+            return  # the new state has come by itself
+        in_sync.not_accepted(self._broker.clock.monotonic_ms() + _PROPOSE_AGAIN_MS)
+        self._broker.scheduler.call_later(_PROPOSE_AGAIN_MS, lambda: self.consider(partition))
+
+    def _check_lag_later(self) -> None:
+        interval_ms = max(1, self._broker.config.int("replica.lag.time.max.ms") // 2)
+        self._broker.scheduler.call_later(interval_ms, self._check_lag)
+
+    def _check_lag(self) -> None:
+        if self._is_closed:
+            return
+        self._check_lag_later()
+        for partition in tuple(self._broker.partitions.values()):
+            if partition.in_sync is not None:
+                self.consider(partition)
+
+
+def _touched(changes: Sequence[Change], broker: "Broker") -> Iterable[PartitionKey]:
+    """Each once, in the order in which they come up."""
+    found: dict[PartitionKey, None] = {}
+    for change in changes:
+        match change:
+            case TopicCreated(topic_id=topic_id) | PartitionsAdded(topic_id=topic_id):
+                topic = broker.image.topics.get(topic_id)
+                for index in range(0 if topic is None else len(topic.partitions)):
+                    found[PartitionKey(topic_id, index)] = None
+            case PartitionChanged(topic_id=topic_id, partition=index):
+                found[PartitionKey(topic_id, index)] = None
+            case _:
+                pass
+    return found

@@ -1,0 +1,294 @@
+"""Fetches from one leader what this broker follows, for as long as there is anything to follow.
+
+One request at a time: the next one goes out as soon as the answer to the last is in the logs, so an offset that is asked for is
+one that this replica has. A partition whose turn went wrong rests for a while, longer each time, and the others go on. What an
+answer says about a partition counts only if the partition is still the one, in the term and at the offset, for which was asked.
+
+The session (`fetch_session.py`) keeps requests small. Owned by the broker's loop; pure over the ports Peers, Scheduler and Clock.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.ids import BrokerId, PartitionKey, TopicId
+from headwater.base.peers import Lane, Peers, Unreachable
+from headwater.base.ports import Clock, Scheduler, Timer
+from headwater.replication import following
+from headwater.replication.fetch_session import FollowerSession, Position
+from headwater.replication.partition import Partition
+from headwater.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData, ReplicaState
+from headwater.wire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
+)
+
+logger = logging.getLogger("headwater.replication")
+
+FETCH_VERSION: Final = 17
+LIST_OFFSETS_VERSION: Final = 7
+_EARLIEST: Final = -2
+_FIRST_REST_MS: Final = 20
+
+# They pass by themselves while news of a new leader spreads; anybody who reads the log wants to hear of the others.
+_EXPECTED: Final = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.STALE_BROKER_EPOCH,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FetcherSettings:
+    max_wait_ms: int = 500
+    min_bytes: int = 1
+    partition_bytes_max: int = 1 << 20
+    response_bytes_max: int = 10 << 20
+    rest_max_ms: int = 1_000
+    timeout_ms: int = 30_000
+
+
+class Fetcher:
+    def __init__(
+        self,
+        leader: BrokerId,
+        peers: Peers,
+        scheduler: Scheduler,
+        clock: Clock,
+        settings: FetcherSettings,
+        replica: Callable[[], tuple[BrokerId, int]],
+    ) -> None:
+        """`replica`: who we are, and the epoch under which we are registered."""
+        self.leader = leader
+        self.partitions: dict[PartitionKey, Partition] = {}
+        self._peers = peers
+        self._scheduler = scheduler
+        self._clock = clock
+        self._settings = settings
+        self._replica = replica
+        self._session = FollowerSession(settings.partition_bytes_max)
+        self._resting: dict[PartitionKey, Timer] = {}
+        self._failures: dict[PartitionKey, int] = {}
+        self._leader_failures = 0
+        self._pause: Timer | None = None  # while the leader as a whole is left alone
+        self._is_asking = False
+        self._is_closed = False
+        self._is_planned = False
+
+    # What is followed
+
+    def add(self, partition: Partition) -> None:
+        key = PartitionKey(partition.topic_id, partition.index)
+        self.remove(key)
+        self.partitions[key] = partition
+        partition.on_flushed = self._flushed
+        self._ask_soon()
+
+    def remove(self, key: PartitionKey) -> None:
+        if self.partitions.pop(key, None) is not None:
+            self._failures.pop(key, None)
+            rest = self._resting.pop(key, None)
+            if rest is not None:
+                rest.cancel()
+
+    def leader_is_back(self) -> None:
+        """It has registered: no reason to wait any longer."""
+        self._leader_failures = 0
+        if self._pause is not None:
+            self._pause.cancel()
+            self._resume()
+
+    def close(self) -> None:
+        self._is_closed = True
+        for key in tuple(self.partitions):
+            self.remove(key)
+        if self._pause is not None:
+            self._pause.cancel()
+
+    def _flushed(self, partition: Partition) -> None:
+        if self.partitions.get(PartitionKey(partition.topic_id, partition.index)) is partition:
+            self._ask_soon()
+
+    # Asking
+
+    def _ask_soon(self) -> None:
+        """Many partitions come at a time."""
+        if not self._is_planned and not self._is_closed:
+            self._is_planned = True
+            self._scheduler.call_soon(self._ask)
+
+    def _ask(self) -> None:
+        self._is_planned = False
+        if self._is_asking or self._is_closed or self._pause is not None:
+            return
+        wanted = self._wanted()
+        if not wanted:
+            return
+        topics, forgotten = self._session.next(wanted)
+        broker_id, epoch = self._replica()
+        request = FetchRequest(
+            replica_state=ReplicaState(replica_id=broker_id, replica_epoch=epoch),
+            max_wait_ms=self._settings.max_wait_ms,
+            min_bytes=self._settings.min_bytes,
+            max_bytes=self._settings.response_bytes_max,
+            isolation_level=0,
+            session_id=self._session.session_id,
+            session_epoch=self._session.epoch,
+            topics=topics,
+            forgotten_topics_data=forgotten,
+            rack_id="",
+        )
+        self._is_asking = True
+
+        def done(response: Any | None, problem: Unreachable | None) -> None:
+            self._answered(wanted, response, problem)
+
+        self._peers.ask(self.leader, Lane.FETCH, request, FETCH_VERSION, done, timeout_ms=self._settings.timeout_ms)
+
+    def _wanted(self) -> dict[PartitionKey, Position]:
+        wanted = {}
+        for key, partition in self.partitions.items():
+            log = partition.log
+            # Asking from an offset on says that all before it is here: on the device, where that is what counts.
+            if key not in self._resting and log.failed is None and log.committable_offset == log.log_end_offset:
+                offset, epoch = following.next_fetch(partition)
+                wanted[key] = Position(partition, offset, epoch, log.log_start_offset)
+        return wanted
+
+    # Answers
+
+    def _answered(
+        self, wanted: dict[PartitionKey, Position], response: Any | None, problem: Unreachable | None
+    ) -> None:
+        self._is_asking = False
+        if self._is_closed:
+            return
+        if response is None:
+            self._leader_failed(str(problem))
+            return
+        assert isinstance(response, FetchResponse)
+        if response.error_code:
+            was_new = self._session.is_new
+            self._session.begin_again()
+            if was_new:
+                self._leader_failed(f"error {response.error_code}")
+                return
+        else:
+            self._leader_failures = 0
+            self._session.answered(response.session_id)
+            for topic in response.responses:
+                for data in topic.partitions:
+                    position = wanted.get(PartitionKey(TopicId(topic.topic_id), data.partition_index))
+                    if position is not None:
+                        self._take(position, data)
+        self._ask()
+
+    def _leader_failed(self, why: str) -> None:
+        if self._leader_failures == 0:
+            logger.warning(
+                "event=leader-not-reached leader=%d partitions=%d why=%r", self.leader, len(self.partitions), why
+            )
+        self._session.begin_again()
+        self._pause = self._scheduler.call_later(self._rest_ms(self._leader_failures), self._resume)
+        self._leader_failures += 1
+
+    def _resume(self) -> None:
+        self._pause = None
+        self._ask()
+
+    def _rest_ms(self, failures: int) -> int:
+        return min(self._settings.rest_max_ms, _FIRST_REST_MS << min(failures, 16))
+
+    def _take(self, position: Position, data: PartitionData) -> None:
+        partition = position.partition
+        key = PartitionKey(partition.topic_id, partition.index)
+        if self.partitions.get(key) is not partition or partition.log.log_end_offset != position.offset:
+            return  # of an earlier term, or something else has changed the log since
+        try:
+            self._apply(partition, data)
+        except KafkaError as problem:
+            self._rest(key, problem.code, problem.message)
+        except OSError as problem:
+            partition.log.fail(problem)
+        else:
+            if not data.error_code:
+                self._failures.pop(key, None)
+
+    def _apply(self, partition: Partition, data: PartitionData) -> None:
+        if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            self._find_start(partition)
+        elif data.error_code:
+            raise KafkaError(ErrorCode(data.error_code))
+        elif data.diverging_epoch is not None:
+            following.truncate_to_agree(partition, data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
+        else:
+            if data.records:
+                following.append_fetched(partition, memoryview(data.records), self._clock.now_ms())
+            following.follow_offsets(partition, data.high_watermark, data.log_start_offset)
+
+    def _rest(self, key: PartitionKey, code: ErrorCode, why: str | None) -> None:
+        """Leaves the partition out of the session, where it would be answered at once each time."""
+        failures = self._failures.get(key, 0)
+        self._failures[key] = failures + 1
+        if code not in _EXPECTED or failures == 8:
+            logger.warning(
+                "event=not-fetched partition=%s leader=%d error=%s why=%r",
+                self.partitions[key].log.partition, self.leader, code.name, why,
+            )  # fmt: skip
+        self._resting[key] = self._scheduler.call_later(self._rest_ms(failures), lambda: self._rested(key))
+
+    def _rested(self, key: PartitionKey) -> None:
+        del self._resting[key]
+        self._ask_soon()
+
+    # Where the leader's log begins, when what we ask for is not in it
+
+    def _find_start(self, partition: Partition) -> None:
+        key = PartitionKey(partition.topic_id, partition.index)
+        asked = ListOffsetsPartition(
+            partition_index=partition.index, current_leader_epoch=partition.leader_epoch, timestamp=_EARLIEST
+        )
+        request = ListOffsetsRequest(
+            replica_id=self._replica()[0],
+            isolation_level=0,
+            topics=[ListOffsetsTopic(name=partition.topic, partitions=[asked])],
+        )
+        end_offset = partition.log.log_end_offset
+        timeout_ms = self._settings.timeout_ms
+        self._resting[key] = self._scheduler.call_later(2 * timeout_ms, lambda: self._rested(key))
+
+        def done(response: Any | None, _problem: Unreachable | None) -> None:
+            if self.partitions.get(key) is not partition or partition.log.log_end_offset != end_offset:
+                return
+            self._resting.pop(key).cancel()
+            try:
+                self._begin_again(partition, response)
+            except KafkaError as problem:
+                self._rest(key, problem.code, problem.message)
+            except OSError as problem:
+                partition.log.fail(problem)
+            self._ask_soon()
+
+        self._peers.ask(self.leader, Lane.FETCH, request, LIST_OFFSETS_VERSION, done, timeout_ms=timeout_ms)
+
+    def _begin_again(self, partition: Partition, response: Any | None) -> None:
+        if response is None:
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the leader does not say where its log begins")
+        assert isinstance(response, ListOffsetsResponse)
+        (found,) = response.topics[0].partitions
+        if found.error_code:
+            raise KafkaError(ErrorCode(found.error_code))
+        log = partition.log
+        if found.offset > log.log_end_offset or log.log_start_offset == log.log_end_offset != found.offset:
+            following.begin_again(partition, found.offset)
+        else:  # it is there now, or there was never a difference that epochs could tell
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"the leader's log begins at {found.offset}")
