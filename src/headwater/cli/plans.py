@@ -80,6 +80,8 @@ def plan_several(
         if name in sets:
             raise PlanError(f"{name} cannot be set for several brokers at once: each has its own")
     first = DEFAULT_PORT if port is None else port
+    if first == 0 and "advertised.listeners" in given:
+        raise PlanError("advertised.listeners cannot be right for brokers on any free port: name one with --port")
     if first + count - 1 > _PORT_MAX:
         raise PlanError(f"{count} brokers need the ports {first} to {first + count - 1}, and {_PORT_MAX} is the last")
     logs = directory / "logs"
@@ -121,6 +123,6 @@ def _one_of_several(
     if "broker.id" in given:
         own["broker.id"] = str(broker_id)
     if "advertised.listeners" in given:
-        own["advertised.listeners"] = ""
+        own["advertised.listeners"] = own["listeners"]
     overrides = [f"{name}={value}" for name, value in {**shared, **own}.items()]
     return BrokerPlan(broker_id, overrides, [log_dir], directory / "logs" / f"broker-{broker_id}.log")

@@ -80,9 +80,14 @@ def test_a_file_for_one_broker_serves_several() -> None:
     }
     plan = _several({**given, "metrics.port": "9404"}, {})
     assert _settings(plan, 2)["broker.id"] == _settings(plan, 2)["node.id"] == "3"
-    assert _settings(plan, 2)["advertised.listeners"] == ""
+    assert _settings(plan, 2)["advertised.listeners"] == "PLAINTEXT://localhost:9094"
     assert _settings(plan, 2)["log.dirs"] == "/data/broker-3"
     assert _settings(plan, 2)["metrics.port"] == "9406"
+
+
+def test_a_file_that_tells_an_address_cannot_be_used_with_any_port() -> None:
+    with pytest.raises(PlanError, match=r"advertised\.listeners"):
+        _several({"advertised.listeners": "PLAINTEXT://h:1"}, {}, port=0)
 
 
 def test_a_zookeeper_that_is_named_is_used() -> None:

@@ -20,6 +20,7 @@ from headwater.base.errors import UserError
 
 _WHOLE: Final = (ConfigType.INT, ConfigType.SHORT, ConfigType.LONG)
 _LISTENER_PREFIX: Final = "listener.name."
+_OLDER_PORT: Final = 9092
 
 
 class BrokerConfig:
@@ -31,6 +32,7 @@ class BrokerConfig:
         self.dynamic_default: dict[str, str] = {}
         self.dynamic_broker: dict[str, str] = {}
         self._settle_broker_id()
+        self._settle_addresses()
         self._compute(strict=True)
         _check_together(self)
 
@@ -177,6 +179,19 @@ class BrokerConfig:
                 "Set one of them, or both to the same number",
             )
         self.static["node.id"] = older
+
+    def _settle_addresses(self) -> None:
+        """host.name and port are what listeners was once; the same with `advertised`."""
+
+        def said(name: str) -> str:
+            return self.static.get(name, "").strip()
+
+        host, port = said("host.name"), said("port") or str(_OLDER_PORT)
+        if said("host.name") or said("port"):
+            self.static.setdefault("listeners", f"PLAINTEXT://{host}:{port}")
+        told_host, told_port = said("advertised.host.name") or host, said("advertised.port") or port
+        if told_host and (said("advertised.host.name") or said("advertised.port")):
+            self.static.setdefault("advertised.listeners", f"PLAINTEXT://{told_host}:{told_port}")
 
     def _protocols(self) -> dict[str, str]:
         protocols = parse_protocol_map(self.string("listener.security.protocol.map") or "")

@@ -258,10 +258,6 @@ password.encoder.keyfactory.algorithm string read-only low -
 password.encoder.cipher.algorithm string read-only low -
 password.encoder.key.length int read-only low 128
 password.encoder.iterations int read-only low 4096
-host.name string read-only high -
-port int read-only high -
-advertised.host.name string read-only high -
-advertised.port int read-only high -
 quota.producer.default long read-only high -
 quota.consumer.default long read-only high -
 zookeeper.sync.time.ms int read-only low 2000

@@ -34,7 +34,7 @@ def status(target: Target, data_dir: str | None) -> None:
         directory = (Path(data_dir).expanduser() if data_dir else default_data_dir()).absolute()
         state = read_state(directory)
         if state is None:
-            value: dict[str, Any] = {"brokers": [], "data_dir": str(directory), "zookeeper": None}
+            value = {"brokers": [], "data_dir": str(directory)}
             target.emit(value, f"Nothing is running on {directory}\nStart it with `headwater up -d`\n")
             return
         documents = local_documents(state, asking=True)

@@ -84,6 +84,21 @@ def test_a_bad_password_is_not_shown() -> None:
     assert all("hunter2" not in warning for warning in warnings)
 
 
+def test_host_and_port_are_the_older_names_of_a_listener() -> None:
+    def address(**older: str) -> tuple[str, str]:
+        config = BrokerConfig({name.replace("_", "."): value for name, value in older.items()})
+        told = config.advertised_listeners()[0]
+        return f"{config.listeners()[0].host}:{config.listeners()[0].port}", f"{told.host}:{told.port}"
+
+    assert address(port="9093")[0] == ":9093"
+    assert address(port="9093", host_name="a") == ("a:9093", "a:9093")
+    assert address(host_name="a")[0] == "a:9092"
+    assert address(port="9093", advertised_host_name="b") == (":9093", "b:9093")
+    assert address(host_name="a", advertised_port="1") == ("a:9092", "a:1")
+    assert address(port="9093", listeners="PLAINTEXT://c:1")[0] == "c:1"
+    assert warnings_for({"port": "9093", "host.name": "a"}) == []
+
+
 def test_broker_id_is_the_older_name_of_node_id() -> None:
     assert BrokerConfig({"broker.id": "4"}).node_id() == 4
     assert BrokerConfig({"broker.id": "4", "node.id": "4"}).node_id() == 4
