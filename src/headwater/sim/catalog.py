@@ -23,7 +23,10 @@ class Topic:
 
     def has_partitions(self, count: int) -> None:
         while len(self.partitions) < count:
-            self.partitions.append(PartitionHistory(f"{self.name}-{len(self.partitions)}", self.is_durable))
+            self.partitions.append(self.new_history(len(self.partitions)))
+
+    def new_history(self, index: int) -> PartitionHistory:
+        return PartitionHistory(f"{self.name}-{index}", self.is_durable)
 
 
 class Expected(NamedTuple):
@@ -40,8 +43,11 @@ class Catalog:
     def created(self, name: str, topic_id: bytes, partition_count: int) -> None:
         topic = self.topics.get(topic_id)
         if topic is None:
-            topic = self.topics[topic_id] = Topic(name, topic_id)
+            topic = self.topics[topic_id] = self.new_topic(name, topic_id)
         topic.has_partitions(partition_count)
+
+    def new_topic(self, name: str, topic_id: bytes) -> Topic:
+        return Topic(name, topic_id)
 
     def usable(self) -> list[Topic]:
         return [topic for topic in self.topics.values() if not topic.delete_asked]

@@ -93,6 +93,11 @@ class SimZooKeeper:
         for session in self._sessions.values():
             self._touch(session)
 
+    @property
+    def last_transaction(self) -> int:
+        """Grows with every write, done or refused; no node was made by a later one."""
+        return self._number
+
     def session_ids(self) -> list[int]:
         return list(self._sessions)
 

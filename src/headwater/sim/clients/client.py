@@ -27,6 +27,7 @@ class Ask(NamedTuple):
     request: Any
     version: int
     wants_answer: bool = True
+    node_id: int = -1  # in a cluster, the broker that is meant, if not whichever it concerns
 
 
 Script: TypeAlias = Generator[int | list[Ask], list[Any], None]

@@ -198,8 +198,12 @@ class Consumer(Reader):
             session_epoch=epoch,
             topics=self.fetch_topics(changed, self.random.choice((1, 400, 1 << 20))),
         )
-        (answer,) = yield [Ask(request, version)]
+        (answer,) = yield [Ask(request, version, node_id=self.fetch_node())]
         return answer, asked
+
+    def fetch_node(self) -> int:
+        """In a cluster: whom this fetch session is with."""
+        return -1
 
     def _take_all(self, answer: FetchResponse, asked: dict[tuple[bytes, int], Ends]) -> None:
         for topic in answer.responses:

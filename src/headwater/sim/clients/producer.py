@@ -189,8 +189,11 @@ class IdempotentProducer(Producer):
             if not may_be_forgotten and not may_be_lost:
                 raise Violation(f"{self.name} was refused a batch for {history.name} that follows on")
             self._give_up(batches)
-        elif code not in _RETRIABLE:
+        elif not self.may_retry(code):
             raise Violation(f"{self.name} got {ErrorCode(code).name} from {history.name}")
+
+    def may_retry(self, code: int) -> bool:
+        return code in _RETRIABLE
 
     def _give_up(self, batches: Sequence[Batch]) -> None:
         """A new producer id, and what has no answer yet is never sent again."""

@@ -1,0 +1,180 @@
+"""A world of several brokers, a ZooKeeper and clients that find their way by metadata: one heap of events, one seed.
+
+What must hold after every event is in `cluster_state.py` and `cluster_checks.py`, what clients may be told in `cluster_history.py`.
+`finish` ends all faults, lets the clients come to an end, waits until every replica is in sync again, reads everything back and
+compares the replicas byte for byte.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from headwater.sim.clients.client import SimClient
+from headwater.sim.cluster_checks import ClusterChecks
+from headwater.sim.cluster_clients.administering import ClusterAdmin
+from headwater.sim.cluster_clients.producing import ClusterIdempotentProducer, ClusterPlainProducer
+from headwater.sim.cluster_clients.reading import ClusterAuditor, ClusterConsumer
+from headwater.sim.cluster_faults import ClusterFaults
+from headwater.sim.cluster_history import ClusterCatalog
+from headwater.sim.cluster_injector import ClusterInjector
+from headwater.sim.cluster_network import ClusterConnection, Network
+from headwater.sim.cluster_node import SESSION_MS, ClusterNode
+from headwater.sim.cluster_state import Member, StateOfCluster
+from headwater.sim.network import SimConnection
+from headwater.sim.stage import Stage
+from headwater.sim.trace import Violation
+from headwater.sim.zookeeper import SimZooKeeper
+
+_SETTLE_WITHIN_MS: Final = 60_000
+_SETTLE_STEPS_MAX: Final = 60_000
+
+TopicToMake = tuple[str, int, dict[str, str]]  # name, replication factor, config
+
+
+class ClusterWorld(Stage):
+    command = "make sim WORLD=cluster"
+    faults: ClusterFaults
+
+    def __init__(self, seed: int, faults: ClusterFaults | None = None) -> None:
+        super().__init__(seed, faults or ClusterFaults())
+        count = self.random.choice((3, 3, 3, 4, 5))
+        self.node_ids = list(range(1, count + 1))
+        self.zookeeper = SimZooKeeper(self.heap, self.random)
+        self.network = Network(self)
+        self.nodes = [ClusterNode(self, node_id) for node_id in self.node_ids]
+        self.state = StateOfCluster(self.zookeeper.tree)
+        self.checks = ClusterChecks(self.nodes, self.state)
+        self.catalog = ClusterCatalog(self.checks.committed)
+        self._cut_from_zookeeper: set[int] = set()
+        self._looked_at = 0
+        self._injector = ClusterInjector(self)
+        self.clients = self.cast()
+        for node in self.nodes:
+            if not node.start():
+                raise Violation("a broker does not start on an empty disk")
+        self._injector.start()
+        for client in self.clients:
+            client.start()
+
+    # Who and what is there
+
+    def cast(self) -> list[SimClient]:
+        return [
+            ClusterAdmin(self, "admin"),
+            ClusterIdempotentProducer(self, "first"),
+            ClusterIdempotentProducer(self, "second"),
+            ClusterPlainProducer(self, "plain"),
+            ClusterConsumer(self, "reader"),
+            ClusterConsumer(self, "other"),
+        ]
+
+    def topics_to_make(self) -> list[TopicToMake]:
+        return [
+            ("plain-safe", 3, {"min.insync.replicas": "2"}),
+            ("plain-quick", 2, {}),
+            ("durable", 2, {"flush.messages": "1"}),
+        ]
+
+    def replication_factor(self, topic: str) -> int:
+        return next((factor for name, factor, _ in self.topics_to_make() if name == topic), len(self.node_ids))
+
+    def is_flushed(self, topic: str) -> bool:
+        return topic.startswith("durable")
+
+    def properties(self) -> dict[str, str]:
+        return {
+            "zookeeper.connect": "simulated",
+            "zookeeper.session.timeout.ms": str(SESSION_MS),
+            "replica.lag.time.max.ms": "1500",
+            "replica.fetch.wait.max.ms": "300",
+            "replica.fetch.backoff.ms": "100",
+            "replica.socket.timeout.ms": "1000",
+            "leader.imbalance.check.interval.seconds": "3",
+            "log.retention.check.interval.ms": "5000",
+        }
+
+    def node(self, node_id: int) -> ClusterNode:
+        return self.nodes[node_id - 1]
+
+    def lives(self) -> int:
+        return sum(node.lives for node in self.nodes) + self.state.leader_changes
+
+    # Running
+
+    def step(self) -> None:
+        self.run_event()
+        for node in self.nodes:
+            node.after_event(self.random)
+
+    def check(self) -> None:
+        if self._looked_at != self.zookeeper.last_transaction:
+            self._looked_at = self.zookeeper.last_transaction
+            self.state.look()
+        self.checks.look()
+        for node in self.nodes:
+            node.check()
+
+    def finish(self) -> None:
+        self.note("no more faults")
+        self._injector.end()
+        for client in self.clients:
+            client.is_stopping = True
+        self.until_done("come to an end")
+        self._until_settled()
+        self.is_finishing = True
+        auditor = ClusterAuditor(self, "auditor")
+        self.clients = [auditor]
+        auditor.start()
+        self.until_done("read everything")
+        self._until_settled()
+        self.checks.replicas_are_equal()
+
+    def _until_settled(self) -> None:
+        until_ms = self.clock.monotonic_ms() + _SETTLE_WITHIN_MS
+        for _ in range(_SETTLE_STEPS_MAX):
+            if not self.checks.unsettled():
+                return
+            self.step()
+            self.check()
+            if self.clock.monotonic_ms() > until_ms:
+                break
+        raise Violation(f"I16: with all faults gone, {self.checks.unsettled()}")
+
+    # Connections
+
+    def reach(
+        self, source: str, node_id: int, deliver: Callable[[bytes], None], gone: Callable[[str], None]
+    ) -> ClusterConnection | None:
+        return self.network.connect(source, self.node(node_id), deliver, gone)
+
+    def connect(
+        self, client: str, deliver: Callable[[bytes], None], gone: Callable[[str], None]
+    ) -> SimConnection | None:
+        return self.reach(client, self.random.choice(self.node_ids), deliver, gone)
+
+    # ZooKeeper
+
+    def is_cut_from_zookeeper(self, node: ClusterNode) -> bool:
+        return node.node_id in self._cut_from_zookeeper
+
+    def cut_from_zookeeper(self, node: ClusterNode) -> None:
+        if node.node_id not in self._cut_from_zookeeper:
+            self._cut_from_zookeeper.add(node.node_id)
+            if node.coordination is not None:
+                self.zookeeper.cut_off(node.coordination)
+
+    def let_to_zookeeper(self, node: ClusterNode) -> None:
+        self._cut_from_zookeeper.discard(node.node_id)
+        if node.coordination is not None:
+            self.zookeeper.let_through(node.coordination)
+
+    # What was lost
+
+    def newest_epoch(self) -> int:
+        """No broker has a higher one so far."""
+        return self.zookeeper.last_transaction
+
+    def runs_since(self, member: Member) -> bool:
+        """The process that became in sync under this epoch, or one that came after it cleanly, runs still."""
+        node = self.node(member.node_id)
+        registered = self.state.registration(member.node_id)
+        return node.is_up and registered is not None and member.epoch in registered

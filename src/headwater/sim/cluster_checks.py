@@ -1,0 +1,143 @@
+"""What must hold between the brokers of a cluster, by their own logs and by what ZooKeeper says is true.
+
+I8  all below any presumed leader's high watermark stands on every member of the true in-sync replicas (after every event: that
+    their logs reach so far; at the end: that the bytes are the same, I10)
+I9  within a leader epoch the high watermark never goes back
+I11 a leader epoch has one presumed leader
+
+A member that was in sync in an earlier life does not count: it has to be taken in again before it does.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from headwater.base.ids import PartitionKey, TopicId
+from headwater.log.log import Log
+from headwater.records.reader import read_batches
+from headwater.sim.cluster_state import Key, Member, StateOfCluster, TrueState
+from headwater.sim.trace import Violation
+
+if TYPE_CHECKING:
+    from headwater.replication.partition import Partition
+    from headwater.sim.cluster_node import ClusterNode
+
+_BYTES_AT_ONCE: Final = 1 << 20
+
+
+class Presumed:
+    """The last that was seen of a leader."""
+
+    __slots__ = ("high_watermark", "node_id")
+
+    def __init__(self, node_id: int) -> None:
+        self.node_id = node_id
+        self.high_watermark = 0
+
+
+class ClusterChecks:
+    def __init__(self, nodes: Iterable["ClusterNode"], state: StateOfCluster) -> None:
+        self._nodes = {node.node_id: node for node in nodes}
+        self._state = state
+        self._presumed: dict[tuple[bytes, int, int], Presumed] = {}
+
+    def look(self) -> None:
+        for key, state in self._state.partitions.items():
+            highest = 0
+            for node in self._nodes.values():
+                partition = replica_of(node, key)
+                if partition is not None and partition.is_leader:
+                    self._look_at_leader(node.node_id, key, state, partition)
+                    highest = max(highest, partition.high_watermark)
+            if highest:
+                self.must_have(state, highest, "a leader's high watermark")
+
+    def _look_at_leader(self, node_id: int, key: Key, state: TrueState, partition: "Partition") -> None:
+        leading = (*key, int(partition.leader_epoch))
+        presumed = self._presumed.get(leading)
+        if presumed is None:
+            presumed = self._presumed[leading] = Presumed(node_id)
+        if presumed.node_id != node_id:
+            raise Violation(
+                f"I11: {presumed.node_id} and {node_id} lead {state.name} in epoch {partition.leader_epoch}"
+            )
+        if partition.high_watermark < presumed.high_watermark:
+            raise Violation(
+                f"I9: the high watermark of {state.name} on {node_id} in epoch {partition.leader_epoch} went back "
+                f"from {presumed.high_watermark} to {partition.high_watermark}"
+            )
+        presumed.high_watermark = partition.high_watermark
+
+    def committed(self, topic_id: bytes, index: int, end: int) -> None:
+        state = self._state.partitions.get((topic_id, index))
+        if state is not None:
+            self.must_have(state, end, "what was acknowledged")
+
+    def must_have(self, state: TrueState, end: int, what: str) -> None:
+        for member in state.members:
+            if not self._counts(member):
+                continue
+            partition = replica_of(self._nodes[member.node_id], (state.topic_id, state.partition))
+            if partition is not None and partition.log.log_end_offset < end and partition.log.failed is None:
+                raise Violation(
+                    f"I8: {what} in {state.name} is {end}, and {member.node_id} (in sync are {state.in_sync}) "
+                    f"has {partition.log.log_end_offset}"
+                )
+
+    def _counts(self, member: Member) -> bool:
+        registered = self._state.registration(member.node_id)
+        return registered is not None and member.epoch in registered
+
+    # The end of a run
+
+    def unsettled(self) -> str:
+        """What is not as it should be when all faults are gone, or nothing."""
+        for node in self._nodes.values():
+            if not node.is_serving:
+                return f"node {node.node_id} does not serve"
+        for key, state in self._state.partitions.items():
+            if state.leader < 0:
+                return f"{state.name} has no leader"
+            if set(state.in_sync) != set(state.replicas) or state.is_moving:
+                return f"{state.name} has replicas on {state.replicas}, and in sync are {state.in_sync}"
+            replicas = [replica_of(self._nodes[node_id], key) for node_id in state.replicas]
+            ends = {(-1, -1) if p is None else (p.log.log_end_offset, p.high_watermark) for p in replicas}
+            if len(ends) != 1 or None in replicas:
+                return f"the replicas of {state.name} have these ends: {ends}"
+        return ""
+
+    def replicas_are_equal(self) -> None:
+        for key, state in self._state.partitions.items():
+            contents: dict[bytes, int] = {}
+            for node_id in state.replicas:
+                partition = replica_of(self._nodes[node_id], key)
+                assert partition is not None
+                contents[_content(partition.log, partition.high_watermark)] = node_id
+            if len(contents) > 1:
+                raise Violation(f"I10: the replicas of {state.name} on {sorted(contents.values())} differ")
+
+
+def replica_of(node: "ClusterNode", key: Key) -> "Partition | None":
+    if node.broker is None:
+        return None
+    return node.broker.partitions.get(PartitionKey(TopicId(key[0]), key[1]))
+
+
+def _content(log: Log, end: int) -> bytes:
+    """Its bytes below `end`; the offset first, so that logs that begin elsewhere differ."""
+    content = bytearray(log.log_start_offset.to_bytes(8))
+    offset = log.log_start_offset
+    while offset < end:
+        piece = log.read(offset, _BYTES_AT_ONCE, end, min_one_batch=True)
+        assert piece is not None
+        data = piece.read()
+        piece.release()
+        content += data
+        offset = _next_offset(data)
+    return bytes(content)
+
+
+def _next_offset(data: bytes) -> int:
+    last = 0
+    for _, header in read_batches(data):
+        last = header.last_offset + 1
+    return last

@@ -1,0 +1,97 @@
+"""An administrator of a cluster: makes the topics, then moves partitions to other brokers and has preferred leaders elected, now and then."""
+
+from typing import TYPE_CHECKING, Final
+
+from headwater.base.errors import ErrorCode
+from headwater.sim.catalog import Topic
+from headwater.sim.clients.client import Ask, Script, Steps
+from headwater.sim.cluster_clients.routed import RoutedClient
+from headwater.sim.trace import Violation
+from headwater.wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from headwater.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from headwater.wire.messages.elect_leaders import ElectLeadersRequest
+
+if TYPE_CHECKING:
+    from headwater.sim.cluster import ClusterWorld
+
+_TIMEOUT_MS: Final = 2000
+_MAY_PASS: Final = (
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.NOT_CONTROLLER,
+    ErrorCode.TOPIC_ALREADY_EXISTS,
+    ErrorCode.INVALID_REPLICATION_FACTOR,  # too few brokers are there at the moment
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
+    ErrorCode.INVALID_REPLICA_ASSIGNMENT,  # to a broker that is away
+    ErrorCode.ELECTION_NOT_NEEDED,
+    ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+    ErrorCode.INVALID_UPDATE_VERSION,
+)
+
+
+class ClusterAdmin(RoutedClient):
+    def __init__(self, world: "ClusterWorld", name: str) -> None:
+        super().__init__(world, name)
+        self.moves = world.faults.interval_ms > 0
+
+    def script(self) -> Script:
+        for name, replication_factor, configs in self.world.topics_to_make():
+            yield from self._create(name, replication_factor, configs)
+        while not self.is_stopping:
+            yield self.random.randint(100, 1500)
+            if not self.moves:
+                continue
+            todo = self.random.choice((self._reassign, self._reassign, self._elect))
+            yield from todo()
+
+    def _create(self, name: str, replication_factor: int, configs: dict[str, str]) -> Steps:
+        topic = CreatableTopic(
+            name=name,
+            num_partitions=2,
+            replication_factor=replication_factor,
+            assignments=[],
+            configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
+        )
+        while not any(known.name == name for known in self.world.catalog.topics.values()):
+            (answer,) = yield [Ask(CreateTopicsRequest(topics=[topic], timeout_ms=_TIMEOUT_MS), 7)]
+            if answer is not None:
+                (result,) = answer.topics
+                if result.error_code == 0:
+                    self.world.catalog.created(name, result.topic_id, result.num_partitions)
+                    return
+                self._excuse(result.error_code)
+            yield from self.metadata()
+            yield 50
+
+    def _topic(self) -> Topic | None:
+        known = [topic for topic in self.world.catalog.usable() if not topic.name.startswith("__")]
+        return self.random.choice(known) if known else None
+
+    def _reassign(self) -> Steps:
+        topic = self._topic()
+        if topic is None:
+            return
+        count = self.world.replication_factor(topic.name)
+        replicas = self.random.sample(self.world.node_ids, count) if self.random.random() < 0.8 else None
+        part = ReassignablePartition(partition_index=self.random.randrange(len(topic.partitions)), replicas=replicas)
+        request = AlterPartitionReassignmentsRequest(
+            timeout_ms=_TIMEOUT_MS, topics=[ReassignableTopic(name=topic.name, partitions=[part])]
+        )
+        self.world.note(f"{self.name} moves {topic.name}-{part.partition_index} to {replicas}")
+        (answer,) = yield [Ask(request, 0)]
+        if answer is not None:
+            self._excuse(answer.error_code or (answer.responses[0].partitions[0].error_code if answer.responses else 0))
+
+    def _elect(self) -> Steps:
+        request = ElectLeadersRequest(topic_partitions=None, timeout_ms=_TIMEOUT_MS)
+        (answer,) = yield [Ask(request, 2)]
+        if answer is not None:
+            self._excuse(answer.error_code)
+
+    def _excuse(self, code: int) -> None:
+        if code and code not in _MAY_PASS:
+            raise Violation(f"{self.name} got {ErrorCode(code).name}")

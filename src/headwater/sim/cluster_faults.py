@@ -1,0 +1,46 @@
+"""What may go wrong in a cluster, beyond what may go wrong with each machine. `cluster_injector.py` makes it happen."""
+
+from dataclasses import dataclass, replace
+
+from headwater.sim.faults import Faults
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFaults(Faults):
+    """The weights say how often each comes up, against the others; 0 is never."""
+
+    interval_ms: int = 900
+    cuts_per_mille: int = 4
+    disk_full: int = 0
+    failed_sync: int = 0
+    stalled_followers: int = 0
+    pause: int = 4  # a process stands still, often for longer than its session lasts
+    partition: int = 4  # some brokers do not reach the others
+    cut_from_zookeeper: int = 3  # one broker
+    cut_from_followers: int = 3  # one broker is cut from all others, and from nobody else
+    session_lost: int = 2
+    zookeeper_away: int = 1
+
+
+NO_FAULTS = replace(ClusterFaults(), interval_ms=0, cuts_per_mille=0)
+
+
+def only(interval_ms: int, cuts_per_mille: int = 0, **weights: int) -> ClusterFaults:
+    """These and no others."""
+    none = dict.fromkeys(
+        (
+            "kill",
+            "power_loss",
+            "clean_restart",
+            "clock_jump",
+            "slow_disk",
+            "pause",
+            "partition",
+            "cut_from_zookeeper",
+            "cut_from_followers",
+            "session_lost",
+            "zookeeper_away",
+        ),
+        0,
+    )
+    return replace(ClusterFaults(), interval_ms=interval_ms, cuts_per_mille=cuts_per_mille, **{**none, **weights})

@@ -1,0 +1,225 @@
+"""Makes faults happen in a cluster, one after the other, as the seed decides, and mends them again.
+
+What was acknowledged with acks=all is promised as long as one in-sync replica keeps its unflushed bytes. So the power is lost only
+where every partition (but those with flush.messages=1) has another member that runs, and until the members that lost their bytes
+are out of the in-sync replicas, no process of the others is killed: nobody could tell then which of the two has everything.
+Owned by the world.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from headwater.sim.cluster_state import Member, TrueState
+from headwater.sim.trace import Violation
+
+if TYPE_CHECKING:
+    from headwater.sim.cluster import ClusterWorld
+    from headwater.sim.cluster_node import ClusterNode
+
+_HOUR_MS: Final = 3_600_000
+_NORMAL_DELAY_MS: Final = (0, 3)
+
+
+class ClusterInjector:
+    def __init__(self, world: "ClusterWorld") -> None:
+        self._world = world
+        self._random = world.random
+        self._is_over = False
+        self._skews_ms: dict[int, int] = {}
+        self._lost_up_to: dict[int, int] = {}  # node -> broker epochs up to here lost bytes
+        self._busy: set[int] = set()  # nodes that are down or on their way
+        faults = world.faults
+        self._kinds: dict[Callable[[], None], int] = {
+            self._kill: faults.kill,
+            self._lose_power: faults.power_loss,
+            self._restart_cleanly: faults.clean_restart,
+            self._set_clock: faults.clock_jump,
+            self._slow_disk: faults.slow_disk,
+            self._pause: faults.pause,
+            self._partition: faults.partition,
+            self._cut_from_zookeeper: faults.cut_from_zookeeper,
+            self._cut_from_followers: faults.cut_from_followers,
+            self._lose_session: faults.session_lost,
+            self._zookeeper_away: faults.zookeeper_away,
+        }
+
+    def start(self) -> None:
+        if self._world.faults.interval_ms:
+            self._later((self._world.faults.interval_ms // 2, self._world.faults.interval_ms * 3 // 2), self._strike)
+
+    def end(self) -> None:
+        """No more faults; what is broken is mended or about to be."""
+        self._is_over = True
+        self._world.network.free()
+        for node in self._world.nodes:
+            self._world.let_to_zookeeper(node)
+            node.disk_delay_ms = _NORMAL_DELAY_MS
+            if node.is_paused:
+                node.resume()
+            node.clock.jump(-self._skews_ms.pop(node.node_id, 0))
+        if not self._world.zookeeper.is_up:
+            self._world.zookeeper.resume()
+
+    def _later(self, between_ms: tuple[int, int], function: Callable[[], None]) -> None:
+        self._world.heap.call_later(self._random.randint(*between_ms), function)
+
+    def _strike(self) -> None:
+        if self._is_over:
+            return
+        self.start()
+        self._random.choices(list(self._kinds), list(self._kinds.values()))[0]()
+
+    def _some_node(self) -> "ClusterNode":
+        return self._random.choice(self._world.nodes)
+
+    def _up_node(self) -> "ClusterNode | None":
+        up = [node for node in self._world.nodes if node.is_up and node.node_id not in self._busy]
+        return self._random.choice(up) if up else None
+
+    # Processes
+
+    def _kill(self) -> None:
+        node = self._up_node()
+        if node is not None and self._may_be_killed(node):
+            self._world.note(f"fault: {node.node_id} killed")
+            node.kill()
+            self._down(node)
+
+    def _lose_power(self) -> None:
+        node = self._some_node()
+        if not self._may_lose_power(node) or (node.is_up and node.node_id in self._busy):
+            return
+        self._world.note(f"fault: {node.node_id} loses power")
+        self._lost_up_to[node.node_id] = self._world.newest_epoch()
+        was_up = node.is_up
+        node.lose_power()
+        if was_up:
+            self._down(node)
+
+    def _restart_cleanly(self) -> None:
+        node = self._up_node()
+        if node is None or not node.is_serving or node.is_paused:
+            return
+        self._world.note(f"fault: clean restart of {node.node_id}")
+        self._busy.add(node.node_id)
+        node.stop_cleanly(lambda: self._down(node))
+
+    def _down(self, node: "ClusterNode") -> None:
+        self._busy.add(node.node_id)
+        self._later((5, 4000) if self._random.random() < 0.5 else (5, 250), lambda: self._come_up(node))
+
+    def _come_up(self, node: "ClusterNode") -> None:
+        self._world.note(f"node {node.node_id} starts")
+        self._busy.discard(node.node_id)
+        if not node.start():
+            raise Violation(f"I16: node {node.node_id} does not start, and nothing is wrong with its disk")
+
+    def _pause(self) -> None:
+        node = self._up_node()
+        if node is None or node.is_paused:
+            return
+        pause_ms = self._random.choice((200, 1000, 2500, 5000))
+        self._world.note(f"fault: {node.node_id} stands still for {pause_ms} ms")
+        node.pause()
+        lives = node.lives
+        self._world.heap.call_later(pause_ms, lambda: self._go_on(node, lives))
+
+    def _go_on(self, node: "ClusterNode", lives: int) -> None:
+        if node.is_paused and node.lives == lives:
+            self._world.note(f"node {node.node_id} goes on")
+            node.resume()
+
+    # What was lost
+
+    def is_tainted(self, member: Member) -> bool:
+        return member.epoch <= self._lost_up_to.get(member.node_id, -2)
+
+    def _may_be_killed(self, node: "ClusterNode") -> bool:
+        """Not while its word stands against that of one that lost bytes."""
+        return not any(
+            self.is_tainted(member)
+            for state in self._at_stake(node)
+            for member in state.members
+            if member.node_id != node.node_id
+        )
+
+    def _may_lose_power(self, node: "ClusterNode") -> bool:
+        return all(self._has_other(state, node.node_id) for state in self._at_stake(node))
+
+    def _has_other(self, state: TrueState, node_id: int) -> bool:
+        others = [member for member in state.members if member.node_id != node_id]
+        return bool(others) and all(not self.is_tainted(member) and self._world.runs_since(member) for member in others)
+
+    def _at_stake(self, node: "ClusterNode") -> list[TrueState]:
+        return [
+            state
+            for state in self._world.state.partitions.values()
+            if node.node_id in state.in_sync and not self._world.is_flushed(state.topic)
+        ]
+
+    # Machines
+
+    def _set_clock(self) -> None:
+        node = self._some_node()
+        skew_ms = self._random.choice((0, 0, -_HOUR_MS // 2, _HOUR_MS // 2, -2 * _HOUR_MS, 2 * _HOUR_MS))
+        self._world.note(f"fault: the clock of {node.node_id} is {skew_ms} ms off")
+        node.clock.jump(skew_ms - self._skews_ms.get(node.node_id, 0))
+        self._skews_ms[node.node_id] = skew_ms
+
+    def _slow_disk(self) -> None:
+        node = self._some_node()
+        self._world.note(f"fault: {node.node_id} has a slow disk")
+        node.disk_delay_ms = (20, 150)
+        self._later((200, 1200), lambda: setattr(node, "disk_delay_ms", _NORMAL_DELAY_MS))
+
+    # The network
+
+    def _partition(self) -> None:
+        some = self._random.sample(self._world.node_ids, self._random.randint(1, len(self._world.node_ids) // 2))
+        rest = [node_id for node_id in self._world.node_ids if node_id not in some]
+        pairs = [frozenset((str(one), str(other))) for one in some for other in rest]
+        clients = [client.name for client in self._world.clients if self._random.random() < 0.5]
+        pairs += [frozenset((str(one), client)) for one in some for client in clients]
+        self._world.note(f"fault: {some} do not reach {rest}, nor do {clients} reach them")
+        self._block(pairs)
+        if self._random.random() < 0.5:
+            for node_id in some:
+                self._cut(self._world.node(node_id))
+
+    def _cut_from_followers(self) -> None:
+        node = self._some_node()
+        self._world.note(f"fault: {node.node_id} is cut from the other brokers")
+        self._block([frozenset((node.place, other.place)) for other in self._world.nodes if other is not node])
+
+    def _block(self, pairs: list[frozenset[str]]) -> None:
+        self._world.network.block(pairs)
+        self._later((200, 4000), lambda: self._world.network.free(pairs))
+
+    # ZooKeeper
+
+    def _cut_from_zookeeper(self) -> None:
+        node = self._some_node()
+        self._world.note(f"fault: {node.node_id} is cut from ZooKeeper")
+        self._cut(node)
+
+    def _cut(self, node: "ClusterNode") -> None:
+        self._world.cut_from_zookeeper(node)
+        self._later((200, 4000), lambda: self._world.let_to_zookeeper(node))
+
+    def _lose_session(self) -> None:
+        sessions = self._world.zookeeper.session_ids()
+        if sessions:
+            session_id = self._random.choice(sessions)
+            self._world.note(f"fault: session {session_id} expires")
+            self._world.zookeeper.expire(session_id)
+
+    def _zookeeper_away(self) -> None:
+        if self._world.zookeeper.is_up:
+            self._world.note("fault: ZooKeeper is away")
+            self._world.zookeeper.stop()
+            self._later((200, 3000), self._zookeeper_back)
+
+    def _zookeeper_back(self) -> None:
+        if not self._world.zookeeper.is_up:
+            self._world.note("ZooKeeper is back")
+            self._world.zookeeper.resume()

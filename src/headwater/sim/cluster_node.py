@@ -1,0 +1,180 @@
+"""A machine of a cluster: a broker that joins others, may stand still for a while, and hands over before it stops.
+
+Between `start` and `is_serving` lies what the real one does: a session with ZooKeeper, the cluster's id, its logs, its registration,
+the image. Owned by the world.
+"""
+
+import random
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from headwater.base.config.broker import BrokerConfig
+from headwater.base.errors import KafkaError, UserError
+from headwater.base.ids import BrokerId
+from headwater.broker.broker import Broker
+from headwater.metadata.image import Endpoint
+from headwater.server.assembly import Assembly
+from headwater.sim.cluster_network import ClientEnd
+from headwater.sim.network import SimConnection
+from headwater.sim.node import PROPERTIES, SimNode
+from headwater.sim.peers import SimPeers
+from headwater.sim.scheduler import ProcessScheduler, SimRandom
+from headwater.sim.trace import Violation
+from headwater.sim.zookeeper_client import SimCoordination
+
+if TYPE_CHECKING:
+    from headwater.sim.cluster import ClusterWorld
+
+SESSION_MS: Final = 1500
+_LEAVE_MS: Final = 10_000
+_PAUSED_DISK_MS: Final = 50
+
+
+class ClusterNode(SimNode):
+    world: "ClusterWorld"
+
+    def __init__(self, world: "ClusterWorld", node_id: int) -> None:
+        super().__init__(world, node_id)
+        self.place = str(node_id)
+        self.is_serving = False
+        self.is_paused = False
+        self.is_up = False  # the process lives, serving or not yet
+        self.coordination: SimCoordination | None = None
+        self._generation = 0  # of the process, so that late callbacks of an earlier one are known
+
+    def start(self) -> bool:
+        self.lives += 1
+        self._generation += 1
+        generation = self._generation
+        self.is_up = True
+        self.disk.now_ms = self.clock.now_ms()
+        self._scheduler = ProcessScheduler(self.clock, self.world.heap)
+        self.coordination = self.world.zookeeper.client(self._scheduler, SESSION_MS)
+        if self.world.is_cut_from_zookeeper(self):
+            self.world.zookeeper.cut_off(self.coordination)
+        self._peers = SimPeers(self._scheduler, self.clock, f"broker-{self.place}", self._dial)
+        self._assembly = Assembly(
+            BrokerConfig({**PROPERTIES, **self.world.properties(), **self._own_properties()}),
+            disk=self.disk,
+            clock=self.clock,
+            random=SimRandom(self.world.seed * 1009 + self.node_id * 101 + self.lives),
+            scheduler=self._scheduler,
+            coordination=self.coordination,
+            peers=self._peers,
+        )
+        try:
+            self._assembly.open(lambda broker: self._join(generation, broker))
+        except (UserError, OSError) as problem:
+            self.world.note(f"node {self.node_id} does not start: {problem}")
+            self._end()
+            return False
+        return True
+
+    def _own_properties(self) -> dict[str, str]:
+        return {
+            "node.id": self.place,
+            "listeners": f"PLAINTEXT://node{self.place}:9092",
+            "broker.rack": f"rack{self.node_id % 2}",
+        }
+
+    def _join(self, generation: int, broker: Broker) -> None:
+        self.broker = broker
+
+        def joined(problem: KafkaError | None) -> None:
+            if generation != self._generation:
+                return
+            if problem is not None:
+                raise Violation(f"I16: node {self.node_id} cannot join: {problem}")
+            self.is_serving = True
+            self.world.note(f"node {self.node_id} serves")
+
+        self._assembly.join(broker, [Endpoint("PLAINTEXT", f"node{self.place}", 9092)], joined)
+
+    def _end(self) -> None:
+        self.is_serving = self.is_up = self.is_paused = False
+        self._generation += 1
+        super()._end()
+        self.coordination = None
+
+    # Standing still
+
+    def pause(self) -> None:
+        self.is_paused = True
+        self._scheduler.pause()
+
+    def resume(self) -> None:
+        self.is_paused = False
+        self._scheduler.resume()
+
+    def enter(self, function: Callable[[], None]) -> None:
+        """What comes over the network is handled when the process runs."""
+        self._scheduler.enter(function)
+
+    def _run_disk(self) -> None:
+        if self.is_up and self.is_paused:
+            self.world.heap.call_later(_PAUSED_DISK_MS, self._run_disk)
+        else:
+            super()._run_disk()
+
+    # Stopping
+
+    def stop_cleanly(self, done: Callable[[], None]) -> None:
+        """Hands its leaderships over, as long as its patience lasts; then closes everything."""
+        generation = self._generation
+
+        def left() -> None:
+            if generation == self._generation and self.broker is not None:
+                self._generation += 1
+                self.stop()
+                done()
+
+        def given_up() -> None:
+            self._scheduler.enter(left)
+
+        self._assembly.leave(left)
+        self.world.heap.call_later(_LEAVE_MS, given_up)
+
+    def stop(self) -> None:
+        assert self.broker is not None
+        self.is_serving = False
+        for connection in list(self._connections):
+            connection.close("the broker is shutting down")
+        self._peers.close()
+        self.disk.run()
+        self._assembly.close()
+        self._scheduler.die()
+        if self.disk.open_references:
+            raise Violation(f"{self.disk.open_references} references to files after a clean stop")
+        self._end()
+
+    # Connections
+
+    def _dial(
+        self, broker: BrokerId, deliver: Callable[[bytes], None], gone: Callable[[str], None]
+    ) -> ClientEnd | None:
+        """To another broker, from this process: it hears nothing while it stands still, or when it is dead."""
+        enter = self._scheduler.enter
+        connection = self.world.reach(
+            self.place, broker, lambda data: enter(lambda: deliver(data)), lambda why: enter(lambda: gone(why))
+        )
+        return None if connection is None else ClientEnd(connection)
+
+    def accept(self, connection: SimConnection) -> None:
+        self._connections[connection] = None
+
+    def after_event(self, chance: random.Random) -> None:
+        if self.disk.work_count or self.is_up:
+            super().after_event(chance)
+
+    def check(self) -> None:
+        if self.broker is None or not self.is_serving:
+            return
+        expected = (
+            len(self.broker.logs.context.handles)
+            + self.disk.work_references
+            + sum(connection.slice_count() for connection in self._connections)
+        )
+        if self.disk.open_references != expected:
+            raise Violation(
+                f"node {self.node_id}: {self.disk.open_references} references to files, and owners for {expected}"
+            )

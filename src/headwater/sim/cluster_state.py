@@ -1,0 +1,118 @@
+"""What is true of a cluster's partitions, as ZooKeeper has it, and whether each change of it was allowed.
+
+I9  the leader is in the in-sync replicas
+I10 leader epochs only grow, and an epoch has one leader
+I12 a leader from outside the in-sync replicas only where the topic allows it
+
+A replica is in sync under a broker epoch: `Member`. It keeps its bytes unless its machine lost power since; `tainted` members have
+lost some, and the world sees to it that another one is there that has not. Owned by the world; knows no broker.
+"""
+
+import json
+from typing import Any, NamedTuple
+
+from headwater.log.checkpoint import parse_topic_id
+from headwater.sim.trace import Violation
+from headwater.sim.zookeeper_tree import Tree
+
+NOBODY = -1
+
+
+class Member(NamedTuple):
+    node_id: int
+    epoch: int  # of the broker, when it became in sync
+
+
+class TrueState(NamedTuple):
+    topic: str
+    topic_id: bytes
+    partition: int
+    leader: int
+    leader_epoch: int
+    members: tuple[Member, ...]
+    replicas: tuple[int, ...]
+    is_moving: bool
+    version: int
+    allows_unclean: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+    @property
+    def in_sync(self) -> tuple[int, ...]:
+        return tuple(member.node_id for member in self.members)
+
+
+Key = tuple[bytes, int]
+
+
+class StateOfCluster:
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._seen: dict[
+            str, tuple[int, int, int]
+        ] = {}  # path -> (created, version) of the state, version of the topic
+        self._paths: dict[str, Key] = {}
+        self._leaders: dict[tuple[bytes, int, int], int] = {}  # topic id, partition, epoch -> leader
+        self.partitions: dict[Key, TrueState] = {}
+        self.leader_changes = 0
+
+    def look(self) -> None:
+        """Called after every event that may have changed something."""
+        for path in [path for path in self._paths if self._tree.get(path) is None]:
+            self.partitions.pop(self._paths.pop(path), None)
+        for topic in self._tree.children("/brokers/topics") or ():
+            node = self._tree.get(f"/brokers/topics/{topic}")
+            assert node is not None
+            for index in self._tree.children(f"/brokers/topics/{topic}/partitions") or ():
+                path = f"/brokers/topics/{topic}/partitions/{index}/state"
+                state = self._tree.get(path)
+                if state is None:
+                    continue
+                seen = (state.created, state.version, node.version)
+                if self._seen.get(path) != seen:
+                    self._seen[path] = seen
+                    new = _parsed(topic, int(index), json.loads(node.data), json.loads(state.data), state.version)
+                    self._changed(self.partitions.get((new.topic_id, new.partition)), new)
+                    self.partitions[new.topic_id, new.partition] = new
+                    self._paths[path] = (new.topic_id, new.partition)
+
+    def registration(self, node_id: int) -> tuple[int, int] | None:
+        """(epoch, epoch of its last life if that ended cleanly) of a broker that is registered."""
+        node = self._tree.get(f"/brokers/ids/{node_id}")
+        return None if node is None else (node.created, json.loads(node.data).get("previous_epoch", -1))
+
+    def _changed(self, old: TrueState | None, new: TrueState) -> None:
+        if new.leader != NOBODY:
+            if new.leader not in new.in_sync:
+                raise Violation(f"I9: {new.name} is led by {new.leader}, and in sync are {new.in_sync}")
+            leader = self._leaders.setdefault((new.topic_id, new.partition, new.leader_epoch), new.leader)
+            if leader != new.leader:
+                raise Violation(f"I10: {new.name} has two leaders in epoch {new.leader_epoch}: {leader}, {new.leader}")
+        if not set(new.in_sync) <= set(new.replicas):
+            raise Violation(f"I9: {new.name} has replicas on {new.replicas}, and in sync are {new.in_sync}")
+        if old is None:
+            return
+        if new.leader_epoch < old.leader_epoch:
+            raise Violation(f"I10: the leader epoch of {new.name} went from {old.leader_epoch} to {new.leader_epoch}")
+        if new.leader_epoch > old.leader_epoch:
+            self.leader_changes += 1
+        if new.version == old.version + 1 and new.leader not in (NOBODY, *old.in_sync) and not new.allows_unclean:
+            raise Violation(f"I12: {new.leader} leads {new.name}, and in sync were {old.in_sync}")
+
+
+def _parsed(topic: str, index: int, about: dict[str, Any], state: dict[str, Any], version: int) -> TrueState:
+    epochs = state.get("isr_epochs") or [-1] * len(state["isr"])
+    moving = about.get("adding_replicas", {}).get(str(index)) or about.get("removing_replicas", {}).get(str(index))
+    return TrueState(
+        topic,
+        parse_topic_id(about["topic_id"]),
+        index,
+        state["leader"],
+        state["leader_epoch"],
+        tuple(Member(node_id, epoch) for node_id, epoch in zip(state["isr"], epochs, strict=True)),
+        tuple(about["partitions"][str(index)]),
+        bool(moving),
+        version,
+    )
