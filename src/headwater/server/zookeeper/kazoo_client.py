@@ -1,0 +1,264 @@
+"""kazoo, held to the port's promises. The only module that imports it.
+
+kazoo runs one thread of its own, which waits for the network. Whatever happens there (an answer, a watch, a change of state) is
+handed on at once and in that thread, so that what is posted to the loop has the order in which it came over the wire.
+
+kazoo would keep requests made while it is not connected, and send them later, maybe in another session. Here each request
+names the connection that its sender knows of, by number. With another one it fails at once: what was decided in the belief of
+one session is never done in the next.
+"""
+
+import logging
+import os
+import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import (
+    BadArgumentsError,
+    BadVersionError,
+    ConnectionLoss,
+    NoChildrenForEphemeralsError,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+    RolledBackError,
+    RuntimeInconsistency,
+    SessionExpiredError,
+)
+from kazoo.handlers.threading import SequentialThreadingHandler
+from kazoo.protocol import serialization as requests
+from kazoo.protocol.states import EventType, KazooState, KeeperState
+from kazoo.retry import KazooRetry
+from kazoo.security import OPEN_ACL_UNSAFE
+
+from headwater.base.coordination import (
+    ConnectionLost,
+    CoordinationError,
+    Create,
+    Delete,
+    NodeExists,
+    NodeHasChildren,
+    NodeMissing,
+    SessionLost,
+    SessionState,
+    SetData,
+    Write,
+    WrongVersion,
+)
+
+_EPHEMERAL: Final = 1
+_SEQUENTIAL: Final = 2
+_CONNECT_TIMEOUT_S: Final = (0.3, 2.0)  # at least, at most: then the next host is tried
+_RECONNECT_S: Final = (0.05, 0.5)
+_END_TIMEOUT_S: Final = 2.0
+
+_STATES: Final = {
+    KazooState.CONNECTED: SessionState.CONNECTED,
+    KazooState.SUSPENDED: SessionState.SUSPENDED,
+    KazooState.LOST: SessionState.LOST,
+}
+_PROBLEMS: Final[tuple[tuple[type[Exception], type[CoordinationError]], ...]] = (
+    (NoNodeError, NodeMissing),
+    (NodeExistsError, NodeExists),
+    (BadVersionError, WrongVersion),
+    (NotEmptyError, NodeHasChildren),
+    (SessionExpiredError, SessionLost),
+    (NoChildrenForEphemeralsError, CoordinationError),
+    (BadArgumentsError, CoordinationError),
+)
+
+Answered = Callable[[Any, Exception | None], None]
+
+
+def translated(problem: Exception, path: str = "") -> CoordinationError:
+    """What is not known to be a refusal leaves open whether a write happened."""
+    for theirs, ours in _PROBLEMS:
+        if isinstance(problem, theirs):
+            return ours(path)
+    return ConnectionLost(path)
+
+
+def is_missing(problem: Exception | None) -> bool:
+    return isinstance(problem, NoNodeError)
+
+
+def blamed(result: object) -> Exception | None:
+    """The problem of one write among several; None for one that would have been done, or comes after the one to blame."""
+    is_to_blame = isinstance(result, Exception) and not isinstance(result, RolledBackError | RuntimeInconsistency)
+    return result if is_to_blame and isinstance(result, Exception) else None
+
+
+def is_change(event: Any) -> bool:
+    """kazoo also calls a watch when it drops it, with the connection."""
+    return bool(event.type != EventType.NONE)
+
+
+def exists_request(path: str, watch: Callable[[Any], None] | None) -> Any:
+    return requests.Exists(path, watch)
+
+
+def get_request(path: str) -> Any:
+    return requests.GetData(path, None)
+
+
+def children_request(path: str, watch: Callable[[Any], None] | None) -> Any:
+    return requests.GetChildren2(path, watch)
+
+
+def create_request(path: str) -> Any:
+    return requests.Create(path, b"", OPEN_ACL_UNSAFE, 0)
+
+
+def write_request(writes: list[tuple[str, Write]]) -> Any:
+    """Each with its full path."""
+    return requests.Transaction([_operation(path, write) for path, write in writes])
+
+
+def _operation(path: str, write: Write) -> Any:
+    if isinstance(write, Create):
+        flags = (_EPHEMERAL if write.ephemeral else 0) | (_SEQUENTIAL if write.sequential else 0)
+        return requests.Create(path, write.data, OPEN_ACL_UNSAFE, flags)
+    if isinstance(write, SetData):
+        return requests.SetData(path, write.data, write.version)
+    if isinstance(write, Delete):
+        return requests.Delete(path, write.version)
+    return requests.CheckVersion(path, write.version)
+
+
+class Connection(KazooClient):  # type: ignore[misc]
+    """A client of kazoo that tells of every state with the number of the connection, and the id of the session."""
+
+    def __init__(
+        self, hosts: str, session_timeout_ms: int, changed: Callable[["Connection", SessionState, int, int], None]
+    ) -> None:
+        self._turn = threading.RLock()
+        self._number = 0
+        self._changed = changed
+        self._quiet = _QuietLogger(logging.getLogger("headwater.zookeeper"), {})
+        pause_s, pause_max_s = _RECONNECT_S
+        shortest_s, longest_s = _CONNECT_TIMEOUT_S
+        super().__init__(
+            hosts=hosts,
+            timeout=session_timeout_ms / 1000,
+            handler=_InPlaceHandler(max(shortest_s, min(longest_s, session_timeout_ms / 3000))),
+            connection_retry=KazooRetry(max_tries=-1, delay=pause_s, max_delay=pause_max_s, max_jitter=0.1),
+            logger=self._quiet,
+        )
+        self.add_listener(self._tell)
+
+    def send(self, number: int, request: Any, answered: Answered) -> None:
+        """`answered` is called once, in whichever thread."""
+        answer = _Answer(answered)
+        with self._turn:
+            if number == self._number:
+                self._call(request, answer)
+                return
+        answer.set_exception(ConnectionLoss())
+
+    @property
+    def has_given_up(self) -> bool:
+        """After something that kazoo does not recover from."""
+        return self.client_state in (KeeperState.CLOSED, KeeperState.AUTH_FAILED)
+
+    def end(self, *, wait: bool) -> None:
+        """Ends the session. With `wait`, it has ended on return, unless the server is silent."""
+        thread = threading.Thread(target=self._end, name="zookeeper-end", daemon=True)
+        thread.start()
+        if wait:
+            thread.join(_END_TIMEOUT_S)
+
+    def _end(self) -> None:
+        try:
+            self.stop()
+            self.close()
+        except Exception as problem:  # noqa: BLE001 - nobody is left who could do something about it
+            self._quiet.info("event=zookeeper-close-failed reason=%r", problem)
+
+    def _session_callback(self, state: Any) -> None:
+        """kazoo's own: fails what is pending, then calls listeners. No request may come in between."""
+        with self._turn:
+            super()._session_callback(state)
+
+    def _tell(self, state: Any) -> None:
+        self._number += 1
+        if state == KazooState.CONNECTED:
+            self._quiet.forget()
+        self._changed(self, _STATES[state], self._number, self._session_id or 0)
+
+
+class _Answer:
+    """What kazoo calls with the outcome of a request."""
+
+    __slots__ = ("_answered",)
+
+    def __init__(self, answered: Answered) -> None:
+        self._answered = answered
+
+    def set(self, value: Any) -> None:
+        self._answered(value, None)
+
+    def set_exception(self, problem: Exception) -> None:
+        self._answered(None, problem)
+
+
+class _InPlaceHandler(SequentialThreadingHandler):  # type: ignore[misc]
+    """Without kazoo's further threads: callbacks, which only post, run where the event is seen."""
+
+    def __init__(self, connect_timeout_s: float) -> None:
+        super().__init__()
+        self._connect_timeout_s = connect_timeout_s
+
+    def start(self) -> None:
+        pass
+
+    def stop(self) -> None:
+        pass
+
+    def dispatch_callback(self, callback: Any) -> None:
+        callback.func(*callback.args)
+
+    def create_connection(self, *arguments: Any, **options: Any) -> Any:
+        return super().create_connection(*arguments, **(options | {"timeout": self._connect_timeout_s}))
+
+    def create_socket_pair(self) -> "tuple[_Wake, _Wake]":
+        """kazoo's thread reads one byte for each request. A pair of sockets that is full would block the loop."""
+        descriptor = os.eventfd(0, os.EFD_SEMAPHORE | os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        return _Wake(descriptor), _Wake(os.dup(descriptor))
+
+
+class _Wake:
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def send(self, data: bytes) -> int:
+        os.eventfd_write(self._descriptor, len(data))
+        return len(data)
+
+    def recv(self, _size: int) -> bytes:
+        os.eventfd_read(self._descriptor)
+        return b"\0"
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+class _QuietLogger(logging.LoggerAdapter):  # type: ignore[type-arg]
+    """kazoo warns of each attempt to connect. Here that is information, and told once until there is a connection again."""
+
+    def __init__(self, logger: logging.Logger, extra: dict[str, object]) -> None:
+        super().__init__(logger, extra)
+        self._told: set[str] = set()
+
+    def forget(self) -> None:
+        self._told.clear()
+
+    def log(self, level: int, msg: object, *args: object, **options: Any) -> None:
+        text = str(msg)
+        if level >= logging.WARNING and text not in self._told:
+            self._told.add(text)
+            self.logger.info("event=zookeeper " + text, *args, exc_info=options.get("exc_info"))

@@ -1,0 +1,85 @@
+"""The port on a real ZooKeeper keeps the same promises as the simulated one."""
+
+import contextlib
+import itertools
+import socket
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from kazoo.client import KazooClient
+
+from compat.support.zookeeper import CHECKS, Caller, Stage
+from headwater.server.loop import Loop
+from headwater.server.zookeeper.client import KazooCoordination
+from headwater.server.zookeeper.process import ZooKeeperProcess, free_ports, start
+
+WAIT_S = 60
+SESSION_MS = 10_000
+
+
+class RealStage:
+    """Clients of one server, each stage in a chroot of its own."""
+
+    _numbers = itertools.count()
+
+    def __init__(self, address: str) -> None:
+        self.loop = Loop()
+        self.connect = f"{address}/stages/{next(self._numbers)}"
+        self.clients: list[Caller] = []
+
+    def client(self) -> Caller:
+        coordination = KazooCoordination(self.connect, SESSION_MS, self.loop.post)
+        self.clients.append(Caller(coordination, self.until))
+        return self.clients[-1].connected()
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + WAIT_S
+        while not condition():
+            assert time.monotonic() < deadline, "it does not happen"
+            self.loop.turn(0.05)
+
+    def disconnect(self, client: Caller) -> None:
+        connection = kazoo_of(client)._connection._socket
+        with contextlib.suppress(OSError):
+            connection.shutdown(socket.SHUT_RDWR)
+
+    def expire(self, client: Caller) -> None:
+        """From elsewhere: who takes a session over and closes it ends it. Meanwhile its owner cannot take it back."""
+        kazoo = kazoo_of(client)
+        thief = KazooClient(self.connect.partition("/")[0], client_id=kazoo.client_id)
+        with kazoo._turn:
+            thief.start(timeout=WAIT_S)
+            thief.stop()
+        thief.close()
+
+    def close(self) -> None:
+        for client in self.clients:
+            client.coordination.close()
+        self.loop.close()
+
+
+def kazoo_of(client: Caller) -> KazooClient:
+    assert isinstance(client.coordination, KazooCoordination)
+    return client.coordination._connection
+
+
+@pytest.fixture(scope="module")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperProcess]:
+    directory: Path = tmp_path_factory.mktemp("zookeeper")
+    server = start(directory, free_ports(1)[0])
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def stage(zookeeper: ZooKeeperProcess) -> Iterator[RealStage]:
+    stage = RealStage(zookeeper.address)
+    yield stage
+    stage.close()
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
+def test_contract(check: Callable[[Stage], None], stage: RealStage) -> None:
+    check(stage)
