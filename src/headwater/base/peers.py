@@ -15,7 +15,8 @@ from headwater.base.ids import BrokerId
 class Lane(Enum):
     FETCH = "fetch"  # of replicas
     CONTROL = "control"  # what is asked of the controller in a client's name
-    TRANSACTIONS = "transactions"  # markers, and partitions added to transactions
+    TRANSACTIONS = "transactions"  # partitions added to transactions: producers wait for it
+    MARKERS = "markers"  # of transactions: answered when they are on all in-sync replicas
 
 
 class Unreachable(Exception):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ports import FileSlice
 from headwater.broker.context import ConnectionContext, RequestContext
+from headwater.broker.forwarding import FIRST_FORWARDED, FORWARDED, forward
 from headwater.broker.handlers.api_versions import unsupported_version_response
 from headwater.broker.registry import APIS, Api
 from headwater.wire.headers import decode_request_header, response_header_bytes
@@ -58,6 +59,8 @@ def begin(broker: "Broker", connection: ConnectionContext, frame: memoryview) ->
         assert api.handle is not None
     request = api.decode(frame, header.body_at, version)
     context = RequestContext(connection, api.key, version, header.client_id)
+    if api.key >= FIRST_FORWARDED and broker.peers is not None and api.key in FORWARDED:
+        return Begun(api, version, header.correlation_id, forward(broker, context, request, api.handle))
     return Begun(api, version, header.correlation_id, api.handle(broker, context, request))
 
 

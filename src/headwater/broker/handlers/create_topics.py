@@ -37,6 +37,11 @@ def handle(
     context: RequestContext,  # noqa: ARG001
     request: CreateTopicsRequest,
 ) -> Deferred:
+    return create(broker, request)
+
+
+def create(broker: "Broker", request: CreateTopicsRequest) -> Deferred:
+    """Also for topics that make themselves (`broker/forwarding.py`)."""
     work = _Creation(broker, request)
     broker.changes.submit(work.plan, work.done)
     return work.deferred

@@ -1,0 +1,171 @@
+"""What only the controller may do, asked at any broker of a cluster: sent on to it, and its answer given back.
+
+A request goes on in the version in which it came, so that the answer fits. While nobody is the controller, or it cannot be reached, it
+is tried again until the request's own time is over; as in Apache Kafka, what was done before a connection broke may then be refused as
+done already. A broker that was asked in a client's name says NOT_CONTROLLER rather than send the request round in circles.
+
+Topics that make themselves, on first use or for coordinators, go the same way as a CreateTopics of this broker's own.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.peers import Lane, Unreachable
+from headwater.broker.context import RequestContext
+from headwater.broker.deferred import Deferred
+from headwater.broker.registry import APIS
+
+if TYPE_CHECKING:
+    from headwater.broker.broker import Broker
+    from headwater.wire.messages.create_topics import CreatableTopic
+
+FORWARDED_CLIENT: Final = "__forwarded"  # how the client id of such requests begins, between brokers
+_NAMES: Final = {
+    "create_topics",
+    "delete_topics",
+    "create_partitions",
+    "alter_configs",
+    "incremental_alter_configs",
+    "elect_leaders",
+    "alter_partition_reassignments",
+    "list_partition_reassignments",
+    "update_features",
+}
+FORWARDED: Final = frozenset(key for key, api in APIS.items() if api.name in _NAMES)
+FIRST_FORWARDED: Final = min(FORWARDED)
+_CREATE_TOPICS_VERSION: Final = 7
+_TRY_AGAIN_MS: Final = 50
+_LOOK_AGAIN_MS: Final = 10
+_LEAST_TIME_MS: Final = 1000
+_MOST_TIME_MS: Final = 300_000
+
+
+def is_controller(broker: "Broker") -> bool:
+    return broker.image.controller_id == broker.broker_id
+
+
+def forward(
+    broker: "Broker", context: RequestContext, request: Any, serve: Callable[["Broker", RequestContext, Any], Any]
+) -> Any:
+    """For a broker of a cluster: the answer, now or later. `serve` is the handler, for the controller itself."""
+    if is_controller(broker):
+        return serve(broker, context, request)
+    from headwater.broker.refusals import refusal  # a broker alone never needs it
+
+    if (context.client_id or "").startswith(FORWARDED_CLIENT):
+        return refusal(request, context.api_version, KafkaError(ErrorCode.NOT_CONTROLLER))
+    asking = AskController(
+        broker,
+        request,
+        context.api_version,
+        getattr(request, "timeout_ms", None) or broker.config.int("request.timeout.ms"),
+        lambda: serve(broker, context, request),
+    )
+    deferred = Deferred(asking.cancel)
+
+    def told(response: Any, problem: KafkaError | None) -> None:
+        if problem is not None:
+            try:
+                response = refusal(request, context.api_version, problem)
+            except KafkaError as no_place:
+                response = no_place
+        deferred.complete(response)
+
+    asking.begin(told)
+    return deferred
+
+
+class AskController:
+    """One request on its way to whoever is the controller. `serve` does it here, should that be this broker by then."""
+
+    def __init__(self, broker: "Broker", request: Any, version: int, timeout_ms: int, serve: Callable[[], Any]) -> None:
+        self._broker = broker
+        self._request = request
+        self._version = version
+        self._serve = serve
+        self._until_ms = broker.clock.monotonic_ms() + min(max(timeout_ms, _LEAST_TIME_MS), _MOST_TIME_MS)
+        self._done: Callable[[Any, KafkaError | None], None] | None = None
+
+    def begin(self, done: Callable[[Any, KafkaError | None], None]) -> None:
+        """`done` gets the response, or REQUEST_TIMED_OUT."""
+        self._done = done
+        self._try()
+
+    def cancel(self) -> None:
+        """Nobody waits any more."""
+        self._done = None
+
+    def _try(self) -> None:
+        broker = self._broker
+        if self._done is None:
+            return
+        left_ms = self._until_ms - broker.clock.monotonic_ms()
+        controller = broker.image.controller_id
+        if left_ms <= 0:
+            done, self._done = self._done, None
+            done(None, KafkaError(ErrorCode.REQUEST_TIMED_OUT, "No controller answered in time."))
+        elif is_controller(broker):
+            self._served(self._serve())
+        elif controller in broker.image.brokers:
+            assert broker.peers is not None
+            broker.peers.ask(controller, Lane.CONTROL, self._request, self._version, self._answered, timeout_ms=left_ms)
+        else:
+            self._try_later()
+
+    def _try_later(self) -> None:
+        self._broker.scheduler.call_later(_TRY_AGAIN_MS, self._try)
+
+    def _served(self, answer: Any) -> None:
+        if isinstance(answer, Deferred):
+            answer.listen(lambda response: self._answered(response, None))
+        else:
+            self._answered(answer, None)
+
+    def _answered(self, response: Any, problem: Unreachable | None) -> None:
+        from headwater.broker.refusals import is_from_no_controller
+
+        if self._done is None:
+            return
+        if problem is not None or is_from_no_controller(response):
+            self._try_later()
+        else:
+            done, self._done = self._done, None
+            done(response, None)
+
+
+# Topics that make themselves
+
+
+def create_topics(
+    broker: "Broker",
+    topics: "Sequence[CreatableTopic]",
+    timeout_ms: int,
+    done: Callable[[dict[str, KafkaError]], None],
+) -> None:
+    """In a cluster: `done` gets what went wrong with each, when this broker knows the others too."""
+    from headwater.broker.handlers.create_topics import create
+    from headwater.wire.messages.create_topics import CreateTopicsRequest
+
+    until_ms = broker.clock.monotonic_ms() + timeout_ms
+    request = CreateTopicsRequest(topics=list(topics), timeout_ms=timeout_ms)
+    names = [topic.name for topic in topics]
+
+    def told(response: Any, problem: KafkaError | None) -> None:
+        if problem is not None:
+            done(dict.fromkeys(names, problem))
+            return
+        problems = {
+            result.name: KafkaError(ErrorCode(result.error_code), result.error_message)
+            for result in response.topics
+            if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+        }
+        wait([name for name in names if name not in problems], problems)
+
+    def wait(made: list[str], problems: dict[str, KafkaError]) -> None:
+        if all(name in broker.image.ids_by_name for name in made) or broker.clock.monotonic_ms() >= until_ms:
+            done(problems)
+        else:
+            broker.scheduler.call_later(_LOOK_AGAIN_MS, lambda: wait(made, problems))
+
+    AskController(broker, request, _CREATE_TOPICS_VERSION, timeout_ms, lambda: create(broker, request)).begin(told)
