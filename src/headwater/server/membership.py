@@ -43,7 +43,7 @@ class Membership:
     def join(self, broker: Broker, me: BrokerState, done: Callable[[KafkaError | None], None]) -> None:
         self._broker = broker
         broker.controller = controller = Controller(
-            self._image, self.store, self._scheduler, broker.clock, self._config, broker.metrics
+            self._image, self.store, self._scheduler, broker.clock, self._config, broker.metrics.controller
         )
         self.store.on_controller = lambda active: controller.activate() if active else controller.deactivate()
         self.store.on_applied = self._applied
