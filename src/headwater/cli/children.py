@@ -161,7 +161,7 @@ class ZooKeeperChild(Child):
     def __init__(self, plan: ZooKeeperPlan, life: int) -> None:
         """`life`: the end of a pipe to read from; when the other end is closed everywhere, nobody needs it any more."""
         self.zookeeper = ZooKeeperState(
-            host="127.0.0.1", port=plan.port, data_dir=str(plan.data_dir), log_file=str(plan.log_file)
+            host="127.0.0.1", port=plan.port, data_dir=str(plan.data_dir), log_file=str(plan.data_dir / "zookeeper.log")
         )
         super().__init__("ZooKeeper", self.zookeeper, plan.log_file)
         self._plan = plan

@@ -100,14 +100,21 @@ def scripts() -> dict[str, str]:
     return {name: where for name, where in document["project"]["scripts"].items() if name.startswith("kafka-")}
 
 
+PLAIN = sorted(name for name in scripts() if not name.endswith(".sh"))
+
+
 def test_every_script_is_there() -> None:
-    assert len(scripts()) == 11
+    assert len(PLAIN) == 15
     for where in scripts().values():
         module, function = where.split(":")
         assert callable(getattr(import_module(module), function))
 
 
-@pytest.mark.parametrize("name", sorted(scripts()))
+def test_every_script_has_the_name_of_kafkas_own_too() -> None:
+    assert scripts() == {name: scripts()[plain] for plain in PLAIN for name in (plain, f"{plain}.sh")}
+
+
+@pytest.mark.parametrize("name", PLAIN)
 def test_a_script_starts_without_what_it_does_not_need(name: str) -> None:
     module = scripts()[name].split(":")[0]
     code = f"import sys, {module}; print(','.join(sorted(sys.modules)))"

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 _READY: Final = b"ready"
 _BROKERS_MAX: Final = 16  # on one machine, for trying things out
-_ZOOKEEPER_PORTS: Final = (20_000, 32_000)
-_TRIES: Final = 100
 
 data_dir_option = click.option(
     "--data-dir", metavar="DIR", type=click.Path(file_okay=False), help="Default: headwater in the user's data home."
@@ -86,6 +84,8 @@ def _plan(
         return plan_one(directory, config, given, list(sets), port, detach)
     require_cluster_extra(starts_zookeeper=not given.get("zookeeper.connect"))
     _tell_left_out(directory, count)
+    from headwater.server.zookeeper.process import free_ports
+
     try:
         return plan_several(
             directory,
@@ -94,7 +94,7 @@ def _plan(
             key_values(sets, "--set"),
             count=count,
             port=port,
-            zookeeper_port=free_port(),
+            zookeeper_port=free_ports(1)[0],
             detach=detach,
         )
     except PlanError as problem:
@@ -110,22 +110,6 @@ def require_cluster_extra(*, starts_zookeeper: bool) -> None:
     needed = ["kazoo", *(["pyspark"] if starts_zookeeper else [])]
     if any(find_spec(name) is None for name in needed):
         raise UserError("Several brokers need more packages: pip install 'headwater[cluster]'")
-
-
-def free_port() -> int:
-    """One for ZooKeeper, below those that the system hands out by itself: it must be free again after each restart."""
-    import random
-    import socket
-
-    for _ in range(_TRIES):
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", random.randrange(*_ZOOKEEPER_PORTS)))
-            except OSError:
-                continue
-            port: int = probe.getsockname()[1]
-            return port
-    raise click.ClickException("No free port was found for ZooKeeper")
 
 
 def _tell_left_out(directory: Path, count: int) -> None:

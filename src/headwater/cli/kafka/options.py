@@ -98,7 +98,7 @@ class Options:
         """Where to connect. The old names are explained on stderr."""
         server, broker_list = self.get("bootstrap-server"), self.get("broker-list")
         if "zookeeper" in self._found:
-            note = "--zookeeper is gone: brokers keep their own metadata now."
+            note = "--zookeeper is gone: the brokers are asked now."
             if server is None and broker_list is None:
                 raise Stop(1, f"{note} Use --bootstrap-server with the address of a broker, such as localhost:9092.")
             sys.stderr.write(f"Warning: {note} It is ignored.\n")

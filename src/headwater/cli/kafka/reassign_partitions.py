@@ -99,7 +99,9 @@ def checked_action(options: Options) -> str:
         raise Usage(f"Command must include exactly one action: {names}")
     if "bootstrap-controller" in options:
         raise Stop(1, "Error: The --bootstrap-controller option is not supported with these action.")
-    if not any(name in options for name in ("bootstrap-server", "zookeeper")):
+    if "bootstrap-server" not in options and "zookeeper" in options:
+        Options({"zookeeper": [None]}).bootstrap()  # explains; here --broker-list names no servers
+    if "bootstrap-server" not in options:
         raise Usage("Please specify either --bootstrap-server or --bootstrap-controller")
     action = actions[0]
     options.require(*_REQUIRED[action])

@@ -69,14 +69,14 @@ def _throttle(
     """A negative rate is none, as there."""
     from headwater.cli.throttles import set_directory_throttle, set_throttles
 
-    between, within = rate_bytes is not None and rate_bytes >= 0, directory_rate_bytes is not None
-    if not between and not within:
-        return
-    sys.stdout.write(_KEEP_VERIFYING)
-    if rate_bytes is not None and rate_bytes >= 0:
+    rate_bytes = -1 if rate_bytes is None else rate_bytes
+    directory_rate_bytes = -1 if directory_rate_bytes is None else directory_rate_bytes
+    if rate_bytes >= 0 or directory_rate_bytes >= 0:
+        sys.stdout.write(_KEEP_VERIFYING)
+    if rate_bytes >= 0:
         set_throttles(admin, moves_of(under_way, replicas, current), rate_bytes)
         sys.stdout.write(f"The inter-broker throttle limit was set to {rate_bytes} B/s\n")
-    if directory_rate_bytes is not None and directory_rate_bytes >= 0:
+    if directory_rate_bytes >= 0:
         set_directory_throttle(admin, [place.broker for place in wanted.directories], directory_rate_bytes)
         sys.stdout.write(f"The replica-alter-dir throttle limit was set to {directory_rate_bytes} B/s\n")
 
