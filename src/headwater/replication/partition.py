@@ -253,6 +253,11 @@ class Partition:
         return offset < self.high_watermark
 
     @property
+    def knows_what_is_committed(self) -> bool:
+        """Not so for a new leader, until it has confirmed again all that its predecessors may have told clients of."""
+        return self.high_watermark >= self.epoch_start_offset
+
+    @property
     def last_stable_offset(self) -> int:
         """Where a read_committed consumer must stop: the first offset of an open transaction, or the high watermark."""
         return self.log.last_stable_offset(self.high_watermark)

@@ -6,23 +6,21 @@ high watermark.
 
 A fetch is answered at once when it finds `min_bytes`, an error, or has no time to wait; otherwise it is parked on its
 partitions, woken by appends, and answered when enough has come or its time is over. A parked fetch dies with its connection.
-A consumer reads up to the high watermark, or with read_committed up to the last stable offset. `max_bytes` bounds the answer, but
-the first partition that has anything gives at least one whole batch, or a large batch could never be read.
+What it may read is told in broker/fetch_reading.py. `max_bytes` bounds the answer, but the first partition that has anything gives at
+least one whole batch, or a large batch could never be read. A consumer is woken by the high watermark, a follower by appends.
 """
 
 import logging
 from typing import TYPE_CHECKING, Final
 
 from headwater.base.errors import ErrorCode, KafkaError
-from headwater.base.ids import TopicId
 from headwater.base.ports import FileSlice
 from headwater.broker.context import RequestContext
 from headwater.broker.deferred import Deferred
+from headwater.broker.fetch_reading import FIRST_TOPIC_ID, Reader
 from headwater.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, FetchSession, FetchSpec
 from headwater.replication.partition import Partition
 from headwater.wire.messages.fetch import (
-    AbortedTransaction,
-    EpochEndOffset,
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
@@ -32,9 +30,7 @@ from headwater.wire.messages.fetch import (
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
 
-_FIRST_TOPIC_ID: Final = 13
 _FIRST_STORAGE_ERROR: Final = 6  # older clients take that code for a fatal one; NOT_LEADER makes them ask again
-_READ_COMMITTED: Final = 1
 
 logger = logging.getLogger("headwater.broker")
 
@@ -43,7 +39,7 @@ _Read = tuple[FetchSpec, "Partition | None", PartitionData]
 
 def handle(broker: "Broker", context: RequestContext, request: FetchRequest) -> FetchResponse | Deferred:
     try:
-        session, specs, is_incremental = _session_for(broker, request, context.api_version >= _FIRST_TOPIC_ID)
+        session, specs, is_incremental = _session_for(broker, request, context.api_version >= FIRST_TOPIC_ID)
     except KafkaError as problem:
         return FetchResponse(error_code=int(problem.code), session_id=0, responses=[])
     return Fetch(broker, request, session, specs, is_incremental, context.api_version).begin()
@@ -99,18 +95,16 @@ class Fetch:
 
     __slots__ = (
         "_broker",
-        "_by_id",
         "_bytes_to_come",
-        "_is_cut",
         "_is_expired",
         "_is_incremental",
-        "_is_read_committed",
         "_is_woken",
         "_knows_storage_errors",
         "_max_bytes",
         "_max_wait_ms",
         "_min_bytes",
         "_parked_on",
+        "_reader",
         "_session",
         "_specs",
         "_timer",
@@ -130,20 +124,19 @@ class Fetch:
         self._session = session
         self._specs = specs
         self._is_incremental = is_incremental
-        self._by_id = version >= _FIRST_TOPIC_ID
+        self._reader = Reader(broker, request, version)
         self._knows_storage_errors = version >= _FIRST_STORAGE_ERROR
-        self._is_read_committed = request.isolation_level == _READ_COMMITTED
         self._max_bytes = min(request.max_bytes, broker.config.int("fetch.max.bytes"))
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._max_wait_ms = request.max_wait_ms
         self._is_woken = False
         self._is_expired = False
-        self._is_cut = False  # some partition has more than the answer's limits let it give
         self._bytes_to_come = 0
         self._parked_on: list[Partition] = []
 
     def begin(self) -> FetchResponse | Deferred:
         read, size, is_urgent = self._read()
+        self._reader.has_read()
         if is_urgent or size >= self._min_bytes or self._max_wait_ms <= 0 or not self._specs:
             return self._respond(read)
         _release(read)
@@ -159,7 +152,7 @@ class Fetch:
         for spec in self._specs:
             partition = self._find(spec)
             if partition is not None:
-                partition.waiters[self] = None
+                (partition.append_waiters if self._reader.is_follower else partition.waiters)[self] = None
                 self._parked_on.append(partition)
         self._timer = broker.scheduler.call_later(self._max_wait_ms, self._expired)
 
@@ -196,43 +189,40 @@ class Fetch:
         self._timer.cancel()
         for partition in self._parked_on:
             partition.waiters.pop(self, None)
+            partition.append_waiters.pop(self, None)
         self._parked_on.clear()
 
     # Reading
 
     def _find(self, spec: FetchSpec) -> Partition | None:
         try:
-            return self._partition(spec)
+            return self._reader.find(spec)
         except KafkaError:
             return None
-
-    def _partition(self, spec: FetchSpec) -> Partition:
-        if self._by_id:
-            return self._broker.partition_of(TopicId(spec.topic_id), spec.partition)
-        return self._broker.partition(spec.topic, spec.partition)
 
     def _read(self) -> tuple[list[_Read], int, bool]:
         """What each partition has, the bytes of all records, and whether something cannot wait."""
         read: list[_Read] = []
+        reader = self._reader
         size = 0
-        is_urgent = self._is_cut = False
+        is_urgent = reader.is_cut = False
         try:
             for spec in self._specs:
                 partition = None
                 try:
-                    partition = self._partition(spec)
-                    data = self._read_one(partition, spec, self._max_bytes - size, size == 0)
+                    partition = reader.find(spec)
+                    data = reader.read(partition, spec, self._max_bytes - size, size == 0)
                 except (KafkaError, OSError) as problem:
                     data = self._refused(spec, problem)
                     is_urgent = True
-                if data.diverging_epoch is not None:
+                if data.diverging_epoch is not None or data.preferred_read_replica >= 0:
                     is_urgent = True
                 size += len(data.records or b"")
                 read.append((spec, partition, data))
         except BaseException:
             _release(read)
             raise
-        return read, size, is_urgent or self._is_cut
+        return read, size, is_urgent or reader.is_cut
 
     def _refused(self, spec: FetchSpec, problem: KafkaError | OSError) -> PartitionData:
         code = ErrorCode.KAFKA_STORAGE_ERROR
@@ -243,51 +233,6 @@ class Fetch:
         if code == ErrorCode.KAFKA_STORAGE_ERROR and not self._knows_storage_errors:
             code = ErrorCode.NOT_LEADER_OR_FOLLOWER
         return PartitionData(partition_index=spec.partition, error_code=int(code), high_watermark=-1, records=b"")
-
-    def _read_one(self, partition: Partition, spec: FetchSpec, room: int, must_give: bool) -> PartitionData:
-        partition.check_leader_epoch(spec.current_leader_epoch)
-        log = partition.log
-        stable = partition.last_stable_offset
-        high_watermark = partition.high_watermark
-        data = PartitionData(
-            partition_index=spec.partition,
-            error_code=0,
-            high_watermark=high_watermark,
-            last_stable_offset=stable,
-            log_start_offset=log.log_start_offset,
-            aborted_transactions=None,
-            records=b"",
-        )
-        offset = spec.fetch_offset
-        if spec.last_fetched_epoch >= 0:
-            epoch, end_offset = partition.end_offset_for_epoch(spec.last_fetched_epoch)
-            if epoch < 0:
-                raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
-            if epoch < spec.last_fetched_epoch or end_offset < offset:
-                data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
-                return data
-        if not log.log_start_offset <= offset <= log.log_end_offset:
-            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
-        upper = stable if self._is_read_committed else high_watermark
-        if self._is_read_committed:
-            data.aborted_transactions = [
-                AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
-                for aborted in log.aborted_transactions(offset, upper)
-            ]
-        if offset < upper:
-            piece = None
-            if room > 0 or must_give:
-                piece = log.read(offset, min(room, spec.max_bytes), upper, min_one_batch=must_give)
-            # Whole batches rarely add up to the very limit, and one slice is of one segment. Where more lies behind it, the
-            # answer is as full as it gets, and waiting for `min_bytes` would be in vain.
-            if piece is None:
-                self._is_cut = self._is_cut or not must_give
-            else:
-                data.records = piece  # nothing may fail from here on: the answer owns the slice
-                self._is_cut = self._is_cut or not log.is_end(piece)
-        if data.aborted_transactions:
-            data.aborted_transactions = _aborted_within(data.aborted_transactions, data.records)
-        return data
 
     # Answering
 
@@ -323,20 +268,6 @@ def _release(read: list[_Read]) -> None:
             data.records.release()
 
 
-def _aborted_within(aborted: list[AbortedTransaction], records: object) -> list[AbortedTransaction]:
-    """Those that a reader of `records` must know: begun before the batch that follows. A long log may have very many others."""
-    if not isinstance(records, FileSlice):
-        return []
-    try:
-        following = records.file.pread(records.position + records.length, 8)
-    except OSError:
-        return aborted  # too many do no harm
-    if len(following) < 8:
-        return aborted
-    end_offset = int.from_bytes(following, "big")
-    return [entry for entry in aborted if entry.first_offset < end_offset]
-
-
 def _is_news(spec: FetchSpec, data: PartitionData) -> bool:
     return bool(
         data.records
@@ -344,4 +275,5 @@ def _is_news(spec: FetchSpec, data: PartitionData) -> bool:
         or data.high_watermark != spec.told_high_watermark
         or data.log_start_offset != spec.told_log_start_offset
         or data.diverging_epoch is not None
+        or data.preferred_read_replica >= 0
     )

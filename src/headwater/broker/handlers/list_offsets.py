@@ -2,7 +2,9 @@
 
 Special timestamps: -1 latest, -2 earliest, -3 (v7) largest timestamp, -4 (v8) earliest on local disk, -5 (v9) latest in tiered
 storage and -6 (v11) earliest not yet uploaded, which this broker, having no tiers, answers with offset -1. "Latest" is what the
-reader may see: the high watermark, or with read_committed the last stable offset. v4 has leader epochs.
+reader may see: the high watermark, or with read_committed the last stable offset. v4 has leader epochs. A new leader may not know
+yet how far its predecessor had told clients that records are committed; until it does, it answers OFFSET_NOT_AVAILABLE rather than
+something that looks as if the partition had shrunk (KIP-207; before v5: LEADER_NOT_AVAILABLE). A follower is told the log's end.
 """
 
 import logging
@@ -41,6 +43,7 @@ _FIRST_VERSION: Final = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 _NEVER: Final = 1 << 15
+_FIRST_NOT_AVAILABLE: Final = 5
 _READ_COMMITTED: Final = 1
 
 
@@ -55,7 +58,7 @@ def handle(broker: "Broker", context: RequestContext, request: ListOffsetsReques
                 if counts[topic.name, part.partition_index] > 1:
                     raise KafkaError(ErrorCode.INVALID_REQUEST)
                 partition = broker.partition(topic.name, part.partition_index)
-                _find(partition, part, context.api_version, request.isolation_level == _READ_COMMITTED, answer)
+                _find(partition, part, context.api_version, _upper(partition, request), answer)
             except KafkaError as problem:
                 answer.error_code = int(problem.code)
             except OSError as problem:
@@ -70,16 +73,16 @@ def _find(
     partition: Partition,
     asked: ListOffsetsPartition,
     version: int,
-    is_read_committed: bool,
+    upper: int,
     answer: ListOffsetsPartitionResponse,
 ) -> None:
     partition.check_leader_epoch(asked.current_leader_epoch)
     if asked.timestamp < 0 and version < _FIRST_VERSION.get(asked.timestamp, _NEVER):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
     log = partition.log
-    upper = partition.last_stable_offset if is_read_committed else partition.high_watermark
     match asked.timestamp:
         case -1:
+            _check_is_known(partition, version)
             answer.offset, answer.leader_epoch = upper, partition.leader_epoch
         case -2 | -4:
             answer.offset = log.log_start_offset
@@ -92,3 +95,17 @@ def _find(
             )
             if found is not None and found.offset < upper:
                 answer.timestamp, answer.offset, answer.leader_epoch = found
+            else:
+                _check_is_known(partition, version)
+
+
+def _upper(partition: Partition, request: ListOffsetsRequest) -> int:
+    if request.replica_id >= 0:
+        return partition.log.log_end_offset
+    return partition.last_stable_offset if request.isolation_level == _READ_COMMITTED else partition.high_watermark
+
+
+def _check_is_known(partition: Partition, version: int) -> None:
+    if not partition.knows_what_is_committed:
+        code = ErrorCode.OFFSET_NOT_AVAILABLE if version >= _FIRST_NOT_AVAILABLE else ErrorCode.LEADER_NOT_AVAILABLE
+        raise KafkaError(code)

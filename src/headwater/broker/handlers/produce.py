@@ -214,6 +214,8 @@ def _produce_one(
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"clients do not write to {partition.topic}")
     if not data.records:
         raise KafkaError(ErrorCode.INVALID_RECORD, "The request has no records for the partition.")
+    if request.acks == ACKS_ALL:
+        partition.check_enough_in_sync()
     if guard:
         result = partition.append_verified(data.records, guard, broker.now_ms())
     else:
@@ -259,11 +261,16 @@ class ProduceWait:
             self._broker.wake(self)
 
     def answer(self) -> None:
+        if self.deferred.done:
+            return
         for partition, offset, answer in self._awaited:
+            code = ErrorCode.NONE
             if not _is_kept(partition, offset, self._acks):
-                answer.error_code = int(
-                    ErrorCode.NOT_LEADER_OR_FOLLOWER if partition.deleted else ErrorCode.KAFKA_STORAGE_ERROR
-                )
+                code = ErrorCode.NOT_LEADER_OR_FOLLOWER if partition.deleted else ErrorCode.KAFKA_STORAGE_ERROR
+            elif self._acks == ACKS_ALL and not partition.has_enough_in_sync:
+                code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+            if code is not ErrorCode.NONE:
+                answer.error_code = int(code)
                 answer.base_offset = -1
         self._leave()
         self.deferred.complete(self._response)

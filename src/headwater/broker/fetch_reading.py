@@ -1,0 +1,167 @@
+"""What one fetch reads of one partition, and what it is refused for: for a consumer, or for a follower.
+
+A consumer reads up to the high watermark, or with read_committed up to the last stable offset, from the leader or (v11) from any
+replica. With `replica.selector.class` set to the rack-aware one, a leader sends it to an in-sync replica in its own rack (KIP-392). A
+follower reads the leader's whole log. Asking from an offset on tells the leader what it has, but only where the logs do not differ: a
+follower that knows another history is told where it diverges, and must cut back first.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.ids import BrokerId, TopicId
+from headwater.base.ports import FileSlice
+from headwater.broker.fetch_sessions import FetchSpec
+from headwater.replication.partition import Partition
+from headwater.wire.messages.fetch import AbortedTransaction, EpochEndOffset, FetchRequest, PartitionData
+
+if TYPE_CHECKING:
+    from headwater.broker.broker import Broker
+
+FIRST_TOPIC_ID: Final = 13
+_FIRST_FROM_FOLLOWERS: Final = 11
+_READ_COMMITTED: Final = 1
+_RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
+
+class Reader:
+    """`is_cut` tells whether some partition has more than the answer's limits let it give."""
+
+    __slots__ = (
+        "_broker",
+        "_by_id",
+        "_from_followers",
+        "_has_told",
+        "_is_read_committed",
+        "_rack",
+        "_replica_epoch",
+        "_replica_id",
+        "is_cut",
+        "is_follower",
+    )
+
+    def __init__(self, broker: "Broker", request: FetchRequest, version: int) -> None:
+        state = request.replica_state
+        self._broker = broker
+        self._by_id = version >= FIRST_TOPIC_ID
+        self._replica_id = request.replica_id if state is None else state.replica_id
+        self._replica_epoch = -1 if state is None else state.replica_epoch
+        self.is_follower = self._replica_id >= 0
+        self._from_followers = version >= _FIRST_FROM_FOLLOWERS and not self.is_follower
+        self._rack = request.rack_id
+        self._is_read_committed = request.isolation_level == _READ_COMMITTED and not self.is_follower
+        self._has_told = False
+        self.is_cut = False
+
+    def find(self, spec: FetchSpec) -> Partition:
+        broker = self._broker
+        topic_id = TopicId(spec.topic_id) if self._by_id else broker.image.topic(spec.topic).topic_id
+        if self._from_followers:
+            return broker.replica_of(topic_id, spec.partition)
+        return broker.partition_of(topic_id, spec.partition)
+
+    def has_read(self) -> None:
+        """What a follower has, it says once, when it asks; not again each time that it is woken."""
+        self._has_told = True
+
+    def read(self, partition: Partition, spec: FetchSpec, room: int, must_give: bool) -> PartitionData:
+        """Raises KafkaError and OSError."""
+        partition.check_leader_epoch(spec.current_leader_epoch)
+        log = partition.log
+        offset = spec.fetch_offset
+        diverging = _divergence(partition, spec)
+        if diverging is None:
+            if not log.log_start_offset <= offset <= log.log_end_offset:
+                raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+            if self.is_follower and not self._has_told:
+                self._follower_has(partition, offset)
+        high_watermark = partition.high_watermark
+        stable = partition.last_stable_offset
+        data = PartitionData(
+            partition_index=spec.partition,
+            error_code=0,
+            high_watermark=high_watermark,
+            last_stable_offset=stable,
+            log_start_offset=log.log_start_offset,
+            aborted_transactions=None,
+            records=b"",
+        )
+        if diverging is not None:
+            data.diverging_epoch = diverging
+            return data
+        if self._rack and partition.in_sync is not None:
+            data.preferred_read_replica = self._nearest(partition, offset)
+            if data.preferred_read_replica >= 0:
+                return data
+        upper = log.log_end_offset if self.is_follower else stable if self._is_read_committed else high_watermark
+        if self._is_read_committed:
+            data.aborted_transactions = [
+                AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
+                for aborted in log.aborted_transactions(offset, upper)
+            ]
+        if offset < upper:
+            piece = None
+            if room > 0 or must_give:
+                piece = log.read(offset, min(room, spec.max_bytes), upper, min_one_batch=must_give)
+            # Whole batches rarely add up to the very limit, and one slice is of one segment. Where more lies behind it, the
+            # answer is as full as it gets, and waiting for `min_bytes` would be in vain.
+            if piece is None:
+                self.is_cut = self.is_cut or not must_give
+            else:
+                data.records = piece  # nothing may fail from here on: the answer owns the slice
+                self.is_cut = self.is_cut or not log.is_end(piece)
+        if data.aborted_transactions:
+            data.aborted_transactions = _aborted_within(data.aborted_transactions, data.records)
+        return data
+
+    def _follower_has(self, partition: Partition, offset: int) -> None:
+        replicas = self._broker.replicas
+        if replicas is None:
+            raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, "This broker has no followers.")
+        replicas.follower_fetched(partition, BrokerId(self._replica_id), self._replica_epoch, offset)
+
+    def _nearest(self, partition: Partition, offset: int) -> int:
+        """An in-sync replica in the consumer's rack that has the offset; -1 if that is the leader, or nobody."""
+        broker, in_sync = self._broker, partition.in_sync
+        assert in_sync is not None
+        brokers = broker.image.brokers
+        own = brokers.get(broker.broker_id)
+        if broker.config.string("replica.selector.class") != _RACK_AWARE or (
+            own is not None and own.rack == self._rack
+        ):
+            return -1
+        found = [
+            (follower.log_end_offset, -replica)
+            for replica, follower in in_sync.followers.items()
+            if replica in in_sync.members
+            and replica in brokers
+            and brokers[replica].rack == self._rack
+            and follower.log_end_offset >= offset
+        ]
+        return -max(found)[1] if found else -1
+
+
+def _divergence(partition: Partition, spec: FetchSpec) -> EpochEndOffset | None:
+    """Where the reader's history leaves ours, if it does."""
+    if spec.last_fetched_epoch < 0:
+        return None
+    epoch, end_offset = partition.end_offset_for_epoch(spec.last_fetched_epoch)
+    if epoch < 0:
+        raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    if epoch < spec.last_fetched_epoch or end_offset < spec.fetch_offset:
+        return EpochEndOffset(epoch=epoch, end_offset=end_offset)
+    return None
+
+
+def _aborted_within(aborted: list[AbortedTransaction], records: object) -> list[AbortedTransaction]:
+    """Those that a reader of `records` must know: begun before the batch that follows. A long log may have very many others."""
+    if not isinstance(records, FileSlice):
+        return []
+    try:
+        following = records.file.pread(records.position + records.length, 8)
+    except OSError:
+        return aborted  # too many do no harm
+    if len(following) < 8:
+        return aborted
+    end_offset = int.from_bytes(following, "big")
+    return [entry for entry in aborted if entry.first_offset < end_offset]
