@@ -5,11 +5,18 @@ import logging
 import random
 import sys
 import time
+from collections.abc import Callable
 
+from headwater.sim.cluster import ClusterWorld
 from headwater.sim.coordination import CoordinatorWorld
-from headwater.sim.world import SimulationFailed, World
+from headwater.sim.stage import SimulationFailed, Stage
+from headwater.sim.world import World
 
-WORLDS = {"logs": World, "coordinators": CoordinatorWorld}
+WORLDS: dict[str, Callable[[int], Stage]] = {
+    "logs": World,
+    "coordinators": CoordinatorWorld,
+    "cluster": ClusterWorld,
+}
 
 
 def main() -> int:

@@ -5,6 +5,8 @@ What must hold after every event is in `cluster_state.py` and `cluster_checks.py
 compares the replicas byte for byte.
 """
 
+import logging
+import traceback
 from collections.abc import Callable
 from typing import Final
 
@@ -30,6 +32,18 @@ _SETTLE_STEPS_MAX: Final = 60_000
 TopicToMake = tuple[str, int, dict[str, str]]  # name, replication factor, config
 
 
+class Unexpected(logging.Handler):
+    """Exceptions that were caught so that a broker goes on, and written down: in a simulation they are failures."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.seen: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info and record.exc_info[0] is not None:
+            self.seen.append(f"{record.getMessage()}: {''.join(traceback.format_exception(*record.exc_info))}")
+
+
 class ClusterWorld(Stage):
     command = "make sim WORLD=cluster"
     faults: ClusterFaults
@@ -46,6 +60,7 @@ class ClusterWorld(Stage):
         self.catalog = ClusterCatalog(self.checks.committed)
         self._cut_from_zookeeper: set[int] = set()
         self._looked_at = 0
+        self._unexpected = Unexpected()
         self._injector = ClusterInjector(self)
         self.clients = self.cast()
         for node in self.nodes:
@@ -100,12 +115,22 @@ class ClusterWorld(Stage):
 
     # Running
 
+    def run(self, steps: int) -> None:
+        logger = logging.getLogger("headwater")
+        logger.addHandler(self._unexpected)
+        try:
+            super().run(steps)
+        finally:
+            logger.removeHandler(self._unexpected)
+
     def step(self) -> None:
         self.run_event()
         for node in self.nodes:
             node.after_event(self.random)
 
     def check(self) -> None:
+        if self._unexpected.seen:
+            raise Violation(f"an exception that nobody expected: {self._unexpected.seen[0]}")
         if self._looked_at != self.zookeeper.last_transaction:
             self._looked_at = self.zookeeper.last_transaction
             self.state.look()
