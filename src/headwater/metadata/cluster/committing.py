@@ -1,0 +1,101 @@
+"""What the controller commits: one commit after the other, each planned from the image that all before it have changed.
+
+Of one term as controller: its guard is the version of /controller_epoch that the election gave, and once that is refused, so is
+everything that still waits here.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from headwater.base.coordination import Coordination, CoordinationError, Written
+from headwater.base.errors import KafkaError
+from headwater.metadata.cluster import layout
+from headwater.metadata.cluster.following import Following
+from headwater.metadata.cluster.lifetime import Done, Lifetime
+from headwater.metadata.cluster.planning import Piece, plan
+from headwater.metadata.cluster.refusals import is_deposition, is_disconnection, meaning
+from headwater.metadata.cluster.removing import Removal
+from headwater.metadata.image import Change, ClusterImage
+
+
+class Committing:
+    def __init__(
+        self,
+        coordination: Coordination,
+        life: Lifetime,
+        image: ClusterImage,
+        following: Following,
+        guard_version: int,
+        deposed: Callable[[int], None],
+    ) -> None:
+        self.guard_version = guard_version
+        self._coordination = coordination
+        self._life = life
+        self._image = image
+        self._following = following
+        self._deposed = deposed
+        self._queue: deque[tuple[Sequence[Change], Done]] = deque()
+        self._is_busy = False
+
+    def commit(self, changes: Sequence[Change], done: Done) -> None:
+        self._queue.append((changes, self._life.owe(done)))
+        self._run()
+
+    def _run(self) -> None:
+        while self._queue and not self._is_busy and not self._life.is_over:
+            changes, done = self._queue.popleft()
+            try:
+                pieces = plan(changes, self._image, self.guard_version)
+            except KafkaError as refused:
+                done(refused)
+                continue
+            if pieces:
+                self._is_busy = True
+                self._write(deque(pieces), done)
+            else:
+                done(None)
+
+    def _write(self, pieces: deque[Piece], done: Done) -> None:
+        piece = pieces.popleft()
+        answered = partial(self._written, piece, pieces, done)
+        self._coordination.write(piece.writes, self._life.bind(answered))
+
+    def _written(
+        self,
+        piece: Piece,
+        rest: deque[Piece],
+        done: Done,
+        written: list[Written] | None,
+        error: CoordinationError | None,
+    ) -> None:
+        if error is not None or written is None:
+            self._refused(error or CoordinationError(), done)
+            return
+        sequence = layout.sequence_of(str(written[-1]))
+        go_on = partial(self._go_on, rest, sequence, done)
+        if piece.doomed is None:
+            go_on()
+        else:
+            refused = partial(self._refused, done=done)
+            Removal(self._coordination, self._life, piece.doomed, self.guard_version, go_on, refused).start()
+
+    def _go_on(self, rest: deque[Piece], sequence: int, done: Done) -> None:
+        if rest:
+            self._write(rest, done)
+        else:
+            self._following.wait_for(sequence, partial(self._finish, done, None))
+
+    def _refused(self, error: CoordinationError, done: Done) -> None:
+        if is_disconnection(error):
+            self._life.fail(error)
+        elif is_deposition(error):
+            self._deposed(self.guard_version)
+            self._finish(done, meaning(error))
+        else:  # the image is behind: whoever plans anew shall see why
+            self._following.catch_up(partial(self._finish, done, meaning(error)))
+
+    def _finish(self, done: Done, error: KafkaError | None) -> None:
+        self._is_busy = False
+        done(error)
+        self._run()

@@ -1,0 +1,94 @@
+"""What stands in ZooKeeper's nodes, as one broker read them, and the changes that bring its image there."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from headwater.base.ids import BrokerId, TopicId
+from headwater.metadata.image import (
+    BrokerConfigured,
+    BrokerGone,
+    BrokerRegistered,
+    BrokerState,
+    Change,
+    ClusterImage,
+    PartitionChanged,
+    PartitionsAdded,
+    PartitionState,
+    TopicConfigured,
+    TopicCreated,
+    TopicDeleted,
+    TopicState,
+)
+
+
+@dataclass(slots=True)
+class Snapshot:
+    cluster_id: str = ""  # if there is none that can be read
+    topics: dict[str, TopicState] = field(default_factory=dict)
+    unreadable: set[str] = field(
+        default_factory=set
+    )  # topics of which nothing is known; least of all that they are gone
+    broker_configs: dict[str, dict[str, str]] = field(default_factory=dict)
+
+
+def difference(snapshot: Snapshot, image: ClusterImage) -> list[Change]:
+    changes: list[Change] = []
+    for name, topic_id in image.ids_by_name.items():
+        found = snapshot.topics.get(name)
+        is_gone = found is None or found.topic_id != topic_id
+        if is_gone and name not in snapshot.unreadable:
+            changes.append(TopicDeleted(topic_id))
+    for topic in snapshot.topics.values():
+        changes += _topic_difference(topic, image.topics.get(topic.topic_id))
+    for broker in sorted(image.broker_configs.keys() | snapshot.broker_configs.keys()):
+        config = snapshot.broker_configs.get(broker, {})
+        if config != image.broker_configs.get(broker, {}) or broker not in image.broker_configs:
+            changes.append(BrokerConfigured(broker, config))
+    return changes
+
+
+def _topic_difference(topic: TopicState, known: TopicState | None) -> list[Change]:
+    changes: list[Change] = []
+    assignments = tuple(tuple(partition.replicas) for partition in topic.partitions)
+    known_partitions: list[PartitionState] = [] if known is None else known.partitions
+    if known is None:
+        changes.append(TopicCreated(topic.name, topic.topic_id, assignments, topic.config))
+    elif len(known_partitions) < len(topic.partitions):
+        changes.append(PartitionsAdded(topic.topic_id, assignments[len(known_partitions) :]))
+    for number, state in enumerate(topic.partitions):
+        if number >= len(known_partitions) or state.version > known_partitions[number].version:
+            changes.append(changed(topic.topic_id, number, state))
+    if known is not None and known.config != topic.config:
+        changes.append(TopicConfigured(topic.topic_id, topic.config))
+    return changes
+
+
+def changed(topic_id: TopicId, number: int, state: PartitionState) -> PartitionChanged:
+    return PartitionChanged(
+        topic_id,
+        number,
+        state.leader,
+        state.leader_epoch,
+        tuple(state.replicas),
+        tuple(state.in_sync_replicas),
+        tuple(state.in_sync_epochs),
+        tuple(state.adding),
+        tuple(state.removing),
+        state.version,
+    )
+
+
+def members_difference(members: Mapping[BrokerId, BrokerState], image: ClusterImage) -> list[Change]:
+    """A broker with another epoch died and came back: it is told as both. Within a life nobody stops stopping."""
+    gone: list[Change] = []
+    come: list[Change] = []
+    for broker_id, known in image.brokers.items():
+        if broker_id not in members or members[broker_id].epoch != known.epoch:
+            gone.append(BrokerGone(broker_id))
+    for broker_id, member in members.items():
+        before = image.brokers.get(broker_id)
+        if before is not None and before.epoch == member.epoch and before.is_stopping:
+            member = replace(member, is_stopping=True)
+        if before != member:
+            come.append(BrokerRegistered(member))
+    return [*gone, *come]

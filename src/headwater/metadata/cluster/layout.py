@@ -1,0 +1,297 @@
+"""What stands where in ZooKeeper: paths, and the JSON in the nodes, as Apache Kafka in ZooKeeper mode has them.
+
+    /cluster/id                                 the cluster's id
+    /brokers/ids/<id>                           a live broker (ephemeral; the transaction that made it is the broker epoch)
+    /brokers/topics/<topic>                     topic id, replicas of each partition, those being added and removed
+    /brokers/topics/<topic>/partitions/<n>/state   leader, leader epoch, in-sync replicas
+    /config/topics/<topic>, /config/brokers/<id or "<default>">
+    /controller, /controller_epoch              who is the controller (ephemeral), and how many there have been
+    /latest_producer_id_block                   the last block of producer ids that somebody took
+
+and of our own:
+
+    /headwater/changes/change-<digits>          the log of changes (changes.py)
+    /headwater/topics/<topic id>                there as long as the topic is: who changes a partition's state checks it, since
+                                                a topic that is made again has the same paths, and versions from 0 on
+
+Fields of ours in Kafka's nodes stand beside its own, and fields that we do not know are skipped.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from headwater.base.ids import BrokerId, LeaderEpoch, TopicId
+from headwater.log.checkpoint import CheckpointError, format_topic_id, parse_topic_id
+from headwater.metadata.image import BrokerState, Endpoint, PartitionState
+
+CLUSTER_ID: Final = "/cluster/id"
+BROKERS: Final = "/brokers/ids"
+TOPICS: Final = "/brokers/topics"
+TOPIC_CONFIGS: Final = "/config/topics"
+BROKER_CONFIGS: Final = "/config/brokers"
+CONTROLLER: Final = "/controller"
+CONTROLLER_EPOCH: Final = "/controller_epoch"
+PRODUCER_IDS: Final = "/latest_producer_id_block"
+CHANGES: Final = "/headwater/changes"
+CHANGE_PREFIX: Final = "change-"
+TOPIC_IDS: Final = "/headwater/topics"
+
+BASE_NODES: Final[tuple[tuple[str, bytes], ...]] = (
+    ("/cluster", b""),
+    ("/brokers", b""),
+    (BROKERS, b""),
+    (TOPICS, b""),
+    ("/config", b""),
+    (TOPIC_CONFIGS, b""),
+    (BROKER_CONFIGS, b""),
+    (CONTROLLER_EPOCH, b"0"),
+    (PRODUCER_IDS, b""),
+    ("/headwater", b""),
+    (CHANGES, b""),
+    (TOPIC_IDS, b""),
+)
+
+UNREADABLE: Final = (ValueError, KeyError, TypeError, AttributeError, IndexError, CheckpointError)
+"""What reading a node raises that is not as it should be."""
+
+_ALL_BROKERS: Final = "<default>"
+_SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_NO_TIMESTAMP: Final = "-1"
+
+
+def broker_path(broker_id: int) -> str:
+    return f"{BROKERS}/{broker_id}"
+
+
+def topic_path(name: str) -> str:
+    return f"{TOPICS}/{name}"
+
+
+def partitions_path(name: str) -> str:
+    return f"{TOPICS}/{name}/partitions"
+
+
+def partition_path(name: str, partition: int) -> str:
+    return f"{TOPICS}/{name}/partitions/{partition}"
+
+
+def state_path(name: str, partition: int) -> str:
+    return f"{TOPICS}/{name}/partitions/{partition}/state"
+
+
+def topic_config_path(name: str) -> str:
+    return f"{TOPIC_CONFIGS}/{name}"
+
+
+def topic_id_path(topic_id: TopicId) -> str:
+    return f"{TOPIC_IDS}/{format_topic_id(topic_id)}"
+
+
+def broker_config_path(broker: str) -> str:
+    return f"{BROKER_CONFIGS}/{broker or _ALL_BROKERS}"
+
+
+def broker_of_config(name: str) -> str:
+    return "" if name == _ALL_BROKERS else name
+
+
+def change_path(sequence: int) -> str:
+    return f"{CHANGES}/{CHANGE_PREFIX}{sequence:010d}"
+
+
+def sequence_of(name_or_path: str) -> int:
+    return int(name_or_path.rpartition(CHANGE_PREFIX)[2])
+
+
+def to_json(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def encode_cluster_id(cluster_id: str) -> bytes:
+    return to_json({"version": "1", "id": cluster_id})
+
+
+def decode_cluster_id(data: bytes) -> str:
+    try:
+        return str(json.loads(data)["id"])
+    except UNREADABLE:
+        return ""
+
+
+def encode_config(config: Mapping[str, str]) -> bytes:
+    return to_json({"version": 1, "config": dict(config)})
+
+
+def decode_config(data: bytes) -> dict[str, str]:
+    config = json.loads(data).get("config") or {}
+    return {str(name): str(value) for name, value in config.items()}
+
+
+def encode_block(broker_id: int, first: int, count: int) -> bytes:
+    return to_json({"version": 1, "broker": broker_id, "block_start": str(first), "block_end": str(first + count - 1)})
+
+
+def decode_next_producer_id(data: bytes) -> int:
+    """The first id behind the last block; nothing was taken yet from an empty node."""
+    return int(json.loads(data)["block_end"]) + 1 if data else 0
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerNode:
+    broker_id: BrokerId
+    session_id: int = 0  # of the one who made it; 0 if it does not say
+    epoch: int = -1
+
+
+def encode_controller(controller: ControllerNode) -> bytes:
+    return to_json(
+        {
+            "version": 1,
+            "brokerid": controller.broker_id,
+            "timestamp": _NO_TIMESTAMP,
+            "epoch": controller.epoch,
+            "session": controller.session_id,
+        }
+    )
+
+
+def decode_controller(data: bytes) -> ControllerNode:
+    node = json.loads(data)
+    return ControllerNode(BrokerId(node["brokerid"]), node.get("session", 0), node.get("epoch", -1))
+
+
+def encode_epoch(epoch: int) -> bytes:
+    return str(epoch).encode()
+
+
+def decode_epoch(data: bytes) -> int:
+    return int(data)
+
+
+@dataclass(slots=True)
+class TopicNode:
+    """A topic without the states of its partitions. `is_doomed`: it counts as deleted, its nodes are about to go."""
+
+    topic_id: TopicId
+    replicas: list[list[BrokerId]]
+    adding: dict[int, list[BrokerId]] = field(default_factory=dict)
+    removing: dict[int, list[BrokerId]] = field(default_factory=dict)
+    is_doomed: bool = False
+
+
+def encode_topic(topic: TopicNode) -> bytes:
+    node = {
+        "version": 3,
+        "topic_id": format_topic_id(topic.topic_id),
+        "partitions": {str(number): replicas for number, replicas in enumerate(topic.replicas)},
+        "adding_replicas": {str(number): replicas for number, replicas in topic.adding.items() if replicas},
+        "removing_replicas": {str(number): replicas for number, replicas in topic.removing.items() if replicas},
+    }
+    return to_json({**node, "doomed": True} if topic.is_doomed else node)
+
+
+def decode_topic(data: bytes) -> TopicNode:
+    """Raises one of UNREADABLE for what is no topic of a Kafka since 2.8, which gave topics their ids."""
+    node = json.loads(data)
+    partitions = _by_number(node["partitions"])
+    if sorted(partitions) != list(range(len(partitions))):
+        raise ValueError("its partitions are not numbered from 0 on")
+    return TopicNode(
+        parse_topic_id(node["topic_id"]),
+        [partitions[number] for number in range(len(partitions))],
+        _by_number(node.get("adding_replicas") or {}),
+        _by_number(node.get("removing_replicas") or {}),
+        bool(node.get("doomed", False)),
+    )
+
+
+def encode_state(state: PartitionState, controller_epoch: int) -> bytes:
+    return to_json(
+        {
+            "controller_epoch": controller_epoch,
+            "leader": state.leader,
+            "version": 1,
+            "leader_epoch": state.leader_epoch,
+            "isr": state.in_sync_replicas,
+            "isr_epochs": state.in_sync_epochs,
+        }
+    )
+
+
+def decode_state(data: bytes, version: int, topic: TopicNode, partition: int) -> PartitionState:
+    """Of a state that Kafka wrote, nobody knows under which epochs its in-sync replicas are that."""
+    node = json.loads(data)
+    in_sync = _ids(node["isr"])
+    epochs = node.get("isr_epochs") or [-1] * len(in_sync)
+    return PartitionState(
+        leader=BrokerId(node["leader"]),
+        leader_epoch=LeaderEpoch(node["leader_epoch"]),
+        replicas=list(topic.replicas[partition]),
+        in_sync_replicas=in_sync,
+        in_sync_epochs=[int(epoch) for epoch in epochs],
+        adding=list(topic.adding.get(partition, ())),
+        removing=list(topic.removing.get(partition, ())),
+        version=version,
+    )
+
+
+def encode_broker(broker: BrokerState, session_id: int) -> bytes:
+    plain = next((e for e in broker.endpoints if _protocol(e.listener) == "PLAINTEXT"), None)
+    node = {
+        "version": 5,
+        "listener_security_protocol_map": {e.listener: _protocol(e.listener) for e in broker.endpoints},
+        "endpoints": [_encode_endpoint(endpoint) for endpoint in broker.endpoints],
+        "rack": broker.rack,
+        "host": plain.host if plain else None,
+        "port": plain.port if plain else -1,
+        "jmx_port": -1,
+        "timestamp": _NO_TIMESTAMP,
+        "features": {},
+        "previous_epoch": broker.previous_epoch,
+        "stopping": broker.is_stopping,
+        "free_bytes": broker.free_bytes,
+        "session": session_id,
+    }
+    if broker.rack is None:
+        del node["rack"]
+    return to_json(node)
+
+
+def decode_broker(broker_id: int, data: bytes, epoch: int) -> tuple[BrokerState, int]:
+    """The broker, and the session that registered it (0 if it does not say)."""
+    node = json.loads(data)
+    broker = BrokerState(
+        BrokerId(broker_id),
+        [_decode_endpoint(text) for text in node["endpoints"]],
+        node.get("rack"),
+        epoch,
+        node.get("previous_epoch", -1),
+        bool(node.get("stopping", False)),
+        node.get("free_bytes", -1),
+    )
+    return broker, node.get("session", 0)
+
+
+def _protocol(listener: str) -> str:
+    return listener if listener in _SECURITY_PROTOCOLS else "PLAINTEXT"
+
+
+def _encode_endpoint(endpoint: Endpoint) -> str:
+    host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
+    return f"{endpoint.listener}://{host}:{endpoint.port}"
+
+
+def _decode_endpoint(text: str) -> Endpoint:
+    listener, _, address = text.partition("://")
+    host, _, port = address.rpartition(":")
+    return Endpoint(listener, host.strip("[]"), int(port))
+
+
+def _ids(values: Sequence[Any]) -> list[BrokerId]:
+    return [BrokerId(int(value)) for value in values]
+
+
+def _by_number(values: Mapping[str, Sequence[Any]]) -> dict[int, list[BrokerId]]:
+    return {int(number): _ids(replicas) for number, replicas in values.items()}

@@ -1,0 +1,149 @@
+"""Reading all nodes of the cluster, in parallel, into a snapshot.
+
+The nodes are not read in one step, so the snapshot is of no single moment: each part is at least as new as the moment at which the
+reading began, and the log of changes, read on from there, brings all of them together. A partition's replicas stand in its topic's
+node and its version in its state's: so a topic is read until its node has not changed while its states were read.
+"""
+
+import logging
+from collections.abc import Callable
+from functools import partial
+
+from headwater.base.coordination import Coordination, CoordinationError, Node
+from headwater.metadata.cluster import layout
+from headwater.metadata.cluster.difference import Snapshot
+from headwater.metadata.cluster.layout import TopicNode
+from headwater.metadata.cluster.lifetime import Lifetime
+from headwater.metadata.image import PartitionState, TopicState
+
+logger = logging.getLogger("headwater.metadata")
+
+
+class Loading:
+    """Used once. Ends its lifetime's attempt if something cannot be read."""
+
+    def __init__(self, coordination: Coordination, life: Lifetime, done: Callable[[Snapshot], None]) -> None:
+        self._coordination = coordination
+        self._life = life
+        self._done = done
+        self._snapshot = Snapshot()
+        self._outstanding = 0
+
+    def start(self) -> None:
+        self.get(layout.CLUSTER_ID, self._cluster_id_read)
+        self._children(layout.TOPICS, self._topic_listed)
+        self._children(layout.BROKER_CONFIGS, self._broker_config_listed)
+
+    def get(self, path: str, read: Callable[[Node | None], None]) -> None:
+        def answered(node: Node | None, error: CoordinationError | None) -> None:
+            if error is not None:
+                self._life.fail(error)
+                return
+            read(node)
+            self._finished_one()
+
+        self._outstanding += 1
+        self._coordination.get(path, self._life.bind(answered))
+
+    def topic_read(self, topic: TopicState) -> None:
+        self._snapshot.topics[topic.name] = topic
+
+    def topic_unreadable(self, name: str, problem: str) -> None:
+        self._snapshot.unreadable.add(name)
+        logger.warning("event=topic-unreadable topic=%r problem=%r", name, problem)
+
+    def _children(self, path: str, each: Callable[[str], None]) -> None:
+        def answered(names: list[str] | None, error: CoordinationError | None) -> None:
+            if error is not None:
+                self._life.fail(error)
+                return
+            for name in names or ():
+                each(name)
+            self._finished_one()
+
+        self._outstanding += 1
+        self._coordination.children(path, self._life.bind(answered))
+
+    def _finished_one(self) -> None:
+        self._outstanding -= 1
+        if self._outstanding == 0:
+            self._done(self._snapshot)
+
+    def _cluster_id_read(self, node: Node | None) -> None:
+        self._snapshot.cluster_id = "" if node is None else layout.decode_cluster_id(node.data)
+
+    def _topic_listed(self, name: str) -> None:
+        _TopicLoading(self, name).start()
+
+    def _broker_config_listed(self, name: str) -> None:
+        self.get(layout.broker_config_path(layout.broker_of_config(name)), partial(self._broker_config_read, name))
+
+    def _broker_config_read(self, name: str, node: Node | None) -> None:
+        if node is not None:
+            self._snapshot.broker_configs[layout.broker_of_config(name)] = _config_of(node)
+
+
+class _TopicLoading:
+    """One topic: its node, then its states and its config, then its node again."""
+
+    def __init__(self, loading: Loading, name: str) -> None:
+        self._loading = loading
+        self._name = name
+        self._node: Node | None = None
+        self._topic: TopicNode | None = None
+        self._states: list[PartitionState | None] = []
+        self._config: dict[str, str] = {}
+        self._problem = ""
+
+    def start(self) -> None:
+        self._loading.get(layout.topic_path(self._name), self._read)
+
+    def _read(self, node: Node | None) -> None:
+        self._node = node
+        if node is None:
+            return
+        try:
+            self._topic = layout.decode_topic(node.data)
+        except layout.UNREADABLE as problem:
+            self._loading.topic_unreadable(self._name, repr(problem))
+            return
+        if self._topic.is_doomed:
+            return
+        self._problem = ""
+        self._states = [None] * len(self._topic.replicas)
+        for partition in range(len(self._states)):
+            path = layout.state_path(self._name, partition)
+            self._loading.get(path, partial(self._state_read, self._topic, partition))
+        self._loading.get(layout.topic_config_path(self._name), self._config_read)
+        self._loading.get(layout.topic_path(self._name), self._read_again)  # answered behind the others
+
+    def _state_read(self, topic: TopicNode, partition: int, node: Node | None) -> None:
+        if node is None:
+            self._problem = f"partition {partition} has no state"
+            return
+        try:
+            self._states[partition] = layout.decode_state(node.data, node.version, topic, partition)
+        except layout.UNREADABLE as problem:
+            self._problem = repr(problem)
+
+    def _config_read(self, node: Node | None) -> None:
+        self._config = {} if node is None else _config_of(node)
+
+    def _read_again(self, node: Node | None) -> None:
+        assert self._topic is not None
+        if node != self._node:
+            self._read(node)
+            return
+        states = [state for state in self._states if state is not None]
+        if self._problem or len(states) < len(self._states):
+            self._loading.topic_unreadable(self._name, self._problem)
+            return
+        self._loading.topic_read(TopicState(self._name, self._topic.topic_id, states, self._config))
+
+
+def _config_of(node: Node) -> dict[str, str]:
+    try:
+        return layout.decode_config(node.data) if node.data else {}
+    except layout.UNREADABLE:
+        logger.warning("event=config-unreadable config=%r", node.data[:200])
+        return {}

@@ -1,0 +1,37 @@
+"""The first look at ZooKeeper: the nodes under which everything stands are made, and the cluster gets its id."""
+
+from collections.abc import Callable
+
+from headwater.base.coordination import Coordination, CoordinationError, Create, Node, NodeExists, Written
+from headwater.metadata.cluster import layout
+from headwater.metadata.cluster.lifetime import Lifetime
+
+
+class Opening:
+    """Used once. `opened` gets the id of the cluster: the one that it has, or `new_cluster_id`."""
+
+    def __init__(
+        self, coordination: Coordination, life: Lifetime, new_cluster_id: str, opened: Callable[[str], None]
+    ) -> None:
+        self._coordination = coordination
+        self._life = life
+        self._new_cluster_id = new_cluster_id
+        self._opened = opened
+
+    def start(self) -> None:
+        for path, data in layout.BASE_NODES:
+            self._coordination.write([Create(path, data)], self._life.bind(self._made))
+        cluster_id = Create(layout.CLUSTER_ID, layout.encode_cluster_id(self._new_cluster_id))
+        self._coordination.write([cluster_id], self._life.bind(self._made))
+        self._coordination.get(layout.CLUSTER_ID, self._life.bind(self._read))
+
+    def _made(self, _written: list[Written] | None, error: CoordinationError | None) -> None:
+        if error is not None and not isinstance(error, NodeExists):
+            self._life.fail(error)
+
+    def _read(self, node: Node | None, error: CoordinationError | None) -> None:
+        cluster_id = "" if node is None else layout.decode_cluster_id(node.data)
+        if error is not None or not cluster_id:
+            self._life.fail(error or CoordinationError(layout.CLUSTER_ID))
+        else:
+            self._opened(cluster_id)
