@@ -83,10 +83,11 @@ class Assembly:
         self.logs.lock()
         try:
             found = self._identify()
-            if self._coordination is not None:
+            self.image.cluster_id = found.get("cluster.id") or _new_cluster_id(self._random)
+            if self._coordination is not None:  # the id is offered to ZooKeeper, in case the cluster is new
                 self._open_in_cluster(self._coordination, ready)
                 return
-            self._claim(found.get("cluster.id") or _new_cluster_id(self._random))
+            self._claim(self.image.cluster_id)
             self.store.load()
             self._config.set_dynamic(
                 self.image.broker_configs.get("", {}), self.image.broker_configs.get(str(self._config.node_id()), {})
