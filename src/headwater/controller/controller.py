@@ -40,7 +40,7 @@ from headwater.metadata.image import (
 
 logger = logging.getLogger("headwater.controller")
 
-BATCH_MAX: Final = 2000  # partitions of one commit: some 25 ms of planning
+BATCH_MAX: Final = 1000  # partitions of one commit: some 20 ms of planning
 RETRY_MS: Final = 100  # after a refused commit, if no change comes before
 REQUESTS_MAX: Final = 1000
 BALANCE_TIMEOUT_MS: Final = 60_000

@@ -1,13 +1,17 @@
 """ElectLeaders (key 43), versions 0 to 2: makes preferred replicas lead, or replicas out of sync where nobody leads.
 
-A broker alone leads all that it has, so no election is needed. v0 knows preferred elections only. A request about all
-topics (null) lists them without their partitions: those that need no election are left out, as in Apache Kafka.
+In a cluster the controller decides and commits. A broker alone leads all that it has, so no election is needed. v0 knows
+preferred elections only. A request about all topics (null) lists them without the partitions that need no election, as in
+Apache Kafka.
 """
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.ids import TopicPartition
 from headwater.broker.context import RequestContext
+from headwater.broker.deferred import Deferred
 from headwater.wire.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
@@ -17,6 +21,7 @@ from headwater.wire.messages.elect_leaders import (
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
+    from headwater.controller.controller import Controller
 
 PREFERRED: Final = 0
 UNCLEAN: Final = 1
@@ -24,10 +29,12 @@ UNCLEAN: Final = 1
 
 def handle(
     broker: "Broker",
-    context: RequestContext,  # noqa: ARG001
+    context: RequestContext,
     request: ElectLeadersRequest,
-) -> ElectLeadersResponse:
+) -> ElectLeadersResponse | Deferred:
     known_type = request.election_type in (PREFERRED, UNCLEAN)
+    if broker.controller is not None and known_type:
+        return _by_controller(broker, broker.controller, context, request)
     if request.topic_partitions is None:
         return ElectLeadersResponse(
             error_code=0 if known_type else int(ErrorCode.INVALID_REQUEST),
@@ -46,6 +53,57 @@ def handle(
     )
 
 
+def _by_controller(
+    broker: "Broker", controller: "Controller", context: RequestContext, request: ElectLeadersRequest
+) -> Deferred:
+    from headwater.broker.refusals import refusal  # a broker alone needs none of it
+    from headwater.controller.planning import Election
+
+    asked = _asked(broker, request)
+    partitions = [TopicPartition(topic, index) for topic, indexes in asked for index in indexes]
+    deferred = Deferred()
+
+    def answer(error: KafkaError | None, results: list[KafkaError | None]) -> None:
+        if error is None:
+            deferred.complete(_elected(asked, results, is_every_topic=request.topic_partitions is None))
+            return
+        try:
+            deferred.complete(refusal(request, context.api_version, error))
+        except KafkaError as no_place:
+            deferred.complete(no_place)
+
+    controller.elect(partitions, Election(request.election_type), request.timeout_ms, answer)
+    return deferred
+
+
+def _asked(broker: "Broker", request: ElectLeadersRequest) -> list[tuple[str, Sequence[int]]]:
+    if request.topic_partitions is not None:
+        return [(topic.topic, topic.partitions) for topic in request.topic_partitions]
+    return [(topic.name, range(len(topic.partitions))) for topic in broker.image.topics.values()]
+
+
+def _elected(
+    asked: list[tuple[str, Sequence[int]]], results: list[KafkaError | None], *, is_every_topic: bool
+) -> ElectLeadersResponse:
+    answered = iter(results)
+    topics = []
+    for topic, indexes in asked:
+        partitions = [_told(index, next(answered)) for index in indexes]
+        if is_every_topic:
+            partitions = [each for each in partitions if each.error_code != ErrorCode.ELECTION_NOT_NEEDED]
+        topics.append(ReplicaElectionResult(topic=topic, partition_result=partitions))
+    return ElectLeadersResponse(error_code=0, replica_election_results=topics)
+
+
+def _told(index: int, problem: KafkaError | None) -> PartitionResult:
+    if problem is None:
+        return PartitionResult(partition_id=index, error_code=0, error_message=None)
+    return PartitionResult(partition_id=index, error_code=int(problem.code), error_message=problem.message)
+
+
+# A broker that is alone
+
+
 def _every_topic(broker: "Broker", election_type: int) -> list[ReplicaElectionResult]:
     results = []
     for topic in broker.image.topics.values():
@@ -56,12 +114,11 @@ def _every_topic(broker: "Broker", election_type: int) -> list[ReplicaElectionRe
 
 
 def _result(broker: "Broker", topic: str, index: int, election_type: int) -> PartitionResult:
-    problem = _elect(broker, topic, index, election_type)
-    return PartitionResult(partition_id=index, error_code=int(problem.code), error_message=problem.message)
+    return _told(index, _elect(broker, topic, index, election_type))
 
 
 def _elect(broker: "Broker", topic: str, index: int, election_type: int) -> KafkaError:
-    """Why there is no election. Another broker that could lead would have to confirm records, and none does yet."""
+    """Why there is no election."""
     if election_type not in (PREFERRED, UNCLEAN):
         return KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown election type {election_type}")
     topic_id = broker.image.ids_by_name.get(topic)
