@@ -97,10 +97,9 @@ class StartCluster(Protocol):
 
 @contextlib.contextmanager
 def headwater_cluster(directory: Path) -> Iterator[Cluster]:
-    from headwater.server.zookeeper.process import ZooKeeperProcess
+    from headwater.server.zookeeper import process
 
-    zookeeper = ZooKeeperProcess(directory / "zookeeper")
-    zookeeper.start()
+    zookeeper = process.start(directory / "zookeeper", process.free_ports(1)[0])
     try:
         cluster = Cluster("headwater", helpers=[zookeeper.pid])
         for number, port in enumerate(_free_ports(BROKERS), 1):

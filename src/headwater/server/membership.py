@@ -104,7 +104,7 @@ class Membership:
             self._scheduler.call_later(_LOOK_AGAIN_MS, lambda: self._wait_for_relief(left))
 
     def _led(self) -> list[PartitionState]:
-        me = self.store.broker_id
+        me = self._config.node_id()
         return [state for topic in self._image.topics.values() for state in topic.partitions if state.leader == me]
 
     def _could_go(self, state: PartitionState) -> bool:
