@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from compat.support.zookeeper import CHECKS, Caller, Stage
+from compat.support.zookeeper import CHECKS, CONNECTED, LOST, SUSPENDED, Caller, Stage
+from headwater.base.coordination import ConnectionLost, CoordinationError, Create
 from headwater.server.loop import Loop
 from headwater.server.zookeeper.client import KazooCoordination
 from headwater.server.zookeeper.process import ZooKeeperProcess, free_ports, start
@@ -83,3 +84,20 @@ def stage(zookeeper: ZooKeeperProcess) -> Iterator[RealStage]:
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))
 def test_contract(check: Callable[[Stage], None], stage: RealStage) -> None:
     check(stage)
+
+
+def test_a_request_made_in_the_belief_of_a_lost_session_is_not_done_in_the_next(stage: RealStage) -> None:
+    """The loop was busy while its session ended and another began: it decides before it knows."""
+    client = stage.client()
+    kazoo, old_session_id = kazoo_of(client), client.coordination.session_id
+    stage.expire(client)
+    deadline = time.monotonic() + WAIT_S
+    while not kazoo.connected or kazoo.client_id[0] == old_session_id:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    problems: list[CoordinationError | None] = []
+    client.coordination.write([Create("/ghost")], lambda _written, problem: problems.append(problem))
+    stage.until(lambda: bool(problems))
+    assert [type(problem) for problem in problems] == [ConnectionLost]
+    assert client.states == [CONNECTED, SUSPENDED, LOST, CONNECTED]
+    assert client.get("/ghost") is None

@@ -1,4 +1,4 @@
-"""kazoo, held to the port's promises. The only module that imports it.
+"""kazoo, held to the port's promises. Only this module and `kazoo_handler.py` import it.
 
 kazoo runs one thread of its own, which waits for the network. Whatever happens there (an answer, a watch, a change of state) is
 handed on at once and in that thread, so that what is posted to the loop has the order in which it came over the wire.
@@ -9,7 +9,6 @@ one session is never done in the next.
 """
 
 import logging
-import os
 import threading
 from collections.abc import Callable
 from typing import Any, Final
@@ -27,7 +26,6 @@ from kazoo.exceptions import (
     RuntimeInconsistency,
     SessionExpiredError,
 )
-from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol import serialization as requests
 from kazoo.protocol.states import EventType, KazooState, KeeperState
 from kazoo.retry import KazooRetry
@@ -47,10 +45,10 @@ from headwater.base.coordination import (
     Write,
     WrongVersion,
 )
+from headwater.server.zookeeper.kazoo_handler import InPlaceHandler
 
 _EPHEMERAL: Final = 1
 _SEQUENTIAL: Final = 2
-_CONNECT_TIMEOUT_S: Final = (0.3, 2.0)  # at least, at most: then the next host is tried
 _RECONNECT_S: Final = (0.05, 0.5)
 _END_TIMEOUT_S: Final = 2.0
 
@@ -138,14 +136,16 @@ class Connection(KazooClient):  # type: ignore[misc]
         self._changed = changed
         self._quiet = _QuietLogger(logging.getLogger("headwater.zookeeper"), {})
         pause_s, pause_max_s = _RECONNECT_S
-        shortest_s, longest_s = _CONNECT_TIMEOUT_S
+        handler = InPlaceHandler(session_timeout_ms / 1000)
         super().__init__(
             hosts=hosts,
             timeout=session_timeout_ms / 1000,
-            handler=_InPlaceHandler(max(shortest_s, min(longest_s, session_timeout_ms / 3000))),
+            handler=handler,
             connection_retry=KazooRetry(max_tries=-1, delay=pause_s, max_delay=pause_max_s, max_jitter=0.1),
             logger=self._quiet,
         )
+        handler.expects_answer = lambda: bool(self._pending) or self._connection.ping_outstanding.is_set()
+        handler.give_up = self._connection.ping_outstanding.set
         self.add_listener(self._tell)
 
     def send(self, number: int, request: Any, answered: Answered) -> None:
@@ -201,50 +201,6 @@ class _Answer:
 
     def set_exception(self, problem: Exception) -> None:
         self._answered(None, problem)
-
-
-class _InPlaceHandler(SequentialThreadingHandler):  # type: ignore[misc]
-    """Without kazoo's further threads: callbacks, which only post, run where the event is seen."""
-
-    def __init__(self, connect_timeout_s: float) -> None:
-        super().__init__()
-        self._connect_timeout_s = connect_timeout_s
-
-    def start(self) -> None:
-        pass
-
-    def stop(self) -> None:
-        pass
-
-    def dispatch_callback(self, callback: Any) -> None:
-        callback.func(*callback.args)
-
-    def create_connection(self, *arguments: Any, **options: Any) -> Any:
-        return super().create_connection(*arguments, **(options | {"timeout": self._connect_timeout_s}))
-
-    def create_socket_pair(self) -> "tuple[_Wake, _Wake]":
-        """kazoo's thread reads one byte for each request. A pair of sockets that is full would block the loop."""
-        descriptor = os.eventfd(0, os.EFD_SEMAPHORE | os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        return _Wake(descriptor), _Wake(os.dup(descriptor))
-
-
-class _Wake:
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-
-    def fileno(self) -> int:
-        return self._descriptor
-
-    def send(self, data: bytes) -> int:
-        os.eventfd_write(self._descriptor, len(data))
-        return len(data)
-
-    def recv(self, _size: int) -> bytes:
-        os.eventfd_read(self._descriptor)
-        return b"\0"
-
-    def close(self) -> None:
-        os.close(self._descriptor)
 
 
 class _QuietLogger(logging.LoggerAdapter):  # type: ignore[type-arg]
