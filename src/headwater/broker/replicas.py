@@ -73,8 +73,13 @@ class Replicas:
                     self._delete_topic(topic_id)
                 case _:
                     pass
+        if any(isinstance(change, BrokerRegistered) and change.broker.broker_id == self._me for change in changes):
+            self.open_all()
+            return
         for key in _touched(changes, self._broker):
             self._follow_image(key)
+        if any(isinstance(change, BrokerRegistered) and change.broker.broker_id == self._me for change in changes):
+            self._consider_all()  # we are in sync under a new epoch
 
     def open_all(self) -> None:
         for topic in self._broker.image.topics.values():
@@ -99,24 +104,38 @@ class Replicas:
                 logger.info("event=replica-removed partition=%s", partition.log.partition)
                 self._drop(key, partition)
             return
-        leads = state.leader == self._me
+        leads = self._leads(state, partition)
         if partition is None or partition.leader_epoch != state.leader_epoch or partition.is_leader != leads:
-            partition = self._new_term(key, topic, state, partition)
+            partition = self._new_term(key, topic, state, partition, leads=leads)
             if partition is None:
                 return
         if leads:
             self._knows_replicas(partition, state)
         else:
-            self._fetch_from(state.leader, key, partition)
+            self._fetch_from(NO_BROKER if state.leader == self._me else state.leader, key, partition)
+
+    def _leads(self, state: PartitionState, partition: Partition | None) -> bool:
+        """Whether the state means this life of the broker: in an earlier one it may have had more than it has now.
+
+        What it leads already it goes on leading with a new session. Otherwise it waits: the controller sees the new registration
+        too, and decides again.
+        """
+        if state.leader != self._me:
+            return False
+        if partition is not None and partition.is_leader and partition.leader_epoch == state.leader_epoch:
+            return True
+        registered = self._broker.image.brokers.get(self._me)
+        return registered is not None and (self._me, registered.epoch) in zip(
+            state.in_sync_replicas, state.in_sync_epochs, strict=False
+        )
 
     # Terms
 
     def _new_term(
-        self, key: PartitionKey, topic: TopicState, state: PartitionState, old: Partition | None
+        self, key: PartitionKey, topic: TopicState, state: PartitionState, old: Partition | None, *, leads: bool
     ) -> Partition | None:
         """The next role of this replica; None if there is no log for it."""
         broker = self._broker
-        leads = state.leader == self._me
         if old is not None:
             self._end_term(key, old)
             log, high_watermark = old.log, old.high_watermark
@@ -251,9 +270,9 @@ class Replicas:
         partition.follower_fetched(replica, broker_epoch, offset, self._broker.clock.monotonic_ms())
         in_sync = partition.in_sync
         if in_sync is not None and in_sync.is_news(replica) and in_sync.may_join(replica, partition.high_watermark):
-            self.consider(partition)
+            self.consider(partition, replica)
 
-    def consider(self, partition: Partition) -> None:
+    def consider(self, partition: Partition, joining: BrokerId | None = None) -> None:
         """Proposes other in-sync replicas, if there should be others."""
         in_sync = partition.in_sync
         if in_sync is None or partition.deleted:
@@ -264,6 +283,7 @@ class Replicas:
             partition.log.log_end_offset,
             broker.clock.monotonic_ms(),
             broker.config.int("replica.lag.time.max.ms"),
+            joining,
         )
         if change is None:
             return
@@ -290,6 +310,9 @@ class Replicas:
         if self._is_closed:
             return
         self._check_lag_later()
+        self._consider_all()
+
+    def _consider_all(self) -> None:
         for partition in tuple(self._broker.partitions.values()):
             if partition.in_sync is not None:
                 self.consider(partition)
