@@ -144,9 +144,17 @@ class InSync:
     # Proposals
 
     def proposal(
-        self, high_watermark: int, leader_end_offset: int, now_ms: int, lag_max_ms: int
+        self,
+        high_watermark: int,
+        leader_end_offset: int,
+        now_ms: int,
+        lag_max_ms: int,
+        joining: BrokerId | None = None,
     ) -> PartitionChanged | None:
-        """Who should be in sync from now on, if that is not who is. One proposal at a time."""
+        """Who should be in sync from now on, if that is not who is. One proposal at a time.
+
+        `joining` has just fetched. It joins if it may; a member joins under the epoch of its new life.
+        """
         if self._is_proposing or now_ms < self._rests_until_ms:
             return None
         wanted: dict[BrokerId, int] = {}
@@ -154,13 +162,10 @@ class InSync:
             follower = self.followers.get(member)
             if follower is None:
                 wanted[member] = self._own_epoch(epoch) if member == self._leader else epoch
-            elif self.may_join(member, high_watermark):
-                wanted[member] = follower.broker_epoch
             elif not follower.lags(leader_end_offset, now_ms, lag_max_ms):
                 wanted[member] = epoch
-        for replica, follower in self.followers.items():
-            if replica not in self.members and self.may_join(replica, high_watermark):
-                wanted[replica] = follower.broker_epoch
+        if joining is not None and self.may_join(joining, high_watermark):
+            wanted[joining] = self.followers[joining].broker_epoch
         if wanted == self.members:
             return None
         return PartitionChanged(

@@ -1,0 +1,301 @@
+"""Leaders and followers of a small cluster: what is copied, what counts, and what happens when roles change."""
+
+from typing import Any
+
+import pytest
+
+from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.ids import BrokerId, PartitionKey, TopicId
+from headwater.broker.deferred import Deferred
+from unit.replication.cluster_lab import KEY, TOPIC, TOPIC_ID, ClusterLab, error_of
+
+OTHER_ID = TopicId(bytes([1] * 16))
+
+
+@pytest.fixture(name="lab")
+def lab_fixture() -> ClusterLab:
+    lab = ClusterLab(3, replicas=3)
+    lab.run(600)
+    return lab
+
+
+def test_what_a_leader_appends_its_followers_have_and_an_acks_all_producer_is_told(lab: ClusterLab) -> None:
+    answer = lab.produce(1)
+    assert isinstance(answer, Deferred)
+    assert not answer.done
+    lab.run()
+    assert error_of(answer) is ErrorCode.NONE
+    assert lab.content(1) == lab.content(2) == lab.content(3) != b""
+    assert lab.replica(1).high_watermark == 1
+
+
+def test_followers_learn_the_high_watermark_with_the_next_fetch(lab: ClusterLab) -> None:
+    lab.produce(1)
+    lab.run(600)
+    assert [lab.replica(node).high_watermark for node in (1, 2, 3)] == [1, 1, 1]
+
+
+def test_without_its_followers_nothing_is_committed(lab: ClusterLab) -> None:
+    lab.cut = {(2, 1)}
+    lab.run(600)
+    answer = lab.produce(1)
+    lab.run(1000)
+    assert not answer.done
+    assert lab.replica(1).high_watermark == 0
+    assert lab.replica(3).log.log_end_offset == 1
+    lab.cut = set()
+    lab.run(1000)
+    assert error_of(answer) is ErrorCode.NONE
+
+
+def test_acks_1_does_not_wait_for_followers(lab: ClusterLab) -> None:
+    assert error_of(lab.produce(1, acks=1)) is ErrorCode.NONE
+
+
+def test_only_the_leader_takes_records(lab: ClusterLab) -> None:
+    assert error_of(lab.produce(2)) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    with pytest.raises(KafkaError) as raised:
+        lab.broker(2).partition(TOPIC, 0)
+    assert raised.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert lab.broker(2).replica_of(TOPIC_ID, 0) is lab.replica(2)
+
+
+def test_who_lags_leaves_and_who_has_caught_up_joins_again(lab: ClusterLab) -> None:
+    lab.cut = {(3, 1)}
+    lab.run(600)
+    answer = lab.produce(1)
+    lab.run(50_000)
+    assert lab.state().in_sync_replicas == [1, 2]
+    assert error_of(answer) is not ErrorCode.NONE  # its time was over long before
+    assert error_of(_done(lab, lab.produce(1))) is ErrorCode.NONE
+    lab.cut = set()
+    lab.run(2000)
+    assert lab.state().in_sync_replicas == [1, 2, 3]
+    assert lab.content(3) == lab.content(1)
+
+
+def test_a_quiet_partition_keeps_its_in_sync_replicas(lab: ClusterLab) -> None:
+    lab.run(120_000)
+    assert lab.state().in_sync_replicas == [1, 2, 3]
+    assert lab.state().version == 0
+
+
+def test_too_few_in_sync_replicas_refuse_acks_all_and_nothing_else() -> None:
+    lab = ClusterLab(3)
+    lab.create(TOPIC, TOPIC_ID, (1, 2, 3), min_insync_replicas="2")
+    lab.run(600)
+    lab.change(in_sync_replicas=(BrokerId(1),), in_sync_epochs=(lab.epoch_of(1),))
+    assert error_of(lab.produce(1)) is ErrorCode.NOT_ENOUGH_REPLICAS
+    assert error_of(lab.produce(1, acks=1)) is ErrorCode.NONE
+    assert lab.replica(1).log.log_end_offset == 1
+    with pytest.raises(KafkaError) as raised:
+        lab.replica(1).append_marker(7, 0, 0, True, lab.clock.now_ms())
+    assert raised.value.code is ErrorCode.NOT_ENOUGH_REPLICAS
+
+
+def test_in_sync_replicas_that_get_too_few_while_a_producer_waits() -> None:
+    lab = ClusterLab(3)
+    lab.create(TOPIC, TOPIC_ID, (1, 2, 3), min_insync_replicas="2")
+    lab.run(600)
+    lab.cut = {(2, 1), (3, 1)}
+    lab.holds_proposals = True
+    lab.run(600)
+    answer = lab.produce(1)
+    lab.change(in_sync_replicas=(BrokerId(1),), in_sync_epochs=(lab.epoch_of(1),))
+    lab.run()
+    assert error_of(answer) is ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+
+
+def test_whoever_waits_for_a_leader_that_is_none_any_more_is_told(lab: ClusterLab) -> None:
+    lab.cut = {(2, 1), (3, 1)}
+    lab.run(600)
+    answer = lab.produce(1)
+    lab.elect(2)
+    lab.run()
+    assert error_of(answer) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    lab.cut = set()
+    lab.run(2000)
+    assert lab.replica(1).log.log_end_offset == 0, "what was never committed is gone"
+    assert error_of(_done(lab, lab.produce(2, b"other"))) is ErrorCode.NONE
+    assert lab.content(1) == lab.content(2) == lab.content(3)
+
+
+def test_records_of_a_later_term_are_not_taken_for_those_that_were_waited_for(lab: ClusterLab) -> None:
+    lab.cut = {(2, 1), (3, 1)}
+    lab.run(600)
+    answer = lab.produce(1, b"mine")
+    lab.elect(2)
+    lab.elect(1)  # in the same turn: nobody was woken in between
+    lab.cut = set()
+    lab.run(1000)
+    assert error_of(answer) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_an_epoch_under_which_nothing_was_written_does_not_stop_a_follower(lab: ClusterLab) -> None:
+    _done(lab, lab.produce(1))
+    lab.elect(2)
+    lab.elect(3)
+    lab.elect(1)
+    lab.run(2000)
+    assert error_of(_done(lab, lab.produce(1))) is ErrorCode.NONE
+    assert lab.content(1) == lab.content(2) == lab.content(3)
+
+
+def test_a_leader_that_has_not_heard_of_its_successor_commits_nothing(lab: ClusterLab) -> None:
+    lab.nodes[1].is_deaf = True
+    lab.elect(2, in_sync=[1, 2, 3])
+    lab.run(600)
+    stale = lab.produce(1, b"stale")
+    lab.run(1000)
+    assert not stale.done
+    assert lab.replica(1).high_watermark == 0
+    lab.hear(1)
+    lab.run(600)
+    assert error_of(stale) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    _done(lab, lab.produce(2, b"right"))
+    assert lab.content(1) == lab.content(2) == lab.content(3)
+
+
+def test_a_replica_that_is_behind_the_leaders_start_begins_there(lab: ClusterLab) -> None:
+    lab.cut = {(3, 1)}
+    for _ in range(5):
+        lab.produce(1)
+    lab.run(600)
+    lab.change(in_sync_replicas=(BrokerId(1), BrokerId(2)), in_sync_epochs=(lab.epoch_of(1), lab.epoch_of(2)))
+    lab.run(600)
+    lab.replica(1).log.delete_records_before(4)
+    lab.cut = set()
+    lab.run(3000)
+    assert (lab.replica(3).log.log_start_offset, lab.replica(3).log.log_end_offset) == (4, 5)
+    assert lab.replica(3).high_watermark == 5
+    assert lab.state().in_sync_replicas == [1, 2, 3]
+
+
+def test_the_start_of_the_log_follows_the_leaders(lab: ClusterLab) -> None:
+    for _ in range(3):
+        _done(lab, lab.produce(1))
+    lab.replica(1).log.delete_records_before(2)
+    lab.run(1200)
+    assert [lab.replica(node).log.log_start_offset for node in (2, 3)] == [2, 2]
+
+
+def test_a_new_leader_says_that_it_does_not_know_yet_what_is_committed(lab: ClusterLab) -> None:
+    from headwater.wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+
+    def latest(node: int, version: int) -> tuple[ErrorCode, int]:
+        asked = ListOffsetsTopic(name=TOPIC, partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)])
+        request = ListOffsetsRequest(replica_id=-1, isolation_level=0, topics=[asked])
+        (found,) = lab.handle(node, request, version).topics[0].partitions
+        return ErrorCode(found.error_code), found.offset
+
+    _done(lab, lab.produce(1))
+    assert latest(1, 7) == (ErrorCode.NONE, 1)
+    lab.cut = {(1, 2), (3, 2)}
+    lab.replica(2).high_watermark = 0  # the news did not reach it
+    lab.elect(2)
+    lab.run()
+    assert latest(2, 7)[0] is ErrorCode.OFFSET_NOT_AVAILABLE
+    assert latest(2, 4)[0] is ErrorCode.LEADER_NOT_AVAILABLE
+    lab.cut = set()
+    lab.run(2000)
+    assert latest(2, 7) == (ErrorCode.NONE, 1)
+
+
+def test_a_replica_that_was_moved_away_is_deleted_and_a_new_one_is_made(lab: ClusterLab) -> None:
+    _done(lab, lab.produce(1))
+    lab.change(replicas=(BrokerId(1), BrokerId(2)), in_sync_replicas=(BrokerId(1), BrokerId(2)),
+               in_sync_epochs=(lab.epoch_of(1), lab.epoch_of(2)))  # fmt: skip
+    lab.run()
+    assert KEY not in lab.broker(3).partitions
+    assert not lab.broker(3).logs.logs
+    lab.change(replicas=(BrokerId(1), BrokerId(2), BrokerId(3)), adding=(BrokerId(3),))
+    lab.run(2000)
+    assert lab.content(3) == lab.content(1)
+    assert lab.state().in_sync_replicas == [1, 2, 3]
+    assert lab.state().adding == [3]
+
+
+def test_a_second_replica_makes_a_lone_partition_wait_for_it() -> None:
+    lab = ClusterLab(2)
+    lab.create(TOPIC, TOPIC_ID, (1,))
+    lab.run()
+    assert lab.replica(1).is_alone
+    assert error_of(lab.produce(1)) is ErrorCode.NONE
+    lab.change(replicas=(BrokerId(1), BrokerId(2)), adding=(BrokerId(2),))
+    assert not lab.replica(1).is_alone
+    lab.run(1000)
+    assert lab.state().in_sync_replicas == [1, 2]
+    answer = lab.produce(1)
+    assert not answer.done
+    lab.run()
+    assert error_of(answer) is ErrorCode.NONE
+    assert lab.content(1) == lab.content(2)
+
+
+def test_a_deleted_topic_leaves_nothing_and_one_of_the_same_name_is_another(lab: ClusterLab) -> None:
+    answer = lab.produce(1)
+    lab.delete(TOPIC_ID)
+    lab.create(TOPIC, OTHER_ID, (2, 3, 1))
+    lab.run(600)
+    assert error_of(answer) is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert [set(lab.broker(node).partitions) for node in (1, 2, 3)] == [{PartitionKey(OTHER_ID, 0)}] * 3
+    assert lab.broker(1).partitions_by_topic_id.keys() == {OTHER_ID}
+    assert error_of(_done(lab, lab.produce(2))) is ErrorCode.NONE
+
+
+def test_the_directory_of_another_topic_is_set_aside(lab: ClusterLab) -> None:
+    _done(lab, lab.produce(1))
+    lab.kill(3)
+    lab.delete(TOPIC_ID)
+    lab.create(TOPIC, OTHER_ID, (1, 2, 3))
+    lab.restart(3)
+    lab.run(2000)
+    assert lab.replica(3, PartitionKey(OTHER_ID, 0)).log.log_end_offset == 0
+    assert any("stray" in name for name in lab.nodes[3].disk.list_directory("/data"))
+
+
+def test_changes_that_come_twice_do_no_harm(lab: ClusterLab) -> None:
+    _done(lab, lab.produce(1))
+    before = {node: lab.replica(node) for node in (1, 2, 3)}
+    for node in (1, 2, 3):
+        lab.hear(node)
+    assert {node: lab.replica(node) for node in (1, 2, 3)} == before
+
+
+def test_the_produce_path_finds_only_what_is_led_here_alone() -> None:
+    lab = ClusterLab(2)
+    lab.create(TOPIC, TOPIC_ID, (2,), (1,), (1, 2))
+    for by in (lab.broker(1).partitions_by_topic_id[TOPIC_ID], lab.broker(1).partitions_by_wire_name[TOPIC.encode()]):
+        assert [partition.is_alone for partition in by] == [False, True, False]
+
+
+def test_a_broker_that_is_gone_is_forgotten_and_fetched_from_when_it_is_back(lab: ClusterLab) -> None:
+    lab.kill(1)
+    assert (2, 1) in lab.forgotten
+    lab.run(20_000)
+    lab.restart(1)
+    lab.change(in_sync_epochs=(lab.epoch_of(1), lab.epoch_of(2), lab.epoch_of(3)))
+    lab.run(100)
+    assert error_of(_done(lab, lab.produce(1))) is ErrorCode.NONE
+
+
+def test_a_follower_keeps_a_record_from_counting_until_it_is_on_the_device() -> None:
+    lab = ClusterLab(2)
+    lab.create(TOPIC, TOPIC_ID, (1, 2), flush_messages="1")
+    lab.run(600)
+    answer = lab.produce(1)
+    for _ in range(10):  # the devices rest: only messages travel
+        lab.scheduler.run_due()
+    assert lab.replica(2).log.log_end_offset == 1
+    assert lab.replica(2).log.recovery_point == 0
+    lab.nodes[1].disk.run()
+    for _ in range(10):
+        lab.scheduler.run_due()
+    assert not answer.done, "the follower's device has it not"
+    lab.run()
+    assert error_of(answer) is ErrorCode.NONE
+
+
+def _done(lab: ClusterLab, answer: Any) -> Any:
+    lab.run()
+    return answer
