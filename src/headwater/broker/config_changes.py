@@ -110,6 +110,10 @@ def _check_broker_name(broker: "Broker", name: str) -> None:
         return
     if not name.isascii() or not name.lstrip("-").isdigit():
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
+    if broker.peers is not None:  # the controller answers for all
+        if name in {str(each) for each in broker.image.brokers}:
+            return
+        raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No broker with id {name} found.")
     raise KafkaError(
         ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {broker.broker_id}, but received {name}"
     )

@@ -65,10 +65,14 @@ class Hosted(Generic[S]):
         self._last_written = -1
         self._is_woken = False
         self._generation = 0  # of the shard: timers and loads of an earlier one are void
+        self._is_closed = False
 
     # Loading
 
     def load(self) -> None:
+        """Reads to the end of the log, past the high watermark: a new leader keeps all that it has, and answers wait for the rest."""
+        if self._is_closed:
+            return
         self._generation += 1
         self.is_loaded = False
         self.shard = self._make_shard()
@@ -112,8 +116,13 @@ class Hosted(Generic[S]):
             if record.key is not None:
                 self.shard.replay(CoordinatorRecord(record.key, record.value), producer)
 
+    def close(self) -> None:
+        """The partition is no longer ours: nothing that was planned happens any more."""
+        self._is_closed = True
+        self.unload()
+
     def unload(self, code: ErrorCode = ErrorCode.NOT_COORDINATOR) -> None:
-        """The partition is no longer ours, or what the shard believes is no longer true."""
+        """What the shard believes is no longer true."""
         self._generation += 1
         self.is_loaded = False
         for timer in self._timers.values():
@@ -205,7 +214,7 @@ class Hosted(Generic[S]):
     def answer(self) -> None:
         self._is_woken = False
         if self.partition.deleted:
-            self.unload()
+            self.close()
         else:
             self._release()
 

@@ -78,13 +78,19 @@ class MarkerWait:
             partition.waiters[self] = None
 
     def on_progress(self, appended_bytes: int) -> None:  # noqa: ARG002
-        if not self._is_woken and all(p.deleted or p.is_committed(offset) for p, offset in self._awaited.values()):
+        if not self._is_woken and all(p.is_over or p.is_committed(offset) for p, offset in self._awaited.values()):
             self._is_woken = True
             self._broker.wake(self)
 
     def answer(self) -> None:
         for name, (partition, offset) in self._awaited.items():
             partition.waiters.pop(self, None)
-            is_there = partition.is_committed(offset)
-            self._results[name] = ErrorCode.NONE if is_there else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            self._results[name] = ErrorCode.NONE if partition.is_committed(offset) else self._why_not(partition)
         self._done(self._results)
+
+    def _why_not(self, partition: Partition) -> ErrorCode:
+        if partition.log.failed is not None:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if partition.topic_id in self._broker.image.topics:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER  # somebody else leads now, and may not have it
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

@@ -5,18 +5,21 @@ loaded when the partition comes and thrown away when it goes.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Generic
+from typing import TYPE_CHECKING, Any, Final, Generic
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.broker.coordinators.hosted import ErrorResponse, Hosted, S
 from headwater.broker.coordinators.placement import partition_for
 from headwater.broker.deferred import Deferred
+from headwater.broker.forwarding import create_topics
 from headwater.broker.topics import plan_topic
 from headwater.coordinator.effects import Effects, Ticket
 from headwater.replication.partition import Partition
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
+
+_ENSURE_MS: Final = 3000
 
 
 class Runtime(Generic[S]):
@@ -38,12 +41,17 @@ class Runtime(Generic[S]):
         self._make_shard = make_shard
         self.hosted: dict[int, Hosted[S]] = {}
         self.on_hosted: Callable[[Hosted[S]], None] | None = None
+        self._ensuring: list[Callable[[KafkaError | None], None]] = []
 
     # Partitions come and go
 
     def partition_opened(self, partition: Partition) -> None:
-        if partition.index in self.hosted:
-            return
+        """This broker leads it, under an epoch of its own: what an earlier term has loaded counts no more."""
+        before = self.hosted.get(partition.index)
+        if before is not None:
+            if before.partition is partition:
+                return
+            before.close()
         hosted = Hosted(self._broker, partition, lambda: self._make_shard(partition))
         self.hosted[partition.index] = hosted
         if self.on_hosted is not None:
@@ -51,9 +59,10 @@ class Runtime(Generic[S]):
         hosted.load()
 
     def partition_closed(self, partition: Partition) -> None:
-        hosted = self.hosted.pop(partition.index, None)
-        if hosted is not None:
-            hosted.unload()
+        hosted = self.hosted.get(partition.index)
+        if hosted is not None and hosted.partition is partition:
+            del self.hosted[partition.index]
+            hosted.close()
 
     # Keys
 
@@ -105,7 +114,39 @@ class Runtime(Generic[S]):
         broker = self._broker
         if self.topic in broker.image.ids_by_name:
             done(None)
-            return
+        elif broker.peers is None:
+            self._make_topic(done)
+        else:
+            self._ensuring.append(done)
+            if len(self._ensuring) == 1:
+                self._ask_for_topic()
+
+    def _ask_for_topic(self) -> None:
+        """In a cluster, with all the replicas that it shall have: while brokers are missing it is refused, as in Apache Kafka."""
+        from headwater.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig
+
+        config = self._broker.config
+        topic = CreatableTopic(
+            name=self.topic,
+            num_partitions=config.int(self._partitions_setting),
+            replication_factor=config.int(self._replication_setting),
+            assignments=[],
+            configs=[CreatableTopicConfig(name=name, value=value) for name, value in self._topic_config.items()],
+        )
+
+        def told(problems: dict[str, KafkaError]) -> None:
+            problem = problems.get(self.topic)
+            if problem is None and self.topic not in self._broker.image.ids_by_name:
+                problem = KafkaError(ErrorCode.REQUEST_TIMED_OUT)
+            waiting, self._ensuring = self._ensuring, []
+            for done in waiting:
+                done(problem)
+
+        create_topics(self._broker, [topic], _ENSURE_MS, told)
+
+    def _make_topic(self, done: Callable[[KafkaError | None], None]) -> None:
+        """A broker alone: with as many replicas as there can be."""
+        broker = self._broker
         problems: list[KafkaError] = []
 
         def plan() -> list[Any]:

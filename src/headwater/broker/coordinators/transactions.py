@@ -1,14 +1,23 @@
-"""The transaction coordinator of this broker: shards of `__transaction_state`, and the markers that they ask for."""
+"""The transaction coordinator of this broker: shards of `__transaction_state`, and the markers that they ask for.
 
+A shard asks again after a while for markers that nobody has reported. What is still under way then is not sent a second time: a marker
+that came late could end a transaction that began since. A marker that was refused because a later coordinator, or a later epoch of
+the producer, has been seen is not asked for again either.
+"""
+
+import logging
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
 
 from headwater.base.errors import ErrorCode, KafkaError
-from headwater.base.ids import TopicPartition
+from headwater.base.ids import BrokerId, TopicPartition
 from headwater.base.names import TRANSACTION_STATE
+from headwater.broker.coordinators.delivery import Delivery
 from headwater.broker.coordinators.hosted import Hosted
-from headwater.broker.coordinators.markers import Marker, Results, write_markers
+from headwater.broker.coordinators.markers import Marker, Results
 from headwater.broker.coordinators.runtime import Runtime
+from headwater.broker.coordinators.verification import ask_coordinator
 from headwater.broker.deferred import Deferred
 from headwater.coordinator.effects import Effects, Producer, Ticket
 from headwater.coordinator.transactions.effects import MarkersToWrite, TransactionEffects, TransactionSettings
@@ -20,6 +29,12 @@ if TYPE_CHECKING:
 
 # A partition that is not here (any more) has nothing to end.
 _NOTHING_TO_END: Final = frozenset({ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+# Whoever follows has taken this transaction over, or its producer has gone on: asking again changes nothing.
+_FENCED: Final = frozenset({ErrorCode.TRANSACTION_COORDINATOR_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
+
+logger = logging.getLogger("headwater.broker")
+
+Attempt = tuple[TransactionShard, str, int]
 
 
 class Transactions:
@@ -27,17 +42,16 @@ class Transactions:
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
+        self._delivery = Delivery(broker)
+        self._under_way: dict[Attempt, set[TopicPartition]] = {}
+        self._given_up: WeakKeyDictionary[TransactionShard, set[tuple[str, int]]] = WeakKeyDictionary()
         settings = transaction_settings(broker.config)
         self.runtime: Runtime[TransactionShard] = Runtime(
             broker,
             TRANSACTION_STATE,
             partitions_setting="transaction.state.log.num.partitions",
             replication_setting="transaction.state.log.replication.factor",
-            topic_config={
-                "cleanup.policy": "compact",
-                "compression.type": "uncompressed",
-                "segment.bytes": str(broker.config.int("transaction.state.log.segment.bytes")),
-            },
+            topic_config=_topic_config(broker),
             make_shard=lambda partition: TransactionShard(settings, int(partition.leader_epoch)),
         )
         self.runtime.on_hosted = self._hosted
@@ -97,6 +111,10 @@ class Transactions:
         """Before a transactional append (KIP-890): are these partitions in the open transaction, or put them there."""
         wanted = list(partitions)
         producer = Producer(producer_id, producer_epoch)
+        elsewhere = self._coordinator_elsewhere(transactional_id)
+        if elsewhere is not None:
+            ask_coordinator(self._broker, elsewhere, transactional_id, producer, wanted, add=add, done=done)
+            return
 
         def refused(code: ErrorCode) -> Results:
             return dict.fromkeys(wanted, code)
@@ -112,6 +130,14 @@ class Transactions:
             answer.listen(done)
         else:
             done(answer)
+
+    def _coordinator_elsewhere(self, transactional_id: str) -> BrokerId | None:
+        """The broker that leads the id's partition, if that is not this one; None also if nobody can be asked."""
+        broker = self._broker
+        if broker.peers is None or not self.runtime.partition_count:
+            return None
+        leader = broker.image.topic(TRANSACTION_STATE).partitions[self.runtime.index_for(transactional_id)].leader
+        return leader if leader != broker.broker_id and leader in broker.image.brokers else None
 
     # Markers
 
@@ -131,6 +157,15 @@ class Transactions:
             hosted.shard.give_producer_id(producer_id)
 
     def _write(self, hosted: Hosted[TransactionShard], asked: MarkersToWrite) -> None:
+        shard = hosted.shard
+        attempt = (shard, asked.transactional_id, asked.attempt)
+        if attempt[1:] in self._given_up.get(shard, ()):
+            return
+        under_way = self._under_way.get(attempt, ())
+        partitions = [name for name in asked.partitions if name not in under_way]
+        if not partitions:
+            return
+        self._under_way.setdefault(attempt, set()).update(partitions)
         marker = Marker(
             asked.producer_id,
             asked.producer_epoch,
@@ -138,15 +173,48 @@ class Transactions:
             asked.committed,
             asked.transaction_version,
         )
-        shard = hosted.shard
+
+        def is_wanted() -> bool:
+            return hosted.shard is shard and hosted.is_loaded
 
         def written(results: Results) -> None:
+            self._arrived(attempt, results)
             finished = [name for name, code in results.items() if code in _NOTHING_TO_END]
-            if hosted.shard is shard and hosted.is_loaded:
+            if is_wanted() and finished:
                 now_ms = self._broker.now_ms()
                 hosted.run(shard.markers_written(asked.transactional_id, asked.attempt, finished, now_ms))
 
-        write_markers(self._broker, marker, asked.partitions, written)
+        self._delivery.deliver(marker, partitions, is_wanted, written)
+
+    def _arrived(self, attempt: Attempt, results: Results) -> None:
+        under_way = self._under_way.get(attempt)
+        if under_way is not None:
+            under_way.difference_update(results)
+            if not under_way:
+                del self._under_way[attempt]
+        fenced = [name for name, code in results.items() if code in _FENCED]
+        if fenced:
+            shard, transactional_id, number = attempt
+            logger.warning(
+                "event=markers-given-up transactional_id=%r partition=%s reason=%s",
+                transactional_id,
+                fenced[0],
+                results[fenced[0]].name,
+            )
+            self._given_up.setdefault(shard, set()).add((transactional_id, number))
+
+
+def _topic_config(broker: "Broker") -> dict[str, str]:
+    config = broker.config
+    values = {
+        "cleanup.policy": "compact",
+        "compression.type": "uncompressed",
+        "segment.bytes": str(config.int("transaction.state.log.segment.bytes")),
+    }
+    if broker.peers is not None:
+        replicas = config.int("transaction.state.log.replication.factor")
+        values["min.insync.replicas"] = str(min(config.int("transaction.state.log.min.isr"), replicas))
+    return values
 
 
 def transaction_settings(config: "BrokerConfig") -> TransactionSettings:

@@ -2,7 +2,8 @@
 
 Topics come sorted by name; no names means all. An answer holds at most `response_partition_limit` partitions, and no more
 than `max.request.partition.size.limit`. When more are left, `next_cursor` says where: the client sends it back with the
-same names. A topic that the client named and that is not there is answered with its error and takes no room.
+same names. A topic that the client named and that is not there is answered with its error and takes no room. A leader that
+the client cannot reach is none (LEADER_NOT_AVAILABLE).
 """
 
 from typing import TYPE_CHECKING
@@ -10,8 +11,8 @@ from typing import TYPE_CHECKING
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.names import validate_topic_name
 from headwater.broker.context import RequestContext
-from headwater.broker.handlers.metadata import TOPIC_OPERATIONS
-from headwater.metadata.image import TopicState
+from headwater.broker.handlers.metadata import TOPIC_OPERATIONS, ListenerView
+from headwater.metadata.image import PartitionState, TopicState
 from headwater.wire.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 def handle(
     broker: "Broker",
-    context: RequestContext,  # noqa: ARG001
+    context: RequestContext,
     request: DescribeTopicPartitionsRequest,
 ) -> DescribeTopicPartitionsResponse:
     try:
@@ -35,6 +36,7 @@ def handle(
         return DescribeTopicPartitionsResponse(topics=[_failed(topic.name, problem) for topic in request.topics])
     limit = broker.config.int("max.request.partition.size.limit")
     room = max(1, min(request.response_partition_limit, limit))
+    view = ListenerView(broker, context.connection.listener)
     topics: list[DescribeTopicPartitionsResponseTopic] = []
     for name in names:
         if room == 0:
@@ -48,7 +50,7 @@ def handle(
             topics.append(_failed(name, problem, TOPIC_OPERATIONS))
             continue
         first = request.cursor.partition_index if request.cursor and request.cursor.topic_name == name else 0
-        topics.append(_describe(topic, first, first + room))
+        topics.append(_describe(view, topic, first, first + room))
         room -= len(topics[-1].partitions)
         if first + len(topics[-1].partitions) < len(topic.partitions):
             cursor = Cursor(topic_name=name, partition_index=first + len(topics[-1].partitions))
@@ -68,27 +70,34 @@ def _names(broker: "Broker", request: DescribeTopicPartitionsRequest) -> list[st
     return sorted(name for name in asked or broker.image.ids_by_name if name >= start)
 
 
-def _describe(topic: TopicState, first: int, end: int) -> DescribeTopicPartitionsResponseTopic:
+def _describe(view: ListenerView, topic: TopicState, first: int, end: int) -> DescribeTopicPartitionsResponseTopic:
     return DescribeTopicPartitionsResponseTopic(
         error_code=0,
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
         partitions=[
-            DescribeTopicPartitionsResponsePartition(
-                error_code=0,
-                partition_index=first + index,
-                leader_id=state.leader,
-                leader_epoch=state.leader_epoch,
-                replica_nodes=list(state.replicas),
-                isr_nodes=list(state.in_sync_replicas),
-                eligible_leader_replicas=[],
-                last_known_elr=[],
-                offline_replicas=[],
-            )
-            for index, state in enumerate(topic.partitions[first:end])
+            _describe_partition(view, index, state)
+            for index, state in enumerate(topic.partitions[first:end], start=first)
         ],
         topic_authorized_operations=TOPIC_OPERATIONS,
+    )
+
+
+def _describe_partition(
+    view: ListenerView, index: int, state: PartitionState
+) -> DescribeTopicPartitionsResponsePartition:
+    leader, code = view.leader(state)
+    return DescribeTopicPartitionsResponsePartition(
+        error_code=int(code),
+        partition_index=index,
+        leader_id=leader,
+        leader_epoch=state.leader_epoch,
+        replica_nodes=list(state.replicas),
+        isr_nodes=list(state.in_sync_replicas),
+        eligible_leader_replicas=[],
+        last_known_elr=[],
+        offline_replicas=view.offline(state),
     )
 
 

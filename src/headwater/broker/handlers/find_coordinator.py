@@ -7,6 +7,7 @@ Share groups are not served: INVALID_REQUEST, as an Apache broker without them s
 from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.ids import BrokerId
 from headwater.broker.context import RequestContext
 from headwater.broker.coordinators.runtime import Runtime
 from headwater.broker.deferred import Deferred
@@ -57,11 +58,9 @@ def _find(
     )
 
 
-def _endpoint(broker: "Broker", broker_id: int, listener: str) -> Endpoint | None:
-    for state in broker.image.brokers.values():
-        if state.broker_id == broker_id:
-            return next((endpoint for endpoint in state.endpoints if endpoint.listener == listener), None)
-    return None
+def _endpoint(broker: "Broker", broker_id: BrokerId, listener: str) -> Endpoint | None:
+    state = broker.image.brokers.get(broker_id)
+    return None if state is None else next((each for each in state.endpoints if each.listener == listener), None)
 
 
 def _refused(key: str, problem: KafkaError) -> Coordinator:

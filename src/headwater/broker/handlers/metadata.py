@@ -3,18 +3,22 @@
 v0: no topics means all; from v1 on null means all and an empty list none. v4: the client may forbid automatic creation. v10
 has topic ids, v12 asks by them. An unknown topic is made when `auto.create.topics.enable` is on, the client does not forbid
 it, and the name is valid; unlike Kafka, which answers LEADER_NOT_AVAILABLE and lets the client ask again, the answer waits
-until the topic is there.
+until the topic is there. In a cluster the controller makes it, and the answer waits a few seconds at most.
+
+A partition whose leader cannot be reached over the client's listener has none (LEADER_NOT_AVAILABLE, or from v6 on LISTENER_NOT_FOUND if
+the leader is alive without it), and replicas that cannot be reached are offline.
 """
 
 from typing import TYPE_CHECKING, Final
 
 from headwater.base.errors import ErrorCode, KafkaError
-from headwater.base.ids import NO_TOPIC_ID, TopicId
+from headwater.base.ids import NO_BROKER, NO_TOPIC_ID, BrokerId, TopicId
 from headwater.base.names import INTERNAL_TOPICS, colliding_topic, is_legal_topic_name, validate_topic_name
 from headwater.broker.context import RequestContext
 from headwater.broker.deferred import Deferred
+from headwater.broker.forwarding import create_topics
 from headwater.broker.topics import PARTITIONS_PER_REQUEST_MAX, plan_topic
-from headwater.metadata.image import Change, TopicCreated, TopicState
+from headwater.metadata.image import Change, PartitionState, TopicCreated, TopicState
 from headwater.wire.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
@@ -27,6 +31,9 @@ if TYPE_CHECKING:
     from headwater.broker.broker import Broker
 
 _FIRST_BY_ID: Final = 12
+_FIRST_WITH_LISTENER_ERROR: Final = 6
+_CREATION_MS: Final = 3000
+_NOT_TOLD: Final = frozenset((ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT))  # it is just not there
 _KRAFT_LOG: Final = "__cluster_metadata"
 
 # Without an authorizer a client may do everything: bits of the ACL operations that apply.
@@ -40,6 +47,8 @@ def handle(broker: "Broker", context: RequestContext, request: MetadataRequest) 
     missing = _to_create(broker, request)
     if not missing:
         return _respond(broker, context, request, {})
+    if broker.peers is not None:
+        return _create_in_cluster(broker, context, request, missing)
     creation = _Creation(broker, context, request, missing)
     broker.changes.submit(creation.plan, creation.done)
     return creation.deferred
@@ -79,6 +88,32 @@ class _Creation:
         self.deferred.complete(_respond(self._broker, self._context, self._request, self._problems))
 
 
+def _create_in_cluster(
+    broker: "Broker", context: RequestContext, request: MetadataRequest, names: list[str]
+) -> Deferred:
+    from headwater.wire.messages.create_topics import CreatableTopic  # not for a broker alone
+
+    deferred = Deferred()
+    config = broker.config
+    topics = [
+        CreatableTopic(
+            name=name,
+            num_partitions=config.int("num.partitions"),
+            replication_factor=config.int("default.replication.factor"),
+            assignments=[],
+            configs=[],
+        )
+        for name in names
+    ]
+
+    def told(problems: dict[str, KafkaError]) -> None:
+        told = {name: problem for name, problem in problems.items() if problem.code not in _NOT_TOLD}
+        deferred.complete(_respond(broker, context, request, told))
+
+    create_topics(broker, topics, _CREATION_MS, told)
+    return deferred
+
+
 def _to_create(broker: "Broker", request: MetadataRequest) -> list[str]:
     if (
         not request.topics
@@ -101,9 +136,11 @@ def _respond(
     image = broker.image
     version = context.api_version
     with_operations = request.include_topic_authorized_operations
+    view = ListenerView(broker, context.connection.listener)
+    view.tells_listener = version >= _FIRST_WITH_LISTENER_ERROR
     wants_all = request.topics is None or (version == 0 and not request.topics)
     if wants_all:
-        topics = [_describe(topic, with_operations) for topic in image.topics.values()]
+        topics = [_describe(view, topic, with_operations) for topic in image.topics.values()]
     elif version < _FIRST_BY_ID and any(t.name is None or t.topic_id != NO_TOPIC_ID for t in request.topics or ()):
         code = int(ErrorCode.INVALID_REQUEST)
         topics = [
@@ -112,7 +149,8 @@ def _respond(
     else:
         asked = dict.fromkeys((topic.name, topic.topic_id) for topic in request.topics or ())  # each once
         topics = [
-            _describe_asked(broker, name, TopicId(topic_id), with_operations, problems) for name, topic_id in asked
+            _describe_asked(broker, view, name, TopicId(topic_id), with_operations, problems)
+            for name, topic_id in asked
         ]
     response = MetadataResponse(
         brokers=brokers_for(broker, context.connection.listener),
@@ -135,8 +173,36 @@ def brokers_for(broker: "Broker", listener: str) -> list[MetadataResponseBroker]
     ]
 
 
+class ListenerView:
+    """The cluster as clients of one listener see it: brokers that they cannot reach lead nothing and are offline."""
+
+    def __init__(self, broker: "Broker", listener: str) -> None:
+        self._brokers = broker.image.brokers
+        self._reachable = {
+            state.broker_id
+            for state in self._brokers.values()
+            if any(endpoint.listener == listener for endpoint in state.endpoints)
+        }
+        self.tells_listener = False  # whether clients know LISTENER_NOT_FOUND
+
+    def leader(self, state: PartitionState) -> tuple[BrokerId, ErrorCode]:
+        if state.leader in self._reachable:
+            return state.leader, ErrorCode.NONE
+        if self.tells_listener and state.leader in self._brokers:
+            return NO_BROKER, ErrorCode.LISTENER_NOT_FOUND
+        return NO_BROKER, ErrorCode.LEADER_NOT_AVAILABLE
+
+    def offline(self, state: PartitionState) -> list[int]:
+        return [replica for replica in state.replicas if replica not in self._reachable]
+
+
 def _describe_asked(
-    broker: "Broker", name: str | None, topic_id: TopicId, with_operations: bool, problems: dict[str, KafkaError]
+    broker: "Broker",
+    view: ListenerView,
+    name: str | None,
+    topic_id: TopicId,
+    with_operations: bool,
+    problems: dict[str, KafkaError],
 ) -> MetadataResponseTopic:
     try:
         if topic_id != NO_TOPIC_ID:
@@ -151,27 +217,30 @@ def _describe_asked(
             topic = broker.image.topic(name)
     except KafkaError as problem:
         return MetadataResponseTopic(error_code=int(problem.code), name=name, topic_id=topic_id, partitions=[])
-    return _describe(topic, with_operations)
+    return _describe(view, topic, with_operations)
 
 
-def _describe(topic: TopicState, with_operations: bool) -> MetadataResponseTopic:
+def _describe(view: ListenerView, topic: TopicState, with_operations: bool) -> MetadataResponseTopic:
     answer = MetadataResponseTopic(
         error_code=0,
         name=topic.name,
         topic_id=topic.topic_id,
         is_internal=topic.is_internal,
-        partitions=[
-            MetadataResponsePartition(
-                error_code=0,
-                partition_index=index,
-                leader_id=partition.leader,
-                leader_epoch=partition.leader_epoch,
-                replica_nodes=list(partition.replicas),
-                isr_nodes=list(partition.in_sync_replicas),
-            )
-            for index, partition in enumerate(topic.partitions)
-        ],
+        partitions=[_describe_partition(view, index, state) for index, state in enumerate(topic.partitions)],
     )
     if with_operations:
         answer.topic_authorized_operations = TOPIC_OPERATIONS
     return answer
+
+
+def _describe_partition(view: ListenerView, index: int, state: PartitionState) -> MetadataResponsePartition:
+    leader, code = view.leader(state)
+    return MetadataResponsePartition(
+        error_code=int(code),
+        partition_index=index,
+        leader_id=leader,
+        leader_epoch=state.leader_epoch,
+        replica_nodes=list(state.replicas),
+        isr_nodes=list(state.in_sync_replicas),
+        offline_replicas=view.offline(state),
+    )

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from headwater.broker.broker import Broker
 
 _FIRST_IMPLICIT: Final = 5
+_OF_ANOTHER_COORDINATOR: Final = frozenset(
+    (ErrorCode.NETWORK_EXCEPTION, ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+)  # the transaction's, where the client would take it for news of the group's: it is to ask here again
 
 
 def handle(broker: "Broker", context: RequestContext, request: TxnOffsetCommitRequest) -> Any:
@@ -66,8 +69,8 @@ def _for_client(code: ErrorCode, version: int) -> ErrorCode:
     """What a failed verification is called towards clients: older ones know no TRANSACTION_ABORTABLE."""
     if code is ErrorCode.TRANSACTION_ABORTABLE and version < 4:
         return ErrorCode.INVALID_TXN_STATE
-    if code in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.CONCURRENT_TRANSACTIONS):
-        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if code is not ErrorCode.CONCURRENT_TRANSACTIONS else code
+    if code in _OF_ANOTHER_COORDINATOR:
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     return code
 
 
