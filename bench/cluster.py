@@ -22,6 +22,7 @@ from bench.clusters import BROKERS, SESSION_MS, Cluster, apache_cluster, headwat
 from bench.report import LESS, MORE, Figure, Kind
 from bench.requests import Broken
 from bench.rows import Bench, Figures, Scenario
+from headwater.client import Admin
 
 PARTITIONS = 6
 RECORDS, VALUE_BYTES = 600_000, 1000
@@ -103,8 +104,7 @@ def failover(bench: Bench) -> Figures:
             wait_until(lambda: in_sync(admin, "watched", 1), "the replicas in sync")
             leader = cluster.member(leader_of(admin, "watched"))
             survivors = ",".join(f"127.0.0.1:{m.port}" for m in cluster.members if m is not leader)
-            watcher = AdminClient({"bootstrap.servers": survivors, "log_level": 0})
-            with Watch(cluster.bootstrap, "watched") as watch:
+            with Watch(cluster.bootstrap, "watched") as watch, Admin(bootstrap_servers=survivors) as watcher:
                 watch.wait_for_some()
                 ended_at = time.time()
                 leader.signal(number)
@@ -116,10 +116,10 @@ def failover(bench: Bench) -> Figures:
     return found
 
 
-def elected_after_ms(admin: AdminClient, old: int, since: float) -> float:
+def elected_after_ms(admin: Admin, old: int, since: float) -> float:
     deadline = time.time() + READY_S
     while time.time() < deadline:
-        if leader_of(admin, "watched") not in (-1, old):
+        if admin.describe_topics(["watched"])["watched"].partitions[0].leader not in (-1, old):
             return (time.time() - since) * 1e3
         time.sleep(0.005)
     raise Broken("no other leader")
