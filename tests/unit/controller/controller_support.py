@@ -87,7 +87,9 @@ class FakeStore:
     def __init__(self, image: ClusterImage, scheduler: SimScheduler) -> None:
         self.image = image
         self.on_applied: Callable[[Sequence[Change]], None] = lambda changes: None
+        self.on_written: Callable[[PartitionChanged, bool], None] = lambda change, by_controller: None
         self.is_controller = True
+        self.term = 0  # commits of an earlier one are refused
         self.is_held = False  # what is written is not told yet
         self.is_slow = False  # what is committed is not even written yet
         self.fails_with: ErrorCode | None = None
@@ -100,10 +102,18 @@ class FakeStore:
 
     def commit(self, changes: Sequence[Change], done: Callable[[KafkaError | None], None]) -> None:
         self.tries += 1
+        term = self.term
+
+        def write() -> None:
+            if term == self.term:
+                self._write(list(changes), done, by_controller=True)
+            else:
+                done(KafkaError(ErrorCode.NOT_CONTROLLER))
+
         if self.is_slow:
-            self._unwritten.append(lambda: self._write(list(changes), done, by_controller=True))
+            self._unwritten.append(write)
         else:
-            self._scheduler.call_soon(lambda: self._write(list(changes), done, by_controller=True))
+            self._scheduler.call_soon(write)
 
     def write_next(self) -> None:
         """The first of the commits that were slow."""
@@ -137,6 +147,7 @@ class FakeStore:
         written: list[Change] = []
         for change in changes:
             assert isinstance(change, PartitionChanged)
+            self.on_written(change, by_controller)
             self._truth[PartitionKey(change.topic_id, change.partition)] = change.version + 1
             written.append(replace(change, version=change.version + 1))
         if by_controller:
