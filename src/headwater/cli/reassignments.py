@@ -108,13 +108,16 @@ def read_brokers(text: str) -> list[int]:
     return brokers
 
 
-def to_json(replicas: Mapping[TopicPartition, Sequence[int]]) -> str:
+def to_json(
+    replicas: Mapping[TopicPartition, Sequence[int]], directories: Mapping[ReplicaPlace, str] | None = None
+) -> str:
+    known = directories or {}
     partitions = [
         {
             "topic": each.topic,
             "partition": each.partition,
             "replicas": list(replicas[each]),
-            "log_dirs": [ANY_DIRECTORY] * len(replicas[each]),
+            "log_dirs": [known.get(ReplicaPlace(broker, *each), ANY_DIRECTORY) for broker in replicas[each]],
         }
         for each in sorted(replicas)
     ]

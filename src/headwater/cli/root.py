@@ -25,7 +25,7 @@ def _command(module: str, attribute: str, help_text: str) -> LazyCommand:
 
 
 VERBS: Final = {
-    "up": _command("up", "up", "Start a broker on this machine and keep it running."),
+    "up": _command("up", "up", "Start a broker or several on this machine, and keep them running."),
     "down": _command("down", "down", "Stop what `headwater up` started."),
     "status": _command("status", "status", "Show what runs, where, and how it is doing."),
     "doctor": _command("doctor", "doctor", "Check this machine for everything Headwater needs."),
@@ -35,7 +35,7 @@ VERBS: Final = {
     "consume": _command("consume", "consume", "Read records of a topic."),
     "tail": _command("consume", "tail", "Show the last records of a topic, and each new one."),
     "group": _command("group", "group", "Look at consumer groups, reset their offsets, delete them."),
-    "cluster": _command("cluster", "cluster", "Show what the cluster is, whether it is well, its transactions."),
+    "cluster": _command("cluster", "cluster", "Show the cluster and its health, move partitions, elect leaders."),
     "config": _command("config", "config", "Read and change settings of topics and brokers."),
     "generate": _command("generate", "generate", "Write shell completion."),
 }

@@ -58,6 +58,19 @@ def clear_topic_throttles(admin: "Admin", topics: Iterable[str]) -> None:
     _alter(admin, {ConfigResource(ResourceType.TOPIC, topic): nothing for topic in topics})
 
 
+def clear_all_throttles(admin: "Admin") -> None:
+    """Wherever there is one: of moves that are over, whoever started them."""
+    from headwater.client.outcomes import all_or_raise
+    from headwater.client.types import ConfigResource, ResourceType
+
+    topics = [ConfigResource(ResourceType.TOPIC, topic.name) for topic in admin.list_topics(internal=True)]
+    brokers = [ConfigResource(ResourceType.BROKER, str(each.id)) for each in admin.describe_cluster().brokers]
+    for resources, names, source in ((topics, _OF_TOPICS, "topic"), (brokers, _OF_BROKERS, "dynamic-broker")):
+        found = all_or_raise(admin.describe_configs(resources, keys=names)) if resources else {}
+        throttled = [each for each, entries in found.items() if any(entry.source == source for entry in entries)]
+        _alter(admin, dict.fromkeys(throttled, dict.fromkeys(names)))
+
+
 def _alter(admin: "Admin", changes: "Mapping[ConfigResource, Mapping[str, str | None]]") -> None:
     from headwater.client.outcomes import all_or_raise
 

@@ -116,6 +116,13 @@ def test_the_short_help_of_the_root_is_true() -> None:
         (["config", "get", "broker", "first"], "neither the number"),
         (["consume", "t", "-o", "1", "-o", "2"], "two starts"),
         (["up", "--set", "x"], "'x' is not key=value"),
+        (["up", "--brokers", "0"], "--brokers"),
+        (["up", "--brokers", "3", "--port", "65534"], "65535 is the last"),
+        (["up", "--brokers", "3", "--set", "log.dirs=/x"], "log.dirs cannot be set for several brokers at once"),
+        (["cluster", "elect"], "Say which partitions"),
+        (["cluster", "elect", "t", "--all"], "Say which partitions"),
+        (["cluster", "reassign", "-t", "t"], "Say which brokers"),
+        (["cluster", "reassign", "--to", "1", "--cancel"], "three different things"),
     ],
 )
 def test_wrong_usage_is_code_2_on_stderr(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -131,6 +138,18 @@ def test_nobody_listening_is_code_1_with_a_hint(capsys: pytest.CaptureFixture[st
     assert "Cannot reach a broker at localhost:1: connection refused" in captured.err
     assert "headwater up" in captured.err
     assert captured.out == ""
+
+
+@pytest.mark.parametrize("missing", ["kazoo", "pyspark"])
+def test_several_brokers_without_their_packages_say_what_to_install(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    import importlib.util
+
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == missing else find_spec(name))
+    assert run(["up", "--brokers", "2", "--data-dir", str(tmp_path)]) == 1
+    assert capsys.readouterr().err == "error: Several brokers need more packages: pip install 'headwater[cluster]'\n"
 
 
 def test_status_and_down_without_anything_running(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

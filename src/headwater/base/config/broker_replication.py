@@ -16,6 +16,7 @@ BOOLEAN, STRING, INT, SHORT, LONG, LIST = (
 CLUSTER = DynamicMode.CLUSTER_WIDE
 HIGH, LOW = Importance.HIGH, Importance.LOW
 INT_MAX: Final = 2**31 - 1
+LONG_MAX: Final = 2**63 - 1
 
 # fmt: off
 # one row, one line
@@ -35,6 +36,9 @@ REPLICATION: Final = (
     Definition("auto.leader.rebalance.enable", BOOLEAN, True, "Whether leadership goes back to preferred replicas by itself.", importance=HIGH),
     Definition("leader.imbalance.check.interval.seconds", LONG, 300, "How often the balance of leaders is looked over.", AtLeast(1), importance=HIGH),
     Definition("leader.imbalance.per.broker.percentage", INT, 10, "Which part of the leaderships that a broker should have may be elsewhere before they go back to it.", AtLeast(0), importance=HIGH, hidden=True),
+    Definition("leader.replication.throttled.rate", LONG, LONG_MAX, "Bytes a second that this broker sends, as leader, to replicas that are being moved.", AtLeast(0), CLUSTER, used=False, hidden=True),
+    Definition("follower.replication.throttled.rate", LONG, LONG_MAX, "Bytes a second that this broker fetches for replicas that are being moved.", AtLeast(0), CLUSTER, used=False, hidden=True),
+    Definition("replica.alter.log.dirs.io.max.bytes.per.second", LONG, LONG_MAX, "Bytes a second that are copied between the log directories of this broker.", AtLeast(0), CLUSTER, used=False, hidden=True),
     Definition("controlled.shutdown.enable", BOOLEAN, True, "Whether a stopping broker hands its leaderships over first.", used=False),
     Definition("zookeeper.connect", STRING, None, "The ZooKeeper ensemble of a cluster, as host:port,host:port/path; unset for one broker on its own.", importance=HIGH, used=False, hidden=True),
     Definition("zookeeper.session.timeout.ms", INT, 18000, "How long ZooKeeper waits before it counts a broker as gone.", importance=HIGH, used=False, hidden=True),

@@ -5,7 +5,7 @@ that stands under another name than the config's first synonym (retention.ms has
 listed; but where somebody has set that other name, it is, and it is the source.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -60,7 +60,7 @@ def describe_topic(
 def describe_broker(config: BrokerConfig, names: Iterable[str] | None = None) -> list[ConfigEntry]:
     """All properties of this broker."""
     entries = []
-    for definition in _selected(BROKER, names):
+    for definition in _selected(BROKER, names, {*config.dynamic_broker, *config.dynamic_default}):
         synonyms = _broker_synonyms(definition)
         chain = _masked(definition, _from_name(_chain(config, synonyms, definition.name), definition.name))
         value = None if definition.is_sensitive else format_value(config.value(definition.name))
@@ -71,7 +71,7 @@ def describe_broker(config: BrokerConfig, names: Iterable[str] | None = None) ->
 def describe_broker_defaults(config: BrokerConfig, names: Iterable[str] | None = None) -> list[ConfigEntry]:
     """What has been set dynamically for all brokers, and nothing else."""
     entries = []
-    for definition in _selected(BROKER, names):
+    for definition in _selected(BROKER, names, set(config.dynamic_default)):
         if definition.name in config.dynamic_default:
             text = config.dynamic_default[definition.name]
             source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
@@ -81,11 +81,14 @@ def describe_broker_defaults(config: BrokerConfig, names: Iterable[str] | None =
     return entries
 
 
-def _selected(table: Mapping[str, Definition], names: Iterable[str] | None) -> Iterator[Definition]:
-    """No names, or an empty list of them, asks for everything."""
+def _selected(
+    table: Mapping[str, Definition], names: Iterable[str] | None, changed: Collection[str] = ()
+) -> Iterator[Definition]:
+    """No names, or an empty list of them, asks for everything; what is hidden is shown once it was `changed`."""
     wanted = set(names or ())
     for definition in table.values():
-        if definition.name in wanted or not (wanted or definition.hidden):
+        shown = definition.name in changed or not definition.hidden
+        if definition.name in wanted or (shown and not wanted):
             yield definition
 
 

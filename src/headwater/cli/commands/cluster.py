@@ -1,9 +1,10 @@
-"""`headwater cluster`: what the cluster is, whether it is well, and its transactions."""
+"""`headwater cluster`: what the cluster is, whether it is well, its transactions; what lies where is in `reassign`."""
 
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from headwater.cli.lazy import LazyCommand, LazyGroup
 from headwater.cli.options import Target, client_options
 from headwater.cli.output import render_pairs, render_table
 
@@ -14,9 +15,15 @@ if TYPE_CHECKING:
 _PATIENCE_MS: Final = 5_000
 
 
-@click.group()
+@click.group(
+    cls=LazyGroup,
+    lazy={
+        "reassign": LazyCommand("headwater.cli.commands.reassign", "reassign", "Move partitions between brokers."),
+        "elect": LazyCommand("headwater.cli.commands.elect", "elect", "Let leaders of partitions be elected."),
+    },
+)
 def cluster() -> None:
-    """Look at the cluster as a whole: brokers, health, transactions."""
+    """Look at the cluster as a whole: brokers, health, transactions; move partitions, elect leaders."""
 
 
 @cluster.command()

@@ -65,9 +65,9 @@ def up(
     if detach and running is not None and all(broker.ready for broker in running.brokers):
         _announce(running, output, "is running already")
         return 0
+    plan = _plan(directory, config_path, sets, port, count, detach)
     lock = take_lock(directory)
     try:
-        plan = _plan(directory, config_path, sets, port, count, detach)
         return _detached(plan, output) if detach else _foreground(plan, output)
     finally:
         os.close(lock)

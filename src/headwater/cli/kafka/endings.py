@@ -57,6 +57,11 @@ def java_text(error: KafkaError) -> str:
     return f"{_PACKAGE}{exception_name(error.code)}: {message_of(error)}"
 
 
+def told_text(error: KafkaError) -> str:
+    """The same, with what was said about this very case, if anything was."""
+    return f"{_PACKAGE}{exception_name(error.code)}: {error.message or message_of(error)}"
+
+
 def ended(body: Callable[[], int], usage: Callable[[], str]) -> int:
     """Runs a script's body; every exception that a person may cause becomes a sentence and exit code 1."""
     try:

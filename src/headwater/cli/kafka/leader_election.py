@@ -128,7 +128,7 @@ def _failure(error: KafkaError) -> Exception:
 
 
 def _report(kind: str, outcome: dict[TopicPartition, KafkaError | None]) -> int:
-    from headwater.cli.kafka.endings import java_text
+    from headwater.cli.kafka.endings import told_text
 
     done = [partition for partition, error in outcome.items() if error is None]
     failed = {partition: error for partition, error in outcome.items() if error is not None}
@@ -140,7 +140,7 @@ def _report(kind: str, outcome: dict[TopicPartition, KafkaError | None]) -> int:
     for partition in right:
         del failed[partition]
     for partition in sorted(failed):
-        text = java_text(failed[partition])
+        text = told_text(failed[partition])
         sys.stdout.write(f"Error completing leader election ({kind}) for partition: {partition}: {text}\n")
     if failed:
         raise Stop(1, f"{len(failed)} replica(s) could not be elected")

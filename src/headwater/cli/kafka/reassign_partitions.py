@@ -74,7 +74,7 @@ def script(arguments: Sequence[str]) -> int:
 
 def act(options: Options) -> int:
     from headwater.cli.kafka.connecting import connected
-    from headwater.cli.kafka.endings import message_of
+    from headwater.cli.kafka.endings import told_text
     from headwater.client.errors import BootstrapFailed
 
     action = checked_action(options)
@@ -85,7 +85,7 @@ def act(options: Options) -> int:
     except BootstrapFailed:
         raise
     except (ReassignmentError, KafkaError) as error:
-        why = message_of(error) if isinstance(error, KafkaError) else str(error)
+        why = told_text(error) if isinstance(error, KafkaError) else str(error)
         sys.stdout.write(f"Error: {why}\n")
         return 1
     return 0
@@ -138,6 +138,7 @@ def _generate(admin: "Admin", options: Options, text: str) -> None:
     import random
 
     from headwater.base.ids import TopicPartition
+    from headwater.cli.kafka.replica_moves import directories
     from headwater.cli.placements import spread
     from headwater.cli.reassignments import read_brokers, read_topics, to_json
 
@@ -159,7 +160,7 @@ def _generate(admin: "Admin", options: Options, text: str) -> None:
         start, shift = random.randrange(len(racks)), random.randrange(len(racks))
         for index, chosen in enumerate(spread(racks, len(own), replicas, start=start, shift=shift)):
             proposed[TopicPartition(topic, index)] = chosen
-    sys.stdout.write(f"Current partition replica assignment\n{to_json(current)}\n\n")
+    sys.stdout.write(f"Current partition replica assignment\n{to_json(current, directories(admin, current))}\n\n")
     sys.stdout.write(f"Proposed partition reassignment configuration\n{to_json(proposed)}\n")
 
 
@@ -171,7 +172,7 @@ def assigned(admin: "Admin", topics: Sequence[str]) -> "dict[TopicPartition, lis
     for name, found in admin.describe_topics(sorted(set(topics))).items():
         if isinstance(found, KafkaError):
             if found.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                raise ReassignmentError(f"Topic {name} not found.")
+                raise KafkaError(found.code, f"Topic {name} not found.")
             raise found
         replicas.update({TopicPartition(name, each.partition): list(each.replicas) for each in found.partitions})
     return replicas

@@ -31,6 +31,8 @@ def execute(
     directory_rate_bytes: int | None,
     timeout_ms: int | None,
 ) -> None:
+    from headwater.cli.kafka.replica_moves import directories, start_moves
+
     wanted = read_wanted(text)
     replicas = wanted.checked()
     ongoing = admin.list_partition_reassignments()
@@ -42,7 +44,8 @@ def execute(
         if broker not in known:
             raise ReassignmentError(f"Unknown broker id {broker}")
     current = _current(admin, replicas)
-    sys.stdout.write(f"Current partition replica assignment\n\n{to_json(current)}\n\n")
+    there = to_json(current, directories(admin, current))
+    sys.stdout.write(f"Current partition replica assignment\n\n{there}\n\n")
     sys.stdout.write("Save this to use as the --reassignment-json-file option during rollback\n")
     under_way = {partition: (move.replicas, move.adding) for partition, move in ongoing.items()}
     _throttle(admin, wanted, under_way, replicas, current, rate_bytes, directory_rate_bytes)
@@ -52,8 +55,6 @@ def execute(
     names = ",".join(str(partition) for partition in sorted(replicas))
     sys.stdout.write(f"Successfully started partition reassignment{_s(replicas)} for {names}\n")
     if wanted.directories:
-        from headwater.cli.kafka.replica_moves import start_moves
-
         start_moves(admin, wanted.directories, _TIMEOUT_MS if timeout_ms is None else timeout_ms)
 
 
@@ -150,7 +151,7 @@ def _current(admin: "Admin", partitions: Iterable[TopicPartition]) -> dict[Topic
     found = assigned(admin, [partition.topic for partition in wanted])
     missing = [str(partition) for partition in wanted if partition not in found]
     if missing:
-        raise ReassignmentError(f"Unable to find partition: {', '.join(missing)}")
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition: {', '.join(missing)}")
     return {partition: found[partition] for partition in wanted}
 
 

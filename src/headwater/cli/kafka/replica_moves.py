@@ -2,9 +2,12 @@
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from headwater.base.errors import KafkaError
+from headwater.base.ids import TopicPartition
 from headwater.cli.kafka.options import Stop
 from headwater.cli.reassignments import ReplicaPlace
 
@@ -19,6 +22,18 @@ class Found(NamedTuple):
 
     current: str | None
     future: str | None
+
+
+def directories(admin: "Admin", replicas: Mapping[TopicPartition, Sequence[int]]) -> dict[ReplicaPlace, str]:
+    """Where replicas are now, as far as their brokers answer."""
+    places = {ReplicaPlace(broker, *partition) for partition, brokers in replicas.items() for broker in brokers}
+    paths: dict[ReplicaPlace, str] = {}
+    for broker in sorted({place.broker for place in places} & {each.id for each in admin.describe_cluster().brokers}):
+        with suppress(KafkaError):
+            for directory in admin.describe_log_dirs([broker]):
+                found = {ReplicaPlace(broker, each.topic, each.partition) for each in directory.replicas}
+                paths |= dict.fromkeys(found & places, directory.path)
+    return paths
 
 
 def move_lines(admin: "Admin", wanted: Mapping[ReplicaPlace, str]) -> tuple[list[str], bool]:

@@ -234,3 +234,12 @@ def test_dynamic_broker_configs_that_are_refused(
 
 def test_setting_the_listeners_that_are_there_is_no_change() -> None:
     assert set_on_broker("listeners", "PLAINTEXT://:9092") == {"listeners": "PLAINTEXT://:9092"}
+
+
+def test_what_is_hidden_is_shown_once_it_was_changed() -> None:
+    config = BrokerConfig({})
+    name = "leader.replication.throttled.rate"
+    assert name not in {entry.name for entry in describe_broker(config)}
+    assert [entry.name for entry in describe_broker(config, [name])] == [name]
+    config.set_dynamic({}, {name: "5"})
+    assert [entry.value for entry in describe_broker(config) if entry.name == name] == ["5"]
