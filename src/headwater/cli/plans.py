@@ -55,7 +55,7 @@ def plan_one(
     if not any(log_dirs):
         log_dirs = [str(directory / "broker-0")]
         overrides.append(f"log.dirs={log_dirs[0]}")
-    if port is not None or "listeners" not in given:
+    if port is not None or not any(name in given for name in ("listeners", "port", "host.name")):
         overrides.append(f"listeners=PLAINTEXT://localhost:{DEFAULT_PORT if port is None else port}")
     if "metrics.port" not in given:
         overrides.append("metrics.port=0")  # what `headwater status` asks

@@ -34,6 +34,10 @@ def test_one_broker_keeps_what_the_file_says() -> None:
     plan = plan_one(HERE, "/f", given, ["x=1"], None, False)
     assert plan.brokers[0].overrides == ["x=1"]
     assert plan.brokers[0].log_dirs == ["/a", "/b"]
+    assert (
+        plan_one(HERE, "/f", {"log.dirs": "/a", "metrics.port": "7", "port": "7"}, [], None, False).brokers[0].overrides
+        == []
+    )
     assert plan_one(HERE, "/f", given, [], 5, False).brokers[0].overrides == ["listeners=PLAINTEXT://localhost:5"]
 
 
