@@ -1,0 +1,359 @@
+"""A cluster of real processes: an ensemble of ZooKeeper servers, Headwater brokers, and links between them that can be cut.
+
+Brokers reach ZooKeeper and each other through links (network.py); clients reach them directly. Every broker keeps its ports and its
+directory over its lives. All processes end with the context, and with the process that made them, however that ends.
+"""
+
+import ctypes
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from chaos.support.network import EVERYONE, HOST, Link, Network
+from compat.support.members import until
+from compat.support.quick import QUICK
+from headwater.server.zookeeper import process as zookeeper
+
+SESSION_MS = 1500
+WAIT_S = 60
+SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
+LIBRARY = ctypes.CDLL(None)
+SETTINGS = QUICK | {
+    "zookeeper.session.timeout.ms": str(SESSION_MS),
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,BETWEEN:PLAINTEXT",
+    "inter.broker.listener.name": "BETWEEN",
+    "offsets.topic.replication.factor": "3",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+    "auto.leader.rebalance.enable": "false",
+    "replica.lag.time.max.ms": "3000",
+    "replica.fetch.backoff.ms": "100",
+    "replica.high.watermark.checkpoint.interval.ms": "500",
+}
+
+
+class Member:
+    """One broker: its ports, which are held for it between its lives, its directory, and its process while it runs."""
+
+    def __init__(self, number: int, directory: Path, network: Network, servers: Sequence[tuple[str, int]]) -> None:
+        self.number = number
+        self.directory = directory
+        self.log_dir = directory / "data"
+        self._held = [_hold_a_port() for _ in range(2)]
+        self.port, inner_port = (held.getsockname()[1] for held in self._held)
+        self.inward: Link = network.link((HOST, inner_port), is_named=True)
+        self.to_zookeeper = [network.link(server) for server in servers]
+        self._properties = {
+            "broker.id": str(number),
+            "listeners": f"PLAINTEXT://{HOST}:{self.port},BETWEEN://{HOST}:{inner_port}",
+            "advertised.listeners": f"PLAINTEXT://{HOST}:{self.port},BETWEEN://{self.inward.address}",
+            "log.dirs": str(self.log_dir),
+            "zookeeper.connect": ",".join(link.address for link in self.to_zookeeper),
+        }
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        return f"{HOST}:{self.port}"
+
+    @property
+    def name(self) -> str:
+        """As other brokers hear it."""
+        return f"broker-{self.number}"
+
+    @property
+    def is_alive(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    @property
+    def log(self) -> str:
+        return (self.directory / "broker.log").read_text(errors="replace")
+
+    def launch(self, settings: dict[str, str]) -> None:
+        """Begins a start; `wait_until_ready` ends it."""
+        assert self.process is None
+        self.directory.mkdir(parents=True, exist_ok=True)
+        command = [str(Path(sys.executable).with_name("headwater")), "broker", "start"]
+        for name, value in (settings | self._properties).items():
+            command += ["--set", f"{name}={value}"]
+        with (self.directory / "broker.log").open("ab") as log:
+            self.process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                process_group=0,
+                preexec_fn=_follow_parent(),
+            )
+
+    def wait_until_ready(self) -> None:
+        assert self.process is not None
+        assert self.process.stdout is not None
+        deadline = time.monotonic() + WAIT_S
+        line = b""
+        while not line.endswith(b"\n"):
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([self.process.stdout], [], [], left)[0]:
+                raise AssertionError(f"broker {self.number} did not become ready; its log ends:\n{self.log[-4000:]}")
+            piece = os.read(self.process.stdout.fileno(), 4096)
+            if not piece:
+                raise AssertionError(
+                    f"broker {self.number} ended before it was ready; its log ends:\n{self.log[-4000:]}"
+                )
+            line += piece
+        assert line.startswith(f"ready broker={self.number} ".encode()), line
+
+    def send(self, number: signal.Signals) -> None:
+        """To the broker and its worker processes."""
+        assert self.process is not None
+        assert self.process.poll() is None, f"broker {self.number} is gone; its log ends:\n{self.log[-4000:]}"
+        os.killpg(self.process.pid, number)
+
+    def end(self, number: signal.Signals) -> int:
+        """The exit status, or 0 if it did not run."""
+        process, self.process = self.process, None
+        if process is None:
+            return 0
+        try:
+            if process.poll() is None:
+                os.kill(process.pid, number)
+            process.wait(WAIT_S)
+        finally:
+            _kill_group(process)
+        return process.returncode
+
+    def let_ports_go(self) -> None:
+        for held in self._held:
+            held.close()
+
+
+class Cluster:
+    """Made by `running`. Numbers of brokers begin with 1."""
+
+    def __init__(self, directory: Path, brokers: int, servers: int, settings: dict[str, str]) -> None:
+        self.directory = directory
+        self.settings = SETTINGS | settings
+        self.network = Network()
+        self.servers = _start_servers(directory / "zookeeper", servers)
+        addresses = [(server.host, server.port) for server in self.servers]
+        self.members = {
+            number: Member(number, directory / f"broker-{number}", self.network, addresses)
+            for number in range(1, brokers + 1)
+        }
+        self._paused: set[int] = set()
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(member.bootstrap for member in self.members.values())
+
+    # Lives of brokers
+
+    def start(self, *numbers: int) -> None:
+        """Together; returns when they are ready."""
+        self.launch(*numbers)
+        for number in numbers:
+            self.members[number].wait_until_ready()
+
+    def launch(self, *numbers: int) -> None:
+        for number in numbers:
+            self.members[number].launch(self.settings)
+
+    def kill(self, *numbers: int) -> None:
+        for number in numbers:
+            self._paused.discard(number)
+            self.members[number].end(signal.SIGKILL)
+
+    def stop(self, number: int) -> None:
+        """A clean end; its status is 0."""
+        status = self.members[number].end(signal.SIGTERM)
+        assert status == 0, f"broker {number} ended with {status}; its log ends:\n{self.members[number].log[-4000:]}"
+
+    def pause(self, number: int) -> None:
+        self.members[number].send(signal.SIGSTOP)
+        self._paused.add(number)
+
+    def resume(self, number: int) -> None:
+        self._paused.discard(number)
+        self.members[number].send(signal.SIGCONT)
+
+    # Links
+
+    def cut_from_zookeeper(self, number: int) -> None:
+        for link in self.members[number].to_zookeeper:
+            link.cut()
+
+    def cut_between(self, one: int, other: int) -> None:
+        """Neither reaches the other; both reach the rest."""
+        self.members[one].inward.cut(self.members[other].name)
+        self.members[other].inward.cut(self.members[one].name)
+
+    def heal(self) -> None:
+        """Every link, and every broker that stands still."""
+        for member in self.members.values():
+            for link in (member.inward, *member.to_zookeeper):
+                for who in (EVERYONE, *(other.name for other in self.members.values())):
+                    link.heal(who)
+        for number in list(self._paused):
+            self.resume(number)
+
+    # The ensemble
+
+    def kill_server(self, index: int) -> None:
+        self.servers[index].kill()
+
+    def start_servers(self) -> None:
+        """Those that do not run, on their directories and ports; all serve on return."""
+        for index, server in enumerate(self.servers):
+            if not server.is_alive:
+                self.servers[index] = _start_again(server)
+        zookeeper.await_servers(self.servers)
+
+    # What clients are told
+
+    def admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+
+    def make_topic(self, name: str, partitions: int, *, through: int = 0, replicas: int = 3, **config: str) -> None:
+        """Through one broker, if that is given. Returns when all partitions have leaders and all replicas are in sync."""
+        bootstrap = self.members[through].bootstrap if through else self.bootstrap
+        admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+        settings = {key.replace("_", "."): value for key, value in config.items()}
+        for future in admin.create_topics([NewTopic(name, partitions, replicas, config=settings)]).values():
+            future.result(WAIT_S)
+        self.await_in_sync(name, replicas)
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        """Waits for one that lives."""
+        return until(lambda: self._leader(topic, partition), f"{topic}-{partition} has no leader", WAIT_S)
+
+    def _leader(self, topic: str, partition: int) -> int:
+        found = self.describe(topic).get(partition)
+        return found[0] if found is not None and found[0] > 0 and self.members[found[0]].is_alive else 0
+
+    def await_leader_other_than(self, old: int, topic: str, partition: int = 0) -> int:
+        return until(
+            lambda: (new := self._leader(topic, partition)) != old and new,
+            lambda: f"{topic}-{partition} is led by {old} still: {self.describe(topic)}",
+            WAIT_S,
+        )
+
+    def controller(self) -> int:
+        def found() -> int:
+            number = self.admin().list_topics(timeout=WAIT_S).controller_id
+            return number if number in self.members and self.members[number].is_alive else 0
+
+        return until(found, "there is no controller", WAIT_S)
+
+    def describe(self, topic: str) -> dict[int, tuple[int, list[int], list[int]]]:
+        """Leader, replicas and in-sync replicas of each partition, as one of the brokers sees it now."""
+        found = self.admin().list_topics(topic, WAIT_S).topics[topic]
+        return {number: (one.leader, one.replicas, one.isrs) for number, one in found.partitions.items()}
+
+    def views(self, topic: str) -> dict[int, dict[int, tuple[int, list[int], list[int]]]]:
+        """The same, as each living broker sees it."""
+        seen = {}
+        for number, member in self.members.items():
+            if member.is_alive:
+                admin = AdminClient({"bootstrap.servers": member.bootstrap, "log_level": 0})
+                found = admin.list_topics(topic, WAIT_S).topics[topic]
+                seen[number] = {key: (one.leader, one.replicas, one.isrs) for key, one in found.partitions.items()}
+        return seen
+
+    def await_in_sync(self, topic: str, replicas: int = 3) -> None:
+        """Every living broker sees leaders, and that all replicas are in sync."""
+
+        def are() -> bool:
+            views = self.views(topic).values()
+            return all(
+                view and all(one[0] > 0 and len(set(one[2])) == replicas for one in view.values()) for view in views
+            )
+
+        until(are, lambda: f"{topic} is not in sync: {self.views(topic)}\n{self.logs()}", WAIT_S)
+
+    def logs(self) -> str:
+        return "\n".join(f"broker {number}:\n{member.log[-3000:]}" for number, member in self.members.items())
+
+    def close(self) -> None:
+        for member in self.members.values():
+            member.end(signal.SIGKILL)
+            member.let_ports_go()
+        for server in self.servers:
+            server.kill()
+        self.network.close()
+
+
+@contextmanager
+def running(directory: Path, brokers: int = 3, servers: int = 1, **settings: str) -> Iterator[Cluster]:
+    """A cluster that serves; names of settings with underscores for dots."""
+    cluster = Cluster(directory, brokers, servers, {name.replace("_", "."): value for name, value in settings.items()})
+    try:
+        cluster.start(*cluster.members)
+        yield cluster
+    finally:
+        cluster.close()
+
+
+def _start_servers(directory: Path, count: int) -> list[zookeeper.ZooKeeperProcess]:
+    if count == 1:
+        return [zookeeper.start(directory, zookeeper.free_ports(1)[0])]
+    return zookeeper.start_ensemble(directory, count)
+
+
+def _start_again(server: zookeeper.ZooKeeperProcess) -> zookeeper.ZooKeeperProcess:
+    members, number = _members(server.data_dir / "zoo.cfg"), 0
+    if members:
+        number = int((server.data_dir / "myid").read_text())
+    return zookeeper.start(server.data_dir, server.port, number=number, members=members, is_awaited=False)
+
+
+def _members(configuration: Path) -> list[zookeeper.Member]:
+    """The ensemble as a server's own configuration has it."""
+    members = []
+    for line in configuration.read_text().splitlines():
+        name, _, value = line.partition("=")
+        if name.startswith("server."):
+            host, peer_port, election_port = value.split(":")
+            members.append(
+                zookeeper.Member(int(name.removeprefix("server.")), host, int(peer_port), int(election_port))
+            )
+    return members
+
+
+def _hold_a_port() -> socket.socket:
+    """Bound, and never listening: a broker may listen there, and nobody else is given the port."""
+    held = socket.socket()
+    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    held.bind((HOST, 0))
+    return held
+
+
+def _kill_group(process: "subprocess.Popen[bytes]") -> None:
+    """What is left of it: itself, and worker processes of its own."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
+    if process.stdout is not None:
+        process.stdout.close()
+
+
+def _follow_parent() -> Callable[[], None]:
+    """To run in the child: the kernel kills it when the thread that started it ends."""
+    parent = os.getpid()
+
+    def follow() -> None:
+        LIBRARY.prctl(SET_DEATH_SIGNAL, signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)
+
+    return follow

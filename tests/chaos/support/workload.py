@@ -1,0 +1,289 @@
+"""Clients that go on while a cluster suffers, and tell a history what they were told: writers, readers, a watch on committed offsets.
+
+`Workload` has them all on one topic. Its `finish` waits until everything sent is acknowledged and everything acknowledged was read, until
+all replicas are in sync, and then holds the whole story against the history: by a last reading, and by the files of every replica.
+"""
+
+import itertools
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+
+from chaos.support.cluster import WAIT_S, Cluster
+from chaos.support.history import Batch, History
+from compat.support.members import until
+from headwater.records.reader import read_batches
+
+QUIET = {"log_level": 0, "reconnect.backoff.ms": 20, "reconnect.backoff.max.ms": 200}
+FATAL_FOR_READERS = {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._LOG_TRUNCATION}
+PACE_S = 0.002
+
+
+class Client(threading.Thread):
+    """A thread that does its work in `step` until it is told to stop; what it raised is raised again by `stop`."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name=name, daemon=True)
+        self._must_stop = threading.Event()
+        self._problem: BaseException | None = None
+
+    def step(self) -> None:
+        raise NotImplementedError
+
+    def end(self) -> None:
+        """The last thing that the thread does."""
+
+    def run(self) -> None:
+        try:
+            while not self._must_stop.is_set():
+                self.step()
+        except BaseException as problem:  # noqa: BLE001
+            self._problem = problem
+        finally:
+            self.end()
+
+    def stop(self) -> None:
+        self.give_up()
+        if self._problem is not None:
+            raise self._problem
+
+    def give_up(self) -> None:
+        self._must_stop.set()
+        self.join()
+
+
+class Writer(Client):
+    """An idempotent producer with acks=all, round robin over the partitions, until `stop`, which waits for every answer."""
+
+    def __init__(self, name: str, bootstrap: str, topic: str, partitions: int, history: History, **config: Any) -> None:
+        super().__init__(name)
+        settings = {"linger.ms": 1, "enable.idempotence": True, "acks": "all", "retry.backoff.ms": 50}
+        patience = {"message.timeout.ms": WAIT_S * 2000, "socket.timeout.ms": 10_000, "socket.connection.setup.timeout.ms": 5000}
+        self._producer = Producer({"bootstrap.servers": bootstrap, **settings, **patience, **QUIET, **config})
+        self._topic, self._partitions, self._history = topic, partitions, history
+        self._numbers = itertools.count()
+        self.refused: list[tuple[bytes, KafkaError]] = []
+        self.acknowledged = 0
+
+    def step(self) -> None:
+        number = next(self._numbers)
+        value = f"{self.name}/{number}".encode()
+        partition = number % self._partitions
+        self._history.sent(self.name, value)
+
+        def told(error: KafkaError | None, message: Any, value: bytes = value, partition: int = partition) -> None:
+            if error is not None:
+                self.refused.append((value, error))
+            else:
+                self.acknowledged += 1
+                self._history.acknowledged(partition, message.offset(), value)
+
+        while True:
+            try:
+                self._producer.produce(self._topic, value, partition=partition, on_delivery=told)
+                break
+            except BufferError:
+                self._producer.poll(0.1)
+                if self._must_stop.is_set():
+                    break
+        self._producer.poll(PACE_S)
+        time.sleep(PACE_S)
+
+    def end(self) -> None:
+        if self._problem is None:
+            self._producer.flush(WAIT_S)
+
+    def stop(self) -> None:
+        super().stop()
+        assert len(self._producer) == 0, f"{len(self._producer)} records of {self.name} have no answer"
+        assert not self.refused, f"{len(self.refused)} records were refused, first {self.refused[0]}"
+
+
+class Reader(Client):
+    """Reads every partition from the beginning. With a group it is a member that commits; else it is assigned everything."""
+
+    def __init__(
+        self, name: str, bootstrap: str, topic: str, partitions: int, history: History, group: str = "", **config: Any
+    ) -> None:
+        super().__init__(name)
+        self._history = history
+        self.next_offsets = dict.fromkeys(range(partitions), 0)
+        self.problems: list[str] = []
+        membership: dict[str, Any] = {"session.timeout.ms": 3000, "heartbeat.interval.ms": 300} if group else {}
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": group or name,
+                "enable.auto.commit": bool(group),
+                "auto.commit.interval.ms": 200,
+                "auto.offset.reset": "earliest" if group else "error",
+                "fetch.wait.max.ms": 100,
+                "fetch.error.backoff.ms": 50,
+                **membership,
+                **QUIET,
+                **config,
+            }
+        )
+        if group:
+            self._consumer.subscribe([topic], on_assign=self._assigned)
+        else:
+            places = [TopicPartition(topic, partition, 0) for partition in range(partitions)]
+            self._consumer.assign(places)
+            self._assigned(self._consumer, places)
+
+    def _assigned(self, _consumer: Any, places: list[Any]) -> None:
+        for place in places:
+            self._history.assigned(self.name, place.partition)
+
+    def step(self) -> None:
+        for message in self._consumer.consume(500, 0.1):
+            error = message.error()
+            if error is None:
+                self._history.read(self.name, message.partition(), message.offset(), message.value())
+                self.next_offsets[message.partition()] = message.offset() + 1
+            elif error.code() in FATAL_FOR_READERS:
+                self.problems.append(str(error))
+
+    def end(self) -> None:
+        self._consumer.close()
+
+    def stop(self) -> None:
+        super().stop()
+        assert not self.problems, f"{self.name} was told {self.problems[:5]}"
+
+
+class OffsetWatch(Client):
+    """Asks for a group's committed offsets all the time."""
+
+    def __init__(self, bootstrap: str, group: str, topic: str, partitions: int, history: History) -> None:
+        super().__init__(f"watch of {group}")
+        self._history, self._group = history, group
+        self._places = [TopicPartition(topic, partition) for partition in range(partitions)]
+        self._consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, **QUIET})
+        self.answers = 0
+
+    def step(self) -> None:
+        try:
+            found = self._consumer.committed(self._places, 5)
+        except KafkaException:
+            found = []  # there is no coordinator now
+        for place in found:
+            if place.error is None:
+                self._history.committed(self._group, place.partition, place.offset)
+                self.answers += 1
+        time.sleep(0.05)
+
+    def end(self) -> None:
+        self._consumer.close()
+
+
+class Workload:
+    """A topic of its own with two writers, a reader of everything, and, if asked for, a group of two with a watch on its offsets."""
+
+    def __init__(self, cluster: Cluster, topic: str, partitions: int = 2, *, group: bool = False, **config: str) -> None:
+        self.cluster, self.topic, self.partitions = cluster, topic, partitions
+        self.history = History()
+        cluster.make_topic(topic, partitions, **({"min_insync_replicas": "2"} | config))
+        about = (cluster.bootstrap, topic, partitions, self.history)
+        self.writers = [Writer(f"writer-{number}", *about) for number in (1, 2)]
+        self.reader = Reader("reader", *about)
+        self._others: list[Client] = []
+        if group:
+            self._others += [Reader(f"member-{number}", *about, group=topic) for number in (1, 2)]
+            self._others.append(OffsetWatch(cluster.bootstrap, topic, topic, partitions, self.history))
+
+    def __enter__(self) -> Self:
+        for client in self._clients():
+            client.start()
+        self.await_progress(50)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for client in self._clients():
+            client.give_up()
+
+    def _clients(self) -> list[Client]:
+        return [*self.writers, self.reader, *self._others]
+
+    @property
+    def acknowledged(self) -> int:
+        return self.history.acknowledged_count
+
+    def await_progress(self, count: int = 100) -> None:
+        """Until so many more records are acknowledged, some of each writer's."""
+        wanted = {writer: writer.acknowledged + count // len(self.writers) for writer in self.writers}
+        until(
+            lambda: all(writer.acknowledged >= number for writer, number in wanted.items()),
+            lambda: f"writing does not go on: {self.cluster.describe(self.topic)}\n{self.cluster.logs()}",
+            WAIT_S,
+        )
+
+    def finish(self) -> None:
+        """All brokers run and all links are whole: everything is settled, and then checked."""
+        for writer in self.writers:
+            writer.stop()
+        self.cluster.await_in_sync(self.topic)
+        logs, ends = read_all(self.cluster.bootstrap, self.topic, self.partitions)
+        until(
+            lambda: all(self.reader.next_offsets[partition] >= end for partition, end in ends.items()),
+            lambda: f"the reader stands at {self.reader.next_offsets}, the ends are {ends}",
+            WAIT_S,
+        )
+        for client in (self.reader, *self._others):
+            client.stop()
+        self.history.ended(logs)
+        check_replicas(self.cluster, self.history, self.topic, ends)
+        self.history.check()
+
+
+def check_replicas(cluster: Cluster, history: History, topic: str, ends: dict[int, int]) -> None:
+    """The files of every replica; all are in sync, nothing is written any more."""
+    for partition, end in ends.items():
+        folders = {number: member.log_dir / f"{topic}-{partition}" for number, member in cluster.members.items()}
+        files = {number: read_files(folder) for number, folder in folders.items() if folder.exists()}
+        history.replicas(partition, end, files)
+
+
+def read_files(folder: Path) -> Sequence[Batch]:
+    batches = []
+    for path in sorted(folder.glob("*.log")):
+        data = path.read_bytes()
+        for position, header in read_batches(data):
+            content = data[position : position + header.size_bytes]
+            batches.append(Batch(header.base_offset, header.last_offset, header.partition_leader_epoch, content))
+    return batches
+
+
+def read_all(
+    bootstrap: str, topic: str, partitions: int
+) -> tuple[dict[int, list[tuple[int, bytes]]], dict[int, int]]:
+    """What a reader of committed records finds, and where each partition ends."""
+    settings = {"isolation.level": "read_committed", "auto.offset.reset": "error", "enable.partition.eof": True}
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "the last reader", **settings, **QUIET})
+    try:
+        places = [TopicPartition(topic, partition, 0) for partition in range(partitions)]
+        ends = {place.partition: consumer.get_watermark_offsets(place, WAIT_S)[1] for place in places}
+        found: dict[int, list[tuple[int, bytes]]] = {partition: [] for partition in ends}
+        open_ends = {partition for partition, end in ends.items() if end}
+        consumer.assign(places)
+        deadline = time.monotonic() + WAIT_S
+        while open_ends:
+            assert time.monotonic() < deadline, f"the end of {open_ends} is not reached"
+            for message in consumer.consume(1000, 1):
+                error = message.error()
+                if error is None:
+                    found[message.partition()].append((message.offset(), message.value()))
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    open_ends.discard(message.partition())
+                elif error.code() in FATAL_FOR_READERS:
+                    raise KafkaException(error)
+        return found, ends
+    finally:
+        consumer.close()
