@@ -111,6 +111,19 @@ def test_a_write_whose_connection_was_lost_has_happened_or_not() -> None:
     assert set(outcomes) == {(True, True), (False, True), (False, False)}
 
 
+def test_a_request_under_way_may_arrive_after_its_connection_was_lost() -> None:
+    arrived = set()
+    for seed in range(50):
+        stage = SimStage(seed)
+        one = stage.client()
+        one.coordination.write([Create("/a")], lambda _written, _problem: None)
+        stage.zookeeper.cut_off(sim(one))
+        assert stage.zookeeper.tree.get("/a") is None
+        stage.run(100)
+        arrived.add(stage.zookeeper.tree.get("/a") is not None)
+    assert arrived == {True, False}
+
+
 def test_the_session_of_a_dead_process_expires_and_it_hears_nothing() -> None:
     stage = SimStage(1)
     one, two = stage.client(), stage.client()

@@ -12,13 +12,14 @@ from headwater.base.errors import UserError
 MAIN_CLASS: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 _NEEDED: Final = ("zookeeper-3*", "zookeeper-jute-*", "slf4j-api-*", "metrics-core-*", "snappy-java-*")
 _FOR_LOGS: Final = ("log4j-slf4j2-impl-*", "log4j-api-2*", "log4j-core-*")
-_OPTIONS: Final = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
+_OPTIONS: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
 
 
-def server_command(config: Path, log_level: str, environment: Mapping[str, str] = os.environ) -> list[str]:
-    """What runs a server with that configuration. It logs to stdout."""
+def server_command(config: Path, log_level: str, *heap: str, environment: Mapping[str, str] = os.environ) -> list[str]:
+    """What runs a server with that configuration. It logs to stdout. `heap`: options of Java about its memory."""
     return [
         str(find_java(environment)),
+        *(heap or ("-Xmx128m",)),
         *_OPTIONS,
         f"-Dlog4j2.level={log_level}",
         "-Dslf4j.internal.verbosity=ERROR",

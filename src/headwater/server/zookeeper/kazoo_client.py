@@ -17,6 +17,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import (
     BadArgumentsError,
     BadVersionError,
+    ConnectionClosedError,
     ConnectionLoss,
     NoChildrenForEphemeralsError,
     NodeExistsError,
@@ -62,6 +63,7 @@ _PROBLEMS: Final[tuple[tuple[type[Exception], type[CoordinationError]], ...]] = 
     (NodeExistsError, NodeExists),
     (BadVersionError, WrongVersion),
     (NotEmptyError, NodeHasChildren),
+    (ConnectionClosedError, ConnectionLost),  # to kazoo a kind of the next one
     (SessionExpiredError, SessionLost),
     (NoChildrenForEphemeralsError, CoordinationError),
     (BadArgumentsError, CoordinationError),

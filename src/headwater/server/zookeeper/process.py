@@ -111,7 +111,7 @@ def start(
 ) -> ZooKeeperProcess:
     """A server on `data_dir`, which serves on return. Of an ensemble it is `number` among `members`; without `is_awaited` it
     may still be about to serve, as it must be until most members run."""
-    _expect_free(host, port)
+    expect_free(host, port)
     data_dir.mkdir(parents=True, exist_ok=True)
     config = data_dir / "zoo.cfg"
     config.write_text(configuration(data_dir, host, port, members))
@@ -193,6 +193,16 @@ def ask(host: str, port: int, word: bytes) -> bytes:
     return said
 
 
+def expect_free(host: str, port: int) -> None:
+    """Else who waits for the new server would be answered by the one that has the port."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as problem:
+            raise UserError(f"ZooKeeper cannot start on {host}:{port}", problem.strerror or str(problem)) from problem
+
+
 def free_ports(count: int) -> list[int]:
     """Ports of 127.0.0.1 that nobody uses now; all of them different."""
     with contextlib.ExitStack() as held:
@@ -203,16 +213,6 @@ def free_ports(count: int) -> list[int]:
                 probe.bind(("127.0.0.1", random.randrange(*_PORTS)))
                 ports.append(probe.getsockname()[1])
         return ports
-
-
-def _expect_free(host: str, port: int) -> None:
-    """Else who waits for the new server would be answered by the one that has the port."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError as problem:
-            raise UserError(f"ZooKeeper cannot start on {host}:{port}", problem.strerror or str(problem)) from problem
 
 
 def _follow_parent() -> Callable[[], None]:
