@@ -75,11 +75,10 @@ class Replicas:
                     pass
         if any(isinstance(change, BrokerRegistered) and change.broker.broker_id == self._me for change in changes):
             self.open_all()
+            self._consider_all()  # we are in sync under a new epoch
             return
         for key in _touched(changes, self._broker):
             self._follow_image(key)
-        if any(isinstance(change, BrokerRegistered) and change.broker.broker_id == self._me for change in changes):
-            self._consider_all()  # we are in sync under a new epoch
 
     def open_all(self) -> None:
         for topic in self._broker.image.topics.values():
@@ -115,7 +114,7 @@ class Replicas:
             self._fetch_from(NO_BROKER if state.leader == self._me else state.leader, key, partition)
 
     def _leads(self, state: PartitionState, partition: Partition | None) -> bool:
-        """Whether the state means this life of the broker: in an earlier one it may have had more than it has now.
+        """Whether the state means this life of the broker, or the last one, if that lost nothing: it may have had more then.
 
         What it leads already it goes on leading with a new session. Otherwise it waits: the controller sees the new registration
         too, and decides again.
@@ -125,9 +124,11 @@ class Replicas:
         if partition is not None and partition.is_leader and partition.leader_epoch == state.leader_epoch:
             return True
         registered = self._broker.image.brokers.get(self._me)
-        return registered is not None and (self._me, registered.epoch) in zip(
-            state.in_sync_replicas, state.in_sync_epochs, strict=False
-        )
+        if registered is None:
+            return False
+        epochs = dict(zip(state.in_sync_replicas, state.in_sync_epochs, strict=False))
+        known = epochs.get(self._me)
+        return known is not None and (known == registered.epoch or known == registered.previous_epoch >= 0)
 
     # Terms
 
