@@ -37,6 +37,7 @@ FIRST_FORWARDED: Final = min(FORWARDED)
 _CREATE_TOPICS_VERSION: Final = 7
 _TRY_AGAIN_MS: Final = 50
 _LOOK_AGAIN_MS: Final = 10
+_KNOWN_MS: Final = 1000
 _LEAST_TIME_MS: Final = 1000
 _MOST_TIME_MS: Final = 300_000
 
@@ -70,10 +71,33 @@ def forward(
                 response = refusal(request, context.api_version, problem)
             except KafkaError as no_place:
                 response = no_place
-        deferred.complete(response)
+        _when(broker, lambda: _is_known(broker, request, response), _KNOWN_MS, lambda: deferred.complete(response))
 
     asking.begin(told)
     return deferred
+
+
+def _is_known(broker: "Broker", request: Any, response: Any) -> bool:
+    """Whether this broker has heard of the topics that were made: its client will ask for them next."""
+    from headwater.wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+
+    if not isinstance(request, CreateTopicsRequest) or not isinstance(response, CreateTopicsResponse):
+        return True
+    made = [result.name for result in response.topics if result.error_code == ErrorCode.NONE]
+    return request.validate_only or all(name in broker.image.ids_by_name for name in made)
+
+
+def _when(broker: "Broker", is_so: Callable[[], bool], within_ms: int, then: Callable[[], None]) -> None:
+    """Calls `then` as soon as it is so, and in any case when the time is over."""
+    until_ms = broker.clock.monotonic_ms() + within_ms
+
+    def look() -> None:
+        if is_so() or broker.clock.monotonic_ms() >= until_ms:
+            then()
+        else:
+            broker.scheduler.call_later(_LOOK_AGAIN_MS, look)
+
+    look()
 
 
 class AskController:
@@ -160,12 +184,13 @@ def create_topics(
             for result in response.topics
             if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
         }
-        wait([name for name in names if name not in problems], problems)
-
-    def wait(made: list[str], problems: dict[str, KafkaError]) -> None:
-        if all(name in broker.image.ids_by_name for name in made) or broker.clock.monotonic_ms() >= until_ms:
-            done(problems)
-        else:
-            broker.scheduler.call_later(_LOOK_AGAIN_MS, lambda: wait(made, problems))
+        made = [name for name in names if name not in problems]
+        left_ms = until_ms - broker.clock.monotonic_ms()
+        _when(
+            broker,
+            lambda: all(name in broker.image.ids_by_name for name in made),
+            left_ms,
+            lambda: done(problems),
+        )
 
     AskController(broker, request, _CREATE_TOPICS_VERSION, timeout_ms, lambda: create(broker, request)).begin(told)

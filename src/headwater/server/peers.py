@@ -9,11 +9,9 @@ Owned by the broker's loop.
 """
 
 import errno
-import logging
 import os
 import select
 import socket
-import threading
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
@@ -21,6 +19,7 @@ from typing import Any, Final
 from headwater.base.ids import BrokerId
 from headwater.base.peers import Lane
 from headwater.broker.forwarding import FORWARDED_CLIENT
+from headwater.server.addresses import Lookup, is_own_end, numeric_addresses
 from headwater.server.loop import Loop, LoopTimer, SystemClock
 from headwater.server.peer_lane import Done, PeerLane
 
@@ -31,10 +30,6 @@ _GROW_BY: Final = 4
 _LENGTH_BYTES: Final = 4
 _CONNECT_MS: Final = 5000
 _LOOK_AGAIN_MS: Final = 5
-
-logger = logging.getLogger("headwater.server")
-
-Address = tuple[int, Any]  # the family, and what `connect` takes
 
 
 class LoopPeers:
@@ -97,7 +92,7 @@ class PeerSocket:
 
     # Connecting
 
-    def _await_lookup(self, lookup: "Lookup") -> None:
+    def _await_lookup(self, lookup: Lookup) -> None:
         if self._is_closed:
             return
         if lookup.addresses is None:
@@ -276,41 +271,3 @@ class PeerSocket:
                 self._events = 0
             self._socket.close()
             self._socket = None
-
-
-class Lookup:
-    """The addresses of a name, asked for in a thread that only waits. `addresses` is None until they are there."""
-
-    def __init__(self, host: str, port: int) -> None:
-        self.addresses: list[Address] | None = None
-        threading.Thread(target=self._look_up, args=(host, port), name=f"lookup-{host}", daemon=True).start()
-
-    def _look_up(self, host: str, port: int) -> None:
-        try:
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError) as problem:
-            logger.warning("event=name-not-found host=%r reason=%r", host, str(problem))
-            found = []
-        self.addresses = [(entry[0], entry[4]) for entry in found]
-
-
-def numeric_addresses(host: str, port: int) -> list[Address]:
-    """Of an address in numbers, or of this machine; none for any other name."""
-    if host == "localhost":
-        return [(socket.AF_INET, ("127.0.0.1", port)), (socket.AF_INET6, ("::1", port, 0, 0))]
-    for family in (socket.AF_INET, socket.AF_INET6):
-        try:
-            socket.inet_pton(family, host)
-        except OSError:
-            continue
-        return [(family, (host, port) if family == socket.AF_INET else (host, port, 0, 0))]
-    return []
-
-
-def is_own_end(sock: socket.socket) -> bool:
-    """Whether both ends of a connection are this one."""
-    try:
-        own: bool = sock.getsockname() == sock.getpeername()
-    except OSError:  # reset just now, which the first read tells
-        return False
-    return own

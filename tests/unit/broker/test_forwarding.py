@@ -102,6 +102,22 @@ def test_the_controller_and_a_broker_alone_serve_it_themselves(member: Member, a
     assert member.peers.asked == []
 
 
+def test_the_answer_about_a_new_topic_waits_until_this_broker_knows_it(member: Member) -> None:
+    answer = member.begin(NEW_TOPIC, 7)
+    member.peers.take().answer(made())
+    member.pass_ms(200)
+    assert not answer.done
+    learn(member, "orders")
+    member.pass_ms(20)
+    assert only_code(answer.response) is ErrorCode.NONE
+    unheard = member.begin(CreateTopicsRequest(topics=[CreatableTopic(name="clicks")]), 7)
+    member.peers.take().answer(
+        CreateTopicsResponse(topics=[CreatableTopicResult(name="clicks", error_code=0, configs=[])])
+    )
+    member.pass_ms(1100)
+    assert only_code(unheard.response) is ErrorCode.NONE, "it is made, whenever this broker hears of it"
+
+
 def test_what_any_broker_may_answer_is_answered_here(member: Member) -> None:
     assert member.begin(MetadataRequest(topics=[]), 9).controller_id == 2
     assert member.peers.asked == []
@@ -112,8 +128,8 @@ def test_a_controller_that_is_not_reached_is_tried_again(member: Member) -> None
     member.peers.take().fail()
     assert member.peers.asked == [], "not at once"
     member.pass_ms(100)
-    member.peers.take().answer(made())
-    assert only_code(answer.response) is ErrorCode.NONE
+    member.peers.take().answer(made(ErrorCode.TOPIC_ALREADY_EXISTS))
+    assert only_code(answer.response) is ErrorCode.TOPIC_ALREADY_EXISTS
 
 
 def test_a_broker_that_is_no_controller_any_more_is_followed_by_the_next(member: Member) -> None:
@@ -123,8 +139,8 @@ def test_a_broker_that_is_no_controller_any_more_is_followed_by_the_next(member:
     member.pass_ms(100)
     asked = member.peers.take()
     assert asked.broker == 3
-    asked.answer(made())
-    assert only_code(answer.response) is ErrorCode.NONE
+    asked.answer(made(ErrorCode.TOPIC_ALREADY_EXISTS))
+    assert only_code(answer.response) is ErrorCode.TOPIC_ALREADY_EXISTS
 
 
 @pytest.mark.parametrize("controller", [NO_BROKER, 9])
@@ -135,8 +151,8 @@ def test_without_a_controller_it_waits_for_one(member: Member, controller: int) 
     assert member.peers.asked == []
     member.elect(3)
     member.pass_ms(100)
-    member.peers.take().answer(made())
-    assert only_code(answer.response) is ErrorCode.NONE
+    member.peers.take().answer(made(ErrorCode.TOPIC_ALREADY_EXISTS))
+    assert only_code(answer.response) is ErrorCode.TOPIC_ALREADY_EXISTS
 
 
 def test_when_its_time_is_over_it_is_told_so(member: Member) -> None:

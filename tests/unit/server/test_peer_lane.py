@@ -194,6 +194,15 @@ def test_an_answer_that_does_not_decode_ends_the_connection(rig: Rig, frame: byt
     assert "bad answer" in rig.told[0][1]
 
 
+def test_an_answer_to_something_else_ends_the_connection(rig: Rig) -> None:
+    rig.ask("one")
+    wire = rig.open()
+    wire.answer(7)
+    rig.scheduler.run_due()
+    assert wire.is_closed
+    assert "answer 7 in place of 0" in rig.told[0][1]
+
+
 def test_an_answer_that_nobody_asked_for_ends_the_connection(rig: Rig) -> None:
     rig.ask("one")
     wire = rig.open()

@@ -11,9 +11,10 @@ from headwater.base.ids import BrokerId
 from headwater.base.peers import Lane, Unreachable
 from headwater.records.builder import build_batch
 from headwater.records.reader import Record
+from headwater.server.addresses import is_own_end, numeric_addresses
 from headwater.server.loop import Loop
 from headwater.server.node import Node
-from headwater.server.peers import LoopPeers, is_own_end, numeric_addresses
+from headwater.server.peers import LoopPeers
 from headwater.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from headwater.wire.messages.list_groups import ListGroupsRequest
 from headwater.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -348,3 +349,5 @@ def test_after_the_end_nothing_is_told(alone: Asker, listener: Listener) -> None
     for _ in range(5):
         alone.loop.turn(0.001)
     assert alone.told == []
+    with pytest.raises(BlockingIOError):
+        listener.server.accept()
