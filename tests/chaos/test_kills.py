@@ -4,9 +4,12 @@ import random
 import time
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import NewTopic
 
-from chaos.support.cluster import Cluster
+from chaos.support.cluster import WAIT_S, Cluster
 from chaos.support.workload import Workload
+from compat.support.members import until
 from compat.support.quick import lasting
 
 
@@ -33,3 +36,82 @@ def test_the_leader_dies_in_the_middle_of_appends(cluster: Cluster, topic: str) 
             cluster.start(leader)
             cluster.await_in_sync(topic)
         workload.finish()
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(lasting(240, 3600))
+def test_a_follower_and_then_the_leader_die(cluster: Cluster, topic: str) -> None:
+    """Before the high watermark has spread: who follows next cuts its log by epochs, not by what it thinks is committed."""
+    dice = random.Random(time.time_ns())
+    with Workload(cluster, topic, partitions=1) as workload:
+        for _ in range(lasting(1, 30)):
+            leader = cluster.leader(topic)
+            follower, last = dice.sample([number for number in cluster.members if number != leader], 2)
+            cluster.kill(follower)
+            time.sleep(dice.choice([0, 0, 0.1, 2]))
+            cluster.kill(leader)
+            assert cluster.await_leader_other_than(leader, topic) == last
+            cluster.start(follower)
+            workload.await_progress()
+            cluster.await_in_sync(topic, 2)
+            cluster.kill(last)
+            assert cluster.await_leader_other_than(last, topic) == follower
+            cluster.start(leader, last)
+            workload.await_progress()
+            cluster.await_in_sync(topic)
+        workload.finish()
+
+
+def test_the_last_replica_standing_is_waited_for(cluster: Cluster, topic: str) -> None:
+    """It alone has everything that was acknowledged; the others, back before it, must not lead."""
+    with Workload(cluster, topic, partitions=1, min_insync_replicas="1") as workload:
+        last = cluster.leader(topic)
+        others = [number for number in cluster.members if number != last]
+        cluster.kill(*others)
+        until(lambda: cluster.describe(topic)[0][2] == [last], lambda: cluster.describe(topic), WAIT_S)
+        workload.await_progress()
+        cluster.kill(last)
+        cluster.start(*others)
+        until(
+            lambda: all(view[0][0] == -1 for view in cluster.views(topic).values()),
+            lambda: cluster.views(topic),
+            WAIT_S,
+        )
+        before = workload.acknowledged
+        time.sleep(1)
+        assert (workload.acknowledged, cluster.describe(topic)[0][0]) == (before, -1)
+        cluster.start(last)
+        workload.await_progress()
+        workload.finish()
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(lasting(240, 3600))
+def test_the_controller_dies_while_topics_are_made(cluster: Cluster, topic: str) -> None:
+    """A topic is there for everybody, with leaders, or it is not there: then it can be made again."""
+    dice = random.Random(time.time_ns())
+    with Workload(cluster, topic) as workload:
+        for number in range(lasting(1, 30)):
+            controller = cluster.controller()
+            names = [f"{topic}.{number}.{index}" for index in range(20)]
+            admin = cluster.admin()
+            futures = [admin.create_topics([NewTopic(name, 3, 3)], operation_timeout=WAIT_S)[name] for name in names]
+            time.sleep(dice.uniform(0, 0.3))
+            cluster.kill(controller)
+            for future in futures:
+                future.exception(WAIT_S)  # told one way or the other: nobody is left waiting
+            assert cluster.controller() != controller
+            cluster.start(controller)
+            for name in names:
+                _make_if_missing(cluster, name)
+            for name in names:
+                cluster.await_in_sync(name)
+            workload.await_progress()
+        workload.finish()
+
+
+def _make_if_missing(cluster: Cluster, name: str) -> None:
+    problem = cluster.admin().create_topics([NewTopic(name, 3, 3)])[name].exception(WAIT_S)
+    if problem is not None:
+        assert isinstance(problem, KafkaException)
+        assert problem.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS, problem

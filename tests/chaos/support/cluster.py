@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -150,6 +150,11 @@ class Cluster:
             for number in range(1, brokers + 1)
         }
         self._paused: set[int] = set()
+        self._cut_off: set[int] = set()
+        self._admins = {
+            number: AdminClient({"bootstrap.servers": member.bootstrap, "log_level": 0})
+            for number, member in self.members.items()
+        }
 
     @property
     def bootstrap(self) -> str:
@@ -188,6 +193,7 @@ class Cluster:
     # Links
 
     def cut_from_zookeeper(self, number: int) -> None:
+        self._cut_off.add(number)
         for link in self.members[number].to_zookeeper:
             link.cut()
 
@@ -202,6 +208,7 @@ class Cluster:
             for link in (member.inward, *member.to_zookeeper):
                 for who in (EVERYONE, *(other.name for other in self.members.values())):
                     link.heal(who)
+        self._cut_off.clear()
         for number in list(self._paused):
             self.resume(number)
 
@@ -219,15 +226,20 @@ class Cluster:
 
     # What clients are told
 
-    def admin(self) -> AdminClient:
-        return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+    def admin(self, number: int = 0) -> AdminClient:
+        """Of one broker, or of one that is well."""
+        return self._admins[number or next(iter(self.well()))]
+
+    def well(self) -> list[int]:
+        """Those that run, do not stand still, and reach ZooKeeper: what they say is not old."""
+        alive = [number for number, member in self.members.items() if member.is_alive]
+        return [number for number in alive if number not in self._paused | self._cut_off]
 
     def make_topic(self, name: str, partitions: int, *, through: int = 0, replicas: int = 3, **config: str) -> None:
         """Through one broker, if that is given. Returns when all partitions have leaders and all replicas are in sync."""
-        bootstrap = self.members[through].bootstrap if through else self.bootstrap
-        admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
         settings = {key.replace("_", "."): value for key, value in config.items()}
-        for future in admin.create_topics([NewTopic(name, partitions, replicas, config=settings)]).values():
+        topic = NewTopic(name, partitions, replicas, config=settings)
+        for future in self.admin(through).create_topics([topic]).values():
             future.result(WAIT_S)
         self.await_in_sync(name, replicas)
 
@@ -242,7 +254,7 @@ class Cluster:
     def await_leader_other_than(self, old: int, topic: str, partition: int = 0) -> int:
         return until(
             lambda: (new := self._leader(topic, partition)) != old and new,
-            lambda: f"{topic}-{partition} is led by {old} still: {self.describe(topic)}",
+            lambda: f"{topic}-{partition} is led by {old} still: {self.views(topic)}\n{self.logs()}",
             WAIT_S,
         )
 
@@ -253,20 +265,14 @@ class Cluster:
 
         return until(found, "there is no controller", WAIT_S)
 
-    def describe(self, topic: str) -> dict[int, tuple[int, list[int], list[int]]]:
-        """Leader, replicas and in-sync replicas of each partition, as one of the brokers sees it now."""
-        found = self.admin().list_topics(topic, WAIT_S).topics[topic]
-        return {number: (one.leader, one.replicas, one.isrs) for number, one in found.partitions.items()}
+    def describe(self, topic: str, number: int = 0) -> dict[int, tuple[int, list[int], list[int]]]:
+        """Leader, replicas and in-sync replicas of each partition, as a broker sees it now."""
+        found = self.admin(number).list_topics(topic, WAIT_S).topics[topic]
+        return {key: (one.leader, one.replicas, one.isrs) for key, one in found.partitions.items()}
 
     def views(self, topic: str) -> dict[int, dict[int, tuple[int, list[int], list[int]]]]:
-        """The same, as each living broker sees it."""
-        seen = {}
-        for number, member in self.members.items():
-            if member.is_alive:
-                admin = AdminClient({"bootstrap.servers": member.bootstrap, "log_level": 0})
-                found = admin.list_topics(topic, WAIT_S).topics[topic]
-                seen[number] = {key: (one.leader, one.replicas, one.isrs) for key, one in found.partitions.items()}
-        return seen
+        """The same, as each broker that is well sees it."""
+        return {number: self.describe(topic, number) for number in self.well()}
 
     def await_in_sync(self, topic: str, replicas: int = 3) -> None:
         """Every living broker sees leaders, and that all replicas are in sync."""
@@ -338,10 +344,8 @@ def _hold_a_port() -> socket.socket:
 
 def _kill_group(process: "subprocess.Popen[bytes]") -> None:
     """What is left of it: itself, and worker processes of its own."""
-    try:
+    with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     process.wait()
     if process.stdout is not None:
         process.stdout.close()

@@ -99,7 +99,9 @@ class History:
                 places[value].append((partition, offset))
         for (partition, offset), value in self._acknowledged.items():
             if (partition, offset) not in places.get(value, ()) and value not in self.aborted:
-                self._found(Kind.LOST, f"{value!r} was acknowledged at {partition}:{offset} and stands at {places[value]}")
+                self._found(
+                    Kind.LOST, f"{value!r} was acknowledged at {partition}:{offset} and stands at {places[value]}"
+                )
         for value, found in places.items():
             if len(found) > 1:
                 self._found(Kind.TWICE, f"{value!r} stands at {found}")

@@ -63,7 +63,11 @@ class Writer(Client):
     def __init__(self, name: str, bootstrap: str, topic: str, partitions: int, history: History, **config: Any) -> None:
         super().__init__(name)
         settings = {"linger.ms": 1, "enable.idempotence": True, "acks": "all", "retry.backoff.ms": 50}
-        patience = {"message.timeout.ms": WAIT_S * 2000, "socket.timeout.ms": 10_000, "socket.connection.setup.timeout.ms": 5000}
+        patience = {
+            "message.timeout.ms": WAIT_S * 2000,
+            "socket.timeout.ms": 10_000,
+            "socket.connection.setup.timeout.ms": 5000,
+        }
         self._producer = Producer({"bootstrap.servers": bootstrap, **settings, **patience, **QUIET, **config})
         self._topic, self._partitions, self._history = topic, partitions, history
         self._numbers = itertools.count()
@@ -185,7 +189,9 @@ class OffsetWatch(Client):
 class Workload:
     """A topic of its own with two writers, a reader of everything, and, if asked for, a group of two with a watch on its offsets."""
 
-    def __init__(self, cluster: Cluster, topic: str, partitions: int = 2, *, group: bool = False, **config: str) -> None:
+    def __init__(
+        self, cluster: Cluster, topic: str, partitions: int = 2, *, group: bool = False, **config: str
+    ) -> None:
         self.cluster, self.topic, self.partitions = cluster, topic, partitions
         self.history = History()
         cluster.make_topic(topic, partitions, **({"min_insync_replicas": "2"} | config))
@@ -261,9 +267,7 @@ def read_files(folder: Path) -> Sequence[Batch]:
     return batches
 
 
-def read_all(
-    bootstrap: str, topic: str, partitions: int
-) -> tuple[dict[int, list[tuple[int, bytes]]], dict[int, int]]:
+def read_all(bootstrap: str, topic: str, partitions: int) -> tuple[dict[int, list[tuple[int, bytes]]], dict[int, int]]:
     """What a reader of committed records finds, and where each partition ends."""
     settings = {"isolation.level": "read_committed", "auto.offset.reset": "error", "enable.partition.eof": True}
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "the last reader", **settings, **QUIET})
