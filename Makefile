@@ -4,9 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PIPELINES := $(VENV)/.installed-for-pipelines
+CLUSTERED := $(VENV)/.installed-for-clusters
 EVERYTHING := $(VENV)/.installed-for-development
 
-.PHONY: demo up down venv test sim sanitize mutants check format bench bench-peers
+.PHONY: demo up cluster down venv test sim sanitize mutants check format bench bench-peers
 
 # What is compiled; a change of it installs anew.
 NATIVE := setup.py $(wildcard src/headwater/*/native/*.[ch])
@@ -22,6 +23,11 @@ $(PIPELINES): $(INSTALLED)
 	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[all,spark]'
 	@touch $(PIPELINES)
 
+$(CLUSTERED): $(INSTALLED)
+	@echo "Getting ZooKeeper, which comes with Spark (some 450 MB, once)"
+	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[all,cluster]'
+	@touch $(CLUSTERED)
+
 $(EVERYTHING): $(INSTALLED) requirements-dev.txt
 	@$(BIN)/pip install --quiet --disable-pip-version-check -r requirements-dev.txt
 	@touch $(EVERYTHING)
@@ -35,6 +41,10 @@ demo: $(PIPELINES)
 
 up: $(INSTALLED)
 	@$(BIN)/headwater up -d
+
+# Three brokers and a ZooKeeper, in the background.
+cluster: $(CLUSTERED)
+	@$(BIN)/headwater up --brokers 3 -d
 
 down: $(INSTALLED)
 	@$(BIN)/headwater down
@@ -61,7 +71,7 @@ soak: venv
 	@tests/tools.sh
 	HEADWATER_SOAK=1 $(BIN)/pytest -m soak
 
-# `make sim SEED=… STEPS=…` runs one world again, `make sim` random ones for a minute; WORLD=coordinators has groups and transactions.
+# `make sim SEED=… STEPS=…` runs one world again, `make sim` random ones for a minute; WORLD=coordinators has groups and transactions, WORLD=cluster several brokers.
 sim: venv
 	@$(BIN)/python -m headwater.sim $(if $(WORLD),--world $(WORLD)) $(if $(SEED),--seed $(SEED)) $(if $(STEPS),--steps $(STEPS))
 
