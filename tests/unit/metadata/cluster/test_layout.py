@@ -1,0 +1,122 @@
+"""What stands in ZooKeeper's nodes, both ways, and as Apache Kafka writes it."""
+
+import json
+
+import pytest
+
+from headwater.base.ids import BrokerId, LeaderEpoch, TopicId
+from headwater.metadata.cluster import layout
+from headwater.metadata.cluster.layout import ControllerNode, TopicNode
+from headwater.metadata.image import BrokerState, Endpoint, PartitionState
+
+TOPIC = TopicId(bytes(range(16)))
+
+
+def ids(*numbers: int) -> list[BrokerId]:
+    return [BrokerId(number) for number in numbers]
+
+
+def test_a_topic_reads_as_it_was_written() -> None:
+    topic = TopicNode(TOPIC, [ids(1, 2), ids(2, 3)], {1: ids(3)}, {1: ids(2)})
+    data = layout.encode_topic(topic)
+    assert layout.decode_topic(data) == topic
+    assert json.loads(data) == {
+        "version": 3,
+        "topic_id": "AAECAwQFBgcICQoLDA0ODw",
+        "partitions": {"0": [1, 2], "1": [2, 3]},
+        "adding_replicas": {"1": [3]},
+        "removing_replicas": {"1": [2]},
+    }
+    topic.is_doomed = True
+    assert layout.decode_topic(layout.encode_topic(topic)).is_doomed
+
+
+def test_a_topic_that_kafka_wrote_is_read_with_fields_that_we_do_not_know() -> None:
+    data = b'{"removing_replicas":{},"partitions":{"1":[2],"0":[1]},"topic_id":"AAECAwQFBgcICQoLDA0ODw","adding_replicas":{},"version":3,"x":1}'
+    assert layout.decode_topic(data) == TopicNode(TOPIC, [ids(1), ids(2)])
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"version":2,"partitions":{"0":[1]}}',  # of a Kafka before topics had ids
+        b'{"version":3,"topic_id":"short","partitions":{"0":[1]}}',
+        b'{"version":3,"topic_id":"AAECAwQFBgcICQoLDA0ODw","partitions":{"1":[1]}}',
+        b"",
+        b"[]",
+    ],
+)
+def test_what_is_no_topic_is_refused(data: bytes) -> None:
+    with pytest.raises(layout.UNREADABLE):
+        layout.decode_topic(data)
+
+
+def test_a_state_reads_as_it_was_written() -> None:
+    topic = TopicNode(TOPIC, [ids(1, 2, 3)], {0: ids(3)}, {0: ids(1)})
+    state = PartitionState(BrokerId(1), LeaderEpoch(4), ids(1, 2, 3), ids(1, 2), [10, 20], ids(3), ids(1), version=7)
+    data = layout.encode_state(state, controller_epoch=5)
+    assert layout.decode_state(data, 7, topic, 0) == state
+    assert json.loads(data) == {
+        "controller_epoch": 5,
+        "leader": 1,
+        "version": 1,
+        "leader_epoch": 4,
+        "isr": [1, 2],
+        "isr_epochs": [10, 20],
+    }
+
+
+def test_of_a_state_that_kafka_wrote_the_epochs_of_in_sync_replicas_are_unknown() -> None:
+    data = b'{"controller_epoch":1,"leader":2,"version":1,"leader_epoch":3,"isr":[2,1]}'
+    state = layout.decode_state(data, 0, TopicNode(TOPIC, [ids(1, 2)]), 0)
+    assert (state.leader, state.in_sync_replicas, state.in_sync_epochs) == (2, [2, 1], [-1, -1])
+
+
+@pytest.mark.parametrize("rack", [None, "north"])
+def test_a_broker_reads_as_it_was_written(rack: str | None) -> None:
+    endpoints = [Endpoint("CLIENT", "::1", 9092), Endpoint("SSL", "host", 9093)]
+    broker = BrokerState(
+        BrokerId(3), endpoints, rack, epoch=11, previous_epoch=5, is_stopping=True, free_bytes=99
+    )
+    data = layout.encode_broker(broker, session_id=77)
+    assert layout.decode_broker(3, data, 11) == (broker, 77)
+    node = json.loads(data)
+    assert node["endpoints"] == ["CLIENT://[::1]:9092", "SSL://host:9093"]
+    assert node["listener_security_protocol_map"] == {"CLIENT": "PLAINTEXT", "SSL": "SSL"}
+    assert (node["version"], node["host"], node["port"], node.get("rack")) == (5, "::1", 9092, rack)
+
+
+def test_a_broker_that_kafka_registered_is_read() -> None:
+    data = (
+        b'{"features":{},"listener_security_protocol_map":{"PLAINTEXT":"PLAINTEXT"},"endpoints":["PLAINTEXT://localhost:9092"],'
+        b'"jmx_port":-1,"port":9092,"host":"localhost","version":5,"timestamp":"1700000000000"}'
+    )
+    broker, session_id = layout.decode_broker(0, data, 4)
+    assert broker == BrokerState(BrokerId(0), [Endpoint("PLAINTEXT", "localhost", 9092)], epoch=4)
+    assert session_id == 0
+
+
+def test_the_controller_is_known_by_session_and_epoch_and_kafkas_by_neither() -> None:
+    mine = ControllerNode(BrokerId(1), session_id=7, epoch=3)
+    assert layout.decode_controller(layout.encode_controller(mine)) == mine
+    kafkas = b'{"version":2,"brokerid":2,"timestamp":"1700000000000","kraftControllerEpoch":-1}'
+    assert layout.decode_controller(kafkas) == ControllerNode(BrokerId(2))
+
+
+def test_configs_blocks_and_ids() -> None:
+    assert layout.decode_config(layout.encode_config({"a": "1"})) == {"a": "1"}
+    assert layout.decode_config(b'{"version":1,"config":{}}') == {}
+    assert layout.decode_next_producer_id(b"") == 0
+    assert layout.decode_next_producer_id(layout.encode_block(1, 3000, 1000)) == 4000
+    assert layout.decode_next_producer_id(b'{"version":1,"broker":0,"block_start":"0","block_end":"999"}') == 1000
+    assert layout.decode_cluster_id(layout.encode_cluster_id("x")) == "x"
+    assert layout.decode_cluster_id(b"?") == ""
+
+
+def test_paths() -> None:
+    assert layout.state_path("a", 3) == "/brokers/topics/a/partitions/3/state"
+    assert layout.broker_config_path("") == "/config/brokers/<default>"
+    assert layout.broker_of_config("<default>") == ""
+    assert layout.broker_of_config("2") == "2"
+    assert layout.sequence_of(layout.change_path(12)) == 12
+    assert layout.change_path(12) == "/headwater/changes/change-0000000012"
