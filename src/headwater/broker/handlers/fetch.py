@@ -14,22 +14,27 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.ids import BrokerId
 from headwater.base.ports import FileSlice
 from headwater.broker.context import RequestContext
 from headwater.broker.deferred import Deferred
 from headwater.broker.fetch_reading import FIRST_TOPIC_ID, Reader
 from headwater.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, FetchSession, FetchSpec
+from headwater.broker.moved import TOLD_WITH, addresses_of, leader_of
 from headwater.replication.partition import Partition
 from headwater.wire.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionData,
 )
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
 
+_FIRST_WITH_LEADERS: Final = 16
 _FIRST_STORAGE_ERROR: Final = 6  # older clients take that code for a fatal one; NOT_LEADER makes them ask again
 
 logger = logging.getLogger("headwater.broker")
@@ -42,7 +47,7 @@ def handle(broker: "Broker", context: RequestContext, request: FetchRequest) -> 
         session, specs, is_incremental = _session_for(broker, request, context.api_version >= FIRST_TOPIC_ID)
     except KafkaError as problem:
         return FetchResponse(error_code=int(problem.code), session_id=0, responses=[])
-    return Fetch(broker, request, session, specs, is_incremental, context.api_version).begin()
+    return Fetch(broker, context, request, session, specs, is_incremental).begin()
 
 
 def _session_for(
@@ -100,6 +105,7 @@ class Fetch:
         "_is_incremental",
         "_is_woken",
         "_knows_storage_errors",
+        "_listener",
         "_max_bytes",
         "_max_wait_ms",
         "_min_bytes",
@@ -107,6 +113,7 @@ class Fetch:
         "_reader",
         "_session",
         "_specs",
+        "_tells_leaders",
         "_timer",
         "deferred",
     )
@@ -114,13 +121,16 @@ class Fetch:
     def __init__(
         self,
         broker: "Broker",
+        context: RequestContext,
         request: FetchRequest,
         session: FetchSession | None,
         specs: list[FetchSpec],
         is_incremental: bool,
-        version: int,
     ) -> None:
+        version = context.api_version
         self._broker = broker
+        self._listener = context.connection.listener
+        self._tells_leaders = version >= _FIRST_WITH_LEADERS
         self._session = session
         self._specs = specs
         self._is_incremental = is_incremental
@@ -232,7 +242,12 @@ class Fetch:
             logger.error("event=read-failed partition=%s-%d error=%r", spec.topic, spec.partition, str(problem))
         if code == ErrorCode.KAFKA_STORAGE_ERROR and not self._knows_storage_errors:
             code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        return PartitionData(partition_index=spec.partition, error_code=int(code), high_watermark=-1, records=b"")
+        data = PartitionData(partition_index=spec.partition, error_code=int(code), high_watermark=-1, records=b"")
+        if self._tells_leaders and code in TOLD_WITH:
+            leader = leader_of(self._broker, spec.topic, spec.topic_id, spec.partition)
+            if leader is not None:
+                data.current_leader = LeaderIdAndEpoch(leader_id=leader.leader_id, leader_epoch=leader.leader_epoch)
+        return data
 
     # Answering
 
@@ -258,8 +273,17 @@ class Fetch:
                 topic = topics[name] = FetchableTopicResponse(topic=spec.topic, topic_id=spec.topic_id, partitions=[])
             topic.partitions.append(data)
         return FetchResponse(
-            error_code=0, session_id=session.session_id if session is not None else 0, responses=list(topics.values())
+            error_code=0,
+            session_id=session.session_id if session is not None else 0,
+            responses=list(topics.values()),
+            node_endpoints=self._endpoints(read),
         )
+
+    def _endpoints(self, read: list[_Read]) -> list[NodeEndpoint]:
+        leaders = [BrokerId(data.current_leader.leader_id) for _, _, data in read if data.current_leader is not None]
+        if not leaders:
+            return []
+        return [NodeEndpoint(**each._asdict()) for each in addresses_of(self._broker, self._listener, leaders)]
 
 
 def _release(read: list[_Read]) -> None:

@@ -20,9 +20,12 @@ from headwater.base.ids import TopicId
 from headwater.base.names import is_internal_topic
 from headwater.broker.context import RequestContext
 from headwater.broker.deferred import Deferred
+from headwater.broker.moved import TOLD_WITH, addresses_of, leader_of
 from headwater.replication.partition import Partition
 from headwater.wire.headers import response_header_bytes
 from headwater.wire.messages.produce import (
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -39,6 +42,7 @@ ACKS_LEADER: Final = 1
 ACKS_ALL: Final = -1
 
 _FIRST_FLEXIBLE: Final = 9
+_FIRST_WITH_LEADERS: Final = 10
 _FIRST_TOPIC_ID: Final = 13
 _LAST: Final = 13
 
@@ -176,6 +180,8 @@ def append_all(
             except KafkaError as problem:
                 part.error_code = int(problem.code)
                 part.error_message = problem.message
+                if problem.code in TOLD_WITH and context.api_version >= _FIRST_WITH_LEADERS:
+                    _tell_leader(broker, context, response, topic, part)
     if acks == ACKS_NONE:
         failed = next((p for t in responses for p in t.partition_responses if p.error_code), None)
         if failed is not None:
@@ -186,6 +192,21 @@ def append_all(
     if awaited:
         return ProduceWait(broker, response, awaited, request.timeout_ms, acks).deferred
     return response
+
+
+def _tell_leader(
+    broker: "Broker",
+    context: RequestContext,
+    response: ProduceResponse,
+    topic: TopicProduceData,
+    answer: PartitionProduceResponse,
+) -> None:
+    leader = leader_of(broker, topic.name, topic.topic_id, answer.index)
+    if leader is not None:
+        answer.current_leader = LeaderIdAndEpoch(leader_id=leader.leader_id, leader_epoch=leader.leader_epoch)
+        if all(known.node_id != leader.leader_id for known in response.node_endpoints):
+            found = addresses_of(broker, context.connection.listener, [leader.leader_id])
+            response.node_endpoints += [NodeEndpoint(**each._asdict()) for each in found]
 
 
 def find_partition(broker: "Broker", version: int, topic: TopicProduceData, index: int) -> Partition:
