@@ -12,7 +12,7 @@ import pytest
 from headwater.cli.zookeeper import shell
 from headwater.server.zookeeper.process import ZooKeeperProcess, ask, free_ports, start
 
-WAIT_S = 60
+WAIT_S = 120
 
 
 @pytest.fixture(scope="module")

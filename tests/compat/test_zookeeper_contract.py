@@ -101,3 +101,20 @@ def test_a_request_made_in_the_belief_of_a_lost_session_is_not_done_in_the_next(
     assert [type(problem) for problem in problems] == [ConnectionLost]
     assert client.states == [CONNECTED, SUSPENDED, LOST, CONNECTED]
     assert client.get("/ghost") is None
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_client_whose_thread_died_gets_another_session(stage: RealStage) -> None:
+    """kazoo gives up for ever when a server answers what it does not expect."""
+    client = stage.client()
+    old_session_id = client.coordination.session_id
+
+    def surprise(_timeout_s: float) -> None:
+        raise RuntimeError("what is that")
+
+    kazoo_of(client)._connection._read_socket = surprise
+    client.coordination.get("/", lambda _node, _problem: None)
+    stage.until(lambda: LOST in client.states)
+    client.connected()
+    assert client.coordination.session_id not in (0, old_session_id)
+    assert client.write(Create("/a")) == ["/a"]

@@ -26,7 +26,7 @@ from headwater.server.zookeeper.process import (
 )
 
 WAIT_S = 60
-SESSION_MS = 1500
+SESSION_MS = 20_000  # so that a busy machine does not look like a dead one
 
 
 class World:
@@ -83,7 +83,7 @@ def until_written(world: World, client: Caller, path: str) -> None:
 
 def test_a_client_goes_on_with_another_server_of_the_ensemble(world: World, tmp_path: Path) -> None:
     world.servers = start_ensemble(tmp_path, 3)
-    client = world.client(",".join(server.address for server in world.servers) + "/some/where", 20_000)
+    client = world.client(",".join(server.address for server in world.servers) + "/some/where")
     client.write(Create("/a"), Create("/mine", ephemeral=True))
     session_id = client.coordination.session_id
     server_of(client, world.servers).kill()
@@ -95,7 +95,7 @@ def test_a_client_goes_on_with_another_server_of_the_ensemble(world: World, tmp_
 
 def test_a_server_that_starts_again_has_kept_the_session(world: World, tmp_path: Path) -> None:
     world.servers = [start(tmp_path, free_ports(1)[0])]
-    client = world.client(world.servers[0].address, 20_000)
+    client = world.client(world.servers[0].address)
     client.write(Create("/a"), Create("/mine", ephemeral=True))
     told: list[str] = []
     client.get("/a", lambda: told.append("a"))
@@ -113,18 +113,18 @@ def test_a_server_that_starts_again_has_kept_the_session(world: World, tmp_path:
 def test_a_server_that_stands_still_is_noticed_although_much_is_asked_of_it(world: World, tmp_path: Path) -> None:
     """kazoo by itself waits for ever as long as there is something to send."""
     world.servers = [start(tmp_path, free_ports(1)[0])]
-    client = world.client(world.servers[0].address)
+    client = world.client(world.servers[0].address, 4000)
     problems: list[CoordinationError | None] = []
     os.kill(world.servers[0].pid, signal.SIGSTOP)
 
     def ask_on() -> None:
-        if client.states == [CONNECTED]:
+        if client.states[-1] is CONNECTED:
             client.coordination.get("/", lambda _node, problem: problems.append(problem))
             world.loop.call_later(20, ask_on)
 
     ask_on()
-    world.until(lambda: client.states == [CONNECTED, SUSPENDED])
-    assert {type(problem) for problem in problems} == {ConnectionLost}
+    world.until(lambda: client.states[-1] is SUSPENDED)
+    assert type(problems[-1]) is ConnectionLost
     os.kill(world.servers[0].pid, signal.SIGCONT)
     client.connected()
 

@@ -231,6 +231,7 @@ class KazooCoordination:
             self._session_id = 0
             self._watches.clear()
             if connection.has_given_up:
+                connection.end(wait=False)
                 self._connection = self._new_connection()
                 self._connection.start_async()
         elif self._is_connected and session_id == self._session_id:
