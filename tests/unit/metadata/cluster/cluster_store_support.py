@@ -73,7 +73,7 @@ class Cluster:
         self.clock = SimClock()
         self.scheduler = SimScheduler(self.clock)
         self.zookeeper = SimZooKeeper(self.scheduler, self.random, delay_ms_max=delay_ms_max)
-        self.controllers: dict[int, "Broker"] = {}  # by epoch
+        self.controllers: dict[int, Broker] = {}  # by epoch
         self.brokers: list[Broker] = []
 
     def broker(self, broker_id: int, **about: object) -> "Broker":

@@ -3,14 +3,13 @@
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from unit.metadata.cluster.cluster_store_support import Answer, me
-
 from headwater.base.coordination import CoordinationError, Node, SessionState, Write, Written
 from headwater.metadata.cluster.store import ClusterStore
 from headwater.metadata.image import ClusterImage
 from headwater.sim.clock import SimClock
 from headwater.sim.scheduler import SimScheduler
 from headwater.sim.zookeeper_tree import Changed, Tree
+from unit.metadata.cluster.cluster_store_support import Answer, me
 
 
 class SteppedCoordination:

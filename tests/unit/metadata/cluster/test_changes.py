@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from unit.metadata.cluster.cluster_store_support import me, topic_id
 
 from headwater.base.ids import BrokerId, LeaderEpoch
 from headwater.metadata.cluster.changes import (
@@ -25,6 +24,7 @@ from headwater.metadata.image import (
     TopicCreated,
     TopicDeleted,
 )
+from unit.metadata.cluster.cluster_store_support import me, topic_id
 
 ONE = topic_id(1)
 CREATED = TopicCreated("a", ONE, ((0, 1),), {"x": "y"})
@@ -59,7 +59,9 @@ def test_an_entry_reads_as_it_was_written() -> None:
     assert decode_entry(encode_entry(EVERYTHING)) == EVERYTHING
 
 
-@pytest.mark.parametrize("data", [b"", b"7", b"{}", b"[7]", b"null", b"\xff", b'[{"type":"TopicPainted"}]', b'[{"type":"TopicDeleted"}]'])
+@pytest.mark.parametrize(
+    "data", [b"", b"7", b"{}", b"[7]", b"null", b"\xff", b'[{"type":"TopicPainted"}]', b'[{"type":"TopicDeleted"}]']
+)
 def test_what_cannot_be_read_is_left_out(data: bytes) -> None:
     assert decode_entry(data) == []
 
@@ -99,7 +101,12 @@ def test_an_entry_met_again_is_no_news() -> None:
 )
 def test_what_is_too_old_is_no_news(old: Announced) -> None:
     known = image()
-    changes: list[Change] = [CREATED, state(2), TopicCreated("gone", topic_id(4), ((1,),), {}), TopicDeleted(topic_id(4))]
+    changes: list[Change] = [
+        CREATED,
+        state(2),
+        TopicCreated("gone", topic_id(4), ((1,),), {}),
+        TopicDeleted(topic_id(4)),
+    ]
     for change in changes:
         known.apply(change)
     before = encode_of(known)

@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-from unit.metadata.cluster.cluster_store_support import Cluster, partition_change, topic, topic_id
-
 from headwater.base.errors import ErrorCode
 from headwater.base.ids import BrokerId, LeaderEpoch
 from headwater.metadata.image import (
@@ -14,6 +12,7 @@ from headwater.metadata.image import (
     TopicConfigured,
     TopicDeleted,
 )
+from unit.metadata.cluster.cluster_store_support import Cluster, partition_change, topic, topic_id
 
 
 def test_brokers_that_join_see_each_other_and_one_of_them_is_the_controller() -> None:

@@ -8,7 +8,6 @@ import json
 from dataclasses import replace
 
 import pytest
-from unit.metadata.cluster.cluster_store_support import Answer, Broker, Cluster, partition_change, topic_id
 
 from headwater.base.coordination import Delete
 from headwater.base.errors import ErrorCode
@@ -23,8 +22,11 @@ from headwater.metadata.image import (
     TopicCreated,
     TopicDeleted,
 )
+from unit.metadata.cluster.cluster_store_support import Answer, Broker, Cluster, partition_change, topic_id
 
-SEEDS = 300
+SEEDS = 200
+STEPS = 30
+PARTS = 4
 NAMES = ("a", "b", "c")
 EXPECTED = {
     ErrorCode.NONE,
@@ -33,7 +35,6 @@ EXPECTED = {
     ErrorCode.INVALID_UPDATE_VERSION,
     ErrorCode.TOPIC_ALREADY_EXISTS,
     ErrorCode.UNKNOWN_TOPIC_ID,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
 }
 
 
@@ -61,7 +62,9 @@ class Chaos:
 
     def run(self, steps: int) -> None:
         for _ in range(steps):
-            self.random.choice((self.commit, self.commit, self.commit, self.propose, self.propose, self.reserve, self.fault))()
+            self.random.choice(
+                (self.commit, self.commit, self.commit, self.propose, self.propose, self.reserve, self.fault)
+            )()
             self.cluster.run(self.random.choice((0, 1, 5, 20, 100)))
 
     def fault(self) -> None:
@@ -122,7 +125,9 @@ class Chaos:
             change = partition_change(image, name, number)
             replicas = tuple(BrokerId(r) for r in self.random.sample(range(3), 2))
             epoch = LeaderEpoch(change.leader_epoch + 1)
-            changes.append(replace(change, leader=replicas[0], leader_epoch=epoch, replicas=replicas, adding=replicas[1:]))
+            changes.append(
+                replace(change, leader=replicas[0], leader_epoch=epoch, replicas=replicas, adding=replicas[1:])
+            )
         return changes
 
     def propose(self) -> None:
@@ -158,6 +163,8 @@ class Chaos:
     def heal(self) -> None:
         for broker in self.brokers:
             self.cluster.zookeeper.let_through(broker.coordination)
+        if self.random.random() < 0.3:
+            self.brokers.pop().die()
         self.cluster.until(lambda: all(broker.store.is_connected for broker in self.brokers))
         self.cluster.until(lambda: any(broker.is_active for broker in self.brokers))
         self.cluster.run(1000)
@@ -180,20 +187,17 @@ class Chaos:
         assert {answer.code for answer in self.answers if answer.is_there} <= EXPECTED
 
 
-@pytest.mark.parametrize("part", range(10))
+@pytest.mark.parametrize("part", range(PARTS))
 def test_after_healing_all_images_are_what_the_nodes_say(part: int) -> None:
-    done: dict[ErrorCode, int] = {}
-    for seed in range(part * SEEDS // 10, (part + 1) * SEEDS // 10):
+    codes: set[ErrorCode] = set()
+    for seed in range(part, SEEDS, PARTS):
         chaos = Chaos(seed)
         try:
             chaos.cluster.run(200)
-            chaos.run(60)
+            chaos.run(STEPS)
             chaos.heal()
             chaos.check()
         except AssertionError as problem:
             raise AssertionError(f"seed {seed}: {problem}") from problem
-        for answer in chaos.answers:
-            if answer.is_there:
-                done[answer.code] = done.get(answer.code, 0) + 1
-    assert done[ErrorCode.NONE] > 300, done  # it was not all faults
-    assert done[ErrorCode.REQUEST_TIMED_OUT] > 10, done
+        codes |= {answer.code for answer in chaos.answers if answer.is_there}
+    assert codes == EXPECTED  # it was not all faults, and not all peace

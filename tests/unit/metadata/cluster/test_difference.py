@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-from unit.metadata.cluster.cluster_store_support import me, topic_id
-
 from headwater.base.ids import BrokerId, LeaderEpoch
 from headwater.metadata.cluster.difference import Snapshot, difference, members_difference
 from headwater.metadata.image import (
@@ -16,6 +14,7 @@ from headwater.metadata.image import (
     TopicDeleted,
     TopicState,
 )
+from unit.metadata.cluster.cluster_store_support import me, topic_id
 
 
 def partition(version: int, leader: int = 0) -> PartitionState:

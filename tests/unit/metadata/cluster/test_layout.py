@@ -75,9 +75,7 @@ def test_of_a_state_that_kafka_wrote_the_epochs_of_in_sync_replicas_are_unknown(
 @pytest.mark.parametrize("rack", [None, "north"])
 def test_a_broker_reads_as_it_was_written(rack: str | None) -> None:
     endpoints = [Endpoint("CLIENT", "::1", 9092), Endpoint("SSL", "host", 9093)]
-    broker = BrokerState(
-        BrokerId(3), endpoints, rack, epoch=11, previous_epoch=5, is_stopping=True, free_bytes=99
-    )
+    broker = BrokerState(BrokerId(3), endpoints, rack, epoch=11, previous_epoch=5, is_stopping=True, free_bytes=99)
     data = layout.encode_broker(broker, session_id=77)
     assert layout.decode_broker(3, data, 11) == (broker, 77)
     node = json.loads(data)

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from unit.metadata.cluster.cluster_store_support import me, partition_change, topic, topic_id
 
 from headwater.base.coordination import Check, Create, SetData, Write, WrongVersion
 from headwater.base.errors import ErrorCode, KafkaError
@@ -26,6 +25,7 @@ from headwater.metadata.image import (
     TopicDeleted,
 )
 from headwater.sim.zookeeper_tree import Tree
+from unit.metadata.cluster.cluster_store_support import me, partition_change, topic, topic_id
 
 
 class Nodes:

@@ -4,8 +4,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from unit.metadata.cluster.cluster_store_support import Answer, me, partition_change, topic, topic_id
-from unit.metadata.cluster.stepped_support import Stepped
 
 from headwater.base.coordination import Create, Delete, SetData, Write
 from headwater.base.errors import ErrorCode
@@ -24,6 +22,8 @@ from headwater.metadata.image import (
     TopicDeleted,
 )
 from headwater.sim.zookeeper_tree import Tree
+from unit.metadata.cluster.cluster_store_support import Answer, me, partition_change, topic, topic_id
+from unit.metadata.cluster.stepped_support import Stepped
 
 
 class Others:
@@ -60,9 +60,15 @@ def reassign(others: Others) -> list[Change]:
 
 SCRIPTS: dict[str, list[Callable[[Others], list[Change]]]] = {
     "reassigned": [reassign],
-    "reassigned twice": [reassign, lambda others: [replace(partition_change(others.image, "a", 1), replicas=(1,), adding=())]],
+    "reassigned twice": [
+        reassign,
+        lambda others: [replace(partition_change(others.image, "a", 1), replicas=(1,), adding=())],
+    ],
     "deleted": [lambda _others: [TopicDeleted(topic_id(1))]],
-    "deleted and made again": [lambda _others: [TopicDeleted(topic_id(1))], lambda _others: [topic("a", 3, [(5,), (5,)])]],
+    "deleted and made again": [
+        lambda _others: [TopicDeleted(topic_id(1))],
+        lambda _others: [topic("a", 3, [(5,), (5,)])],
+    ],
     "made and deleted": [lambda _others: [topic("c", 4)], lambda _others: [TopicDeleted(topic_id(4))]],
     "grown": [lambda _others: [PartitionsAdded(topic_id(1), ((5,),))], reassign],
     "configured": [
@@ -108,10 +114,14 @@ def controlling() -> tuple[Others, Stepped]:
     return others, broker
 
 
-def before_next_write(broker: Stepped, writes: Callable[[], object]) -> None:
-    """`writes` happens behind all that this broker has read, and before what it has asked for."""
-    writes()
+def test_a_new_controller_has_heard_all_that_the_last_one_wrote() -> None:
+    others, broker = joined()
+    others.commit(topic("c", 4, [(1,)]))  # the watch of the log is still on its way
+    seen: list[bool] = []
+    broker.store.on_controller = lambda is_controller: seen.append(is_controller and "c" in broker.image.ids_by_name)
+    broker.coordination.change([Delete("/controller")])
     broker.run()
+    assert seen == [True]
 
 
 def test_a_commit_of_a_controller_that_has_a_successor_is_refused_and_it_ceases_to_be_one() -> None:
