@@ -4,7 +4,6 @@ import random
 import time
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import NewTopic
 
 from chaos.support.cluster import WAIT_S, Cluster
@@ -103,15 +102,6 @@ def test_the_controller_dies_while_topics_are_made(cluster: Cluster, topic: str)
             assert cluster.controller() != controller
             cluster.start(controller)
             for name in names:
-                _make_if_missing(cluster, name)
-            for name in names:
-                cluster.await_in_sync(name)
+                cluster.make_topic_in_the_end(name, 3)
             workload.await_progress()
         workload.finish()
-
-
-def _make_if_missing(cluster: Cluster, name: str) -> None:
-    problem = cluster.admin().create_topics([NewTopic(name, 3, 3)])[name].exception(WAIT_S)
-    if problem is not None:
-        assert isinstance(problem, KafkaException)
-        assert problem.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS, problem

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from chaos.support.network import EVERYONE, HOST, Link, Network
@@ -27,6 +28,7 @@ SESSION_MS = 1500
 WAIT_S = 60
 SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 LIBRARY = ctypes.CDLL(None)
+TRY_AGAIN = {KafkaError.REQUEST_TIMED_OUT, KafkaError.NOT_CONTROLLER, KafkaError._TIMED_OUT, KafkaError._TRANSPORT}
 SETTINGS = QUICK | {
     "zookeeper.session.timeout.ms": str(SESSION_MS),
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,BETWEEN:PLAINTEXT",
@@ -242,6 +244,21 @@ class Cluster:
         for future in self.admin(through).create_topics([topic]).values():
             future.result(WAIT_S)
         self.await_in_sync(name, replicas)
+
+    def make_topic_in_the_end(self, name: str, partitions: int) -> None:
+        """Asks until it is there: a controller that has just come back may have lost what it was asked before."""
+
+        def is_made() -> bool:
+            problem = self.admin().create_topics([NewTopic(name, partitions, 3)])[name].exception(WAIT_S)
+            if problem is None:
+                return True
+            assert isinstance(problem, KafkaException)
+            error = problem.args[0]
+            assert error.code() in (KafkaError.TOPIC_ALREADY_EXISTS, *TRY_AGAIN), error
+            return bool(error.code() == KafkaError.TOPIC_ALREADY_EXISTS)
+
+        until(is_made, f"{name} cannot be made", WAIT_S)
+        self.await_in_sync(name)
 
     def leader(self, topic: str, partition: int = 0) -> int:
         """Waits for one that lives."""

@@ -39,6 +39,7 @@ class Connection:
     who: str | None = None  # not known until its first request has come
     opening: bytearray = field(default_factory=bytearray)
     halves: list[Half] = field(default_factory=list)
+    is_dropped: bool = False
 
     def sockets(self) -> list[socket.socket]:
         return [self.inner] if self.outer is None else [self.inner, self.outer]
@@ -153,6 +154,8 @@ class Network:
 
     def _carry(self, connection: Connection) -> None:
         """As far as it goes now; then the selector is told what to wait for."""
+        if connection.is_dropped:
+            return  # both its ends were ready
         wanted: dict[socket.socket, int] = {}
         try:
             if connection.outer is None:
@@ -215,6 +218,7 @@ class Network:
             self._selector.modify(end, events, connection)
 
     def _drop(self, connection: Connection) -> None:
+        connection.is_dropped = True
         for end in connection.sockets():
             if end in self._selector.get_map():
                 self._selector.unregister(end)

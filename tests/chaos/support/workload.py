@@ -65,6 +65,7 @@ class Writer(Client):
         settings = {"linger.ms": 1, "enable.idempotence": True, "acks": "all", "retry.backoff.ms": 50}
         patience = {
             "message.timeout.ms": WAIT_S * 2000,
+            "request.timeout.ms": 2000,
             "socket.timeout.ms": 10_000,
             "socket.connection.setup.timeout.ms": 5000,
         }

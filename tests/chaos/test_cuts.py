@@ -1,0 +1,106 @@
+"""Brokers stand still, lose ZooKeeper, or lose each other, while clients write and read: F4, F5, F6, F7."""
+
+import random
+import time
+
+import pytest
+
+from chaos.support.cluster import SESSION_MS, WAIT_S, Cluster
+from chaos.support.workload import Workload
+from compat.support.members import until
+from compat.support.quick import lasting
+
+ROUNDS = lasting(1, 20)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(lasting(240, 3600))
+def test_the_leader_stands_still_and_comes_back(cluster: Cluster, topic: str) -> None:
+    """Longer than its session: when it goes on it still thinks that it leads, and finds requests that came meanwhile."""
+    with Workload(cluster, topic) as workload:
+        for _ in range(ROUNDS):
+            leader = cluster.leader(topic)
+            cluster.pause(leader)
+            cluster.await_leader_other_than(leader, topic)
+            workload.await_progress()
+            cluster.resume(leader)
+            workload.await_progress()
+            cluster.await_in_sync(topic)
+        workload.finish()
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(lasting(240, 3600))
+def test_the_leader_loses_zookeeper_only(cluster: Cluster, topic: str) -> None:
+    """Its clients and followers still reach it, and it cannot know that another leads."""
+    with Workload(cluster, topic) as workload:
+        for _ in range(ROUNDS):
+            leader = cluster.leader(topic)
+            cluster.cut_from_zookeeper(leader)
+            cluster.await_leader_other_than(leader, topic)
+            workload.await_progress()
+            cluster.heal()
+            workload.await_progress()
+            cluster.await_in_sync(topic)
+        workload.finish()
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(lasting(240, 3600))
+def test_the_leader_loses_its_followers_only(cluster: Cluster, topic: str) -> None:
+    """It stays the leader, alone in sync: too few for these writers, until the followers are back."""
+    with Workload(cluster, topic, partitions=1) as workload:
+        for _ in range(ROUNDS):
+            leader = cluster.leader(topic)
+            others = [number for number in cluster.members if number != leader]
+            for other in others:
+                cluster.cut_between(leader, other)
+            until(
+                lambda leader=leader: cluster.describe(topic)[0][2] == [leader],
+                lambda: f"{cluster.views(topic)}\n{cluster.logs()}",
+                WAIT_S,
+            )
+            before = workload.acknowledged
+            time.sleep(0.5)
+            assert workload.acknowledged == before
+            cluster.heal()
+            workload.await_progress()
+            cluster.await_in_sync(topic)
+        workload.finish()
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(lasting(240, 3600))
+def test_the_leader_loses_one_follower(cluster: Cluster, topic: str) -> None:
+    with Workload(cluster, topic, partitions=1) as workload:
+        for _ in range(ROUNDS):
+            leader = cluster.leader(topic)
+            lost = random.choice([number for number in cluster.members if number != leader])
+            cluster.cut_between(leader, lost)
+            until(
+                lambda lost=lost: lost not in cluster.describe(topic)[0][2],
+                lambda: f"{cluster.views(topic)}\n{cluster.logs()}",
+                WAIT_S,
+            )
+            workload.await_progress()
+            cluster.heal()
+            cluster.await_in_sync(topic)
+            assert cluster.leader(topic) == leader
+        workload.finish()
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(lasting(240, 3600))
+def test_the_ensemble_is_down(cluster: Cluster, topic: str) -> None:
+    """Longer than the sessions of the brokers. First one server, which is no harm; then all of them."""
+    with Workload(cluster, topic) as workload:
+        cluster.kill_server(random.randrange(len(cluster.servers)))
+        workload.await_progress()
+        cluster.start_servers()
+        for index in range(len(cluster.servers)):
+            cluster.kill_server(index)
+        time.sleep(lasting(2 * SESSION_MS / 1000, 60))
+        cluster.start_servers()
+        workload.await_progress()
+        cluster.make_topic_in_the_end(f"{topic}.more", 3)
+        workload.finish()
