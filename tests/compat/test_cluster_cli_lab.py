@@ -40,7 +40,9 @@ def lab(tmp_path: Path) -> Iterator[Run]:
     yield run
     run("kafka-server-stop.sh", code=None)
     until(lambda: not list((tmp_path / "home" / "servers").glob("*.json")), "the brokers are gone")
+    zookeepers = [int(path.stem) for path in (tmp_path / "home" / "zookeepers").glob("*.json")]
     run("zookeeper-server-stop.sh", code=None)
+    until(lambda: all(gone(pid) for pid in zookeepers), "ZooKeeper is gone")
 
 
 def _copy(tmp_path: Path, source: str, target: str, **changes: str) -> str:

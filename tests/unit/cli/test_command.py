@@ -152,6 +152,16 @@ def test_several_brokers_without_their_packages_say_what_to_install(
     assert capsys.readouterr().err == "error: Several brokers need more packages: pip install 'headwater[cluster]'\n"
 
 
+@pytest.mark.parametrize(("count", "left"), [("2", "broker-0, broker-3, broker-10"), ("16", "broker-0")])
+def test_brokers_that_are_not_started_though_they_have_data_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], count: str, left: str
+) -> None:
+    for number in ("0", "1", "2", "3", "10", "x"):
+        (tmp_path / f"broker-{number}").mkdir()
+    assert run(["up", "--brokers", count, "--data-dir", str(tmp_path), "--set", "node.id=1"]) == 2
+    assert f"brokers that are not started: {left}; see --brokers" in capsys.readouterr().err
+
+
 def test_status_and_down_without_anything_running(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["status", "--data-dir", str(tmp_path), "-o", "json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"brokers": [], "data_dir": str(tmp_path)}

@@ -80,10 +80,10 @@ def _plan(
 
     given = _given(config_path, sets)
     config = None if config_path is None else os.path.abspath(config_path)
+    _tell_left_out(directory, count)
     if count == 1:
         return plan_one(directory, config, given, list(sets), port, detach)
     require_cluster_extra(starts_zookeeper=not given.get("zookeeper.connect"))
-    _tell_left_out(directory, count)
     from headwater.server.zookeeper.process import free_ports
 
     try:
@@ -113,13 +113,13 @@ def require_cluster_extra(*, starts_zookeeper: bool) -> None:
 
 
 def _tell_left_out(directory: Path, count: int) -> None:
-    """Fewer brokers than the last time: what lies with the others is away."""
-    others = [path.name for path in directory.glob("broker-*") if path.name.removeprefix("broker-").isdigit()]
-    left = sorted(
-        (name for name in others if int(name.removeprefix("broker-")) > count), key=lambda name: (len(name), name)
-    )
+    """Another number of brokers than the last time: what lies with the others is away."""
+    ids = range(1) if count == 1 else range(1, count + 1)
+    others = [path.name.removeprefix("broker-") for path in directory.glob("broker-*")]
+    left = sorted(int(number) for number in others if number.isdigit() and int(number) not in ids)
     if left:
-        click.echo(f"warning: not started, though {directory} has data of it: {', '.join(left)}", err=True)
+        names = ", ".join(f"broker-{number}" for number in left)
+        click.echo(f"warning: {directory} has data of brokers that are not started: {names}; see --brokers", err=True)
 
 
 def _given(config_path: str | None, sets: tuple[str, ...]) -> dict[str, str]:
