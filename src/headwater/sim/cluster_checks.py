@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from headwater.base.ids import PartitionKey, TopicId
 from headwater.log.log import Log
 from headwater.records.reader import read_batches
-from headwater.sim.cluster_state import Key, Member, StateOfCluster, TrueState
+from headwater.sim.cluster_state import StateOfCluster, TrueState
 from headwater.sim.trace import Violation
 
 if TYPE_CHECKING:
@@ -38,21 +38,22 @@ class ClusterChecks:
     def __init__(self, nodes: Iterable["ClusterNode"], state: StateOfCluster) -> None:
         self._nodes = {node.node_id: node for node in nodes}
         self._state = state
-        self._presumed: dict[tuple[bytes, int, int], Presumed] = {}
+        self._presumed: dict[tuple[PartitionKey, int], Presumed] = {}
 
     def look(self) -> None:
+        running = [(node.node_id, node.broker.partitions) for node in self._nodes.values() if node.broker is not None]
         for key, state in self._state.partitions.items():
             highest = 0
-            for node in self._nodes.values():
-                partition = replica_of(node, key)
+            for node_id, partitions in running:
+                partition = partitions.get(key)
                 if partition is not None and partition.is_leader:
-                    self._look_at_leader(node.node_id, key, state, partition)
+                    self._look_at_leader(node_id, key, state, partition)
                     highest = max(highest, partition.high_watermark)
             if highest:
-                self.must_have(state, highest, "a leader's high watermark")
+                self._must_have(key, highest, "a leader's high watermark")
 
-    def _look_at_leader(self, node_id: int, key: Key, state: TrueState, partition: "Partition") -> None:
-        leading = (*key, int(partition.leader_epoch))
+    def _look_at_leader(self, node_id: int, key: PartitionKey, state: TrueState, partition: "Partition") -> None:
+        leading = (key, partition.leader_epoch)
         presumed = self._presumed.get(leading)
         if presumed is None:
             presumed = self._presumed[leading] = Presumed(node_id)
@@ -68,24 +69,19 @@ class ClusterChecks:
         presumed.high_watermark = partition.high_watermark
 
     def committed(self, topic_id: bytes, index: int, end: int) -> None:
-        state = self._state.partitions.get((topic_id, index))
-        if state is not None:
-            self.must_have(state, end, "what was acknowledged")
+        key = PartitionKey(TopicId(topic_id), index)
+        if key in self._state.partitions:
+            self._must_have(key, end, "what was acknowledged")
 
-    def must_have(self, state: TrueState, end: int, what: str) -> None:
-        for member in state.members:
-            if not self._counts(member):
-                continue
-            partition = replica_of(self._nodes[member.node_id], (state.topic_id, state.partition))
+    def _must_have(self, key: PartitionKey, end: int, what: str) -> None:
+        for node_id in self._state.counting[key]:
+            partition = replica_of(self._nodes[node_id], key)
             if partition is not None and partition.log.log_end_offset < end and partition.log.failed is None:
+                state = self._state.partitions[key]
                 raise Violation(
-                    f"I8: {what} in {state.name} is {end}, and {member.node_id} (in sync are {state.in_sync}) "
+                    f"I8: {what} in {state.name} is {end}, and {node_id} (in sync are {state.in_sync}) "
                     f"has {partition.log.log_end_offset}"
                 )
-
-    def _counts(self, member: Member) -> bool:
-        registered = self._state.registration(member.node_id)
-        return registered is not None and member.epoch in registered
 
     # The end of a run
 
@@ -116,10 +112,8 @@ class ClusterChecks:
                 raise Violation(f"I10: the replicas of {state.name} on {sorted(contents.values())} differ")
 
 
-def replica_of(node: "ClusterNode", key: Key) -> "Partition | None":
-    if node.broker is None:
-        return None
-    return node.broker.partitions.get(PartitionKey(TopicId(key[0]), key[1]))
+def replica_of(node: "ClusterNode", key: PartitionKey) -> "Partition | None":
+    return None if node.broker is None else node.broker.partitions.get(key)
 
 
 def _content(log: Log, end: int) -> bytes:

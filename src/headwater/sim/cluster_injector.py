@@ -1,9 +1,9 @@
 """Makes faults happen in a cluster, one after the other, as the seed decides, and mends them again.
 
 What was acknowledged with acks=all is promised as long as one in-sync replica keeps its unflushed bytes. So the power is lost only
-where every partition (but those with flush.messages=1) has another member that runs, and until the members that lost their bytes
-are out of the in-sync replicas, no process of the others is killed: nobody could tell then which of the two has everything.
-Owned by the world.
+where every partition (but those with flush.messages=1) has another member that runs and is well, and until the members that lost
+their bytes are out of the in-sync replicas, the others are left in peace: were they dead too, or seemed so, nobody could tell which
+of them has everything. Owned by the world.
 """
 
 from collections.abc import Callable
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _HOUR_MS: Final = 3_600_000
 _NORMAL_DELAY_MS: Final = (0, 3)
+_RECOVERY_MS: Final = 1000
 
 
 class ClusterInjector:
@@ -26,8 +27,12 @@ class ClusterInjector:
         self._random = world.random
         self._is_over = False
         self._skews_ms: dict[int, int] = {}
+        self._dead_up_to: dict[int, int] = {}  # node -> broker epochs up to here are of processes that died
         self._lost_up_to: dict[int, int] = {}  # node -> broker epochs up to here lost bytes
         self._busy: set[int] = set()  # nodes that are down or on their way
+        self._well_from_ms: dict[
+            int, int
+        ] = {}  # when a node that was cut off or stood still is sure to have a session again
         faults = world.faults
         self._kinds: dict[Callable[[], None], int] = {
             self._kill: faults.kill,
@@ -80,8 +85,9 @@ class ClusterInjector:
 
     def _kill(self) -> None:
         node = self._up_node()
-        if node is not None and self._may_be_killed(node):
+        if node is not None and self._may_be_missed(node):
             self._world.note(f"fault: {node.node_id} killed")
+            self._dead_up_to[node.node_id] = self._world.zookeeper.last_transaction
             node.kill()
             self._down(node)
 
@@ -90,7 +96,7 @@ class ClusterInjector:
         if not self._may_lose_power(node) or (node.is_up and node.node_id in self._busy):
             return
         self._world.note(f"fault: {node.node_id} loses power")
-        self._lost_up_to[node.node_id] = self._world.newest_epoch()
+        self._dead_up_to[node.node_id] = self._lost_up_to[node.node_id] = self._world.zookeeper.last_transaction
         was_up = node.is_up
         node.lose_power()
         if was_up:
@@ -98,7 +104,7 @@ class ClusterInjector:
 
     def _restart_cleanly(self) -> None:
         node = self._up_node()
-        if node is None or not node.is_serving or node.is_paused:
+        if node is None or not node.is_serving or node.is_paused or not self._may_be_missed(node):
             return
         self._world.note(f"fault: clean restart of {node.node_id}")
         self._busy.add(node.node_id)
@@ -116,9 +122,10 @@ class ClusterInjector:
 
     def _pause(self) -> None:
         node = self._up_node()
-        if node is None or node.is_paused:
+        if node is None or node.is_paused or not self._may_be_missed(node):
             return
         pause_ms = self._random.choice((200, 1000, 2500, 5000))
+        self._is_unwell_for(node, pause_ms)
         self._world.note(f"fault: {node.node_id} stands still for {pause_ms} ms")
         node.pause()
         lives = node.lives
@@ -134,7 +141,11 @@ class ClusterInjector:
     def is_tainted(self, member: Member) -> bool:
         return member.epoch <= self._lost_up_to.get(member.node_id, -2)
 
-    def _may_be_killed(self, node: "ClusterNode") -> bool:
+    def _is_unwell_for(self, node: "ClusterNode", time_ms: int) -> None:
+        until_ms = self._world.clock.monotonic_ms() + time_ms + _RECOVERY_MS
+        self._well_from_ms[node.node_id] = max(until_ms, self._well_from_ms.get(node.node_id, 0))
+
+    def _may_be_missed(self, node: "ClusterNode") -> bool:
         """Not while its word stands against that of one that lost bytes."""
         return not any(
             self.is_tainted(member)
@@ -148,7 +159,18 @@ class ClusterInjector:
 
     def _has_other(self, state: TrueState, node_id: int) -> bool:
         others = [member for member in state.members if member.node_id != node_id]
-        return bool(others) and all(not self.is_tainted(member) and self._world.runs_since(member) for member in others)
+        return bool(others) and all(not self.is_tainted(member) and self._runs_since(member) for member in others)
+
+    def _runs_since(self, member: Member) -> bool:
+        """The process that became in sync under this epoch, or one that came after it cleanly, runs still."""
+        registered = self._world.state.registration(member.node_id)
+        return (
+            self._world.node(member.node_id).is_up
+            and self._world.clock.monotonic_ms() >= self._well_from_ms.get(member.node_id, 0)
+            and registered is not None
+            and member.epoch in registered
+            and registered[0] > self._dead_up_to.get(member.node_id, -1)
+        )
 
     def _at_stake(self, node: "ClusterNode") -> list[TrueState]:
         return [
@@ -184,7 +206,8 @@ class ClusterInjector:
         self._block(pairs)
         if self._random.random() < 0.5:
             for node_id in some:
-                self._cut(self._world.node(node_id))
+                if self._may_be_missed(self._world.node(node_id)):
+                    self._cut(self._world.node(node_id))
 
     def _cut_from_followers(self) -> None:
         node = self._some_node()
@@ -199,19 +222,22 @@ class ClusterInjector:
 
     def _cut_from_zookeeper(self) -> None:
         node = self._some_node()
-        self._world.note(f"fault: {node.node_id} is cut from ZooKeeper")
-        self._cut(node)
+        if self._may_be_missed(node):
+            self._world.note(f"fault: {node.node_id} is cut from ZooKeeper")
+            self._cut(node)
 
     def _cut(self, node: "ClusterNode") -> None:
+        cut_ms = self._random.randint(200, 4000)
+        self._is_unwell_for(node, cut_ms)
         self._world.cut_from_zookeeper(node)
-        self._later((200, 4000), lambda: self._world.let_to_zookeeper(node))
+        self._world.heap.call_later(cut_ms, lambda: self._world.let_to_zookeeper(node))
 
     def _lose_session(self) -> None:
-        sessions = self._world.zookeeper.session_ids()
-        if sessions:
-            session_id = self._random.choice(sessions)
-            self._world.note(f"fault: session {session_id} expires")
-            self._world.zookeeper.expire(session_id)
+        node = self._up_node()
+        if node is not None and node.coordination is not None and self._may_be_missed(node):
+            self._world.note(f"fault: the session of {node.node_id} expires")
+            self._is_unwell_for(node, 0)
+            self._world.zookeeper.expire(node.coordination.session_id)
 
     def _zookeeper_away(self) -> None:
         if self._world.zookeeper.is_up:

@@ -9,8 +9,10 @@ lost some, and the world sees to it that another one is there that has not. Owne
 """
 
 import json
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from headwater.base.ids import PartitionKey, TopicId
 from headwater.log.checkpoint import parse_topic_id
 from headwater.sim.trace import Violation
 from headwater.sim.zookeeper_tree import Tree
@@ -40,22 +42,30 @@ class TrueState(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
     @property
+    def told(self) -> str:
+        members = " ".join(f"{member.node_id}:{member.epoch}" for member in self.members)
+        return f"led by {self.leader} in epoch {self.leader_epoch}, in sync {members}, replicas {self.replicas}"
+
+    @property
     def in_sync(self) -> tuple[int, ...]:
         return tuple(member.node_id for member in self.members)
 
 
-Key = tuple[bytes, int]
+Registration = tuple[int, int]  # epoch, and that of the last life if it ended cleanly
 
 
 class StateOfCluster:
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: Tree, note: Callable[[str], None] = lambda _text: None) -> None:
         self._tree = tree
+        self._note = note
         self._seen: dict[
             str, tuple[int, int, int]
         ] = {}  # path -> (created, version) of the state, version of the topic
-        self._paths: dict[str, Key] = {}
+        self._paths: dict[str, PartitionKey] = {}
         self._leaders: dict[tuple[bytes, int, int], int] = {}  # topic id, partition, epoch -> leader
-        self.partitions: dict[Key, TrueState] = {}
+        self.partitions: dict[PartitionKey, TrueState] = {}
+        self.counting: dict[PartitionKey, list[int]] = {}  # members that are in sync in this very life
+        self._registrations: dict[int, Registration] = {}
         self.leader_changes = 0
 
     def look(self) -> None:
@@ -74,14 +84,31 @@ class StateOfCluster:
                 if self._seen.get(path) != seen:
                     self._seen[path] = seen
                     new = _parsed(topic, int(index), json.loads(node.data), json.loads(state.data), state.version)
-                    self._changed(self.partitions.get((new.topic_id, new.partition)), new)
-                    self.partitions[new.topic_id, new.partition] = new
-                    self._paths[path] = (new.topic_id, new.partition)
+                    self._note(f"{new.name}: {new.told}")
+                    key = PartitionKey(TopicId(new.topic_id), new.partition)
+                    self._changed(self.partitions.get(key), new)
+                    self.partitions[key] = new
+                    self._paths[path] = key
+        self._registrations = {
+            int(name): self._registration(name) for name in self._tree.children("/brokers/ids") or ()
+        }
+        self.counting = {
+            key: [
+                member.node_id
+                for member in state.members
+                if member.epoch in self._registrations.get(member.node_id, ())
+            ]
+            for key, state in self.partitions.items()
+        }
 
-    def registration(self, node_id: int) -> tuple[int, int] | None:
-        """(epoch, epoch of its last life if that ended cleanly) of a broker that is registered."""
-        node = self._tree.get(f"/brokers/ids/{node_id}")
-        return None if node is None else (node.created, json.loads(node.data).get("previous_epoch", -1))
+    def registration(self, node_id: int) -> Registration | None:
+        """Of a broker that is registered."""
+        return self._registrations.get(node_id)
+
+    def _registration(self, name: str) -> Registration:
+        node = self._tree.get(f"/brokers/ids/{name}")
+        assert node is not None
+        return node.created, json.loads(node.data).get("previous_epoch", -1)
 
     def _changed(self, old: TrueState | None, new: TrueState) -> None:
         if new.leader != NOBODY:
