@@ -13,6 +13,7 @@ from typing import Final
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ports import Random
+from headwater.wire.messages.fetch import FetchRequest
 
 INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
@@ -37,6 +38,22 @@ class FetchSpec:
     @property
     def key(self) -> tuple[str | bytes, int]:
         return (self.topic or self.topic_id, self.partition)
+
+
+def specs_of(request: FetchRequest) -> list[FetchSpec]:
+    return [
+        FetchSpec(
+            topic.topic,
+            topic.topic_id,
+            part.partition,
+            part.fetch_offset,
+            part.partition_max_bytes,
+            part.current_leader_epoch,
+            part.last_fetched_epoch,
+        )
+        for topic in request.topics
+        for part in topic.partitions
+    ]
 
 
 class FetchSession:

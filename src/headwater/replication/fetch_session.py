@@ -26,27 +26,34 @@ class FollowerSession:
         self._partition_bytes_max = partition_bytes_max
         self.session_id = 0
         self.epoch = 0  # of the next request; 0 begins a new session
-        self._known: dict[PartitionKey, Position] = {}
+        self._known: dict[PartitionKey, Position] = {}  # what the leader remembers
+        self._changed: dict[PartitionKey, None] = {}
 
     @property
     def is_new(self) -> bool:
         return self.epoch == 0
 
+    def changed(self, key: PartitionKey) -> None:
+        """The partition may be asked for otherwise than before, or not at all."""
+        self._changed[key] = None
+
     def next(self, wanted: dict[PartitionKey, Position]) -> tuple[list[FetchTopic], list[ForgottenTopic]]:
         """What the next request holds, so that the session is about `wanted` and nothing else."""
-        known = {} if self.is_new else self._known
+        if self.is_new:
+            self._known = {}
         topics: dict[TopicId, FetchTopic] = {}
-        for key, position in wanted.items():
-            if known.get(key) != position:
-                topic = topics.get(key.topic_id)
-                if topic is None:
-                    topic = topics[key.topic_id] = FetchTopic(topic_id=key.topic_id, partitions=[])
-                topic.partitions.append(self._partition(position))
         forgotten: dict[TopicId, ForgottenTopic] = {}
-        for key in known.keys() - wanted.keys():
-            gone = forgotten.setdefault(key.topic_id, ForgottenTopic(topic_id=key.topic_id, partitions=[]))
-            gone.partitions.append(key.partition)
-        self._known = wanted
+        for key in wanted if self.is_new else self._changed:
+            position = wanted.get(key)
+            if position is None:
+                if self._known.pop(key, None) is not None:
+                    gone = forgotten.setdefault(key.topic_id, ForgottenTopic(topic_id=key.topic_id, partitions=[]))
+                    gone.partitions.append(key.partition)
+            elif self._known.get(key) != position:
+                self._known[key] = position
+                topic = topics.setdefault(key.topic_id, FetchTopic(topic_id=key.topic_id, partitions=[]))
+                topic.partitions.append(self._partition(position))
+        self._changed = {}
         return list(topics.values()), list(forgotten.values())
 
     def _partition(self, position: Position) -> FetchPartition:

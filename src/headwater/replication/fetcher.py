@@ -76,6 +76,8 @@ class Fetcher:
         self._settings = settings
         self._replica = replica
         self._session = FollowerSession(settings.partition_bytes_max)
+        self._ready: dict[PartitionKey, Position] = {}  # what the next request asks for
+        self._changed: dict[PartitionKey, None] = {}  # whose position must be looked at before
         self._resting: dict[PartitionKey, Timer] = {}
         self._failures: dict[PartitionKey, int] = {}
         self._leader_failures = 0
@@ -91,10 +93,12 @@ class Fetcher:
         self.remove(key)
         self.partitions[key] = partition
         partition.on_flushed = self._flushed
+        self._changed[key] = None
         self._ask_soon()
 
     def remove(self, key: PartitionKey) -> None:
         if self.partitions.pop(key, None) is not None:
+            self._changed[key] = None
             self._failures.pop(key, None)
             rest = self._resting.pop(key, None)
             if rest is not None:
@@ -115,7 +119,9 @@ class Fetcher:
             self._pause.cancel()
 
     def _flushed(self, partition: Partition) -> None:
-        if self.partitions.get(PartitionKey(partition.topic_id, partition.index)) is partition:
+        key = PartitionKey(partition.topic_id, partition.index)
+        if self.partitions.get(key) is partition:
+            self._changed[key] = None
             self._ask_soon()
 
     # Asking
@@ -130,9 +136,10 @@ class Fetcher:
         self._is_planned = False
         if self._is_asking or self._is_closed or self._pause is not None:
             return
-        wanted = self._wanted()
-        if not wanted:
+        self._look_at_changed()
+        if not self._ready:
             return
+        wanted = dict(self._ready)
         topics, forgotten = self._session.next(wanted)
         broker_id, epoch = self._replica()
         request = FetchRequest(
@@ -154,15 +161,19 @@ class Fetcher:
 
         self._peers.ask(self.leader, Lane.FETCH, request, FETCH_VERSION, done, timeout_ms=self._settings.timeout_ms)
 
-    def _wanted(self) -> dict[PartitionKey, Position]:
-        wanted = {}
-        for key, partition in self.partitions.items():
+    def _look_at_changed(self) -> None:
+        for key in self._changed:
+            self._ready.pop(key, None)
+            self._session.changed(key)
+            partition = self.partitions.get(key)
+            if partition is None or key in self._resting:
+                continue
             log = partition.log
             # Asking from an offset on says that all before it is here: on the device, where that is what counts.
-            if key not in self._resting and log.failed is None and log.committable_offset == log.log_end_offset:
+            if log.failed is None and log.committable_offset == log.log_end_offset:
                 offset, epoch = following.next_fetch(partition)
-                wanted[key] = Position(partition, offset, epoch, log.log_start_offset)
-        return wanted
+                self._ready[key] = Position(partition, offset, epoch, log.log_start_offset)
+        self._changed.clear()
 
     # Answers
 
@@ -213,6 +224,7 @@ class Fetcher:
         key = PartitionKey(partition.topic_id, partition.index)
         if self.partitions.get(key) is not partition or partition.log.log_end_offset != position.offset:
             return  # of an earlier term, or something else has changed the log since
+        self._changed[key] = None
         try:
             self._apply(partition, data)
         except KafkaError as problem:
@@ -248,6 +260,7 @@ class Fetcher:
 
     def _rested(self, key: PartitionKey) -> None:
         del self._resting[key]
+        self._changed[key] = None
         self._ask_soon()
 
     # Where the leader's log begins, when what we ask for is not in it
@@ -270,6 +283,7 @@ class Fetcher:
             if self.partitions.get(key) is not partition or partition.log.log_end_offset != end_offset:
                 return
             self._resting.pop(key).cancel()
+            self._changed[key] = None
             try:
                 self._begin_again(partition, response)
             except KafkaError as problem:

@@ -19,7 +19,7 @@ from headwater.base.ports import FileSlice
 from headwater.broker.context import RequestContext
 from headwater.broker.deferred import Deferred
 from headwater.broker.fetch_reading import FIRST_TOPIC_ID, Reader
-from headwater.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, FetchSession, FetchSpec
+from headwater.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, FetchSession, FetchSpec, specs_of
 from headwater.broker.moved import TOLD_WITH, addresses_of, leader_of
 from headwater.replication.partition import Partition
 from headwater.wire.messages.fetch import (
@@ -55,7 +55,7 @@ def _session_for(
 ) -> tuple[FetchSession | None, list[FetchSpec], bool]:
     """(session or None, what to read, whether the answer holds changes only)."""
     sessions = broker.fetch_sessions
-    specs = _specs(request)
+    specs = specs_of(request)
     epoch = request.session_epoch
     if epoch in (FINAL_EPOCH, INITIAL_EPOCH):
         if request.session_id:
@@ -77,22 +77,6 @@ def _session_for(
         sessions.close(session.session_id)
         return None, [], False
     return session, list(session.specs.values()), True
-
-
-def _specs(request: FetchRequest) -> list[FetchSpec]:
-    return [
-        FetchSpec(
-            topic.topic,
-            topic.topic_id,
-            part.partition,
-            part.fetch_offset,
-            part.partition_max_bytes,
-            part.current_leader_epoch,
-            part.last_fetched_epoch,
-        )
-        for topic in request.topics
-        for part in topic.partitions
-    ]
 
 
 class Fetch:
