@@ -307,5 +307,5 @@ class Clusters(RuleBasedStateMachine):
             self.all_come_to_rest_together()
 
 
-Clusters.TestCase.settings = settings(max_examples=150, stateful_step_count=50, deadline=None)
+Clusters.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
 TestClusters = Clusters.TestCase

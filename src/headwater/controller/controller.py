@@ -16,7 +16,7 @@ from typing import Final
 
 from headwater.base.config.broker import BrokerConfig
 from headwater.base.errors import ErrorCode, KafkaError
-from headwater.base.ids import BrokerId, LeaderEpoch, PartitionKey, TopicPartition
+from headwater.base.ids import PartitionKey, TopicPartition
 from headwater.base.metrics import ControllerMetrics
 from headwater.base.ports import Clock, Scheduler, Timer
 from headwater.controller.failures import look_at_all, state_of
@@ -24,6 +24,7 @@ from headwater.controller.planning import Election, Planned, Planner
 from headwater.controller.preferred import imbalanced
 from headwater.controller.reassignment import Move, Moving, moving
 from headwater.controller.requests import Answer, Request, election, reassignment
+from headwater.controller.unclean import UncleanElections
 from headwater.metadata.image import (
     BrokerConfigured,
     BrokerGone,
@@ -68,7 +69,7 @@ class Controller:
         self._touched: OrderedDict[PartitionKey, None] = OrderedDict()
         self._must_look_at_all = False
         self._offline: set[PartitionKey] = set()
-        self._unclean: dict[PartitionKey, tuple[BrokerId, LeaderEpoch]] = {}  # planned; counted once they are applied
+        self._unclean = UncleanElections(image, metrics)
         self._requests: deque[Request] = deque()
         self._repairs_are_next = True
         self._batch = BATCH_MAX
@@ -110,7 +111,7 @@ class Controller:
         """After the image has applied them."""
         for change in changes:
             if isinstance(change, PartitionChanged):
-                self._count_unclean(change)
+                self._unclean.applied(change)
         if not self.is_active:
             return
         noted = [self._note(change) for change in changes]
@@ -219,7 +220,7 @@ class Controller:
         self._is_committing = True
         for each in planned:
             if each.is_unclean:
-                self._unclean[each.key] = (each.change.leader, each.change.leader_epoch)
+                self._unclean.plan(each)
         changes = [each.change for each in planned]
         self._store.commit(changes, partial(self._committed, self._term, request, [each.key for each in planned]))
 
@@ -286,20 +287,6 @@ class Controller:
             names = [TopicPartition(self._image.topics[key.topic_id].name, key.partition) for key in keys]
             self.elect(names, Election.PREFERRED, BALANCE_TIMEOUT_MS, lambda _error, _results: None)
         self._await_balance()
-
-    # Unclean elections
-
-    def _count_unclean(self, change: PartitionChanged) -> None:
-        """Counted when it has happened, whatever became of the commit that it was part of."""
-        planned = self._unclean.get(PartitionKey(change.topic_id, change.partition))
-        if planned is None or change.leader_epoch < planned[1]:
-            return
-        del self._unclean[PartitionKey(change.topic_id, change.partition)]
-        if (change.leader, change.leader_epoch) == planned:
-            self._metrics.unclean_elections += 1
-            topic = self._image.topics.get(change.topic_id)
-            name = TopicPartition(topic.name if topic is not None else "?", change.partition)
-            logger.warning("event=unclean-election partition=%s leader=%d", name, change.leader)
 
 
 def _not_controller() -> KafkaError:
