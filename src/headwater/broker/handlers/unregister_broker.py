@@ -1,7 +1,7 @@
 """UnregisterBroker (key 64), version 0: forgets a broker that will not come back.
 
-A broker alone knows itself only. It serves the request, so it is alive, and would stand in the metadata again at once: that is
-refused, where Apache Kafka's controllers would take a living broker out of the cluster.
+Registered are the brokers that live: a session with ZooKeeper holds each registration, and a broker alone knows itself only. A living
+one would stand in the metadata again at once: that is refused, where Apache Kafka's controllers would take it out of the cluster.
 """
 
 from typing import TYPE_CHECKING
