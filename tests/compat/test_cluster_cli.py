@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from compat.support.java import Java
 from compat.support.local_cluster import COMMAND, PATIENCE_S, LocalCluster, gone, until
 
 pytestmark = pytest.mark.timeout(400)
@@ -161,6 +162,30 @@ def test_the_preferred_leader_leads_again_when_it_is_asked_for(cluster: LocalClu
     assert elected.returncode == 0, elected
     assert elected.stdout == "Successfully completed leader election (PREFERRED) for partitions led-0\n"
     until(lambda: _leader(cluster, "led") == 2, "every broker knows")
+
+
+def test_kafkas_own_tools_move_partitions_and_elect_leaders(cluster: LocalCluster, java: Java, tmp_path: Path) -> None:
+    _create(cluster, "watched", 2, replica_assignment=[[1, 2], [2, 1]])
+    plan = tmp_path / "plan.json"
+    moves = [{"topic": "watched", "partition": at, "replicas": [3, 1]} for at in (0, 1)]
+    plan.write_text(json.dumps({"version": 1, "partitions": moves}))
+    file = ("--reassignment-json-file", str(plan))
+
+    def theirs(main: str, *arguments: str) -> str:
+        answer = java.tool(main, "--bootstrap-server", cluster.bootstrap, *arguments)
+        assert answer.status == 0, answer
+        return answer.stdout
+
+    tool = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+    started = theirs(tool, "--execute", "--throttle", "10000000", *file)
+    assert "Successfully started partition reassignments for watched-0,watched-1\n" in started
+    done = "Reassignment of partition watched-1 is completed.\n"
+    until(lambda: done in theirs(tool, "--verify", *file), "the partitions have moved")
+    assert cluster.script("reassign_partitions", "--verify", *file).stdout == theirs(tool, "--verify", *file)
+    election = ("--election-type", "preferred", "--topic", "watched", "--partition", "1")
+    elected = theirs("org.apache.kafka.tools.LeaderElectionCommand", *election)
+    assert "for partitions watched-1\n" in elected
+    until(lambda: [each["leader"] for each in _partitions(cluster, "watched")][1] == 3, "every broker knows")
 
 
 def test_a_topic_is_spread_over_all_brokers(cluster: LocalCluster) -> None:
