@@ -95,7 +95,7 @@ class Attempt:
         if error is not None or names is None:
             self.life.fail(error or CoordinationError(layout.CHANGES))
             return
-        next_sequence = max((layout.sequence_of(name) for name in names), default=-1) + 1
+        next_sequence = layout.sequence_of(names[-1]) + 1 if names else 0
         load = Loading(self._coordination, self.life, partial(self._nodes_read, next_sequence)).start
         self._membership.refresh(load)
 
@@ -138,9 +138,9 @@ class Attempt:
         if news:
             self._owner.applied(news)
 
-    def _entries_listed(self, sequences: list[int]) -> None:
+    def _entries_listed(self, names: Sequence[str]) -> None:
         if self._trimming is not None:
-            self._trimming.listed(sequences)
+            self._trimming.listed(names)
 
     # --- the controller
 

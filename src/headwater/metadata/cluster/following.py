@@ -23,7 +23,7 @@ class Following:
         life: Lifetime,
         next_sequence: int,
         apply: Callable[[Sequence[Announced]], None],
-        listed: Callable[[list[int]], None],
+        listed: Callable[[Sequence[str]], None],
     ) -> None:
         self._coordination = coordination
         self._life = life
@@ -59,14 +59,15 @@ class Following:
         if error is not None or names is None:
             self._life.fail(error or NodeMissing(layout.CHANGES))
             return
-        sequences = [layout.sequence_of(name) for name in names]
-        end = max(sequences, default=-1) + 1
-        if end < self._end or not set(range(self._asked, end)).issubset(sequences):
+        end = layout.sequence_of(names[-1]) + 1 if names else 0
+        unread = end - self._asked
+        is_complete = unread <= 0 or (unread <= len(names) and layout.sequence_of(names[-unread]) == self._asked)
+        if end < self._end or not is_complete:
             self._life.fail(NodeMissing(layout.CHANGES))
             return
         self._end = end
         self._read_on()
-        self._listed(sequences)
+        self._listed(names)
 
     def _read_on(self) -> None:
         while self._asked < min(self._end, self._next + _READS_AT_ONCE):

@@ -10,7 +10,7 @@ from headwater.metadata.cluster.lifetime import Lifetime
 from headwater.metadata.cluster.writing import WRITES_MAX, removal
 
 ENTRIES_KEPT: Final = 1000
-_TRIM_FROM: Final = 1500
+_TRIM_FROM: Final = 1100
 _AT_ONCE: Final = 200
 
 
@@ -69,12 +69,12 @@ class Trimming:
         self._guard = Check(layout.CONTROLLER_EPOCH, guard_version)
         self._is_busy = False
 
-    def listed(self, sequences: Sequence[int]) -> None:
-        """The entries that are there."""
-        if len(sequences) >= _TRIM_FROM and not self._is_busy:
+    def listed(self, names: Sequence[str]) -> None:
+        """The entries that are there, the oldest first."""
+        if len(names) >= _TRIM_FROM and not self._is_busy:
             self._is_busy = True
-            old = sorted(sequences)[: min(len(sequences) - ENTRIES_KEPT, WRITES_MAX - 1)]
-            deletes = [Delete(layout.change_path(sequence)) for sequence in old]
+            old = names[: min(len(names) - ENTRIES_KEPT, WRITES_MAX - 1)]
+            deletes = [Delete(f"{layout.CHANGES}/{name}") for name in old]
             self._coordination.write([self._guard, *deletes], self._life.bind(self._trimmed))
 
     def _trimmed(self, _written: list[Written] | None, _error: CoordinationError | None) -> None:
