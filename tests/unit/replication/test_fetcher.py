@@ -1,0 +1,319 @@
+"""A follower's fetcher, with a leader that says what the test wants."""
+
+from typing import Any
+
+import pytest
+
+from headwater.base.errors import ErrorCode
+from headwater.base.ids import BrokerId, LeaderEpoch, PartitionKey, TopicId, TopicPartition
+from headwater.base.peers import Lane, Unreachable
+from headwater.log.config import LogConfig
+from headwater.log.context import LogContext
+from headwater.log.manager import LogManager
+from headwater.records.builder import build_batch
+from headwater.records.reader import Record
+from headwater.replication.fetcher import Fetcher, FetcherSettings
+from headwater.replication.partition import Partition
+from headwater.sim.clock import SimClock
+from headwater.sim.disk import SimDisk
+from headwater.sim.scheduler import SimRandom, SimScheduler
+from headwater.wire.messages.fetch import (
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from headwater.wire.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+TOPIC_ID = TopicId(bytes(range(16)))
+ME, LEADER = BrokerId(2), BrokerId(1)
+SESSION = 77
+
+
+class Asked:
+    """The Peers port: keeps what was asked."""
+
+    def __init__(self) -> None:
+        self.requests: list[tuple[Any, Any]] = []
+
+    def ask(self, broker: BrokerId, lane: Lane, request: Any, version: int, done: Any, *, timeout_ms: int) -> None:
+        assert (broker, lane) == (LEADER, Lane.FETCH)
+        type(request).decode(b"".join(request.encode(version)), 0, version)
+        self.requests.append((request, done))
+
+    def forget(self, broker: BrokerId) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Desk:
+    def __init__(self, count: int = 1, **config: Any) -> None:
+        self.clock = SimClock()
+        self.disk = SimDisk(seed=1)
+        self.scheduler = SimScheduler(self.clock)
+        context = LogContext(self.disk, self.scheduler, SimRandom(1))
+        self.manager = LogManager(context, ["/data"], lambda _topic: LogConfig(**config))
+        self.manager.lock()
+        self.manager.claim("cluster", 2)
+        self.manager.open(lambda: None)
+        self.peers = Asked()
+        self.fetcher = Fetcher(
+            LEADER, self.peers, self.scheduler, self.clock, FetcherSettings(rest_max_ms=1000), lambda: (ME, 30)
+        )
+        self.partitions = [self.follow(index) for index in range(count)]
+        for partition in self.partitions:
+            self.fetcher.add(partition)
+        self.scheduler.run_due()
+
+    def follow(self, index: int, epoch: int = 0) -> Partition:
+        name = TopicPartition("t", index)
+        log = self.manager.logs.get(name) or self.manager.create(name, TOPIC_ID)
+        return Partition("t", TOPIC_ID, index, log, LeaderEpoch(epoch), is_leader=False, high_watermark=0)
+
+    @property
+    def request(self) -> Any:
+        """The only one that is under way."""
+        assert len(self.peers.requests) == 1
+        return self.peers.requests[0][0]
+
+    def positions(self) -> dict[int, tuple[int, int, int]]:
+        assert isinstance(self.request, FetchRequest)
+        return {
+            part.partition: (part.fetch_offset, part.last_fetched_epoch, part.current_leader_epoch)
+            for topic in self.request.topics
+            for part in topic.partitions
+        }
+
+    def forgotten(self) -> list[int]:
+        return [index for topic in self.request.forgotten_topics_data for index in topic.partitions]
+
+    def answer(self, *parts: PartitionData, session: int = SESSION, error: int = 0) -> None:
+        topics = [FetchableTopicResponse(topic_id=TOPIC_ID, partitions=list(parts))] if parts else []
+        self.tell(FetchResponse(error_code=error, session_id=session, responses=topics))
+
+    def tell(self, response: Any, problem: Unreachable | None = None) -> None:
+        _, done = self.peers.requests.pop(0)
+        done(response, problem)
+        self.scheduler.run_due()
+
+    def pass_time(self, delay_ms: int) -> None:
+        self.clock.advance(delay_ms)
+        self.scheduler.run_due()
+
+    def ends(self) -> list[int]:
+        return [partition.log.log_end_offset for partition in self.partitions]
+
+
+def batch(offset: int, count: int = 1, epoch: int = 0) -> memoryview:
+    data = bytearray(build_batch([Record(at, 1_700_000_000_000, b"k", b"v") for at in range(count)]))
+    data[0:8] = offset.to_bytes(8, "big")
+    data[12:16] = epoch.to_bytes(4, "big")
+    return memoryview(data)
+
+
+def part(index: int = 0, records: bytes | memoryview = b"", **fields: Any) -> PartitionData:
+    given = {"error_code": 0, "high_watermark": 0, "log_start_offset": 0, **fields}
+    return PartitionData(partition_index=index, records=records, aborted_transactions=None, **given)
+
+
+def test_who_asks_and_from_where() -> None:
+    desk = Desk()
+    assert desk.positions() == {0: (0, -1, 0)}
+    state = desk.request.replica_state
+    assert (state.replica_id, state.replica_epoch) == (ME, 30)
+    desk.answer(part(records=batch(0, 3, epoch=0), high_watermark=2))
+    assert desk.ends() == [3]
+    assert desk.partitions[0].high_watermark == 2
+    assert desk.positions() == {0: (3, 0, 0)}
+
+
+def test_a_session_is_told_only_what_changed() -> None:
+    desk = Desk(3)
+    assert (desk.request.session_id, desk.request.session_epoch, sorted(desk.positions())) == (0, 0, [0, 1, 2])
+    desk.answer(part(1, batch(0)))
+    assert (desk.request.session_id, desk.request.session_epoch, sorted(desk.positions())) == (SESSION, 1, [1])
+    desk.answer()
+    assert (desk.request.session_epoch, desk.positions()) == (2, {})
+    desk.fetcher.remove(PartitionKey(TOPIC_ID, 2))
+    desk.answer(part(0, batch(0)))
+    assert (sorted(desk.positions()), desk.forgotten()) == ([0], [2])
+
+
+@pytest.mark.parametrize("error", [ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH])
+def test_a_lost_session_begins_again_with_everything(error: ErrorCode) -> None:
+    desk = Desk(2)
+    desk.answer()
+    desk.answer(session=0, error=int(error))
+    assert (desk.request.session_epoch, sorted(desk.positions())) == (0, [0, 1])
+
+
+def test_a_leader_without_room_for_sessions_is_asked_for_everything_each_time() -> None:
+    desk = Desk(2)
+    desk.answer(session=0)
+    assert (desk.request.session_epoch, sorted(desk.positions())) == (0, [0, 1])
+
+
+def test_an_answer_to_what_was_asked_in_an_earlier_term_is_dropped() -> None:
+    desk = Desk()
+    desk.fetcher.add(desk.follow(0, epoch=1))
+    desk.answer(part(records=batch(0), high_watermark=1))
+    assert desk.ends() == [0]
+    assert desk.positions() == {0: (0, -1, 1)}
+
+
+def test_an_answer_after_the_partition_is_gone_is_dropped() -> None:
+    desk = Desk()
+    desk.fetcher.remove(PartitionKey(TOPIC_ID, 0))
+    desk.answer(part(records=batch(0)))
+    assert desk.ends() == [0]
+    assert not desk.peers.requests
+
+
+def test_a_partition_that_went_wrong_rests_longer_each_time_and_the_others_go_on() -> None:
+    desk = Desk(2)
+    wrong = part(0, error_code=int(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    desk.answer(wrong)
+    assert desk.forgotten() == [0]
+    desk.answer(part(1, batch(0)))
+    assert sorted(desk.positions()) == [1]
+    desk.pass_time(20)
+    desk.answer()
+    assert sorted(desk.positions()) == [0]
+    desk.answer(wrong)
+    desk.pass_time(20)
+    desk.answer()
+    assert not desk.positions()
+    desk.pass_time(20)
+    desk.answer()
+    assert sorted(desk.positions()) == [0]
+
+
+def test_a_leader_that_is_not_reached_is_left_alone_for_a_while() -> None:
+    desk = Desk()
+    for _ in range(10):
+        desk.tell(None, Unreachable("closed"))
+        assert not desk.peers.requests
+        desk.pass_time(1000)
+        assert desk.request.session_epoch == 0
+    desk.tell(None, Unreachable("closed"))
+    desk.fetcher.leader_is_back()
+    assert desk.positions() == {0: (0, -1, 0)}
+
+
+def test_nothing_is_asked_or_believed_after_the_end() -> None:
+    desk = Desk()
+    desk.fetcher.close()
+    desk.answer(part(records=batch(0)))
+    assert desk.ends() == [0]
+    assert not desk.peers.requests
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        pytest.param(bytes(batch(0)[:-1]) + b"?", id="wrong CRC"),
+        pytest.param(bytes(batch(0)[:-1]), id="cut off"),
+    ],
+)
+def test_what_is_damaged_is_not_appended(records: bytes) -> None:
+    desk = Desk()
+    desk.answer(part(records=memoryview(records)))
+    assert desk.ends() == [0]
+    assert not desk.peers.requests
+    desk.pass_time(20)
+    desk.answer(part(records=batch(0)))  # the session still knows what is asked for
+    assert desk.ends() == [1]
+
+
+def test_batches_that_do_not_go_on_from_the_end_are_not_appended() -> None:
+    desk = Desk()
+    desk.answer(part(records=batch(0, 3)))
+    desk.answer(part(records=batch(1, 3)))
+    assert desk.ends() == [3]
+    desk.pass_time(20)
+    desk.answer(part(records=batch(5)))  # between them, a compacted leader has nothing left
+    assert desk.ends() == [6]
+
+
+def test_where_the_logs_differ_is_cut_off_in_one_step() -> None:
+    desk = Desk()
+    data = bytes(batch(0, 3, epoch=0)) + bytes(batch(3, 2, epoch=2)) + bytes(batch(5, 4, epoch=3))
+    desk.answer(part(records=memoryview(data), high_watermark=6))
+    assert desk.positions() == {0: (9, 3, 0)}
+    desk.answer(part(diverging_epoch=EpochEndOffset(epoch=2, end_offset=7)))
+    assert desk.ends() == [5], "our own end of epoch 2: what follows is of an epoch that the leader does not know"
+    assert desk.partitions[0].high_watermark == 5
+    assert desk.positions() == {0: (5, 2, 0)}
+    desk.answer(part(diverging_epoch=EpochEndOffset(epoch=1, end_offset=2)))
+    assert desk.ends() == [0], "an offset inside a batch takes the whole batch"
+
+
+def test_an_epoch_without_records_goes_though_there_is_nothing_to_cut() -> None:
+    desk = Desk()
+    desk.answer(part(records=batch(0, 3)))
+    desk.partitions[0].log.begin_epoch(4)
+    desk.answer(part())
+    assert desk.positions() == {0: (3, 4, 0)}
+    desk.answer(part(diverging_epoch=EpochEndOffset(epoch=0, end_offset=3)))
+    assert desk.positions() == {0: (3, 0, 0)}
+
+
+def test_a_log_that_the_leader_has_nothing_left_of_begins_again_where_the_leaders_begins() -> None:
+    desk = Desk()
+    desk.answer(part(records=batch(0, 3), high_watermark=3))
+    desk.answer(part(error_code=int(ErrorCode.OFFSET_OUT_OF_RANGE)))
+    assert isinstance(desk.request, ListOffsetsRequest)
+    (asked,) = desk.request.topics[0].partitions
+    assert (desk.request.replica_id, asked.timestamp, asked.current_leader_epoch) == (ME, -2, 0)
+    desk.tell(_begins_at(10))
+    assert (desk.partitions[0].log.log_start_offset, desk.ends(), desk.partitions[0].high_watermark) == (10, [10], 10)
+    assert desk.positions() == {0: (10, -1, 0)}
+    desk.answer(part(records=batch(8, 4), high_watermark=12, log_start_offset=10))  # it begins inside a batch
+    assert (desk.partitions[0].log.log_start_offset, desk.ends()) == (10, [12])
+
+
+def test_a_log_that_only_seemed_out_of_range_is_kept() -> None:
+    desk = Desk()
+    desk.answer(part(records=batch(0, 3)))
+    desk.answer(part(error_code=int(ErrorCode.OFFSET_OUT_OF_RANGE)))
+    desk.tell(_begins_at(2))
+    assert desk.ends() == [3]
+    desk.pass_time(1000)
+    desk.answer(part(records=batch(3)))
+    assert desk.ends() == [4]
+
+
+def test_the_leaders_start_is_followed_as_far_as_records_are_committed() -> None:
+    desk = Desk()
+    desk.answer(part(records=batch(0, 3), high_watermark=1, log_start_offset=2))
+    assert desk.partitions[0].log.log_start_offset == 0
+    desk.answer(part(high_watermark=3, log_start_offset=2))
+    assert desk.partitions[0].log.log_start_offset == 2
+
+
+def test_what_is_not_on_the_device_is_not_asked_past_where_that_counts() -> None:
+    desk = Desk(flush_messages=1)
+    desk.answer(part(records=batch(0)))
+    assert not desk.peers.requests
+    desk.disk.run()
+    desk.scheduler.run_due()
+    assert desk.positions() == {0: (1, 0, 0)}
+
+
+def test_a_failed_disk_takes_a_partition_out_and_leaves_the_others() -> None:
+    desk = Desk(2)
+    desk.partitions[0].log.fail(OSError("gone"))
+    desk.answer(part(0, batch(0)), part(1, batch(0)))
+    assert desk.ends() == [0, 1]
+    assert desk.forgotten() == [0]
+
+
+def _begins_at(offset: int) -> ListOffsetsResponse:
+    found = ListOffsetsPartitionResponse(partition_index=0, error_code=0, offset=offset)
+    return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=[found])])
