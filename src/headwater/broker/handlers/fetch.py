@@ -249,7 +249,7 @@ class Fetch:
                 spec.told_log_start_offset = data.log_start_offset
                 if size:
                     session.to_the_end(spec)
-                if data.error_code:  # told again as long as it lasts
+                if data.error_code or data.diverging_epoch is not None:  # told again: nothing else of the answer counts
                     spec.told_high_watermark = -1
             name = spec.topic or spec.topic_id
             topic = topics.get(name)

@@ -1,0 +1,71 @@
+"""What the simulated cluster has found, each as small as it can be told. The worlds that found them change; the bugs stay named."""
+
+import pytest
+
+from headwater.sim.disk import SimDisk
+from unit.replication.cluster_lab import ClusterLab
+
+
+class Lowest:
+    """Chance at its worst: of what was not synced, nothing is kept."""
+
+    def randint(self, low: int, high: int) -> int:
+        return low
+
+    def random(self) -> float:
+        return 0.0
+
+
+def worst(disk: SimDisk) -> None:
+    disk._chance = Lowest()  # type: ignore[assignment]
+
+
+@pytest.fixture(name="lab")
+def lab_fixture() -> ClusterLab:
+    lab = ClusterLab(3, replicas=2)
+    lab.run(600)
+    return lab
+
+
+def test_a_leader_that_lost_power_led_on_before_the_controller_knew_and_its_follower_cut_off_what_was_committed(
+    lab: ClusterLab,
+) -> None:
+    for _ in range(5):
+        lab.produce(1)
+    lab.run(600)
+    assert lab.replica(1).high_watermark == 5
+    worst(lab.nodes[1].disk)
+    lab.kill(1, power_loss=True)
+    lab.restart(1)  # the state says still that it leads
+    lab.run(1000)
+    assert lab.replica(1).log.log_end_offset < 5
+    assert not lab.replica(1).is_leader
+    assert lab.replica(2).log.log_end_offset == 5
+    lab.elect(2, in_sync=[2])
+    lab.run(2000)
+    assert lab.content(1) == lab.content(2)
+    assert lab.replica(1).log.log_end_offset == 5
+
+
+def test_a_broker_leads_on_with_a_new_session_since_it_has_lost_nothing(lab: ClusterLab) -> None:
+    leading = lab.replica(1)
+    lab._register(lab.nodes[1])
+    assert lab.replica(1) is leading
+    assert leading.is_leader
+
+
+def test_a_high_watermark_told_with_a_divergence_was_never_told_again_and_the_follower_stayed_behind(
+    lab: ClusterLab,
+) -> None:
+    for _ in range(4):
+        lab.produce(1)
+    lab.run(600)
+    lab.cut = {(2, 1)}
+    lab.run(600)
+    lab.produce(1, acks=1)  # which 2 never gets
+    lab.kill(1)
+    lab.elect(2, in_sync=[2])
+    lab.restart(1)
+    lab.run(3000)
+    assert lab.content(1) == lab.content(2)
+    assert lab.replica(1).high_watermark == lab.replica(2).high_watermark == 4
