@@ -179,7 +179,7 @@ class OffsetWatch(Client):
             found = []  # there is no coordinator now
         for place in found:
             if place.error is None:
-                self._history.committed(self._group, place.partition, place.offset)
+                self._history.committed(self._group, place.partition, max(place.offset, -1))
                 self.answers += 1
         time.sleep(0.05)
 
@@ -240,7 +240,7 @@ class Workload:
         logs, ends = read_all(self.cluster.bootstrap, self.topic, self.partitions)
         until(
             lambda: all(self.reader.next_offsets[partition] >= end for partition, end in ends.items()),
-            lambda: f"the reader stands at {self.reader.next_offsets}, the ends are {ends}",
+            lambda: f"the reader stands at {self.reader.next_offsets}, the ends are {ends}; {self.reader.problems[:5]}",
             WAIT_S,
         )
         for client in (self.reader, *self._others):

@@ -1,0 +1,28 @@
+"""Brokers are killed and come back with less, or other, than they wrote, while clients write and read: F9, F10, F11."""
+
+import random
+import time
+
+import pytest
+
+from chaos.support.cluster import Cluster
+from chaos.support.damage import DAMAGES
+from chaos.support.workload import Workload
+from compat.support.quick import lasting
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(lasting(240, 3600))
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_broker_comes_back_with_damaged_files(cluster: Cluster, topic: str, name: str) -> None:
+    """At once, as a quick restart after a power loss would: it must not lead before it has everything again."""
+    dice = random.Random(time.time_ns())
+    with Workload(cluster, topic, group=True) as workload:
+        for _ in range(lasting(1, 10)):
+            hurt = dice.choice([cluster.leader(topic), *cluster.members])
+            cluster.kill(hurt)
+            DAMAGES[name](cluster.members[hurt].log_dir, dice)
+            cluster.start(hurt)
+            workload.await_progress()
+            cluster.await_in_sync(topic)
+        workload.finish()
