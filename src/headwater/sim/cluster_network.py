@@ -155,6 +155,7 @@ class ClusterConnection(SimConnection):
     def _notice(self, why: str) -> None:
         if self._client_is_there:
             self._client_is_there = False
+            self._deliver = lambda _data: None  # a broker that stood still may answer all the same
             self._tell_client(why)
 
 
