@@ -9,8 +9,8 @@ from headwater.metadata.cluster import layout
 from headwater.metadata.cluster.lifetime import Lifetime
 from headwater.metadata.cluster.writing import WRITES_MAX, removal
 
-ENTRIES_KEPT: Final = 1000
-_TRIM_FROM: Final = 1100
+ENTRIES_KEPT: Final = 300  # each look at the log lists all of them
+_TRIM_FROM: Final = 400
 _AT_ONCE: Final = 200
 
 

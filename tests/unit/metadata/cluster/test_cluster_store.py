@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from headwater.base.coordination import Delete
 from headwater.base.errors import ErrorCode
 from headwater.base.ids import BrokerId, LeaderEpoch
 from headwater.metadata.image import (
@@ -242,3 +243,65 @@ def test_a_zookeeper_that_has_lost_its_data_is_not_believed() -> None:
     cluster.run(10_000)
     assert list(broker.image.ids_by_name) == ["a"]
     assert not broker.store.is_connected
+
+
+def test_a_broker_that_could_not_say_that_it_stops_says_so_when_it_is_back_in_the_same_session() -> None:
+    cluster = Cluster()
+    brokers = cluster.joined(2)
+    stopping = next(broker for broker in brokers if not broker.is_active)
+    before = stopping.store.broker_epoch
+    cluster.zookeeper.disconnect(stopping.coordination)
+    cluster.until(lambda: not stopping.store.is_connected)
+    assert cluster.wait(stopping.stop_leading()).code == ErrorCode.REQUEST_TIMED_OUT
+    cluster.until(lambda: stopping.store.is_connected)
+    cluster.settle()
+    for broker in brokers:
+        told = broker.image.brokers[BrokerId(stopping.broker_id)]
+        assert told.is_stopping
+        assert (told.epoch, told.previous_epoch) == (before, -1)
+
+
+def test_a_broker_whose_registration_somebody_deleted_registers_again() -> None:
+    cluster = Cluster()
+    brokers = cluster.joined(2)
+    before = brokers[1].store.broker_epoch
+    brokers[0].coordination.write([Delete("/brokers/ids/1")], lambda _written, _error: None)
+    cluster.until(lambda: brokers[1].store.broker_epoch > before)
+    cluster.run(1000)
+    assert brokers[0].image.brokers[BrokerId(1)].epoch == brokers[1].store.broker_epoch
+    assert brokers[1].store.is_connected
+
+
+def test_an_owner_that_breaks_does_not_stop_the_store() -> None:
+    cluster = Cluster()
+    (broker,) = cluster.joined(1)
+
+    def breaks(_changes: object) -> None:
+        raise RuntimeError("not followed")
+
+    broker.store.on_applied = breaks
+    assert cluster.commit(topic("a", 1)).code == ErrorCode.NONE
+    assert cluster.commit(topic("b", 2)).code == ErrorCode.NONE
+    assert sorted(broker.image.ids_by_name) == ["a", "b"]
+
+
+def test_nobody_is_told_anything_after_closing() -> None:
+    cluster = Cluster()
+    (broker,) = cluster.joined(1)
+    under_way = [broker.commit(topic("a", 1)), broker.reserve(5)]
+    told = len(broker.told)
+    broker.store.close()
+    under_way.append(broker.commit(topic("b", 2)))
+    cluster.run(10_000)
+    assert not any(answer.is_there for answer in under_way)
+    assert len(broker.told) == told
+    assert broker.is_active  # not even that it is no controller any more
+
+
+def test_the_cluster_keeps_the_id_that_the_first_broker_gave_it() -> None:
+    cluster = Cluster()
+    cluster.joined(1)
+    late = cluster.broker(1)
+    late.image.cluster_id = "another"  # what it would call a new cluster
+    cluster.wait(late.join_answer)
+    assert late.image.cluster_id == "new-cluster"
