@@ -1,0 +1,87 @@
+"""Partitions move between brokers, and brokers are restarted one after the other, while clients write and read: F23."""
+
+import random
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from chaos.support.cluster import WAIT_S, Cluster, running
+from chaos.support.workload import Workload
+from compat.support.members import until
+from compat.support.quick import lasting
+from headwater.base.ids import TopicPartition
+from headwater.client.admin.blocking import Admin
+
+
+@pytest.fixture(scope="module")
+def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """One broker more than a partition has replicas, so that there is somewhere to move to."""
+    with running(tmp_path_factory.mktemp("cluster"), brokers=4) as cluster:
+        yield cluster
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(lasting(240, 3600))
+def test_partitions_move_while_brokers_die(cluster: Cluster, topic: str) -> None:
+    dice = random.Random(time.time_ns())
+    with Workload(cluster, topic, group=True) as workload:
+        for number in range(lasting(2, 30)):
+            wanted = {index: dice.sample(list(cluster.members), 3) for index in range(workload.partitions)}
+            move(cluster, topic, wanted)
+            time.sleep(dice.uniform(0, 0.3))
+            dead = dice.choice(list(cluster.members))
+            if number:  # the first move is left in peace
+                cluster.kill(dead)
+                time.sleep(dice.uniform(0, 2))
+                cluster.start(dead)
+            until(lambda wanted=wanted: is_moved(cluster, topic, wanted), lambda: told(cluster, topic), WAIT_S)
+            workload.await_progress()
+            cluster.await_in_sync(topic)
+        until(lambda: has_no_leftovers(cluster, topic), lambda: told(cluster, topic), WAIT_S)
+        workload.finish()
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(lasting(240, 3600))
+def test_brokers_are_restarted_one_after_the_other(cluster: Cluster, topic: str) -> None:
+    """Cleanly: others lead before a broker is gone, and it is in sync again soon."""
+    with Workload(cluster, topic, partitions=4, group=True) as workload:
+        for _ in range(lasting(1, 20)):
+            for number in cluster.members:
+                cluster.stop(number)
+                assert all(leader not in (-1, number) for leader, _, _ in cluster.describe(topic).values())
+                cluster.start(number)
+                cluster.await_in_sync(topic)
+            workload.await_progress()
+        workload.finish()
+
+
+def move(cluster: Cluster, topic: str, wanted: dict[int, list[int]]) -> None:
+    with Admin(bootstrap_servers=cluster.bootstrap) as admin:
+        outcome = admin.alter_partition_reassignments(
+            {TopicPartition(topic, index): replicas for index, replicas in wanted.items()}
+        )
+    assert set(outcome.values()) == {None}
+
+
+def is_moved(cluster: Cluster, topic: str, wanted: dict[int, list[int]]) -> bool:
+    views = cluster.views(topic)
+    return len(views) == len(cluster.members) and all(
+        set(view[index][1]) == set(view[index][2]) == set(replicas)
+        for view in views.values()
+        for index, replicas in wanted.items()
+    )
+
+
+def has_no_leftovers(cluster: Cluster, topic: str) -> bool:
+    """A broker that is no replica any more has no copy."""
+    return all(
+        (member.log_dir / f"{topic}-{index}").exists() == (number in replicas)
+        for index, (_, replicas, _) in cluster.describe(topic).items()
+        for number, member in cluster.members.items()
+    )
+
+
+def told(cluster: Cluster, topic: str) -> str:
+    return f"{cluster.views(topic)}\n{cluster.logs()}"
