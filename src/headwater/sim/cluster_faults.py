@@ -9,7 +9,7 @@ from headwater.sim.faults import Faults
 class ClusterFaults(Faults):
     """The weights say how often each comes up, against the others; 0 is never."""
 
-    interval_ms: int = 900
+    interval_ms: int = 600
     cuts_per_mille: int = 4
     disk_full: int = 0
     failed_sync: int = 0
