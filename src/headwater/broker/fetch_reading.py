@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 FIRST_TOPIC_ID: Final = 13
 _FIRST_FROM_FOLLOWERS: Final = 11
 _READ_COMMITTED: Final = 1
+_NOTED_EVERY_MS: Final = 500  # much less than a follower may lag
 _RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
@@ -33,6 +34,7 @@ class Reader:
         "_from_followers",
         "_has_told",
         "_is_read_committed",
+        "_now_ms",
         "_rack",
         "_replica_epoch",
         "_replica_id",
@@ -51,9 +53,25 @@ class Reader:
         self._rack = request.rack_id
         self._is_read_committed = request.isolation_level == _READ_COMMITTED and not self.is_follower
         self._has_told = False
+        self._now_ms = broker.clock.monotonic_ms()
         self.is_cut = False
 
+    def has_no_news(self, spec: FetchSpec) -> bool:
+        """Whether a follower's session has heard all there is. It may hold very many partitions, of which few change at a time."""
+        partition = spec.found
+        if partition is None or partition.deleted:
+            return False
+        log = partition.log
+        return (
+            log.log_end_offset == spec.fetch_offset
+            and partition.high_watermark == spec.told_high_watermark
+            and log.log_start_offset == spec.told_log_start_offset
+            and (self._has_told or self._now_ms - spec.noted_ms < _NOTED_EVERY_MS)
+        )
+
     def find(self, spec: FetchSpec) -> Partition:
+        if spec.found is not None and not spec.found.deleted:
+            return spec.found
         broker = self._broker
         topic_id = TopicId(spec.topic_id) if self._by_id else broker.image.topic(spec.topic).topic_id
         if self._from_followers:
@@ -75,6 +93,7 @@ class Reader:
                 raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
             if self.is_follower and not self._has_told:
                 self._follower_has(partition, offset)
+                spec.found, spec.noted_ms = partition, self._now_ms
         high_watermark = partition.high_watermark
         stable = partition.last_stable_offset
         data = PartitionData(

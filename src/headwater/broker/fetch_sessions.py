@@ -13,6 +13,7 @@ from typing import Final
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ports import Random
+from headwater.replication.partition import Partition
 from headwater.wire.messages.fetch import FetchRequest
 
 INITIAL_EPOCH: Final = 0
@@ -34,6 +35,8 @@ class FetchSpec:
     last_fetched_epoch: int
     told_high_watermark: int = -1
     told_log_start_offset: int = -1
+    found: Partition | None = None  # of a follower's session: where it was read last
+    noted_ms: int = 0  # and when the follower's position was last taken note of
 
     @property
     def key(self) -> tuple[str | bytes, int]:

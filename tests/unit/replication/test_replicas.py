@@ -296,6 +296,23 @@ def test_a_follower_keeps_a_record_from_counting_until_it_is_on_the_device() -> 
     assert error_of(answer) is ErrorCode.NONE
 
 
+def test_a_partition_that_is_quiet_beside_a_busy_one_does_not_lag_with_its_first_record() -> None:
+    lab = ClusterLab(2)
+    lab.create(TOPIC, TOPIC_ID, (1, 2), (1, 2))
+    quiet = PartitionKey(TOPIC_ID, 1)
+    for _ in range(400):
+        lab.produce(1)
+        lab.run(100)
+    lab.cut = {(2, 1)}
+    lab.run(600)
+    lab.produce(1, index=1)
+    replicas = lab.broker(1).replicas
+    assert replicas is not None
+    replicas.consider(lab.replica(1, quiet))
+    lab.run()
+    assert lab.state(quiet).in_sync_replicas == [1, 2]
+
+
 def _done(lab: ClusterLab, answer: Any) -> Any:
     lab.run()
     return answer

@@ -200,8 +200,11 @@ class Fetch:
         reader = self._reader
         size = 0
         is_urgent = reader.is_cut = False
+        skips = self._is_incremental and reader.is_follower
         try:
             for spec in self._specs:
+                if skips and reader.has_no_news(spec):
+                    continue
                 partition = None
                 try:
                     partition = reader.find(spec)
