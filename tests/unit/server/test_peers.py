@@ -215,10 +215,14 @@ def test_a_broker_without_an_address(loop: Loop) -> None:
 
 
 def test_a_silent_broker_is_given_up_and_connected_to_anew(alone: Asker, listener: Listener) -> None:
-    alone.ask("one", metadata(), 9, timeout_ms=50)
+    alone.ask("answered", ListGroupsRequest(), 0)
     first = listener.accept()
-    assert alone.next()[0] == "one"
+    listener.receive(first)
+    first.send(b"\0\0\0\x0a" + bytes(10))
+    assert alone.next()[2] is None
+    alone.ask("one", metadata(), 9, timeout_ms=50)
     assert listener.receive(first) != b"", "what was asked"
+    assert alone.next()[0] == "one"
     assert listener.receive(first) == b"", "closed"
     alone.ask("two", metadata(), 9)
     listener.accept()
