@@ -43,7 +43,7 @@ DEFINITIONS: Final = (
     Definition("auto.create.topics.enable", BOOLEAN, True, "Whether asking for a topic that is not there creates it.", importance=HIGH),
     Definition("delete.topic.enable", BOOLEAN, True, "Whether topics may be deleted.", importance=HIGH),
     Definition("message.max.bytes", INT, 1048588, "The largest record batch that a topic takes, after compression.", AtLeast(0), CLUSTER, HIGH),
-    Definition("min.insync.replicas", INT, 1, "How many replicas must be in sync for a write with acks=all.", AtLeast(1), CLUSTER, HIGH, used=False),
+    Definition("min.insync.replicas", INT, 1, "How many replicas must be in sync for a write with acks=all.", AtLeast(1), CLUSTER, HIGH),
     Definition("compression.type", STRING, "producer", "The codec of batches on disk; `producer` keeps what came.", OneOf(*CODECS), CLUSTER, HIGH),
     Definition("compression.gzip.level", INT, -1, "The effort of gzip, where the broker compresses.", GzipLevel(), CLUSTER),
     Definition("compression.lz4.level", INT, 9, "The effort of lz4, where the broker compresses.", Between(1, 17), CLUSTER),

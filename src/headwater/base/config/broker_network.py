@@ -46,7 +46,7 @@ DEFINITIONS: Final = (
     Definition("max.connections.per.ip.overrides", STRING, "", "Addresses with their own limit of connections, as host:count pairs.", AddressCounts(), CLUSTER, used=False),
     Definition("max.connection.creation.rate", INT, INT_MAX, "How many connections are accepted per second.", AtLeast(0), CLUSTER, used=False),
     Definition("connections.max.idle.ms", LONG, 600000, "A connection without a request for this long is closed."),
-    Definition("request.timeout.ms", INT, 30000, "How long the broker waits for another broker's answer.", importance=HIGH, used=False),
+    Definition("request.timeout.ms", INT, 30000, "How long the broker waits for another broker's answer.", importance=HIGH),
     Definition("fetch.max.bytes", INT, 57671680, "The most that one fetch returns, whatever the client asks for.", AtLeast(1024)),
     Definition("max.incremental.fetch.session.cache.slots", INT, 1000, "How many fetch sessions the broker remembers.", AtLeast(0)),
     Definition("max.request.partition.size.limit", INT, 2000, "How many partitions one DescribeTopicPartitions answer holds.", AtLeast(1)),

@@ -67,7 +67,7 @@ DEFINITIONS: Final = (
     _topic("message.timestamp.type", STRING, "CreateTime", "Whether records keep the producer's time or get the broker's.", OneOf("CreateTime", "LogAppendTime"), "log.message.timestamp.type"),
     _topic("min.cleanable.dirty.ratio", DOUBLE, 0.5, "How large a share of a log must be uncompacted before it is compacted.", Between(0, 1), "log.cleaner.min.cleanable.ratio"),
     _topic("min.compaction.lag.ms", LONG, 0, "How long a record stays uncompacted at least.", AtLeast(0), "log.cleaner.min.compaction.lag.ms"),
-    _topic("min.insync.replicas", INT, 1, "How many replicas must be in sync for a write with acks=all.", AtLeast(1), "min.insync.replicas", used=False),
+    _topic("min.insync.replicas", INT, 1, "How many replicas must be in sync for a write with acks=all.", AtLeast(1), "min.insync.replicas"),
     _topic("preallocate", BOOLEAN, False, "Taken for compatibility: segments grow as they are written.", None, "log.preallocate", used=False),
     _topic("remote.log.copy.disable", BOOLEAN, False, "Remote storage: whether copying there stops.", None, used=False),
     _topic("remote.log.delete.on.disable", BOOLEAN, False, "Remote storage: whether its data goes when it is switched off.", None, used=False),
