@@ -137,7 +137,7 @@ class Reader:
         replicas = self._broker.replicas
         if replicas is None:
             raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, "This broker has no followers.")
-        replicas.follower_fetched(partition, BrokerId(self._replica_id), self._replica_epoch, offset)
+        replicas.keeper.follower_fetched(partition, BrokerId(self._replica_id), self._replica_epoch, offset)
 
     def _nearest(self, partition: Partition, offset: int) -> int:
         """An in-sync replica in the consumer's rack that has the offset; -1 if that is the leader, or nobody."""

@@ -9,11 +9,12 @@ Owned by the broker, and there only if it has peers.
 
 import logging
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from headwater.base.errors import KafkaError
 from headwater.base.ids import NO_BROKER, BrokerId, PartitionKey, TopicId
 from headwater.base.peers import Peers
+from headwater.broker.in_sync_keeper import InSyncKeeper
 from headwater.log.log import Log
 from headwater.metadata.image import (
     BrokerGone,
@@ -27,15 +28,12 @@ from headwater.metadata.image import (
     TopicState,
 )
 from headwater.replication.fetcher import Fetcher, FetcherSettings
-from headwater.replication.in_sync import InSync
 from headwater.replication.partition import Partition
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
 
 logger = logging.getLogger("headwater.broker")
-
-_PROPOSE_AGAIN_MS: Final = 500
 
 
 class Replicas:
@@ -49,11 +47,12 @@ class Replicas:
         self._missing: set[PartitionKey] = set()  # their logs could not be opened
         self._epoch = -1
         self._is_closed = False
-        self._check_lag_later()
+        self.keeper = InSyncKeeper(broker)
 
     def close(self) -> None:
         """Nothing is fetched any more: the logs are about to be closed."""
         self._is_closed = True
+        self.keeper.close()
         for fetcher in self.fetchers.values():
             fetcher.close()
         self.fetchers.clear()
@@ -75,7 +74,7 @@ class Replicas:
                     pass
         if any(isinstance(change, BrokerRegistered) and change.broker.broker_id == self._me for change in changes):
             self.open_all()
-            self._consider_all()  # we are in sync under a new epoch
+            self.keeper.consider_all()  # we are in sync under a new epoch
             return
         for key in _touched(changes, self._broker):
             self._follow_image(key)
@@ -109,7 +108,7 @@ class Replicas:
             if partition is None:
                 return
         if leads:
-            self._knows_replicas(partition, state)
+            self.keeper.knows_replicas(partition, state)
         else:
             self._fetch_from(NO_BROKER if state.leader == self._me else state.leader, key, partition)
 
@@ -162,7 +161,7 @@ class Replicas:
         broker.list_partition(topic, key.partition, partition)
         if leads:
             self._begin_epoch(partition)
-            self._knows_replicas(partition, state)
+            self.keeper.knows_replicas(partition, state)
             broker.coordinate(partition)
         return partition
 
@@ -247,76 +246,6 @@ class Replicas:
         if registered is not None:
             self._epoch = registered.epoch
         return self._me, self._epoch
-
-    # Leading
-
-    def _knows_replicas(self, partition: Partition, state: PartitionState) -> None:
-        broker = self._broker
-        if state.replicas == [self._me]:
-            if partition.in_sync is not None or not partition.is_alone:
-                partition.has_replicas(None)
-            return
-        in_sync = partition.in_sync
-        if in_sync is None:
-            in_sync = InSync(
-                partition.topic_id, partition.index, self._me, state, broker.image.brokers,
-                epoch_start_offset=partition.epoch_start_offset, now_ms=broker.clock.monotonic_ms(),
-            )  # fmt: skip
-        else:
-            in_sync.state_changed(state)
-        partition.has_replicas(in_sync)
-
-    def follower_fetched(self, partition: Partition, replica: BrokerId, broker_epoch: int, offset: int) -> None:
-        """Raises what the follower is to be told."""
-        partition.follower_fetched(replica, broker_epoch, offset, self._broker.clock.monotonic_ms())
-        in_sync = partition.in_sync
-        if in_sync is not None and in_sync.is_news(replica) and in_sync.may_join(replica, partition.high_watermark):
-            self.consider(partition, replica)
-
-    def consider(self, partition: Partition, joining: BrokerId | None = None) -> None:
-        """Proposes other in-sync replicas, if there should be others."""
-        in_sync = partition.in_sync
-        if in_sync is None or partition.deleted:
-            return
-        broker = self._broker
-        change = in_sync.proposal(
-            partition.high_watermark,
-            partition.log.log_end_offset,
-            broker.clock.monotonic_ms(),
-            broker.config.int("replica.lag.time.max.ms"),
-            joining,
-        )
-        if change is None:
-            return
-        in_sync.proposed(change)
-        partition.has_replicas(in_sync)
-        if len(change.in_sync_replicas) < len(in_sync.members):
-            logger.warning(
-                "event=in-sync-replicas-shrink partition=%s from=%s to=%s",
-                partition.log.partition, list(in_sync.members), list(change.in_sync_replicas),
-            )  # fmt: skip
-        broker.store.propose(change, lambda problem: self._proposal_answered(partition, in_sync, problem))
-
-    def _proposal_answered(self, partition: Partition, in_sync: InSync, problem: KafkaError | None) -> None:
-        if problem is None or partition.deleted or partition.in_sync is not in_sync:
-            return  # the new state has come by itself
-        in_sync.not_accepted(self._broker.clock.monotonic_ms() + _PROPOSE_AGAIN_MS)
-        self._broker.scheduler.call_later(_PROPOSE_AGAIN_MS, lambda: self.consider(partition))
-
-    def _check_lag_later(self) -> None:
-        interval_ms = max(1, self._broker.config.int("replica.lag.time.max.ms") // 2)
-        self._broker.scheduler.call_later(interval_ms, self._check_lag)
-
-    def _check_lag(self) -> None:
-        if self._is_closed:
-            return
-        self._check_lag_later()
-        self._consider_all()
-
-    def _consider_all(self) -> None:
-        for partition in tuple(self._broker.partitions.values()):
-            if partition.in_sync is not None:
-                self.consider(partition)
 
 
 def _touched(changes: Sequence[Change], broker: "Broker") -> Iterable[PartitionKey]:

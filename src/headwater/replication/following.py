@@ -20,13 +20,7 @@ def append_fetched(partition: Partition, records: memoryview, now_ms: int) -> No
     log = partition.log
     if log.log_start_offset == log.log_end_offset:
         _begin_with_first_batch(partition, records)
-    before = log.log_end_offset
-    try:
-        log.append_as_follower(records, now_ms)
-    finally:
-        if log.log_end_offset != before:
-            partition.bytes_in += len(records)
-            partition.records_in += log.log_end_offset - before
+    log.append_as_follower(records, now_ms)
 
 
 def _begin_with_first_batch(partition: Partition, records: memoryview) -> None:

@@ -308,7 +308,7 @@ def test_a_partition_that_is_quiet_beside_a_busy_one_does_not_lag_with_its_first
     lab.produce(1, index=1)
     replicas = lab.broker(1).replicas
     assert replicas is not None
-    replicas.consider(lab.replica(1, quiet))
+    replicas.keeper.consider(lab.replica(1, quiet))
     lab.run()
     assert lab.state(quiet).in_sync_replicas == [1, 2]
 

@@ -243,7 +243,7 @@ class Fetch:
         topics: dict[str | bytes, FetchableTopicResponse] = {}
         for spec, partition, data in read:
             size = len(data.records or b"")
-            if partition is not None:
+            if partition is not None and not self._reader.is_follower:
                 partition.bytes_out += size
             if session is not None:
                 if self._is_incremental and not _is_news(spec, data):
