@@ -5,7 +5,8 @@ import time
 
 import pytest
 
-from chaos.support.cluster import SESSION_MS, WAIT_S, Cluster
+from chaos.support.cluster import SESSION_MS, Cluster
+from chaos.support.processes import WAIT_S
 from chaos.support.workload import Workload
 from compat.support.members import until
 from compat.support.quick import lasting

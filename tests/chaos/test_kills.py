@@ -6,7 +6,8 @@ import time
 import pytest
 from confluent_kafka.admin import NewTopic
 
-from chaos.support.cluster import WAIT_S, Cluster
+from chaos.support.cluster import Cluster
+from chaos.support.processes import WAIT_S
 from chaos.support.workload import Workload
 from compat.support.members import until
 from compat.support.quick import lasting

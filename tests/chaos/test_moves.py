@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from chaos.support.cluster import WAIT_S, Cluster, running
+from chaos.support.cluster import Cluster, running
+from chaos.support.processes import WAIT_S
 from chaos.support.workload import Workload
 from compat.support.members import until
 from compat.support.quick import lasting

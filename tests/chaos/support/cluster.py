@@ -4,30 +4,22 @@ Brokers reach ZooKeeper and each other through links (network.py); clients reach
 directory over its lives. All processes end with the context, and with the process that made them, however that ends.
 """
 
-import ctypes
-import os
-import select
 import signal
-import socket
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from chaos.support.network import EVERYONE, HOST, Link, Network
+from chaos.support.member import Member
+from chaos.support.network import EVERYONE, Network
+from chaos.support.processes import WAIT_S
 from compat.support.members import until
 from compat.support.quick import QUICK
 from headwater.server.zookeeper import process as zookeeper
 
 SESSION_MS = 1500
-WAIT_S = 60
-SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
-LIBRARY = ctypes.CDLL(None)
 TRY_AGAIN = {KafkaError.REQUEST_TIMED_OUT, KafkaError.NOT_CONTROLLER, KafkaError._TIMED_OUT, KafkaError._TRANSPORT}
 SETTINGS = QUICK | {
     "zookeeper.session.timeout.ms": str(SESSION_MS),
@@ -41,101 +33,6 @@ SETTINGS = QUICK | {
     "replica.fetch.backoff.ms": "100",
     "replica.high.watermark.checkpoint.interval.ms": "500",
 }
-
-
-class Member:
-    """One broker: its ports, which are held for it between its lives, its directory, and its process while it runs."""
-
-    def __init__(self, number: int, directory: Path, network: Network, servers: Sequence[tuple[str, int]]) -> None:
-        self.number = number
-        self.directory = directory
-        self.log_dir = directory / "data"
-        self._held = [_hold_a_port() for _ in range(2)]
-        self.port, inner_port = (held.getsockname()[1] for held in self._held)
-        self.inward: Link = network.link((HOST, inner_port), is_named=True)
-        self.to_zookeeper = [network.link(server) for server in servers]
-        self._properties = {
-            "broker.id": str(number),
-            "listeners": f"PLAINTEXT://{HOST}:{self.port},BETWEEN://{HOST}:{inner_port}",
-            "advertised.listeners": f"PLAINTEXT://{HOST}:{self.port},BETWEEN://{self.inward.address}",
-            "log.dirs": str(self.log_dir),
-            "zookeeper.connect": ",".join(link.address for link in self.to_zookeeper),
-        }
-        self.process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def bootstrap(self) -> str:
-        return f"{HOST}:{self.port}"
-
-    @property
-    def name(self) -> str:
-        """As other brokers hear it."""
-        return f"broker-{self.number}"
-
-    @property
-    def is_alive(self) -> bool:
-        return self.process is not None and self.process.poll() is None
-
-    @property
-    def log(self) -> str:
-        return (self.directory / "broker.log").read_text(errors="replace")
-
-    def launch(self, settings: dict[str, str]) -> None:
-        """Begins a start; `wait_until_ready` ends it."""
-        assert self.process is None
-        self.directory.mkdir(parents=True, exist_ok=True)
-        command = [str(Path(sys.executable).with_name("headwater")), "broker", "start"]
-        for name, value in (settings | self._properties).items():
-            command += ["--set", f"{name}={value}"]
-        with (self.directory / "broker.log").open("ab") as log:
-            self.process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                process_group=0,
-                preexec_fn=_follow_parent(),
-            )
-
-    def wait_until_ready(self) -> None:
-        assert self.process is not None
-        assert self.process.stdout is not None
-        deadline = time.monotonic() + WAIT_S
-        line = b""
-        while not line.endswith(b"\n"):
-            left = deadline - time.monotonic()
-            if left <= 0 or not select.select([self.process.stdout], [], [], left)[0]:
-                raise AssertionError(f"broker {self.number} did not become ready; its log ends:\n{self.log[-4000:]}")
-            piece = os.read(self.process.stdout.fileno(), 4096)
-            if not piece:
-                raise AssertionError(
-                    f"broker {self.number} ended before it was ready; its log ends:\n{self.log[-4000:]}"
-                )
-            line += piece
-        assert line.startswith(f"ready broker={self.number} ".encode()), line
-
-    def send(self, number: signal.Signals) -> None:
-        """To the broker and its worker processes."""
-        assert self.process is not None
-        assert self.process.poll() is None, f"broker {self.number} is gone; its log ends:\n{self.log[-4000:]}"
-        os.killpg(self.process.pid, number)
-
-    def end(self, number: signal.Signals) -> int:
-        """The exit status, or 0 if it did not run."""
-        process, self.process = self.process, None
-        if process is None:
-            return 0
-        try:
-            if process.poll() is None:
-                os.kill(process.pid, number)
-            process.wait(WAIT_S)
-        finally:
-            _kill_group(process)
-        return process.returncode
-
-    def let_ports_go(self) -> None:
-        for held in self._held:
-            held.close()
 
 
 class Cluster:
@@ -349,32 +246,3 @@ def _members(configuration: Path) -> list[zookeeper.Member]:
                 zookeeper.Member(int(name.removeprefix("server.")), host, int(peer_port), int(election_port))
             )
     return members
-
-
-def _hold_a_port() -> socket.socket:
-    """Bound, and never listening: a broker may listen there, and nobody else is given the port."""
-    held = socket.socket()
-    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    held.bind((HOST, 0))
-    return held
-
-
-def _kill_group(process: "subprocess.Popen[bytes]") -> None:
-    """What is left of it: itself, and worker processes of its own."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    if process.stdout is not None:
-        process.stdout.close()
-
-
-def _follow_parent() -> Callable[[], None]:
-    """To run in the child: the kernel kills it when the thread that started it ends."""
-    parent = os.getpid()
-
-    def follow() -> None:
-        LIBRARY.prctl(SET_DEATH_SIGNAL, signal.SIGKILL)
-        if os.getppid() != parent:
-            os._exit(1)
-
-    return follow

@@ -14,8 +14,9 @@ from typing import Any, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from chaos.support.cluster import WAIT_S, Cluster
+from chaos.support.cluster import Cluster
 from chaos.support.history import Batch, History
+from chaos.support.processes import WAIT_S
 from compat.support.members import until
 from headwater.records.reader import read_batches
 
