@@ -31,14 +31,22 @@ class Membership:
         self._config = config
         self._image = image
         self._scheduler = scheduler
-        self.store = ClusterStore(coordination, image, scheduler, config.node_id())
+        self.store = ClusterStore(
+            coordination, image, scheduler, config.node_id(), config.int("zookeeper.session.timeout.ms")
+        )
         self._broker: Broker | None = None
         self._has_loaded = False
         self._has_ceased = False
+        self.is_connected = False  # ZooKeeper has answered
 
     def connect(self, done: Callable[[str], None]) -> None:
         """`done` gets the id of the cluster."""
-        self.store.connect(done)
+
+        def connected(cluster_id: str) -> None:
+            self.is_connected = True
+            done(cluster_id)
+
+        self.store.connect(connected)
 
     def join(self, broker: Broker, me: BrokerState, done: Callable[[KafkaError | None], None]) -> None:
         self._broker = broker

@@ -4,7 +4,7 @@ import gc
 import logging
 import os
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from headwater.base.config.broker import BrokerConfig
 from headwater.base.coordination import Coordination
@@ -19,6 +19,9 @@ from headwater.server.listener import Server
 from headwater.server.loop import Loop, SystemClock, SystemRandom
 from headwater.server.metrics_endpoint import MetricsEndpoint
 from headwater.server.pace import WorkerPace
+
+if TYPE_CHECKING:
+    from headwater.server.membership import Membership
 
 _SETTLE_MS: Final = 30_000
 _LEAVE_MS: Final = 15_000
@@ -76,7 +79,9 @@ class Node:
         ready: list[Broker] = []
         assembly.open(ready.append)
         self._assembly = assembly
-        self._wait_for(lambda: bool(ready))  # recovery in worker processes; in a cluster, ZooKeeper
+        if assembly.membership is not None:
+            self._wait_for_zookeeper(assembly.membership, clock)
+        self._wait_for(lambda: bool(ready))  # recovery in worker processes
         self.broker = ready[0]
         self.broker.metrics.started_ms = clock.monotonic_ms()
         self.server = self._server = Server(self.loop, self.broker, self.disk)
@@ -111,6 +116,18 @@ class Node:
         name = self.config.string("inter.broker.listener.name")
         endpoint = next((each for each in broker.endpoints if each.listener == name), broker.endpoints[0])
         return endpoint.host, endpoint.port
+
+    def _wait_for_zookeeper(self, membership: "Membership", clock: SystemClock) -> None:
+        given = self.config.value("zookeeper.connection.timeout.ms")
+        limit_ms = given if isinstance(given, int) else self.config.int("zookeeper.session.timeout.ms")
+        give_up_ms = clock.monotonic_ms() + limit_ms
+        self._wait_for(lambda: membership.is_connected or clock.monotonic_ms() > give_up_ms)
+        if not membership.is_connected:
+            raise UserError(
+                f"ZooKeeper does not answer at {self.config.string('zookeeper.connect')}",
+                f"there was no session with it after {limit_ms / 1000:g} s (zookeeper.connection.timeout.ms)",
+                "start it, or set zookeeper.connect to where it is",
+            )
 
     def _join(self, assembly: Assembly) -> None:
         joined: list[KafkaError | None] = []

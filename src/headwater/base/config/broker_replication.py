@@ -42,7 +42,7 @@ REPLICATION: Final = (
     Definition("controlled.shutdown.enable", BOOLEAN, True, "Whether a stopping broker hands its leaderships over first."),
     Definition("zookeeper.connect", STRING, None, "The ZooKeeper ensemble of a cluster, as host:port,host:port/path; unset for one broker on its own.", importance=HIGH, hidden=True),
     Definition("zookeeper.session.timeout.ms", INT, 18000, "How long ZooKeeper waits before it counts a broker as gone.", importance=HIGH, hidden=True),
-    Definition("zookeeper.connection.timeout.ms", INT, None, "How long the first connection to ZooKeeper may take.", importance=HIGH, used=False, hidden=True),
+    Definition("zookeeper.connection.timeout.ms", INT, None, "How long the first connection to ZooKeeper may take; as long as a session if unset.", importance=HIGH, hidden=True),
 )
 # fmt: on
 

@@ -17,7 +17,7 @@
 #include <structmember.h>
 #include <unistd.h>
 
-#include "crc32c.h"
+#include "../../records/native/crc32c.h"
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "written for little endian; the way in Python serves"
