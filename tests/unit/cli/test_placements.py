@@ -79,3 +79,11 @@ def test_any_rebalance_is_complete_and_balanced(racks: dict[int, str | None], re
     if set(racks.values()) == {None} and after:
         load = Counter(broker for each in after.values() for broker in each)
         assert max(load.values()) - min(load.get(broker, 0) for broker in racks) <= 1
+
+
+def test_evening_out_keeps_replicas_on_different_racks() -> None:
+    racks = {1: "a", 2: "a", 3: "b"}
+    current = _partitions([3, 1], [3, 1], [3, 1], [3, 1])
+    after = {**current, **rebalance(current, racks)}
+    assert all({racks[broker] for broker in each} == {"a", "b"} for each in after.values())
+    assert Counter(broker for each in after.values() for broker in each) == {3: 4, 1: 2, 2: 2}
