@@ -225,9 +225,10 @@ class Desk:
         self.settle()
 
     def proposed(self, index: int, in_sync: Iterable[int], over: int | None = None) -> list[KafkaError | None]:
-        """The leader asks for other in-sync replicas, in the lives that their brokers have now."""
+        """The leader asks for other in-sync replicas: new ones in the lives that their brokers have now, the others as they were."""
         state = self.partitions[index]
         members = ids(in_sync)
+        known = dict(zip(state.in_sync_replicas, state.in_sync_epochs, strict=True))
         errors: list[KafkaError | None] = []
         change = PartitionChanged(
             TOPIC,
@@ -236,7 +237,7 @@ class Desk:
             state.leader_epoch,
             tuple(state.replicas),
             tuple(members),
-            tuple(self.image.brokers[member].epoch for member in members),
+            tuple(known[member] if member in known else self.image.brokers[member].epoch for member in members),
             tuple(state.adding),
             tuple(state.removing),
             state.version if over is None else over,
