@@ -80,10 +80,11 @@ class Groups:
         for hosted in self.runtime.active():
             hosted.run(hosted.shard.topic_deleted(topic, topic_id, now_ms))
 
-    def transaction_ended(self, partition: int, producer: Producer, *, committed: bool) -> None:
-        """A marker was appended to this partition of `__consumer_offsets`."""
+    def transaction_ended(self, partition: int, producer: Producer, *, committed: bool, offset: int) -> None:
+        """A marker was appended to this partition of `__consumer_offsets`, at that offset."""
         hosted = self.runtime.hosted.get(partition)
         if hosted is not None and hosted.is_loaded:
+            hosted.wrote(offset)
             hosted.run(hosted.shard.end_transaction(producer, committed=committed))
 
 

@@ -186,6 +186,10 @@ class Hosted(Generic[S]):
         self._waiting.append((self._last_written, [], [function]))
         self._release()
 
+    def wrote(self, offset: int) -> None:
+        """Somebody else appended here what the shard is about to count: answers wait for that too."""
+        self._last_written = max(self._last_written, offset)
+
     def _append(self, effects: Effects) -> None:
         now_ms = self._broker.now_ms()
         batch = build_decision(effects.records, now_ms, effects.producer)

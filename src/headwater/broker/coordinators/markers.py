@@ -48,7 +48,9 @@ def write_markers(
             continue
         if name.topic == CONSUMER_OFFSETS:
             producer = Producer(marker.producer_id, marker.producer_epoch)
-            broker.groups.transaction_ended(name.partition, producer, committed=marker.committed)
+            broker.groups.transaction_ended(
+                name.partition, producer, committed=marker.committed, offset=result.last_offset
+            )
         if partition.is_committed(result.last_offset):
             results[name] = ErrorCode.NONE
         else:
