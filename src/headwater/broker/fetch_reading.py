@@ -37,18 +37,18 @@ class Reader:
         "_now_ms",
         "_rack",
         "_replica_epoch",
-        "_replica_id",
         "is_cut",
         "is_follower",
+        "replica_id",
     )
 
     def __init__(self, broker: "Broker", request: FetchRequest, version: int) -> None:
         state = request.replica_state
         self._broker = broker
         self._by_id = version >= FIRST_TOPIC_ID
-        self._replica_id = request.replica_id if state is None else state.replica_id
+        self.replica_id = BrokerId(request.replica_id if state is None else state.replica_id)
         self._replica_epoch = -1 if state is None else state.replica_epoch
-        self.is_follower = self._replica_id >= 0
+        self.is_follower = self.replica_id >= 0
         self._from_followers = version >= _FIRST_FROM_FOLLOWERS and not self.is_follower
         self._rack = request.rack_id
         self._is_read_committed = request.isolation_level == _READ_COMMITTED and not self.is_follower
@@ -137,7 +137,7 @@ class Reader:
         replicas = self._broker.replicas
         if replicas is None:
             raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, "This broker has no followers.")
-        replicas.keeper.follower_fetched(partition, BrokerId(self._replica_id), self._replica_epoch, offset)
+        replicas.keeper.follower_fetched(partition, self.replica_id, self._replica_epoch, offset)
 
     def _nearest(self, partition: Partition, offset: int) -> int:
         """An in-sync replica in the consumer's rack that has the offset; -1 if that is the leader, or nobody."""

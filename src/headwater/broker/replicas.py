@@ -9,7 +9,7 @@ Owned by the broker, and there only if it has peers.
 
 import logging
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from headwater.base.errors import KafkaError
 from headwater.base.ids import NO_BROKER, BrokerId, PartitionKey, TopicId
@@ -36,6 +36,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger("headwater.broker")
 
 
+class Hurried(Protocol):
+    def hurry(self) -> None:
+        """Is answered soon, with what there is."""
+        ...
+
+
 class Replicas:
     def __init__(self, broker: "Broker", peers: Peers) -> None:
         self._broker = broker
@@ -44,6 +50,7 @@ class Replicas:
         self.fetchers: dict[BrokerId, Fetcher] = {}
         self._followed: dict[PartitionKey, BrokerId] = {}  # from whom
         self._names: dict[TopicId, str] = {}  # a change that deletes a topic does not name it
+        self.parked: dict[BrokerId, Hurried] = {}  # followers' fetches that wait for appends
         self._missing: set[PartitionKey] = set()  # their logs could not be opened
         self._epoch = -1
         self._is_closed = False

@@ -19,7 +19,14 @@ from headwater.base.ports import Clock, Scheduler, Timer
 from headwater.replication import following
 from headwater.replication.fetch_session import FollowerSession, Position
 from headwater.replication.partition import Partition
-from headwater.wire.messages.fetch import FetchRequest, FetchResponse, PartitionData, ReplicaState
+from headwater.wire.messages.fetch import (
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+    ReplicaState,
+)
 from headwater.wire.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -33,6 +40,8 @@ FETCH_VERSION: Final = 17
 LIST_OFFSETS_VERSION: Final = 7
 _EARLIEST: Final = -2
 _FIRST_REST_MS: Final = 20
+_NUDGE_AGAIN_MS: Final = 10
+_NO_SESSION: Final = -1
 
 # They pass by themselves while news of a new leader spreads; anybody who reads the log wants to hear of the others.
 _EXPECTED: Final = frozenset(
@@ -85,6 +94,7 @@ class Fetcher:
         self._is_asking = False
         self._is_closed = False
         self._is_planned = False
+        self._is_nudging = False
 
     # What is followed
 
@@ -134,32 +144,59 @@ class Fetcher:
 
     def _ask(self) -> None:
         self._is_planned = False
-        if self._is_asking or self._is_closed or self._pause is not None:
+        if self._is_closed or self._pause is not None:
+            return
+        if self._is_asking:
+            self._nudge()
             return
         self._look_at_changed()
         if not self._ready:
             return
         wanted = dict(self._ready)
         topics, forgotten = self._session.next(wanted)
-        broker_id, epoch = self._replica()
-        request = FetchRequest(
-            replica_state=ReplicaState(replica_id=broker_id, replica_epoch=epoch),
-            max_wait_ms=self._settings.max_wait_ms,
-            min_bytes=self._settings.min_bytes,
-            max_bytes=self._settings.response_bytes_max,
-            isolation_level=0,
-            session_id=self._session.session_id,
-            session_epoch=self._session.epoch,
-            topics=topics,
-            forgotten_topics_data=forgotten,
-            rack_id="",
-        )
+        request = self._request(self._session.session_id, self._session.epoch, topics, forgotten)
         self._is_asking = True
 
         def done(response: Any | None, problem: Unreachable | None) -> None:
             self._answered(wanted, response, problem)
 
         self._peers.ask(self.leader, Lane.FETCH, request, FETCH_VERSION, done, timeout_ms=self._settings.timeout_ms)
+
+    def _request(
+        self, session_id: int, session_epoch: int, topics: list[FetchTopic], forgotten: list[ForgottenTopic]
+    ) -> FetchRequest:
+        broker_id, epoch = self._replica()
+        return FetchRequest(
+            replica_state=ReplicaState(replica_id=broker_id, replica_epoch=epoch),
+            max_wait_ms=self._settings.max_wait_ms,
+            min_bytes=self._settings.min_bytes,
+            max_bytes=self._settings.response_bytes_max,
+            isolation_level=0,
+            session_id=session_id,
+            session_epoch=session_epoch,
+            topics=topics,
+            forgotten_topics_data=forgotten,
+            rack_id="",
+        )
+
+    def _nudge(self) -> None:
+        """Something is to be asked for, and the leader may hold our request until something else comes. It answers that one when
+        it hears from us beside it, with a fetch of nothing. Of two connections either may be the faster, so we may have to repeat it.
+        """
+        if not self._changed or self._is_nudging:
+            return
+        self._is_nudging = True
+
+        def done(_response: Any | None, _problem: Unreachable | None) -> None:
+            self._scheduler.call_later(_NUDGE_AGAIN_MS, again)
+
+        def again() -> None:
+            self._is_nudging = False
+            if self._is_asking and not self._is_closed:
+                self._nudge()
+
+        request = self._request(0, _NO_SESSION, [], [])
+        self._peers.ask(self.leader, Lane.CONTROL, request, FETCH_VERSION, done, timeout_ms=self._settings.timeout_ms)
 
     def _look_at_changed(self) -> None:
         for key in self._changed:

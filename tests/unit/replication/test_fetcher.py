@@ -41,11 +41,12 @@ class Asked:
 
     def __init__(self) -> None:
         self.requests: list[tuple[Any, Any]] = []
+        self.nudges: list[tuple[Any, Any]] = []  # beside them
 
     def ask(self, broker: BrokerId, lane: Lane, request: Any, version: int, done: Any, *, timeout_ms: int) -> None:
-        assert (broker, lane) == (LEADER, Lane.FETCH)
+        assert broker == LEADER
         type(request).decode(b"".join(request.encode(version)), 0, version)
-        self.requests.append((request, done))
+        (self.requests if lane is Lane.FETCH else self.nudges).append((request, done))
 
     def forget(self, broker: BrokerId) -> None: ...
 
@@ -287,6 +288,25 @@ def test_a_log_that_only_seemed_out_of_range_is_kept() -> None:
     desk.pass_time(1000)
     desk.answer(part(records=batch(3)))
     assert desk.ends() == [4]
+
+
+def test_what_comes_while_the_leader_holds_a_request_is_asked_for_soon() -> None:
+    desk = Desk(2)
+    desk.answer()
+    desk.fetcher.remove(PartitionKey(TOPIC_ID, 1))
+    assert not desk.peers.nudges
+    desk.fetcher.add(desk.follow(1, epoch=1))
+    desk.scheduler.run_due()
+    ((request, done),) = desk.peers.nudges
+    assert (request.session_epoch, request.topics, request.replica_state.replica_id) == (-1, [], ME)
+    done(None, Unreachable("too early"))
+    desk.pass_time(10)
+    assert len(desk.peers.nudges) == 2, "as long as it is held"
+    desk.answer()
+    assert desk.positions() == {1: (0, -1, 1)}
+    desk.peers.nudges[1][1](FetchResponse(error_code=0, session_id=0, responses=[]), None)
+    desk.pass_time(10)
+    assert len(desk.peers.nudges) == 2
 
 
 def test_the_leaders_start_is_followed_as_far_as_records_are_committed() -> None:

@@ -313,6 +313,15 @@ def test_a_partition_that_is_quiet_beside_a_busy_one_does_not_lag_with_its_first
     assert lab.state(quiet).in_sync_replicas == [1, 2]
 
 
+def test_a_new_partition_does_not_wait_for_a_fetch_that_is_parked_on_others(lab: ClusterLab) -> None:
+    lab.delay_max_ms = 3
+    lab.run(600)
+    lab.create("more", OTHER_ID, (1, 2, 3))
+    answer = lab.produce(1, topic="more")
+    lab.run(100)
+    assert error_of(answer) is ErrorCode.NONE
+
+
 def _done(lab: ClusterLab, answer: Any) -> Any:
     lab.run()
     return answer

@@ -129,6 +129,8 @@ class Fetch:
         self._parked_on: list[Partition] = []
 
     def begin(self) -> FetchResponse | Deferred:
+        if self._reader.is_follower and not self._specs:
+            self._hurry_other()
         read, size, is_urgent = self._read()
         self._reader.has_read()
         if is_urgent or size >= self._min_bytes or self._max_wait_ms <= 0 or not self._specs:
@@ -148,6 +150,8 @@ class Fetch:
             if partition is not None:
                 (partition.append_waiters if self._reader.is_follower else partition.waiters)[self] = None
                 self._parked_on.append(partition)
+        if broker.replicas is not None and self._reader.is_follower:
+            broker.replicas.parked[self._reader.replica_id] = self
         self._timer = broker.scheduler.call_later(self._max_wait_ms, self._expired)
 
     def on_progress(self, appended_bytes: int) -> None:
@@ -155,6 +159,16 @@ class Fetch:
         if not self._is_woken and (self._bytes_to_come <= 0 or appended_bytes == 0):
             self._is_woken = True
             self._broker.wake(self)
+
+    def _hurry_other(self) -> None:
+        """A follower that asks for nothing wants the answer to what it asked before: there is something to add to it."""
+        replicas = self._broker.replicas
+        parked = None if replicas is None else replicas.parked.get(self._reader.replica_id)
+        if parked is not None:
+            parked.hurry()
+
+    def hurry(self) -> None:
+        self._expired()
 
     def _expired(self) -> None:
         self._is_expired = True
@@ -181,6 +195,9 @@ class Fetch:
 
     def _leave(self) -> None:
         self._timer.cancel()
+        replicas = self._broker.replicas
+        if replicas is not None and replicas.parked.get(self._reader.replica_id) is self:
+            del replicas.parked[self._reader.replica_id]
         for partition in self._parked_on:
             partition.waiters.pop(self, None)
             partition.append_waiters.pop(self, None)
