@@ -11,7 +11,7 @@ def extension(name: str, folder: str) -> Extension:
     return Extension(
         name,
         sources=sorted(str(path) for path in native.glob("*.c")),
-        depends=sorted(str(path) for path in native.glob("*.h")),
+        depends=sorted(str(path) for path in Path("src/headwater").glob("*/native/*.h")),
         extra_compile_args=["-O3", "-std=c11", "-Wall", "-Wextra", "-fvisibility=hidden"],
         optional=True,
     )

@@ -2,51 +2,41 @@
 
 A pure function of the file's bytes: recovery runs it in a worker process, and a segment whose index is missing or
 damaged runs it in place. A batch is good if its header makes sense, its offsets follow on, it ends inside the file and
-(from the recovery point on) its CRC is right. The walk stops at the first one that is not.
+(from the recovery point on) its CRC is right. The walk stops at the first one that is not. The codec does it, a piece of
+the file at a time: a gigabyte of small batches takes some tenths of a second.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from struct import Struct
 from typing import Final
 
-from headwater.base import checksum as _crc32c
 from headwater.base.ports import File
-from headwater.log.offset_index import ENTRY as OFFSET_ENTRY
-from headwater.log.time_index import ENTRY as TIME_ENTRY
-from headwater.records.batch import ATTRIBUTES_AT, HEADER_BYTES, LENGTH_PREFIX_BYTES, MAGIC, BatchHeader, read_header
+from headwater.records import codec, verdict
+from headwater.records.batch import HEADER_BYTES, LENGTH_PREFIX_BYTES, MAGIC, BatchHeader, read_header
 
 CHUNK_BYTES: Final = 1 << 20
 WALK_CHUNK_BYTES: Final = 8192
 OFFSETS: Final = Struct(">qi11xi")  # base offset, batch length, last offset delta
 OFFSETS_BYTES: Final = OFFSETS.size
 _BATCH_LENGTH_MIN: Final = HEADER_BYTES - LENGTH_PREFIX_BYTES
+_LAST_OFFSET_MAX: Final = (1 << 63) - 2  # one more comes behind it
 
 OnBatch = Callable[[BatchHeader, memoryview | None], None]
 
 
+@dataclass(slots=True)
 class SegmentScan:
     """What `scan_segment` found. `problem` says why it stopped before the end, None if it did not."""
 
-    __slots__ = (
-        "latest_epoch",
-        "max_timestamp",
-        "max_timestamp_offset",
-        "next_offset",
-        "offset_entries",
-        "problem",
-        "time_entries",
-        "valid_bytes",
-    )
-
-    def __init__(self, base_offset: int) -> None:
-        self.valid_bytes = 0
-        self.next_offset = base_offset
-        self.offset_entries = bytearray()
-        self.time_entries = bytearray()
-        self.latest_epoch = -1
-        self.max_timestamp = -1
-        self.max_timestamp_offset = base_offset
-        self.problem: str | None = None
+    valid_bytes: int
+    next_offset: int
+    latest_epoch: int
+    max_timestamp: int
+    max_timestamp_offset: int
+    offset_entries: bytearray
+    time_entries: bytearray
+    problem: str | None
 
 
 def headers_from(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
@@ -108,6 +98,8 @@ def problem_of(header: BatchHeader, expected_offset: int, bytes_left: int) -> st
         return f"offset {header.base_offset} where {expected_offset} or later should come"
     if header.last_offset_delta < 0:
         return f"a last offset delta of {header.last_offset_delta}"
+    if header.last_offset > _LAST_OFFSET_MAX:
+        return f"the offsets {header.base_offset} to {header.last_offset}, which no log reaches"
     if header.size_bytes > bytes_left:
         return f"a batch of {header.size_bytes} bytes, of which {bytes_left} are there"
     return None
@@ -126,62 +118,52 @@ def scan_segment(
     Leader epochs never go back in a log. Where they do, a truncation and what was written after it are on the device,
     but not the removal of what was truncated: `least_epoch` comes from the segment before.
 
-    `on_batch` is given each good batch: its header, and its bytes if it is a control batch.
+    `on_batch` is given the good batches that begin a leader epoch or leave a trace in the state of a producer: the header,
+    and the bytes of a control batch.
     """
-    scan = SegmentScan(base_offset)
+    scanner = codec.BatchScanner(base_offset, check_from_offset, index_interval_bytes, least_epoch)
     size = file.size()
-    position = since_index = 0
-    chunk = memoryview(b"")
-    chunk_at = 0
-    while position < size:
-        if position - chunk_at + HEADER_BYTES > len(chunk):
-            chunk_at = position
-            chunk = memoryview(file.pread(position, CHUNK_BYTES))
-            if len(chunk) < HEADER_BYTES:
-                scan.problem = f"{size - position} bytes, too few for a batch"
-                break
-        header = read_header(chunk, position - chunk_at)
-        scan.problem = problem_of(header, scan.next_offset, size - position)
-        if scan.problem is not None:
-            break
-        if header.partition_leader_epoch < least_epoch and header.last_offset >= check_from_offset:
-            scan.problem = f"leader epoch {header.partition_leader_epoch} after {least_epoch}"
-            break
-        least_epoch = max(least_epoch, header.partition_leader_epoch)
-        batch: memoryview | None = None
-        if header.last_offset >= check_from_offset or header.is_control:
-            if position - chunk_at + header.size_bytes > len(chunk):
-                chunk_at = position
-                chunk = memoryview(file.pread(position, max(CHUNK_BYTES, header.size_bytes)))
-            batch = chunk[position - chunk_at : position - chunk_at + header.size_bytes]
-            if int(_crc32c.crc32c(batch[ATTRIBUTES_AT:])) != header.crc:
-                scan.problem = "a wrong CRC"
-                break
-        _note(scan, header, position, base_offset, since_index > index_interval_bytes)
-        since_index = header.size_bytes + (0 if since_index > index_interval_bytes else since_index)
+    wanted = CHUNK_BYTES
+    problem: str | None = None
+    while scanner.valid_bytes < size and problem is None:
+        position = scanner.valid_bytes
+        piece = memoryview(file.pread(position, min(wanted, size - position)))
+        stopped_by, places = scanner.feed(piece, size - position)
         if on_batch is not None:
-            on_batch(header, batch if header.is_control else None)
-        position += header.size_bytes
-        scan.valid_bytes = position
-    scan.latest_epoch = least_epoch
-    _end_time_index(scan, base_offset)
-    return scan
+            _tell(on_batch, piece, places)
+        if stopped_by != verdict.GO_ON:
+            problem = _problem_at(scanner, piece[scanner.valid_bytes - position :], stopped_by, size)
+        elif scanner.valid_bytes > position:
+            wanted = CHUNK_BYTES
+        elif len(piece) < HEADER_BYTES or wanted > CHUNK_BYTES:
+            problem = f"{len(piece)} bytes, too few for a batch"
+        else:
+            wanted = max(CHUNK_BYTES + 1, read_header(piece).size_bytes)
+    offset_entries, time_entries = scanner.finish()
+    return SegmentScan(
+        scanner.valid_bytes,
+        scanner.next_offset,
+        scanner.latest_epoch,
+        scanner.max_timestamp,
+        scanner.max_timestamp_offset,
+        offset_entries,
+        time_entries,
+        problem,
+    )
 
 
-def _note(scan: SegmentScan, header: BatchHeader, position: int, base_offset: int, index_it: bool) -> None:
-    last_offset = header.last_offset
-    scan.next_offset = last_offset + 1
-    if header.max_timestamp > scan.max_timestamp:
-        scan.max_timestamp = header.max_timestamp
-        scan.max_timestamp_offset = last_offset
-    if index_it:
-        scan.offset_entries += OFFSET_ENTRY.pack(last_offset - base_offset, position)
-        _end_time_index(scan, base_offset)
+def _tell(on_batch: OnBatch, piece: memoryview, places: list[int]) -> None:
+    for at in places:
+        header = read_header(piece, at)
+        on_batch(header, piece[at : at + header.size_bytes] if header.is_control else None)
 
 
-def _end_time_index(scan: SegmentScan, base_offset: int) -> None:
-    """Adds the largest timestamp so far, unless it stands there already."""
-    entries = scan.time_entries
-    last = TIME_ENTRY.unpack_from(entries, len(entries) - TIME_ENTRY.size)[0] if entries else -1
-    if scan.max_timestamp > last:
-        entries += TIME_ENTRY.pack(scan.max_timestamp, scan.max_timestamp_offset - base_offset)
+def _problem_at(scanner: codec.BatchScanner, bad: memoryview, stopped_by: int, size: int) -> str:
+    if stopped_by == verdict.BAD_CRC:
+        return "a wrong CRC"
+    header = read_header(bad)
+    if stopped_by == verdict.BAD_EPOCH:
+        return f"leader epoch {header.partition_leader_epoch} after {scanner.latest_epoch}"
+    problem = problem_of(header, scanner.next_offset, size - scanner.valid_bytes)
+    assert problem is not None, "the codec refuses a header that makes sense"
+    return problem

@@ -46,6 +46,22 @@ ValueError, a record of 2 GiB a KafkaError, MESSAGE_TOO_LARGE.
         .section(partition=ANY_PARTITION) -> Section; the appender is empty then
         .finish(...) -> the batch, as `finish_section` makes it; the appender is empty then
 
+Scanning goes over the whole batches of a segment file, piece by piece, after a crash: the bytes may be anything.
+
+    BatchScanner(base_offset, check_from_offset, index_interval_bytes, least_epoch)
+        A batch is good if its header makes sense, its offsets follow on and it ends inside the file. If it reaches to
+        `check_from_offset`, its leader epoch must not go back either (`least_epoch` is that of what came before) and its CRC
+        must be right; the CRC of a control batch always. Other batches may end behind the piece.
+        .feed(piece, bytes_left) -> (verdict, places)
+            `piece` is what the file has at `valid_bytes`, `bytes_left` how much it has from there on. The verdict (`verdict.py`) is GO_ON if
+            the next piece may come, which is a longer one if none of this was taken; or else what is wrong with the
+            batch at `valid_bytes`. `places` are positions in the piece, in their order: the batches that begin a leader
+            epoch, and those of producers, but for the ones that leave no trace in a producer's state, because five of the
+            same epoch follow.
+        .valid_bytes, .next_offset, .latest_epoch, .max_timestamp, .max_timestamp_offset: of what was good so far
+        .finish() -> (offset index, time index), as they stand in their files (docs/formats)
+        An offset that an index cannot hold is a ValueError.
+
 Nothing here locks: an object belongs to one thread at a time. No state in the module.
 """
 
@@ -58,6 +74,7 @@ from headwater.records.builder import finish_section
 
 _NAMES: Final = (
     "BatchAppender",
+    "BatchScanner",
     "ColumnBuilder",
     "build_records",
     "encode_columns",
@@ -80,6 +97,7 @@ else:
 
 COMPILED: Final[bool] = _chosen.__name__.endswith("._codec")
 
+BatchScanner = _chosen.BatchScanner
 ColumnBuilder = _chosen.ColumnBuilder
 build_records = _chosen.build_records
 encode_columns = _chosen.encode_columns

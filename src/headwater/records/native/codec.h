@@ -32,13 +32,14 @@ typedef struct {
 } codec_classes;
 
 extern codec_classes classes;
-extern PyTypeObject memory_type, column_builder_type, batch_appender_type;
+extern PyTypeObject memory_type, column_builder_type, batch_appender_type, batch_scanner_type;
 
 PyObject *py_read_records(PyObject *, PyObject *const *, Py_ssize_t);
 PyObject *py_build_records(PyObject *, PyObject *const *, Py_ssize_t);
 PyObject *py_encode_columns(PyObject *, PyObject *const *, Py_ssize_t);
 PyObject *py_partition_keys(PyObject *, PyObject *const *, Py_ssize_t);
 PyObject *py_murmur2(PyObject *, PyObject *);
+void prepare_scanning(void);
 
 /* Both set the exception and return NULL. */
 void *raise_corrupt(int64_t base_offset, const char *why);

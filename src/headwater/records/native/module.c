@@ -66,9 +66,11 @@ static struct PyModuleDef definition = {
 PyMODINIT_FUNC PyInit__codec(void) {
     if (!take_classes() || PyType_Ready(&memory_type) < 0)
         return NULL;
+    prepare_scanning();
     PyObject *module = PyModule_Create(&definition);
     if (module != NULL && (PyModule_AddType(module, &column_builder_type) < 0 ||
-                           PyModule_AddType(module, &batch_appender_type) < 0))
+                           PyModule_AddType(module, &batch_appender_type) < 0 ||
+                           PyModule_AddType(module, &batch_scanner_type) < 0))
         Py_CLEAR(module);
     return module;
 }

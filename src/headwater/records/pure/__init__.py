@@ -10,9 +10,11 @@ from headwater.records.pure.encoding import encode_columns
 from headwater.records.pure.gathering import ColumnBuilder
 from headwater.records.pure.partitioning import murmur2, partition_keys
 from headwater.records.pure.reading import build_records, read_records
+from headwater.records.pure.scanning import BatchScanner
 
 __all__ = [
     "BatchAppender",
+    "BatchScanner",
     "ColumnBuilder",
     "build_records",
     "encode_columns",
