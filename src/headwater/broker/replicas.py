@@ -27,7 +27,8 @@ from headwater.metadata.image import (
     TopicDeleted,
     TopicState,
 )
-from headwater.replication.fetcher import Fetcher, FetcherSettings
+from headwater.replication.fetch_requests import FetcherSettings
+from headwater.replication.fetcher import Fetcher
 from headwater.replication.partition import Partition
 
 if TYPE_CHECKING:

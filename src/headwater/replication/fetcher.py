@@ -9,7 +9,6 @@ The session (`fetch_session.py`) keeps requests small. Owned by the broker's loo
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from headwater.base.errors import ErrorCode, KafkaError
@@ -17,6 +16,7 @@ from headwater.base.ids import BrokerId, PartitionKey, TopicId
 from headwater.base.peers import Lane, Peers, Unreachable
 from headwater.base.ports import Clock, Scheduler, Timer
 from headwater.replication import following
+from headwater.replication.fetch_requests import FetcherSettings, fetch_request, start_of, start_request
 from headwater.replication.fetch_session import FollowerSession, Position
 from headwater.replication.partition import Partition
 from headwater.wire.messages.fetch import (
@@ -25,20 +25,12 @@ from headwater.wire.messages.fetch import (
     FetchTopic,
     ForgottenTopic,
     PartitionData,
-    ReplicaState,
-)
-from headwater.wire.messages.list_offsets import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsResponse,
-    ListOffsetsTopic,
 )
 
 logger = logging.getLogger("headwater.replication")
 
 FETCH_VERSION: Final = 17
 LIST_OFFSETS_VERSION: Final = 7
-_EARLIEST: Final = -2
 _FIRST_REST_MS: Final = 20
 _NUDGE_AGAIN_MS: Final = 10
 _NO_SESSION: Final = -1
@@ -54,16 +46,6 @@ _EXPECTED: Final = frozenset(
         ErrorCode.STALE_BROKER_EPOCH,
     }
 )
-
-
-@dataclass(frozen=True, slots=True)
-class FetcherSettings:
-    max_wait_ms: int = 500
-    min_bytes: int = 1
-    partition_bytes_max: int = 1 << 20
-    response_bytes_max: int = 10 << 20
-    rest_max_ms: int = 1_000
-    timeout_ms: int = 30_000
 
 
 class Fetcher:
@@ -165,19 +147,7 @@ class Fetcher:
     def _request(
         self, session_id: int, session_epoch: int, topics: list[FetchTopic], forgotten: list[ForgottenTopic]
     ) -> FetchRequest:
-        broker_id, epoch = self._replica()
-        return FetchRequest(
-            replica_state=ReplicaState(replica_id=broker_id, replica_epoch=epoch),
-            max_wait_ms=self._settings.max_wait_ms,
-            min_bytes=self._settings.min_bytes,
-            max_bytes=self._settings.response_bytes_max,
-            isolation_level=0,
-            session_id=session_id,
-            session_epoch=session_epoch,
-            topics=topics,
-            forgotten_topics_data=forgotten,
-            rack_id="",
-        )
+        return fetch_request(self._replica(), self._settings, session_id, session_epoch, topics, forgotten)
 
     def _nudge(self) -> None:
         """Something is to be asked for, and the leader may hold our request until something else comes. It answers that one when
@@ -304,14 +274,7 @@ class Fetcher:
 
     def _find_start(self, partition: Partition) -> None:
         key = PartitionKey(partition.topic_id, partition.index)
-        asked = ListOffsetsPartition(
-            partition_index=partition.index, current_leader_epoch=partition.leader_epoch, timestamp=_EARLIEST
-        )
-        request = ListOffsetsRequest(
-            replica_id=self._replica()[0],
-            isolation_level=0,
-            topics=[ListOffsetsTopic(name=partition.topic, partitions=[asked])],
-        )
+        request = start_request(self._replica()[0], partition)
         end_offset = partition.log.log_end_offset
         timeout_ms = self._settings.timeout_ms
         self._resting[key] = self._scheduler.call_later(2 * timeout_ms, lambda: self._rested(key))
@@ -332,14 +295,9 @@ class Fetcher:
         self._peers.ask(self.leader, Lane.FETCH, request, LIST_OFFSETS_VERSION, done, timeout_ms=timeout_ms)
 
     def _begin_again(self, partition: Partition, response: Any | None) -> None:
-        if response is None:
-            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "the leader does not say where its log begins")
-        assert isinstance(response, ListOffsetsResponse)
-        (found,) = response.topics[0].partitions
-        if found.error_code:
-            raise KafkaError(ErrorCode(found.error_code))
+        offset = start_of(response)
         log = partition.log
-        if found.offset > log.log_end_offset or log.log_start_offset == log.log_end_offset != found.offset:
-            following.begin_again(partition, found.offset)
+        if offset > log.log_end_offset or log.log_start_offset == log.log_end_offset != offset:
+            following.begin_again(partition, offset)
         else:  # it is there now, or there was never a difference that epochs could tell
-            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"the leader's log begins at {found.offset}")
+            raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"the leader's log begins at {offset}")

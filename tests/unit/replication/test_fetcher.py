@@ -12,7 +12,8 @@ from headwater.log.context import LogContext
 from headwater.log.manager import LogManager
 from headwater.records.builder import build_batch
 from headwater.records.reader import Record
-from headwater.replication.fetcher import Fetcher, FetcherSettings
+from headwater.replication.fetch_requests import FetcherSettings
+from headwater.replication.fetcher import Fetcher
 from headwater.replication.partition import Partition
 from headwater.sim.clock import SimClock
 from headwater.sim.disk import SimDisk
