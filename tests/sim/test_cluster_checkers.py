@@ -19,9 +19,17 @@ TOPIC_ID = TopicId(bytes(range(16)))
 STATE = "/brokers/topics/clicks/partitions/0/state"
 
 
-def _state(leader: int, epoch: int, in_sync: list[int], epochs: list[int] | None = None) -> bytes:
+def _state(
+    leader: int, epoch: int, in_sync: list[int], epochs: list[int] | None = None, controller_epoch: int = 1
+) -> bytes:
     return json.dumps(
-        {"leader": leader, "leader_epoch": epoch, "isr": in_sync, "isr_epochs": epochs or [50 + i for i in in_sync]}
+        {
+            "leader": leader,
+            "leader_epoch": epoch,
+            "isr": in_sync,
+            "isr_epochs": epochs or [50 + node_id for node_id in in_sync],
+            "controller_epoch": controller_epoch,
+        }
     ).encode()
 
 
@@ -126,6 +134,13 @@ def test_i11_two_that_believe_to_lead_in_one_epoch(cluster: ClusterOnPaper) -> N
     cluster.lead(2, 3, 8)
     with pytest.raises(Violation, match="I11: 1 and 2 lead clicks-0 in epoch 3"):
         cluster.look()
+
+
+def test_i11_an_election_by_a_controller_that_was_deposed(cluster: ClusterOnPaper) -> None:
+    cluster.tree.apply(60, 0, [Create("/controller_epoch", b"7")])
+    cluster.write(2, 4, [1, 2], None, 7)
+    with pytest.raises(Violation, match="I11: the controller of epoch 6 elects a leader of clicks-0 in 7"):
+        cluster.write(1, 5, [1, 2], None, 6)
 
 
 def test_i12_a_leader_that_was_not_in_sync(cluster: ClusterOnPaper) -> None:

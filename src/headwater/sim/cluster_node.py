@@ -14,7 +14,7 @@ from headwater.base.ids import BrokerId
 from headwater.broker.broker import Broker
 from headwater.metadata.image import Endpoint
 from headwater.server.assembly import Assembly
-from headwater.sim.cluster_network import ClientEnd
+from headwater.sim.cluster_network import ClientEnd, ClusterConnection
 from headwater.sim.network import SimConnection
 from headwater.sim.node import PROPERTIES, SimNode
 from headwater.sim.peers import SimPeers
@@ -40,6 +40,7 @@ class ClusterNode(SimNode):
         self.is_paused = False
         self.is_up = False  # the process lives, serving or not yet
         self.coordination: SimCoordination | None = None
+        self._outgoing: list[ClusterConnection] = []  # to other brokers
         self._generation = 0  # of the process, so that late callbacks of an earlier one are known
 
     def start(self) -> bool:
@@ -90,7 +91,15 @@ class ClusterNode(SimNode):
 
         self._assembly.join(broker, [Endpoint("PLAINTEXT", f"node{self.place}", 9092)], joined)
 
+    def lose_power(self) -> None:
+        """Nobody is left to close connections: others notice when no answer comes."""
+        self._outgoing.clear()
+        super().lose_power()
+
     def _end(self) -> None:
+        for connection in self._outgoing:
+            connection.leave()
+        self._outgoing.clear()
         self.is_serving = self.is_up = self.is_paused = False
         self._generation += 1
         super()._end()
@@ -157,7 +166,11 @@ class ClusterNode(SimNode):
         connection = self.world.reach(
             self.place, broker, lambda data: enter(lambda: deliver(data)), lambda why: enter(lambda: gone(why))
         )
-        return None if connection is None else ClientEnd(connection)
+        if connection is None:
+            return None
+        self._outgoing = [each for each in self._outgoing if not each.closed]
+        self._outgoing.append(connection)
+        return ClientEnd(connection)
 
     def accept(self, connection: SimConnection) -> None:
         self._connections[connection] = None

@@ -2,6 +2,7 @@
 
 I9  the leader is in the in-sync replicas
 I10 leader epochs only grow, and an epoch has one leader
+I11 a controller that was deposed elects nobody any more
 I12 a leader from outside the in-sync replicas only where the topic allows it
 
 A replica is in sync under a broker epoch: `Member`. It keeps its bytes unless its machine lost power since; `tainted` members have
@@ -35,6 +36,7 @@ class TrueState(NamedTuple):
     replicas: tuple[int, ...]
     is_moving: bool
     version: int
+    controller_epoch: int
     allows_unclean: bool = False
 
     @property
@@ -125,6 +127,11 @@ class StateOfCluster:
             raise Violation(f"I10: the leader epoch of {new.name} went from {old.leader_epoch} to {new.leader_epoch}")
         if new.leader_epoch > old.leader_epoch:
             self.leader_changes += 1
+            node = self._tree.get("/controller_epoch")
+            if node is not None and new.controller_epoch != int(node.data):
+                raise Violation(
+                    f"I11: the controller of epoch {new.controller_epoch} elects a leader of {new.name} in {int(node.data)}"
+                )
         if new.version == old.version + 1 and new.leader not in (NOBODY, *old.in_sync) and not new.allows_unclean:
             raise Violation(f"I12: {new.leader} leads {new.name}, and in sync were {old.in_sync}")
 
@@ -142,4 +149,5 @@ def _parsed(topic: str, index: int, about: dict[str, Any], state: dict[str, Any]
         tuple(about["partitions"][str(index)]),
         bool(moving),
         version,
+        state.get("controller_epoch", -1),
     )

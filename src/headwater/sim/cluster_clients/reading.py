@@ -72,6 +72,8 @@ class ClusterConsumer(ClusterReader, Consumer):
     def script(self) -> Script:
         while not self.is_stopping:
             yield from self.metadata()
+            for topic, index in self.some_partitions(2):
+                yield from self.end_offset(topic, index, LATEST)
             yield from self._assign()
             if self._places:
                 yield from self._poll(
@@ -91,7 +93,7 @@ class ClusterConsumer(ClusterReader, Consumer):
         node_id = self.leader_of(chosen[0][0].topic_id, "", chosen[0][1]).node_id
         for topic, index in chosen:
             if self.leader_of(topic.topic_id, "", index).node_id == node_id:
-                which = self.random.choice((EARLIEST, EARLIEST, EARLIEST, LATEST))
+                which = self.random.choice((EARLIEST, EARLIEST, LATEST))
                 end = yield from self.end_offset(topic, index, which)
                 if end is not None:
                     self._places[topic.topic_id, index] = Place(topic, index, end)
