@@ -5,8 +5,9 @@ Up to v11 the producer has told its coordinator about the partition (AddPartitio
 could open a transaction that nobody will ever end.
 
 While we wait for the coordinator the connection begins nothing else, so that a producer's batches stay in order, and the batches are
-copied out of the read buffer. A marker that comes in between makes the verification void (`Partition.begin_verification`). Where the
-transaction has begun on every partition, all is as for any other produce.
+copied out of the read buffer. A marker that comes in between makes the verification void (`Partition.begin_verification`). From v12 on
+a producer begins its next transaction while the markers of the last are on their way: so the coordinator is not asked before they are
+here, or theirs could come in between. Where the transaction has begun on every partition, all is as for any other produce.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -16,7 +17,8 @@ from headwater.base.ids import TopicPartition
 from headwater.broker.context import RequestContext
 from headwater.broker.deferred import Deferred
 from headwater.broker.handlers.produce import ACKS_NONE, append_all, find_partition
-from headwater.records.batch import HEADER_BYTES, read_header
+from headwater.records.batch import HEADER_BYTES, BatchHeader, read_header
+from headwater.replication.partition import Partition
 from headwater.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 
 if TYPE_CHECKING:
@@ -44,7 +46,7 @@ class TransactionalProduce:
         self._request = request
         self._version = context.api_version
         self._verified: dict[int, int | KafkaError] = {}
-        self._asked: dict[TopicPartition, PartitionProduceData] = {}
+        self._asked: dict[TopicPartition, tuple[PartitionProduceData, Partition, BatchHeader]] = {}
         self._producers: set[tuple[int, int]] = set()
         self._deferred: Deferred | None = None
         self._appending: Deferred | None = None
@@ -83,16 +85,23 @@ class TransactionalProduce:
             return
         self._producers.add((header.producer_id, header.producer_epoch))
         if partition.needs_verification(header):
-            guard = partition.begin_verification(header, self._version >= FIRST_THAT_ADDS)
-            self._verified[id(data)] = guard
-            self._asked[TopicPartition(partition.topic, data.index)] = data
+            self._asked[TopicPartition(partition.topic, data.index)] = data, partition, header
+            self._begin_verification(data, partition, header)
         else:
             self._verified[id(data)] = _HAS_BEGUN
+
+    def _begin_verification(self, data: PartitionProduceData, partition: Partition, header: BatchHeader) -> None:
+        self._verified[id(data)] = partition.begin_verification(header, self._version >= FIRST_THAT_ADDS)
 
     def _must_ask(self) -> bool:
         return self._version >= FIRST_THAT_ADDS or self._broker.config.bool("transaction.partition.verification.enable")
 
     def _ask(self) -> None:
+        if self._version >= FIRST_THAT_ADDS and any(
+            partition.awaits_marker(header) for _, partition, header in self._asked.values()
+        ):
+            self._told(dict.fromkeys(self._asked, ErrorCode.CONCURRENT_TRANSACTIONS))
+            return
         ((producer_id, epoch),) = self._producers
         transactional_id = self._request.transactional_id
         assert transactional_id is not None
@@ -125,8 +134,8 @@ class TransactionalProduce:
             self._broker.scheduler.call_later(_RETRY_AFTER_MS, self._ask_again)
             return
         self._is_over = True
-        for partition, data in self._asked.items():
-            code = codes.get(partition, ErrorCode.UNKNOWN_SERVER_ERROR)
+        for name, (data, _, _) in self._asked.items():
+            code = codes.get(name, ErrorCode.UNKNOWN_SERVER_ERROR)
             if code is not ErrorCode.NONE:
                 self._verified[id(data)] = self._problem(code)
         if self._deferred is not None:
@@ -134,6 +143,8 @@ class TransactionalProduce:
 
     def _ask_again(self) -> None:
         if not self._is_over:
+            for asked in self._asked.values():
+                self._begin_verification(*asked)  # a marker has come since, most likely
             self._ask()
 
     def _append_late(self, deferred: Deferred) -> None:

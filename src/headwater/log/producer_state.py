@@ -184,6 +184,11 @@ class ProducerStates:
             )
         return producer.transaction_first_offset >= 0 and producer.epoch == epoch
 
+    def has_earlier_transaction(self, producer_id: int, epoch: int) -> bool:
+        """Whether a transaction of an earlier epoch is open here still: its marker is on its way."""
+        producer = self.producers.get(producer_id)
+        return producer is not None and producer.transaction_first_offset >= 0 and producer.epoch < epoch
+
     def begin_verification(self, producer_id: int, epoch: int, first_sequence: int, epoch_bump: bool) -> int:
         """A guard (never 0) for the append. Who asks again about the same transaction gets the same one."""
         found = self.verifying.get(producer_id)

@@ -136,6 +136,10 @@ class Partition:
             header.producer_id, header.producer_epoch
         )
 
+    def awaits_marker(self, header: BatchHeader) -> bool:
+        """Whether the producer's last transaction has yet to end here, although the producer has begun the next."""
+        return self.log.producers.has_earlier_transaction(header.producer_id, header.producer_epoch)
+
     def begin_verification(self, header: BatchHeader, epoch_bump: bool) -> int:
         """A guard (never 0) for `append_verified`, void as soon as a marker of the producer is appended. `epoch_bump`: version 2."""
         return self.log.producers.begin_verification(

@@ -159,6 +159,37 @@ def test_while_the_last_transaction_ends_the_broker_asks_again_for_a_moment(lab:
     assert waiting.response.responses[0].partition_responses[0].error_code == E.CONCURRENT_TRANSACTIONS
 
 
+def test_the_next_transaction_waits_for_the_marker_of_the_last(lab: Any) -> None:
+    """Its coordinator would say yes as soon as it has all markers, and that of this partition would make its answer void."""
+    assert produce(lab, batch(lab)) == [E.NONE]
+    waiting = lab.begin(request(lab, 12, batch(lab, epoch=1)), 12)
+    assert len(lab.coordinator.asked) == 1
+    marker(lab)
+    lab.clock.advance(20)
+    lab.settle()
+    assert len(lab.coordinator.asked) == 2
+    assert waiting.response.responses[0].partition_responses[0].error_code == 0
+
+    waiting = lab.begin(request(lab, 12, batch(lab, epoch=2)), 12)
+    for _ in range(6):  # its marker does not come
+        lab.clock.advance(20)
+        lab.settle()
+    assert waiting.response.responses[0].partition_responses[0].error_code == E.CONCURRENT_TRANSACTIONS
+    assert len(lab.coordinator.asked) == 2
+
+
+def test_a_marker_before_the_broker_asks_again_does_no_harm(lab: Any) -> None:
+    """Of a transaction that has no batch on the partition: the marker alone, which nobody here waits for."""
+    lab.coordinator.code = None
+    waiting = lab.begin(request(lab, 12, batch(lab, epoch=1)), 12)
+    lab.coordinator.answer(E.CONCURRENT_TRANSACTIONS)
+    marker(lab)
+    lab.clock.advance(20)
+    lab.settle()
+    lab.coordinator.answer(E.NONE)
+    assert waiting.response.responses[0].partition_responses[0].error_code == 0
+
+
 def test_a_transactional_batch_needs_a_transactional_id(lab: Any) -> None:
     assert produce(lab, batch(lab), transactional_id=None) == [E.TRANSACTIONAL_ID_AUTHORIZATION_FAILED]
     assert produce(lab, batch(lab)) == [E.NONE]
