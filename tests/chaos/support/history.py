@@ -88,6 +88,9 @@ class History:
             self._found(Kind.OFFSET_BACK, f"the offset of {group} in partition {partition}: {before}, then {offset}")
         self._committed[group, partition] = offset
 
+    def last_committed(self, group: str, partition: int) -> int:
+        return self._committed.get((group, partition), -1)
+
     # In the end
 
     def ended(self, logs: Mapping[int, Sequence[tuple[int, bytes]]]) -> None:

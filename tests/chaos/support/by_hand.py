@@ -1,0 +1,133 @@
+"""A transactional producer by hand: it sends what no client would, such as a request of long ago, to whom it is told to."""
+
+import socket
+import time
+from typing import Any
+
+from chaos.support.cluster import Cluster
+from chaos.support.processes import WAIT_S
+from compat.support.members import until
+from headwater.base.errors import ErrorCode
+from headwater.records.builder import build_batch
+from headwater.records.record import Record
+from headwater.wire.headers import decode_response_header, encode_request_header
+from headwater.wire.messages.end_txn import EndTxnRequest
+from headwater.wire.messages.find_coordinator import FindCoordinatorRequest
+from headwater.wire.messages.init_producer_id import InitProducerIdRequest
+from headwater.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from headwater.wire.registry import response_class
+
+TRANSACTION = 1  # the type of key
+TRY_AGAIN = {
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.LEADER_NOT_AVAILABLE,
+    ErrorCode.NETWORK_EXCEPTION,
+}
+
+
+def coordinator(cluster: Cluster, transactional_id: str) -> int:
+    """Asked for, which also makes the topic of transactions; one that lives is waited for."""
+    request = FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=[transactional_id])
+
+    def found() -> int:
+        answer = ask(cluster, cluster.well()[0], request, 4).coordinators[0]
+        return answer.node_id if answer.error_code == 0 and answer.node_id in cluster.well() else 0
+
+    return int(until(found, f"{transactional_id} has no coordinator", WAIT_S))
+
+
+def ask(cluster: Cluster, broker: int, request: Any, version: int) -> Any:
+    """One request on a connection of its own."""
+    member = cluster.members[broker]
+    body = b"".join((encode_request_header(request.KEY, version, 1, "by hand"), *request.encode(version)))
+    with socket.create_connection(("127.0.0.1", member.port), WAIT_S) as connection:
+        connection.sendall(len(body).to_bytes(4) + body)
+        frame = _exactly(connection, int.from_bytes(_exactly(connection, 4)))
+    _, at = decode_response_header(frame, request.KEY, version)
+    return response_class(request.KEY).decode(frame, at, version)
+
+
+class ByHand:
+    """Transactions of version 2 (KIP-890): a partition is added by writing to it, and each end of a transaction bumps the epoch."""
+
+    def __init__(self, cluster: Cluster, transactional_id: str, topic: str) -> None:
+        self._cluster, self._id, self._topic = cluster, transactional_id, topic
+        self._sequence = 0
+        self.producer_id, self.epoch = -1, -1
+
+    def init(self) -> None:
+        request = InitProducerIdRequest(transactional_id=self._id, transaction_timeout_ms=WAIT_S * 1000)
+        answer = self._of_coordinator(request, 5)
+        assert answer.error_code == 0, answer
+        self.producer_id, self.epoch, self._sequence = answer.producer_id, answer.producer_epoch, 0
+
+    def send(self, value: bytes) -> int:
+        """The error code."""
+        batch = build_batch(
+            [Record(0, int(time.time() * 1000), None, value, ())],
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            base_sequence=self._sequence,
+            transactional=True,
+        )
+        partition = PartitionProduceData(index=0, records=bytes(batch))
+        request = ProduceRequest(
+            transactional_id=self._id,
+            acks=-1,
+            timeout_ms=WAIT_S * 1000,
+            topic_data=[TopicProduceData(name=self._topic, partition_data=[partition])],
+        )
+
+        def answer() -> Any:
+            try:
+                response = ask(self._cluster, self._cluster.leader(self._topic), request, 12)
+            except ConnectionError:
+                return None  # the leader died
+            found = response.responses[0].partition_responses[0]
+            return None if found.error_code in TRY_AGAIN else found
+
+        found = until(answer, "the record is not taken", WAIT_S)
+        if found.error_code == 0:
+            self._sequence += 1
+        return int(found.error_code)
+
+    def end(self, *, committed: bool) -> EndTxnRequest:
+        """What was sent, so that it can be sent again."""
+        request = EndTxnRequest(
+            transactional_id=self._id, producer_id=self.producer_id, producer_epoch=self.epoch, committed=committed
+        )
+        answer = self._of_coordinator(request, 5)
+        assert answer.error_code == 0, answer
+        self.producer_id, self.epoch, self._sequence = answer.producer_id, answer.producer_epoch, 0
+        return request
+
+    def replay(self, request: EndTxnRequest) -> int:
+        """The error code that a request of long ago gets now."""
+        return int(self._of_coordinator(request, 5).error_code)
+
+    def _of_coordinator(self, request: Any, version: int) -> Any:
+        def answer() -> Any:
+            try:
+                response = ask(self._cluster, coordinator(self._cluster, self._id), request, version)
+            except ConnectionError:
+                return None  # it died
+            return None if response.error_code in TRY_AGAIN else response
+
+        return until(answer, f"no answer to {request}", WAIT_S)
+
+
+def _exactly(connection: socket.socket, count: int) -> bytes:
+    data = b""
+    while len(data) < count:
+        piece = connection.recv(count - len(data))
+        if not piece:
+            raise ConnectionError(f"closed after {len(data)} of {count} bytes")
+        data += piece
+    return data
