@@ -228,9 +228,9 @@ class Session:
     # Coordinators
 
     async def coordinator(self, key: str, key_type: KeyType = KeyType.GROUP, *, timeout_ms: int | None = None) -> int:
-        """The id of the broker that answers for this key; remembered until `forget_coordinator`."""
+        """The id of the broker that answers for this key; remembered until `forget_coordinator`, or until that broker is gone."""
         known = self._coordinators.get((key_type, key))
-        if known is not None:
+        if known is not None and known in self.view.brokers:
             return known
         request = FindCoordinatorRequest(key=key, key_type=int(key_type), coordinator_keys=[key])
         deadline = self.deadline(timeout_ms)
@@ -260,6 +260,19 @@ class Session:
     def forget_coordinator(self, key: str, key_type: KeyType = KeyType.GROUP) -> None:
         """It said that it is not, or it is gone: the next call looks for it again."""
         self._coordinators.pop((key_type, key), None)
+
+    async def coordinator_link(self, key: str, key_type: KeyType) -> Link:
+        """To whoever answers for this key; looked for again while that broker cannot be reached, until the time is up."""
+        deadline = self.deadline(None)
+        attempt = 0
+        while True:
+            try:
+                return await self.link(await self.coordinator(key, key_type))
+            except (ConnectionFailed, RequestTimedOut):
+                self.forget_coordinator(key, key_type)
+                if not await self.pause(attempt, deadline):
+                    raise
+            attempt += 1
 
     async def call_coordinator(
         self,

@@ -7,10 +7,11 @@ from headwater.base.ids import TopicPartition
 from headwater.client.errors import BootstrapFailed, UnknownTopic
 from headwater.client.reactor.link import Link
 from headwater.client.session import KeyType
+from headwater.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from headwater.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from headwater.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from headwater.wire.messages.metadata import MetadataRequest
-from unit.client.reactor.fakes import CLOSE, FakeWorld
+from unit.client.reactor.fakes import CLOSE, FakeBroker, FakeWorld
 
 
 def test_the_same_question_under_way_is_asked_once() -> None:
@@ -86,6 +87,44 @@ def test_a_coordinator_is_remembered_until_it_says_that_it_is_not() -> None:
     assert world.run(beat()) == 0
     assert lookups() == 2, "NOT_COORDINATOR looks again, loading does not"
     assert codes == []
+
+
+def test_a_coordinator_that_has_left_the_cluster_is_looked_for_again() -> None:
+    """Not only when it refuses: once the metadata tells of it no more, nobody knows where to ask it."""
+    world = FakeWorld()
+    first, second = world.broker(0), world.broker(1)
+    for broker in (first, second):
+        broker.on_key(10, lambda _: _coordinator(first if first.listening else second))
+    second.on(HeartbeatRequest, lambda _: HeartbeatResponse())
+    session = world.session()
+    assert world.run(session.coordinator("g")) == 0
+    first.stop()
+    del world.brokers[first.address]
+    world.run(session.refresh())
+    request = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+    answer = world.run(
+        session.call_coordinator("g", KeyType.GROUP, request, HeartbeatResponse, lambda response: response.error_code)
+    )
+    assert answer.error_code == 0
+
+
+def test_the_link_to_a_coordinator_leads_to_its_successor_when_it_dies() -> None:
+    world = FakeWorld()
+    first, second = world.broker(0), world.broker(1)
+    for broker in (first, second):
+        broker.on_key(10, lambda _: _coordinator(first if first.listening else second))
+    session = world.session()
+    link = world.run(session.coordinator_link("id", KeyType.TRANSACTION))
+    assert link.address == first.address
+    first.stop()
+    link = world.run(session.coordinator_link("id", KeyType.TRANSACTION))
+    assert link.address == second.address
+
+
+def _coordinator(broker: FakeBroker) -> FindCoordinatorResponse:
+    host, port = broker.address
+    found = [Coordinator(key="", node_id=broker.id, host=host, port=port)]
+    return FindCoordinatorResponse(node_id=broker.id, host=host, port=port, coordinators=found)
 
 
 def test_a_leader_that_breaks_down_is_asked_again_with_fresh_metadata() -> None:

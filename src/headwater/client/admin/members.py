@@ -42,7 +42,7 @@ async def remove_members(
         ],
     )
     await introduce(session)
-    link = await session.link(await session.coordinator(group_id))
+    link = await session.coordinator_link(group_id, KeyType.GROUP)
     if link.version_for(request) < _MANY_SINCE:
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "the broker lets members leave by themselves only")
     response = await of_coordinator(

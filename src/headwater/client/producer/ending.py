@@ -33,7 +33,7 @@ async def end_transaction(session: Session, transaction: OpenTransaction, *, com
     if transaction.empty:
         return
     name = transaction.transactional_id
-    link = await session.link(await session.coordinator(name, KeyType.TRANSACTION))
+    link = await session.coordinator_link(name, KeyType.TRANSACTION)
     try:
         await end(
             session,

@@ -83,7 +83,7 @@ async def init_producer_id(
         retriable=_AGAIN,
     )
     raise_for(response.error_code, f"transactional id {transactional_id!r}")
-    return response, await session.link(await session.coordinator(transactional_id, KeyType.TRANSACTION))
+    return response, await session.coordinator_link(transactional_id, KeyType.TRANSACTION)
 
 
 async def add_partitions(
