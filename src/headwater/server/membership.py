@@ -74,8 +74,12 @@ class Membership:
         self._has_ceased = True
         self.store.on_applied = lambda _changes: None
         self.store.on_controller = lambda _active: None
-        if self._broker is not None and self._broker.controller is not None:
+        if self._broker is None:
+            return
+        if self._broker.controller is not None:
             self._broker.controller.deactivate()
+        if self._broker.replicas is not None:
+            self._broker.replicas.close()
 
     def close(self) -> None:
         self.store.close()
