@@ -19,8 +19,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="module")
-def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with running(tmp_path_factory.mktemp("cluster"), servers=3) as cluster:
+def shared_cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A file may say how many BROKERS and ZooKeeper SERVERS it wants."""
+    brokers, servers = getattr(request.module, "BROKERS", 3), getattr(request.module, "SERVERS", 1)
+    with running(tmp_path_factory.mktemp("cluster"), brokers, servers) as cluster:
         yield cluster
 
 

@@ -11,6 +11,7 @@ from chaos.support.workload import Workload
 from compat.support.members import until
 from compat.support.quick import lasting
 
+SERVERS = 3
 ROUNDS = lasting(1, 20)
 
 

@@ -12,6 +12,8 @@ from chaos.support.workload import Workload
 from compat.support.members import until
 from compat.support.quick import lasting
 
+SERVERS = 3
+
 
 def test_a_cluster_serves_through_every_broker(cluster: Cluster, topic: str) -> None:
     for number in cluster.members:

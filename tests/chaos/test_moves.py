@@ -2,11 +2,10 @@
 
 import random
 import time
-from collections.abc import Iterator
 
 import pytest
 
-from chaos.support.cluster import Cluster, running
+from chaos.support.cluster import Cluster
 from chaos.support.processes import WAIT_S
 from chaos.support.workload import Workload
 from compat.support.members import until
@@ -14,12 +13,7 @@ from compat.support.quick import lasting
 from headwater.base.ids import TopicPartition
 from headwater.client.admin.blocking import Admin
 
-
-@pytest.fixture(scope="module")
-def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """One broker more than a partition has replicas, so that there is somewhere to move to."""
-    with running(tmp_path_factory.mktemp("cluster"), brokers=4) as cluster:
-        yield cluster
+BROKERS = 4  # one more than a partition has replicas, so that there is somewhere to move to
 
 
 @pytest.mark.soak
