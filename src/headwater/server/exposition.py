@@ -7,6 +7,7 @@ from headwater._version import VERSION
 from headwater.broker.registry import APIS
 
 if TYPE_CHECKING:
+    from headwater.broker.broker import Broker
     from headwater.server.node import Node
 
 _SHOWN_BUCKETS: Final = range(13, 35)  # 8 us to 17 s, each twice the one before
@@ -56,6 +57,8 @@ def _lines(node: "Node") -> Iterator[str]:
     yield from _single("headwater_fetch_sessions", "gauge", len(broker.fetch_sessions))
     yield from _single("headwater_topics", "gauge", len(broker.image.topics))
     yield from _single("headwater_partitions", "gauge", len(broker.partitions))
+    if node.membership is not None:
+        yield from cluster_lines(broker, node.membership.store.broker_epoch, node.membership.store.is_connected)
     yield from _cleaner(node)
     yield from _latencies(node)
     yield from _topics(node)
@@ -65,6 +68,24 @@ def _lines(node: "Node") -> Iterator[str]:
     yield "# TYPE headwater_log_end_offset gauge"
     for p in broker.partitions.values():
         yield f'headwater_log_end_offset{{topic="{p.topic}",partition="{p.index}"}} {p.log.log_end_offset}'
+
+
+def cluster_lines(broker: "Broker", broker_epoch: int, is_connected: bool) -> Iterator[str]:
+    """What only a broker of a cluster has. `is_connected`: it is registered in ZooKeeper and follows what changes there."""
+    assert broker.replicas is not None
+    controller, keeper = broker.metrics.controller, broker.replicas.keeper
+    leaders = sum(partition.is_leader for partition in broker.partitions.values())
+    yield from _single("headwater_zookeeper_connected", "gauge", int(is_connected))
+    yield from _single("headwater_broker_epoch", "gauge", broker_epoch)
+    yield from _single("headwater_controller_active", "gauge", int(controller.is_active))
+    yield from _single("headwater_controller_offline_partitions", "gauge", controller.offline_partitions)
+    yield from _single("headwater_controller_unclean_elections_total", "counter", controller.unclean_elections)
+    yield from _single("headwater_leader_partitions", "gauge", leaders)
+    yield from _single("headwater_follower_partitions", "gauge", len(broker.partitions) - leaders)
+    yield from _single("headwater_under_replicated_partitions", "gauge", len(keeper.under_replicated()))
+    yield from _single("headwater_under_min_in_sync_partitions", "gauge", len(keeper.under_min_in_sync()))
+    yield from _single("headwater_in_sync_shrinks_total", "counter", keeper.shrink_count)
+    yield from _single("headwater_in_sync_expands_total", "counter", keeper.expand_count)
 
 
 def _cleaner(node: "Node") -> Iterator[str]:

@@ -143,6 +143,11 @@ class Node:
                 raise StartInterrupted
             self.loop.turn(1.0)
 
+    @property
+    def membership(self) -> "Membership | None":
+        """Its place in a cluster, if it is in one."""
+        return None if self._assembly is None else self._assembly.membership
+
     def connection_count(self) -> int:
         return self.server.connection_count
 
