@@ -104,5 +104,5 @@ def test_the_ensemble_is_down(cluster: Cluster, topic: str) -> None:
         time.sleep(lasting(2 * SESSION_MS / 1000, 60))
         cluster.start_servers()
         workload.await_progress()
-        cluster.make_topic_in_the_end(f"{topic}.more", 3)
+        cluster.make_topic(f"{topic}.more", 3)
         workload.finish()

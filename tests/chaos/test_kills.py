@@ -105,6 +105,6 @@ def test_the_controller_dies_while_topics_are_made(cluster: Cluster, topic: str)
             assert cluster.controller() != controller
             cluster.start(controller)
             for name in names:
-                cluster.make_topic_in_the_end(name, 3)
+                cluster.make_topic(name, 3)
             workload.await_progress()
         workload.finish()

@@ -135,18 +135,15 @@ class Cluster:
         return [number for number in alive if number not in self._paused | self._cut_off]
 
     def make_topic(self, name: str, partitions: int, *, through: int = 0, replicas: int = 3, **config: str) -> None:
-        """Through one broker, if that is given. Returns when all partitions have leaders and all replicas are in sync."""
+        """Through one broker, if that is given. Returns when all partitions have leaders and all replicas are in sync.
+
+        Asks until it is there: a controller that loses its session in the middle, or has just come, may not know whether it is.
+        """
         settings = {key.replace("_", "."): value for key, value in config.items()}
         topic = NewTopic(name, partitions, replicas, config=settings)
-        for future in self.admin(through).create_topics([topic]).values():
-            future.result(WAIT_S)
-        self.await_in_sync(name, replicas)
-
-    def make_topic_in_the_end(self, name: str, partitions: int) -> None:
-        """Asks until it is there: a controller that has just come back may have lost what it was asked before."""
 
         def is_made() -> bool:
-            problem = self.admin().create_topics([NewTopic(name, partitions, 3)])[name].exception(WAIT_S)
+            problem = self.admin(through).create_topics([topic])[name].exception(WAIT_S)
             if problem is None:
                 return True
             assert isinstance(problem, KafkaException)
@@ -155,7 +152,7 @@ class Cluster:
             return bool(error.code() == KafkaError.TOPIC_ALREADY_EXISTS)
 
         until(is_made, f"{name} cannot be made", WAIT_S)
-        self.await_in_sync(name)
+        self.await_in_sync(name, replicas)
 
     def leader(self, topic: str, partition: int = 0) -> int:
         """Waits for one that lives."""
