@@ -23,6 +23,7 @@ SESSION_MS = 1500
 TRY_AGAIN = {KafkaError.REQUEST_TIMED_OUT, KafkaError.NOT_CONTROLLER, KafkaError._TIMED_OUT, KafkaError._TRANSPORT}
 SETTINGS = QUICK | {
     "zookeeper.session.timeout.ms": str(SESSION_MS),
+    "zookeeper.connection.timeout.ms": str(WAIT_S * 1000),
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,BETWEEN:PLAINTEXT",
     "inter.broker.listener.name": "BETWEEN",
     "offsets.topic.replication.factor": "3",
