@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 
 from headwater.sim.cluster import ClusterWorld
+from headwater.sim.cluster_coordination import ClusterCoordinatorWorld
 from headwater.sim.coordination import CoordinatorWorld
 from headwater.sim.stage import SimulationFailed, Stage
 from headwater.sim.world import World
@@ -16,6 +17,7 @@ WORLDS: dict[str, Callable[[int], Stage]] = {
     "logs": World,
     "coordinators": CoordinatorWorld,
     "cluster": ClusterWorld,
+    "cluster-coordinators": ClusterCoordinatorWorld,
 }
 
 

@@ -84,6 +84,9 @@ class ClusterWorld(Stage):
             ClusterConsumer(self, "other"),
         ]
 
+    def auditor(self) -> SimClient:
+        return ClusterAuditor(self, "auditor")
+
     def topics_to_make(self) -> list[TopicToMake]:
         return [
             ("plain-safe", 3, {"min.insync.replicas": "2"}),
@@ -150,7 +153,7 @@ class ClusterWorld(Stage):
         self.until_done("come to an end")
         self._until_settled()
         self.is_finishing = True
-        auditor = ClusterAuditor(self, "auditor")
+        auditor = self.auditor()
         self.clients = [auditor]
         auditor.start()
         self.until_done("read everything")

@@ -10,13 +10,13 @@ from typing import Final
 
 from headwater.base.errors import ErrorCode
 from headwater.base.names import CONSUMER_OFFSETS, TRANSACTION_STATE
-from headwater.sim.catalog import Topic
 from headwater.sim.clients.client import Ask, Script, SimClient
 from headwater.sim.clients.committed import CommittedAuditor, CommittedReader
 from headwater.sim.clients.consumer_members import ConsumerMember
 from headwater.sim.clients.coordinated import CoordinatedClient
 from headwater.sim.clients.members import ClassicMember
 from headwater.sim.clients.transactional import Replayer, TransactionalProducer
+from headwater.sim.coordinated import CoordinatedStage
 from headwater.sim.faults import Faults
 from headwater.sim.groups import GroupHistory
 from headwater.sim.trace import Violation
@@ -29,15 +29,13 @@ CONSUMER_SESSION_MS: Final = 1500
 _TAIL_BYTES_MAX: Final = 1 << 20
 
 
-class CoordinatorWorld(World):
+class CoordinatorWorld(CoordinatedStage, World):
     command = "make sim WORLD=coordinators"
-    transactional_ids: Final = ("alpha", "beta")
-    group_ids: Final = ("classic", "modern")
 
     def __init__(self, seed: int, faults: Faults | None = None) -> None:
         self.transactions = TransactionHistory()
         self.groups = GroupHistory()
-        self._stable_ends: dict[tuple[bytes, int], int] = {}
+        self._stable_ends = {}
         self._is_synced = seed % 2 == 0
         if not self._is_synced:
             faults = replace(faults or FAULTS, power_loss=0, failed_sync=0)
@@ -73,44 +71,10 @@ class CoordinatorWorld(World):
     def auditor(self) -> SimClient:
         return CommittedAuditor(self, "auditor", self._readers)
 
-    # The topics
-
     @property
     def topic_names(self) -> tuple[str, str]:
         kind = "durable" if self._is_synced else "plain"
         return f"{kind}-in", f"{kind}-out"
-
-    @property
-    def is_set_up(self) -> bool:
-        return len(self._named(0)) == len(self._named(1)) == 1
-
-    def _named(self, which: int) -> list[Topic]:
-        return [topic for topic in self.catalog.topics.values() if topic.name == self.topic_names[which]]
-
-    def inputs(self) -> list[tuple[Topic, int]]:
-        """What groups commit offsets of."""
-        (topic,) = self._named(0)
-        return [(topic, index) for index in range(len(topic.partitions))]
-
-    def outputs(self) -> list[tuple[Topic, int]]:
-        """What transactions write to."""
-        (topic,) = self._named(1)
-        return [(topic, index) for index in range(len(topic.partitions))]
-
-    # Last stable offsets
-
-    def stable_end(self, topic: Topic, index: int) -> int:
-        return self._stable_ends.get((topic.topic_id, index), 0)
-
-    def told_stable_end(self, topic: Topic, index: int, offset: int, high_watermark: int, least: int) -> None:
-        name = topic.partitions[index].name
-        if offset > high_watermark:
-            raise Violation(
-                f"I15: {name} has a last stable offset of {offset} and a high watermark of {high_watermark}"
-            )
-        if offset < least:
-            raise Violation(f"I15: the last stable offset of {name} went back from {least} to {offset}")
-        self._stable_ends[topic.topic_id, index] = max(offset, self.stable_end(topic, index))
 
     # Answers of coordinators
 

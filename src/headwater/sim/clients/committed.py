@@ -16,7 +16,7 @@ from headwater.sim.transactions import number_of
 from headwater.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 
 if TYPE_CHECKING:
-    from headwater.sim.coordination import CoordinatorWorld
+    from headwater.sim.coordinated import CoordinatedStage
 
 READ_COMMITTED: Final = 1
 _BYTES_MAX: Final = 1 << 20
@@ -51,17 +51,20 @@ class CommittedClient(CoordinatedClient):
             session_epoch=-1,
             topics=[FetchTopic(topic=topic.name, topic_id=topic.topic_id, partitions=[part])],
         )
-        (answer,) = yield [Ask(request, self.version(FetchRequest.KEY, 4))]
+        (answer,) = yield [Ask(request, self.version(FetchRequest.KEY, self.world.first_fetch_version))]
         if answer is None:
             return None
         data = answer.responses[0].partitions[0]
         if data.error_code:
-            if data.error_code not in _MAY_PASS:
+            if not self.may_read_again(data.error_code):
                 raise Violation(f"{self.name} got {ErrorCode(data.error_code).name} from {history.name}")
             return None
         history.told_latest(data.high_watermark, asked, "high watermark")
         self.world.told_stable_end(topic, index, data.last_stable_offset, data.high_watermark, stable)
         return self._decode(topic, index, position, data)
+
+    def may_read_again(self, code: int) -> bool:
+        return code in _MAY_PASS
 
     def _decode(self, topic: Topic, index: int, position: int, data: PartitionData) -> CommittedPart:
         history = topic.partitions[index]
@@ -98,7 +101,7 @@ class CommittedClient(CoordinatedClient):
 class CommittedReader(CommittedClient):
     """Reads all partitions side by side; remembers what it saw, for the audit."""
 
-    def __init__(self, world: "CoordinatorWorld", name: str) -> None:
+    def __init__(self, world: "CoordinatedStage", name: str) -> None:
         super().__init__(world, name)
         self.seen: dict[PartitionOf, dict[int, bytes]] = {}
         self.positions: dict[PartitionOf, int] = {}
@@ -126,7 +129,7 @@ class CommittedReader(CommittedClient):
 class CommittedAuditor(CommittedReader):
     """The end of a run: every transaction is over, all of it or nothing is there, and every reader saw what it passed."""
 
-    def __init__(self, world: "CoordinatorWorld", name: str, readers: list[CommittedReader]) -> None:
+    def __init__(self, world: "CoordinatedStage", name: str, readers: list[CommittedReader]) -> None:
         super().__init__(world, name)
         self._readers = readers
 

@@ -17,7 +17,7 @@ from headwater.wire.messages.consumer_group_heartbeat import (
 )
 
 if TYPE_CHECKING:
-    from headwater.sim.coordination import CoordinatorWorld
+    from headwater.sim.coordinated import CoordinatedStage
 
 _SESSION_MS: Final = 1500  # group.consumer.session.timeout.ms of the world
 _REBALANCE_MS: Final = 2500  # more than a session: who is silent is out of the group by then
@@ -28,7 +28,7 @@ _OUT: Final = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH)
 
 
 class ConsumerMember(GroupClient):
-    def __init__(self, world: "CoordinatorWorld", name: str, group: str) -> None:
+    def __init__(self, world: "CoordinatedStage", name: str, group: str) -> None:
         super().__init__(world, name, group)
         self._lives = 0
         self._tells_all = True

@@ -15,7 +15,7 @@ from headwater.wire.messages.offset_fetch import (
 )
 
 if TYPE_CHECKING:
-    from headwater.sim.coordination import CoordinatorWorld
+    from headwater.sim.coordinated import CoordinatedStage
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
@@ -33,7 +33,7 @@ _FIRST_BY_ID: Final = 10
 
 
 class CoordinatedClient(SimClient):
-    world: "CoordinatorWorld"
+    world: "CoordinatedStage"
 
     def find(self, key: str, key_type: int) -> Steps:
         """Until there is a coordinator: the first question makes its topic."""

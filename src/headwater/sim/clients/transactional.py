@@ -29,7 +29,7 @@ from headwater.wire.messages.txn_offset_commit import (
 )
 
 if TYPE_CHECKING:
-    from headwater.sim.coordination import CoordinatorWorld
+    from headwater.sim.coordinated import CoordinatedStage
 
 _FENCED: Final = (
     ErrorCode.PRODUCER_FENCED,
@@ -57,7 +57,7 @@ class Stopped(Exception):
 
 
 class TransactionalProducer(CommittedClient):
-    def __init__(self, world: "CoordinatorWorld", name: str, transactional_id: str) -> None:
+    def __init__(self, world: "CoordinatedStage", name: str, transactional_id: str) -> None:
         super().__init__(world, name)
         self._id = transactional_id
         self._producer: Producer | None = None
@@ -83,7 +83,7 @@ class TransactionalProducer(CommittedClient):
         if answer is None:
             return
         if answer.error_code:
-            if answer.error_code not in _AGAIN:
+            if not self.may_try_again(answer.error_code):
                 self.must_pass(answer.error_code)
             return
         self._producer = Producer(answer.producer_id, answer.producer_epoch)
@@ -127,7 +127,7 @@ class TransactionalProducer(CommittedClient):
         least = history.least_offset(self._id)
         offset = yield from self.committed(self._id, *self.world.inputs()[0])
         if offset is not None:
-            number = history.fetched(self._id, offset, least, self.name)
+            number = history.fetched(self._id, offset, -1 if self.world.may_be_stale else least, self.name)
             if number is not None:
                 history.read(transaction, number)
 
@@ -220,7 +220,7 @@ class TransactionalProducer(CommittedClient):
         self.world.must_be_replicated(transaction.offset)
         if self.random.random() < 0.3:  # not stable, unless the transaction was taken from this producer
             offset = yield from self.committed(self._id, topic, index)
-            transaction.was_passed_by = offset is not None
+            transaction.was_passed_by = offset is not None and not self.world.may_be_stale
 
     def _end(self, transaction: Transaction) -> Steps:
         producer = self._current()
@@ -285,9 +285,12 @@ class TransactionalProducer(CommittedClient):
             raise Stopped(may_abort=False)
         if code in _ABORTABLE:
             raise Stopped(may_abort=True)
-        if code not in _AGAIN:
+        if not self.may_try_again(code):
             raise Violation(f"{self.name} got {ErrorCode(code).name}")
         return False
+
+    def may_try_again(self, code: int) -> bool:
+        return code in _AGAIN
 
 
 class Replayer(CoordinatedClient):

@@ -54,8 +54,8 @@ class Leader:
 class RoutedClient(SimClient):
     world: "ClusterWorld"
 
-    def __init__(self, world: "ClusterWorld", name: str) -> None:
-        super().__init__(world, name)
+    def __init__(self, world: "ClusterWorld", name: str, *rest: Any) -> None:
+        super().__init__(world, name, *rest)
         self.leaders: dict[tuple[bytes, int], Leader] = {}
         self.is_out_of_date = True
         self._topic_ids: dict[str, bytes] = {}

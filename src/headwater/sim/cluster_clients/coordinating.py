@@ -1,0 +1,62 @@
+"""Members of groups, transactional producers and their readers in a cluster: the scripts for one broker, with the errors that pass
+while leaders and coordinators change places."""
+
+from typing import TYPE_CHECKING, Any, Final
+
+from headwater.base.errors import ErrorCode
+from headwater.sim.clients.committed import CommittedAuditor, CommittedReader
+from headwater.sim.clients.consumer_members import ConsumerMember
+from headwater.sim.clients.coordinated import CoordinatedClient
+from headwater.sim.clients.members import ClassicMember
+from headwater.sim.clients.transactional import Replayer, TransactionalProducer
+from headwater.sim.cluster_clients.routed import OUT_OF_DATE, RoutedClient
+
+if TYPE_CHECKING:
+    from headwater.sim.cluster_coordination import ClusterCoordinatorWorld
+
+_MAY_PASS: Final = OUT_OF_DATE | {
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.NOT_ENOUGH_REPLICAS,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+}
+
+
+class ClusterCoordinated(RoutedClient, CoordinatedClient):
+    world: "ClusterCoordinatorWorld"
+
+    def __init__(self, world: "ClusterCoordinatorWorld", name: str, *rest: Any) -> None:
+        super().__init__(world, name, *rest)
+
+    def must_pass(self, code: int) -> None:
+        if code not in _MAY_PASS:
+            super().must_pass(code)
+
+    def may_read_again(self, code: int) -> bool:
+        return code in _MAY_PASS
+
+    def may_try_again(self, code: int) -> bool:
+        return code in _MAY_PASS or super().may_try_again(code)  # type: ignore[misc]
+
+
+class ClusterClassicMember(ClusterCoordinated, ClassicMember):
+    pass
+
+
+class ClusterConsumerMember(ClusterCoordinated, ConsumerMember):
+    pass
+
+
+class ClusterTransactionalProducer(ClusterCoordinated, TransactionalProducer):
+    pass
+
+
+class ClusterReplayer(ClusterCoordinated, Replayer):
+    pass
+
+
+class ClusterCommittedReader(ClusterCoordinated, CommittedReader):
+    pass
+
+
+class ClusterCommittedAuditor(ClusterCoordinated, CommittedAuditor):
+    pass

@@ -1,0 +1,94 @@
+"""A cluster of groups and transactions: coordinators move from broker to broker with the leadership of their partitions.
+
+A broker that was deposed and does not know it yet can get nothing committed any more, but it can still answer from what it knows:
+so what is only read may be old (`may_be_stale`) until all faults are gone. A request that nobody waits for any more may still be
+carried out when the network lets it through.
+"""
+
+from headwater.sim.clients.client import SimClient
+from headwater.sim.cluster import ClusterWorld, TopicToMake
+from headwater.sim.cluster_clients.administering import ClusterAdmin
+from headwater.sim.cluster_clients.coordinating import (
+    ClusterClassicMember,
+    ClusterCommittedAuditor,
+    ClusterCommittedReader,
+    ClusterConsumerMember,
+    ClusterReplayer,
+    ClusterTransactionalProducer,
+)
+from headwater.sim.cluster_faults import ClusterFaults
+from headwater.sim.coordinated import CoordinatedStage
+from headwater.sim.groups import Commit, GroupHistory
+from headwater.sim.transactions import TransactionHistory
+
+
+class ClusterGroupHistory(GroupHistory):
+    """Reads may be old until the end, and a commit without an answer may be applied at any time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_strict = False
+
+    def settle(self, commit: Commit, *, is_applied: bool | None) -> None:
+        if is_applied is not None:
+            super().settle(commit, is_applied=is_applied)
+
+    def fetched(self, group: str, partition: int, offset: int, asked_at: int) -> None:
+        super().fetched(group, partition, offset, asked_at if self.is_strict else -1)
+
+    def claim(self, group: str, member: str, partitions: set[int], until_ms: int, now_ms: int) -> None:
+        """Two coordinators may believe in different owners, each for as long as a session lasts: not written down."""
+
+
+class ClusterCoordinatorWorld(CoordinatedStage, ClusterWorld):
+    command = "make sim WORLD=cluster-coordinators"
+    first_fetch_version = 9  # the first that sends the leader epoch
+
+    def __init__(self, seed: int, faults: ClusterFaults | None = None) -> None:
+        self.transactions = TransactionHistory()
+        self.group_history = ClusterGroupHistory()
+        self.groups = self.group_history
+        self._stable_ends = {}
+        super().__init__(seed, faults)
+
+    @property
+    def may_be_stale(self) -> bool:
+        return not self.is_finishing
+
+    @property
+    def topic_names(self) -> tuple[str, str]:
+        return "plain-in", "plain-out"
+
+    def topics_to_make(self) -> list[TopicToMake]:
+        return [("plain-in", 2, {}), ("plain-out", 3, {"min.insync.replicas": "2"})]
+
+    def properties(self) -> dict[str, str]:
+        return {
+            **super().properties(),
+            "offsets.topic.num.partitions": "2",
+            "offsets.topic.replication.factor": "3",
+            "transaction.state.log.num.partitions": "2",
+            "transaction.state.log.replication.factor": "3",
+            "transaction.state.log.min.isr": "2",
+            "group.min.session.timeout.ms": "100",
+            "group.initial.rebalance.delay.ms": "30",
+            "group.consumer.session.timeout.ms": "1500",
+            "group.consumer.heartbeat.interval.ms": "300",
+        }
+
+    def cast(self) -> list[SimClient]:
+        self._readers = [ClusterCommittedReader(self, "reader")]
+        return [
+            ClusterAdmin(self, "admin"),
+            ClusterTransactionalProducer(self, "alpha-1", "alpha"),
+            ClusterTransactionalProducer(self, "alpha-2", "alpha"),
+            ClusterTransactionalProducer(self, "beta-1", "beta"),
+            ClusterReplayer(self, "replayer"),
+            *(ClusterClassicMember(self, f"classic-{number}", "classic") for number in range(2)),
+            *(ClusterConsumerMember(self, f"modern-{number}", "modern") for number in range(2)),
+            *self._readers,
+        ]
+
+    def auditor(self) -> SimClient:
+        self.group_history.is_strict = True
+        return ClusterCommittedAuditor(self, "auditor", self._readers)
