@@ -49,12 +49,15 @@ def is_controller(broker: "Broker") -> bool:
 def forward(
     broker: "Broker", context: RequestContext, request: Any, serve: Callable[["Broker", RequestContext, Any], Any]
 ) -> Any:
-    """For a broker of a cluster: the answer, now or later. `serve` is the handler, for the controller itself."""
-    if is_controller(broker):
-        return serve(broker, context, request)
+    """For a broker of a cluster: the answer, now or later. `serve` is the handler, for the controller itself.
+
+    A broker that was elected a moment ago refuses as if it were not, until it has loaded what the last one left: that too is waited for.
+    """
     from headwater.broker.refusals import refusal  # a broker alone never needs it
 
     if (context.client_id or "").startswith(FORWARDED_CLIENT):
+        if is_controller(broker):
+            return serve(broker, context, request)
         return refusal(request, context.api_version, KafkaError(ErrorCode.NOT_CONTROLLER))
     asking = AskController(
         broker,
@@ -138,7 +141,15 @@ class AskController:
             self._try_later()
 
     def _try_later(self) -> None:
-        self._broker.scheduler.call_later(_TRY_AGAIN_MS, self._try)
+        self._broker.scheduler.call_later(_TRY_AGAIN_MS, self._try_again)
+
+    def _try_again(self) -> None:
+        try:
+            self._try()
+        except KafkaError as problem:  # of `serve`: at the first attempt it is the caller's
+            done, self._done = self._done, None
+            if done is not None:
+                done(None, problem)
 
     def _served(self, answer: Any) -> None:
         if isinstance(answer, Deferred):

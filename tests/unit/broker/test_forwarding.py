@@ -173,6 +173,23 @@ def test_a_broker_that_becomes_the_controller_meanwhile_does_it_itself(member: M
     assert "orders" in member.broker.image.ids_by_name
 
 
+def test_a_controller_that_has_yet_to_load_what_the_last_one_left_is_waited_for(
+    member: Member, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is elected, and its store refuses: a client of librdkafka was told NOT_CONTROLLER by the very controller."""
+    member.elect(1)
+    store = member.broker.store
+    commit = store.commit
+    refused = KafkaError(ErrorCode.NOT_CONTROLLER)
+    monkeypatch.setattr(store, "commit", lambda _changes, done: done(refused))
+    answer = member.begin(NEW_TOPIC, 7)
+    member.pass_ms(200)
+    assert not answer.done
+    monkeypatch.setattr(store, "commit", commit)
+    member.pass_ms(100)
+    assert only_code(answer.response) is ErrorCode.NONE
+
+
 def test_a_client_that_is_gone_ends_the_attempts(member: Member) -> None:
     answer = member.begin(NEW_TOPIC, 7)
     member.peers.take().fail()
