@@ -1,5 +1,7 @@
 """Options of the scripts shaped like Kafka's: parsing, refusals, usage, old names, and that they all start quickly."""
 
+import json
+import socket
 import subprocess
 import sys
 import tomllib
@@ -8,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from headwater.base.errors import ErrorCode
+from headwater.base.errors import ErrorCode, UserError
 from headwater.cli.kafka.endings import exception_name
-from headwater.cli.kafka.options import BOOTSTRAP, Option, Options, Stop, Usage, parse, run_with, usage_text
+from headwater.cli.kafka.options import BOOTSTRAP, Option, Options, Usage, parse, run_with, usage_text
+from headwater.cli.kafka.registered import addresses, brokers_in
 
 OPTIONS = (
     BOOTSTRAP,
@@ -68,14 +71,61 @@ def test_properties_of_several_options_in_order() -> None:
 def test_old_names_of_the_server(capsys: pytest.CaptureFixture[str]) -> None:
     assert Options({"broker-list": ["h:1"]}).bootstrap() == "h:1"
     assert "--broker-list is the old name" in capsys.readouterr().err
-    assert Options({"zookeeper": ["z"], "bootstrap-server": ["h:1"]}).bootstrap() == "h:1"
+    both = Options({"zookeeper": ["z"], "bootstrap-server": ["h:1"]})
+    assert both.bootstrap() == "h:1"
     assert "--zookeeper is gone" in capsys.readouterr().err
-    with pytest.raises(Stop) as stopped:
-        Options({"zookeeper": ["z"]}).bootstrap()
-    assert stopped.value.code == 1
-    assert "Use --bootstrap-server" in stopped.value.message
+    assert both.bootstrap() == "h:1"
+    assert capsys.readouterr().err == ""  # said once
     with pytest.raises(Usage):
         Options({}).bootstrap()
+
+
+def test_zookeeper_is_looked_into_for_the_brokers(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[str] = []
+
+    def brokers_in(connect: str) -> str:
+        asked.append(connect)
+        return "h:1,h:2"
+
+    monkeypatch.setattr("headwater.cli.kafka.registered.brokers_in", brokers_in)
+    options = Options({"zookeeper": ["z:2181"]})
+    assert [options.bootstrap(), options.bootstrap()] == ["h:1,h:2"] * 2
+    assert asked == ["z:2181"]
+    assert "zookeeper" in options
+    assert capsys.readouterr().err.endswith("Those of z:2181 are --bootstrap-server h:1,h:2\n")
+
+
+def test_what_brokers_have_registered() -> None:
+    plain = {"endpoints": ["PLAINTEXT://a:1"], "host": "a", "port": 1}
+    other = {"endpoints": ["SSL://b:2", "INSIDE://b:3"], "host": None, "port": -1}
+    assert addresses([json.dumps(each).encode() for each in (plain, other)]) == "a:1,b:2"
+
+
+def test_a_zookeeper_that_is_not_there_is_told_at_once() -> None:
+    with socket.socket() as bound:  # and never listens
+        bound.bind(("127.0.0.1", 0))
+        nowhere = f"127.0.0.1:{bound.getsockname()[1]}"
+        with pytest.raises(UserError, match=f"Cannot reach ZooKeeper at {nowhere}"):
+            brokers_in(f"{nowhere}/chroot")
+
+
+def test_spellings_of_older_books(capsys: pytest.CaptureFixture[str]) -> None:
+    options = (*OPTIONS, Option("delete-config", "Deletes.", "name", old="deleteConfig"))
+    found = parse(["-list", "-group", "-1", "-x", "--deleteConfig", "a", "--deleteConfig=b"], options)
+    assert "list" in found
+    assert found.get("group") == "-1"
+    assert found.all("delete-config") == ["a", "b"]
+    assert capsys.readouterr().err == (
+        "Warning: --deleteConfig is the old name of --delete-config. It is taken as that.\n" * 2
+    )
+    found = parse(["--list--group", "a", "--list--group=b"], options)
+    assert "list" in found
+    assert found.all("group") == ["a", "b"]
+    assert capsys.readouterr().err == "Warning: --list--group is taken as --list --group.\n" * 2
+    with pytest.raises(Usage, match="list--nope is not a recognized option"):
+        parse(["--list--nope"], options)
 
 
 def test_wrong_usage_help_and_version(capsys: pytest.CaptureFixture[str]) -> None:

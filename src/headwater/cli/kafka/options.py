@@ -1,12 +1,14 @@
 """Options as Kafka's tools take them: `--name value` or `--name=value`, each spelled out, in any order.
 
-Wrong usage is said on stderr, with all the options after it, and ends with exit code 1, as it does there. Two options of
-older tools are taken and explained: `--broker-list`, which is what `--bootstrap-server` was called, and `--zookeeper`.
+Wrong usage is said on stderr, with all the options after it, and ends with exit code 1, as it does there. What older tools
+took, and books still show, is taken and explained: `--broker-list`, which is what `--bootstrap-server` was called,
+`--zookeeper`, which is looked into for the brokers, old names of single options, one dash instead of two, and two options
+without a space between them.
 """
 
 import sys
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Final, NamedTuple, NoReturn
 
 KAFKA_VERSION: Final = "4.3.0"  # whose tools these follow
@@ -28,12 +30,14 @@ class Stop(Exception):
 
 
 class Option(NamedTuple):
-    """`value` names what follows the option; none follows if it is empty. `optional`: the value may be left out."""
+    """`value` names what follows the option; none follows if it is empty. `optional`: the value may be left out. `old` is
+    what it was called once."""
 
     name: str
     help: str
     value: str = ""
     optional: bool = False
+    old: str = ""
 
 
 BOOTSTRAP: Final = Option("bootstrap-server", "REQUIRED: The server(s) to connect to.", "server to connect to")
@@ -95,34 +99,52 @@ class Options:
                 raise Usage(f'Option "[{used}]" can\'t be used with option "[{other}]"')
 
     def bootstrap(self) -> str:
-        """Where to connect. The old names are explained on stderr."""
-        server, broker_list = self.get("bootstrap-server"), self.get("broker-list")
-        if "zookeeper" in self._found:
-            note = "--zookeeper is gone: the brokers are asked now."
-            if server is None and broker_list is None:
-                raise Stop(1, f"{note} Use --bootstrap-server with the address of a broker, such as localhost:9092.")
-            sys.stderr.write(f"Warning: {note} It is ignored.\n")
-        if server is None and broker_list is not None:
-            sys.stderr.write("Warning: --broker-list is the old name of --bootstrap-server. It is taken as that.\n")
-            server = broker_list
+        """Where to connect. The old names are explained on stderr, once."""
+        if "bootstrap-server" in self._found:
+            if self.get("zookeeper") is not None:
+                self._found["zookeeper"] = []
+                _warn("--zookeeper is gone: the brokers are asked now. It is ignored.")
+        elif "broker-list" in self._found:
+            _warn("--broker-list is the old name of --bootstrap-server. It is taken as that.")
+            self._found["bootstrap-server"] = self._found["broker-list"]
+            return self.bootstrap()
+        else:
+            self.look_into_zookeeper()
+        server = self.get("bootstrap-server")
         if server is None:
             raise Usage('Missing required argument "[bootstrap-server]"')
         return server
+
+    def look_into_zookeeper(self) -> None:
+        """--zookeeper becomes the --bootstrap-server of the brokers that are registered there."""
+        connect = self.get("zookeeper")
+        if connect is None:
+            return
+        from headwater.cli.kafka.registered import brokers_in
+
+        brokers = brokers_in(connect)
+        _warn(f"--zookeeper is gone: the brokers are asked now. Those of {connect} are --bootstrap-server {brokers}")
+        self._found["bootstrap-server"] = [brokers]
+        self._found["zookeeper"] = []
+
+
+def _warn(message: str) -> None:
+    sys.stderr.write(f"Warning: {message}\n")
 
 
 def parse(arguments: Sequence[str], options: Sequence[Option]) -> Options:
     """Words that are not options are left out, as Kafka's tools do."""
     known = {option.name: option for option in (*_OLD, *_COMMON, *options)}
+    old_names = {option.old: option.name for option in options if option.old}
     found: dict[str, list[str | None]] = {}
     words = list(arguments)
     while words:
-        word = words.pop(0)
-        if not word.startswith("--") or word == "--":
+        spelled = todays(words.pop(0), known, old_names)
+        if not spelled:
             continue
-        name, equals, given = word[2:].partition("=")
-        option = known.get(name)
-        if option is None:
-            raise Usage(f"{name} is not a recognized option")
+        words[:0] = spelled[1:]
+        name, equals, given = spelled[0][2:].partition("=")
+        option = known[name]
         value: str | None = given if equals else None
         if option.value and not equals:
             follows = bool(words) and not words[0].startswith("--")
@@ -132,6 +154,25 @@ def parse(arguments: Sequence[str], options: Sequence[Option]) -> Options:
                 raise Usage(f"Option {name} requires an argument")
         found.setdefault(name, []).append(value if option.value else None)
     return Options(found)
+
+
+def todays(word: str, known: Container[str], old_names: Mapping[str, str]) -> list[str]:
+    """An option as it is spelled today, with two dashes; several if they stood together; none if the word is none."""
+    if not word.startswith("-") or word in ("-", "--"):
+        return []
+    name, equals, given = word.removeprefix("-").removeprefix("-").partition("=")
+    if name in known:
+        return [f"--{name}{equals}{given}"]
+    if not word.startswith("--"):
+        return []
+    if name in old_names:
+        _warn(f"--{name} is the old name of --{old_names[name]}. It is taken as that.")
+        return [f"--{old_names[name]}{equals}{given}"]
+    together = [f"--{each}" for each in name.split("--") if each in known]
+    if len(together) > 1 and "".join(together) == f"--{name}":
+        _warn(f"--{name} is taken as {' '.join(together)}.")
+        return [*together[:-1], f"{together[-1]}{equals}{given}"]
+    raise Usage(f"{name} is not a recognized option")
 
 
 def usage_text(options: Sequence[Option]) -> str:

@@ -100,7 +100,7 @@ def checked_action(options: Options) -> str:
     if "bootstrap-controller" in options:
         raise Stop(1, "Error: The --bootstrap-controller option is not supported with these action.")
     if "bootstrap-server" not in options and "zookeeper" in options:
-        Options({"zookeeper": [None]}).bootstrap()  # explains; here --broker-list names no servers
+        options.look_into_zookeeper()  # here --broker-list names no servers
     if "bootstrap-server" not in options:
         raise Usage("Please specify either --bootstrap-server or --bootstrap-controller")
     action = actions[0]

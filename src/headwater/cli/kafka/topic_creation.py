@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from headwater.cli.kafka.options import Options, Usage
 from headwater.client.admin.topics import NewPartitions
 from headwater.client.outcomes import only
-from headwater.client.types import NewTopic
+from headwater.client.types import ConfigResource, NewTopic, ResourceType
 
 if TYPE_CHECKING:
     from headwater.client.admin import Admin
@@ -54,6 +54,11 @@ def add_partitions(admin: "Admin", topic: "Topic", options: Options) -> None:
     total = options.number("partitions") or len(by_hand or ())
     places = None if by_hand is None else by_hand[len(topic.partitions) :]
     only(admin.create_partitions({topic.name: NewPartitions(total, places)}))
+
+
+def alter_configs(admin: "Admin", topic: "Topic", options: Options) -> None:
+    changes: dict[str, str | None] = {**_configs(options), **dict.fromkeys(options.all("delete-config"))}
+    only(admin.alter_configs({ConfigResource(ResourceType.TOPIC, topic.name): changes}))
 
 
 def _configs(options: Options) -> dict[str, str]:

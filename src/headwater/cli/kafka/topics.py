@@ -26,8 +26,13 @@ OPTIONS: Final = (
     ),
     Option("topic-id", "The topic-id to describe.", "topic-id"),
     Option("config", "A topic configuration override for the topic being created.", "name=value"),
-    Option("delete-config", "This option is no longer supported; use kafka-configs.", "name"),
-    Option("partitions", "The number of partitions for the topic being created or altered.", "# of partitions"),
+    Option("delete-config", "This option is no longer supported; use kafka-configs.", "name", old="deleteConfig"),
+    Option(
+        "partitions",
+        "The number of partitions for the topic being created or altered.",
+        "# of partitions",
+        old="partition",
+    ),
     Option("replication-factor", "The replication factor for each partition in the topic being created.", "factor"),
     Option(
         "replica-assignment", "A list of manual partition-to-broker assignments: 0:1,1:0 for two partitions.", "list"
@@ -53,6 +58,9 @@ _FILTERS: Final = (
 _COLLIDES: Final = (
     "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could collide. "
     "To avoid issues it is best to use either, but not both.\n"
+)
+_ALTERED_ELSEWHERE: Final = (
+    "WARNING: Altering topic configuration from this script is of the past. Going forward, please use kafka-configs.\n"
 )
 
 
@@ -93,17 +101,19 @@ def _check(options: Options) -> None:
         raise Usage("Command must include exactly one action: --list, --describe, --create, --alter or --delete")
     if not any(name in options for name in ("bootstrap-server", "broker-list", "zookeeper")):
         raise Stop(1, "--bootstrap-server must be specified")
-    if "alter" in options and "config" in options:
+    alters_configs = _alters_configs(options)
+    if "alter" in options and "config" in options and not alters_configs:
         raise Usage(
             'Option combination "[[config], [bootstrap-server]]" can\'t be used with option "[alter]" '
             "(To alter topic configurations, the kafka-configs tool can be used.)"
         )
     if not any(name in options for name in ("describe", "list")) and "topic-id" not in options:
         options.require("topic")
-    if "alter" in options and "replica-assignment" not in options:
+    if "alter" in options and "replica-assignment" not in options and not alters_configs:
         options.require("partitions")
-    options.refuse_together("config", "alter", "list", "describe", "delete")
-    options.refuse_together("delete-config", *_ACTIONS)
+    options.refuse_together("config", "list", "describe", "delete")
+    if not alters_configs:
+        options.refuse_together("delete-config", *_ACTIONS)
     options.refuse_together("partitions", "list", "describe", "delete")
     options.refuse_together("replication-factor", "list", "alter", "describe", "delete")
     options.refuse_together("replica-assignment", "list", "describe", "delete")
@@ -116,6 +126,12 @@ def _check(options: Options) -> None:
     options.refuse_together("if-exists", "list", "create")
     options.refuse_together("if-not-exists", "list", "alter", "describe", "delete")
     options.refuse_together("exclude-internal", "create", "alter", "delete")
+
+
+def _alters_configs(options: Options) -> bool:
+    """Together with --zookeeper, as in the days of both, --alter takes configs too."""
+    given = "config" in options or "delete-config" in options
+    return given and "alter" in options and "zookeeper" in options
 
 
 def _chosen(admin: "Admin", options: Options, *, must_exist: bool) -> "list[Topic]":
@@ -166,10 +182,15 @@ def _create(admin: "Admin", options: Options) -> None:
 
 
 def _alter(admin: "Admin", options: Options) -> None:
-    from headwater.cli.kafka.topic_creation import add_partitions
+    from headwater.cli.kafka.topic_creation import add_partitions, alter_configs
 
     for topic in _chosen(admin, options, must_exist=True):
-        add_partitions(admin, topic, options)
+        if _alters_configs(options):
+            sys.stdout.write(_ALTERED_ELSEWHERE)
+            alter_configs(admin, topic, options)
+            sys.stdout.write(f"Updated config for topic {topic.name}.\n")
+        if "partitions" in options or "replica-assignment" in options:
+            add_partitions(admin, topic, options)
 
 
 def _delete(admin: "Admin", options: Options) -> None:
