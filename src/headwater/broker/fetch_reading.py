@@ -3,7 +3,8 @@
 A consumer reads up to the high watermark, or with read_committed up to the last stable offset, from the leader or (v11) from any
 replica. With `replica.selector.class` set to the rack-aware one, a leader sends it to an in-sync replica in its own rack (KIP-392). A
 follower reads the leader's whole log. Asking from an offset on tells the leader what it has, but only where the logs do not differ: a
-follower that knows another history is told where it diverges, and must cut back first.
+follower that knows another history is told where it diverges, and must cut back first. One that is not in sync may have to keep to a
+rate (broker/throttles.py): for a while it is told everything but records.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -118,7 +119,7 @@ class Reader:
                 AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
                 for aborted in log.aborted_transactions(offset, upper)
             ]
-        if offset < upper:
+        if offset < upper and not self._is_held_back(partition):
             piece = None
             if room > 0 or must_give:
                 piece = log.read(offset, min(room, spec.max_bytes), upper, min_one_batch=must_give)
@@ -132,6 +133,15 @@ class Reader:
         if data.aborted_transactions:
             data.aborted_transactions = _aborted_within(data.aborted_transactions, data.records)
         return data
+
+    def gave(self, partition: Partition, size_bytes: int) -> None:
+        """What goes out to a follower."""
+        if self._broker.replicas is not None:
+            self._broker.replicas.throttles.gave(partition, self.replica_id, size_bytes)
+
+    def _is_held_back(self, partition: Partition) -> bool:
+        replicas = self._broker.replicas
+        return self.is_follower and replicas is not None and replicas.throttles.holds_back(partition, self.replica_id)
 
     def _follower_has(self, partition: Partition, offset: int) -> None:
         replicas = self._broker.replicas

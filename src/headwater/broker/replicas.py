@@ -15,6 +15,7 @@ from headwater.base.errors import KafkaError
 from headwater.base.ids import NO_BROKER, BrokerId, PartitionKey, TopicId
 from headwater.base.peers import Peers
 from headwater.broker.in_sync_keeper import InSyncKeeper
+from headwater.broker.throttles import Throttles
 from headwater.log.log import Log
 from headwater.metadata.image import (
     BrokerGone,
@@ -56,6 +57,7 @@ class Replicas:
         self._epoch = -1
         self._is_closed = False
         self.keeper = InSyncKeeper(broker)
+        self.throttles = Throttles(broker)
 
     def close(self) -> None:
         """Nothing is fetched any more: the logs are about to be closed."""
@@ -246,7 +248,9 @@ class Replicas:
             rest_max_ms=config.int("replica.fetch.backoff.ms"),
             timeout_ms=config.int("replica.socket.timeout.ms"),
         )
-        return Fetcher(leader, self._peers, broker.scheduler, broker.clock, settings, self._identity)
+        return Fetcher(
+            leader, self._peers, broker.scheduler, broker.clock, settings, self._identity, self.throttles.following
+        )
 
     def _identity(self) -> tuple[BrokerId, int]:
         """Who fetches, and in which life. While we are not registered, the last one: nothing is lost with a session."""

@@ -3,6 +3,7 @@
 One request at a time: the next one goes out as soon as the answer to the last is in the logs, so an offset that is asked for is
 one that this replica has. A partition whose turn went wrong rests for a while, longer each time, and the others go on. What an
 answer says about a partition counts only if the partition is still the one, in the term and at the offset, for which was asked.
+A partition that has to keep to a rate (`throttle.py`) rests likewise while its budget is used up.
 
 The session (`fetch_session.py`) keeps requests small. Owned by the broker's loop; pure over the ports Peers, Scheduler and Clock.
 """
@@ -19,13 +20,8 @@ from headwater.replication import following
 from headwater.replication.fetch_requests import FetcherSettings, fetch_request, start_of, start_request
 from headwater.replication.fetch_session import FollowerSession, Position
 from headwater.replication.partition import Partition
-from headwater.wire.messages.fetch import (
-    FetchRequest,
-    FetchResponse,
-    FetchTopic,
-    ForgottenTopic,
-    PartitionData,
-)
+from headwater.replication.throttle import Throttle
+from headwater.wire.messages.fetch import FetchRequest, FetchResponse, FetchTopic, ForgottenTopic, PartitionData
 
 logger = logging.getLogger("headwater.replication")
 
@@ -57,6 +53,7 @@ class Fetcher:
         clock: Clock,
         settings: FetcherSettings,
         replica: Callable[[], tuple[BrokerId, int]],
+        throttle: Throttle | None = None,
     ) -> None:
         """`replica`: who we are, and the epoch under which we are registered."""
         self.leader = leader
@@ -66,6 +63,7 @@ class Fetcher:
         self._clock = clock
         self._settings = settings
         self._replica = replica
+        self._throttle = throttle
         self._session = FollowerSession(settings.partition_bytes_max)
         self._ready: dict[PartitionKey, Position] = {}  # what the next request asks for
         self._changed: dict[PartitionKey, None] = {}  # whose position must be looked at before
@@ -173,7 +171,7 @@ class Fetcher:
             self._ready.pop(key, None)
             self._session.changed(key)
             partition = self.partitions.get(key)
-            if partition is None or key in self._resting:
+            if partition is None or key in self._resting or self._is_held_back(key):
                 continue
             log = partition.log
             # Asking from an offset on says that all before it is here: on the device, where that is what counts.
@@ -181,6 +179,12 @@ class Fetcher:
                 offset, epoch = following.next_fetch(partition)
                 self._ready[key] = Position(partition, offset, epoch, log.log_start_offset)
         self._changed.clear()
+
+    def _is_held_back(self, key: PartitionKey) -> bool:
+        rest_ms = 0 if self._throttle is None else self._throttle.rest_ms(key)
+        if rest_ms:
+            self._resting[key] = self._scheduler.call_later(rest_ms, lambda: self._rested(key))
+        return rest_ms > 0
 
     # Answers
 
@@ -252,6 +256,8 @@ class Fetcher:
         else:
             if data.records:
                 following.append_fetched(partition, memoryview(data.records), self._clock.now_ms())
+                if self._throttle is not None:
+                    self._throttle.took(PartitionKey(partition.topic_id, partition.index), len(data.records))
             following.follow_offsets(partition, data.high_watermark, data.log_start_offset)
 
     def _rest(self, key: PartitionKey, code: ErrorCode, why: str | None) -> None:

@@ -262,6 +262,8 @@ class Fetch:
             size = len(data.records or b"")
             if partition is not None and not self._reader.is_follower:
                 partition.bytes_out += size
+            elif partition is not None and size:
+                self._reader.gave(partition, size)
             if session is not None:
                 if self._is_incremental and not _is_news(spec, data):
                     continue

@@ -56,7 +56,7 @@ def test_broker_property_has_kafkas_type_default_and_mode(name: str) -> None:
 
 def bounds(text: str) -> tuple[str, str] | None:
     """The least and the most of `[1,...,9]` or `[0,...]`."""
-    if not text.startswith("[") or "..." not in text:
+    if not text.startswith("[") or "..." not in text or text.startswith("[partitionId"):
         return None
     least, _, most = text.split("]")[0].lstrip("[").partition(",...")
     return least, most.lstrip(",")
