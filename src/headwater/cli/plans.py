@@ -91,6 +91,7 @@ def plan_several(
         zookeeper = ZooKeeperPlan(directory / "zookeeper", zookeeper_port, logs / "zookeeper.log")
         shared["zookeeper.connect"] = zookeeper.address
         shared["zookeeper.session.timeout.ms"] = "1500"
+        shared["zookeeper.connection.timeout.ms"] = "30000"  # all start at once, which keeps a machine busy
     shared = {name: value for name, value in shared.items() if name not in given}
     brokers = [_one_of_several(directory, given, {**shared, **sets}, at, first) for at in range(count)]
     return Plan(directory, config_path, brokers, zookeeper, logs / "up.log" if detach else None)

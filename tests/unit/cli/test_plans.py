@@ -53,6 +53,7 @@ def test_several_brokers_share_a_zookeeper_and_have_the_rest_for_themselves() ->
         "metrics.port": "0",
         "zookeeper.connect": "127.0.0.1:2182",
         "zookeeper.session.timeout.ms": "1500",
+        "zookeeper.connection.timeout.ms": "30000",
         **cluster_settings(3),
     }
     assert plan.brokers[1].log_file == HERE / "logs" / "broker-2.log"
