@@ -88,6 +88,8 @@ class Reader:
         partition.check_leader_epoch(spec.current_leader_epoch)
         log = partition.log
         offset = spec.fetch_offset
+        if offset > log.log_end_offset and not partition.is_leader:  # only the leader knows whether it is out of range
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "This replica does not reach that far.")
         diverging = _divergence(partition, spec)
         if diverging is None:
             if not log.log_start_offset <= offset <= log.log_end_offset:

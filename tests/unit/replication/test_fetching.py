@@ -122,6 +122,7 @@ def test_a_parked_follower_says_only_once_what_it_has() -> None:
         ({"replica": 2, "node": 3}, ErrorCode.NOT_LEADER_OR_FOLLOWER),
         ({"version": 10, "node": 3}, ErrorCode.NOT_LEADER_OR_FOLLOWER),
         ({"version": 11, "node": 3}, ErrorCode.NONE),
+        ({"version": 11, "node": 3, "offset": 5}, ErrorCode.NOT_LEADER_OR_FOLLOWER),
     ],
 )
 def test_what_is_refused(asked: dict[str, int], code: ErrorCode) -> None:
