@@ -23,5 +23,5 @@ export LD_PRELOAD ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc PYTHONPATH="$c
 $python -c 'from headwater.records import _codec; assert "sanitized" in _codec.__file__, _codec.__file__'
 $python -c 'from headwater.server import _produce; assert "sanitized" in _produce.__file__, _produce.__file__'
 # Hypothesis' own profile `ci` has no deadlines: all is slow here.
-exec $python -m pytest --hypothesis-profile=ci tests/property/test_records.py tests/property/test_records_codec.py tests/unit/records \
+exec $python -m pytest --hypothesis-profile=ci tests/property/test_records.py tests/property/test_records_codec.py tests/property/test_log_scan.py tests/unit/records \
     tests/unit/server/test_hot_path.py tests/unit/server/test_hot_path_and_general_way.py "$@"

@@ -15,7 +15,8 @@ from headwater.base.ports import File
 from headwater.records import codec, verdict
 from headwater.records.batch import HEADER_BYTES, LENGTH_PREFIX_BYTES, MAGIC, BatchHeader, read_header
 
-CHUNK_BYTES: Final = 1 << 20
+PIECE_BYTES: Final = 1 << 20
+PIECE_BYTES_MAX: Final = 8 << 20
 WALK_CHUNK_BYTES: Final = 8192
 OFFSETS: Final = Struct(">qi11xi")  # base offset, batch length, last offset delta
 OFFSETS_BYTES: Final = OFFSETS.size
@@ -123,7 +124,7 @@ def scan_segment(
     """
     scanner = codec.BatchScanner(base_offset, check_from_offset, index_interval_bytes, least_epoch)
     size = file.size()
-    wanted = CHUNK_BYTES
+    piece_bytes = wanted = _piece_bytes(size)
     problem: str | None = None
     while scanner.valid_bytes < size and problem is None:
         position = scanner.valid_bytes
@@ -134,11 +135,11 @@ def scan_segment(
         if stopped_by != verdict.GO_ON:
             problem = _problem_at(scanner, piece[scanner.valid_bytes - position :], stopped_by, size)
         elif scanner.valid_bytes > position:
-            wanted = CHUNK_BYTES
-        elif len(piece) < HEADER_BYTES or wanted > CHUNK_BYTES:
+            wanted = piece_bytes
+        elif len(piece) < HEADER_BYTES or wanted > piece_bytes:
             problem = f"{len(piece)} bytes, too few for a batch"
         else:
-            wanted = max(CHUNK_BYTES + 1, read_header(piece).size_bytes)
+            wanted = max(piece_bytes + 1, read_header(piece).size_bytes)
     offset_entries, time_entries = scanner.finish()
     return SegmentScan(
         scanner.valid_bytes,
@@ -150,6 +151,11 @@ def scan_segment(
         time_entries,
         problem,
     )
+
+
+def _piece_bytes(size: int) -> int:
+    """The larger the piece, the fewer batches of producers are told; of a small file it is not worth the memory."""
+    return min(max(PIECE_BYTES, size >> 6), PIECE_BYTES_MAX)
 
 
 def _tell(on_batch: OnBatch, piece: memoryview, places: list[int]) -> None:

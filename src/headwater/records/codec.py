@@ -56,8 +56,8 @@ Scanning goes over the whole batches of a segment file, piece by piece, after a 
             `piece` is what the file has at `valid_bytes`, `bytes_left` how much it has from there on. The verdict (`verdict.py`) is GO_ON if
             the next piece may come, which is a longer one if none of this was taken; or else what is wrong with the
             batch at `valid_bytes`. `places` are positions in the piece, in their order: the batches that begin a leader
-            epoch, and those of producers, but for the ones that leave no trace in a producer's state, because five of the
-            same epoch follow.
+            epoch, and those of producers, but for the ones that leave no trace in a producer's state, because five more
+            follow.
         .valid_bytes, .next_offset, .latest_epoch, .max_timestamp, .max_timestamp_offset: of what was good so far
         .finish() -> (offset index, time index), as they stand in their files (docs/formats)
         An offset that an index cannot hold is a ValueError.

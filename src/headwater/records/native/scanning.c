@@ -28,7 +28,6 @@ enum { GO_ON, BAD_HEADER, BAD_EPOCH, BAD_CRC, NO_INDEX_ENTRY };
 typedef struct {
     int64_t producer_id; /* -1: none */
     int64_t recent[BATCHES_KEPT], count; /* places in `marks` of those that later ones make superfluous; how many there were */
-    int16_t epoch;
     bool transactional; /* whether one of them is */
 } producer_run;
 
@@ -46,7 +45,7 @@ typedef struct {
     int64_t base_offset, last_offset, leader_epoch, max_timestamp, producer_id, size_bytes;
     int32_t base_sequence;
     uint32_t crc;
-    int16_t attributes, producer_epoch;
+    int16_t attributes;
 } batch_header;
 
 static uint64_t big_endian(const uint8_t *at, int bytes) {
@@ -74,7 +73,6 @@ static bool read_batch_header(const uint8_t *at, int64_t expected_offset, int64_
     header->attributes = int16_at(at + ATTRIBUTES_AT);
     header->max_timestamp = int64_at(at + 35);
     header->producer_id = int64_at(at + 43);
-    header->producer_epoch = int16_at(at + 51);
     header->base_sequence = int32_at(at + 53);
     header->size_bytes = (int64_t)length + LENGTH_PREFIX_BYTES;
     return at[MAGIC_AT] == MAGIC && header->size_bytes >= HEADER_BYTES && header->base_offset >= expected_offset &&
@@ -93,7 +91,8 @@ static int64_t mark(batch_scanner *self, int64_t at) {
 }
 
 /* Marks the batch if it begins an epoch or says something about a producer, and takes back the mark of one that it makes
- * superfluous: five later batches of the same epoch are known, so no trace of it stays in the producer's state. */
+ * superfluous: five later ones are known, so no trace of it stays in the producer's state. That is so whatever their epochs
+ * are, if they have sequences, no marker stands between them, and it does not begin a transaction. */
 static void mark_what_matters(batch_scanner *self, const batch_header *header, int64_t at, bool new_epoch) {
     if (header->producer_id < 0) {
         if (new_epoch)
@@ -109,11 +108,9 @@ static void mark_what_matters(batch_scanner *self, const batch_header *header, i
         return;
     }
     bool transactional = (header->attributes & TRANSACTIONAL) != 0;
-    bool follows = known && run->epoch == header->producer_epoch;
-    if (new_epoch || !follows || header->base_sequence < 0 || (transactional && !run->transactional)) {
-        run->transactional = transactional || (follows && run->transactional);
+    if (new_epoch || !known || header->base_sequence < 0 || (transactional && !run->transactional)) {
+        run->transactional = transactional || (known && run->transactional);
         run->producer_id = header->producer_id;
-        run->epoch = header->producer_epoch;
         run->count = 0;
         return;
     }

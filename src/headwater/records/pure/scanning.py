@@ -26,11 +26,10 @@ _TIME_ENTRY: Final = Struct(">qi")  # timestamp; relative offset
 class _ProducerRun:
     """Batches of one producer in the present piece, of which the first and the last five tell everything."""
 
-    __slots__ = ("epoch", "producer_id", "recent", "transactional")
+    __slots__ = ("producer_id", "recent", "transactional")
 
-    def __init__(self, producer_id: int, epoch: int, transactional: bool) -> None:
+    def __init__(self, producer_id: int, transactional: bool) -> None:
         self.producer_id = producer_id
-        self.epoch = epoch
         self.transactional = transactional  # whether one of them is
         self.recent: list[int] = []  # places in the list of marks
 
@@ -120,8 +119,9 @@ class BatchScanner:
     def _mark_what_matters(self, header: BatchHeader, at: int, new_epoch: bool) -> None:
         """Marks the batch if it begins an epoch or says something about a producer.
 
-        Takes back the mark of one that it makes superfluous: five later batches of the same epoch are known, so no trace
-        of it stays in the producer's state.
+        Takes back the mark of one that it makes superfluous: five later ones are known, so no trace of it stays in the
+        producer's state. That is so whatever their epochs are, if they have sequences, no marker stands between them, and it
+        does not begin a transaction.
         """
         marks, producer_id = self._marks, header.producer_id
         if producer_id < 0:
@@ -137,11 +137,9 @@ class BatchScanner:
                 del self._runs[producer_id % _PRODUCERS]
             return
         transactional = header.is_transactional
-        if run is not None and run.epoch != header.producer_epoch:
-            run = None
         if run is None or new_epoch or header.base_sequence < 0 or (transactional and not run.transactional):
             transactional = transactional or (run is not None and run.transactional)
-            self._runs[producer_id % _PRODUCERS] = _ProducerRun(producer_id, header.producer_epoch, transactional)
+            self._runs[producer_id % _PRODUCERS] = _ProducerRun(producer_id, transactional)
             return
         run.recent.append(len(marks) - 1)
         if len(run.recent) > _BATCHES_KEPT:
