@@ -1,27 +1,11 @@
-"""Transactions while their coordinators and the leaders of their partitions die: F18, F19, F20."""
+"""Transactions while their coordinators die: F18, F19. Copies by transactions have a file of their own, and decisions too."""
 
-import random
-import subprocess
-import sys
-import time
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
-
-import compat.support
 from chaos.support.by_hand import ByHand, coordinator
 from chaos.support.cluster import Cluster
 from chaos.support.history import History
-from chaos.support.processes import WAIT_S, end_group, start_group
-from chaos.support.workload import OffsetWatch, check_replicas, read_all
-from compat.support.members import until
-from compat.support.quick import lasting
-from compat.support.topics import fill
+from chaos.support.workload import check_replicas, read_all
 from headwater.base.errors import ErrorCode
 
-PARTITIONS = 2
-COPIER = Path(next(iter(compat.support.__path__))) / "copier.py"
 FENCED = {ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH}
 
 
@@ -63,89 +47,6 @@ def test_an_end_that_was_held_back_does_not_end_the_next_transaction(cluster: Cl
     logs, ends = read_all(cluster.bootstrap, topic, 1)
     assert [value for _, value in logs[0]] == [b"committed"]
     _check_files(cluster, topic, ends)
-
-
-class Copiers:
-    """Processes that copy one topic to another by transactions, one for each transactional id; `tend` starts those that ended."""
-
-    def __init__(self, bootstrap: str, source: str, target: str, log: Path) -> None:
-        self._command = [sys.executable, str(COPIER), bootstrap, source]
-        self._topics = [source, target]
-        self._log = log
-        self.ids = [f"{source}.{number}" for number in (1, 2)]
-        self._running: dict[str, subprocess.Popen[bytes]] = {}
-
-    def tend(self) -> None:
-        for transactional_id in self.ids:
-            process = self._running.get(transactional_id)
-            if process is None or process.poll() is not None:
-                with self._log.open("ab") as log:
-                    command = [*self._command, transactional_id, *self._topics]
-                    self._running[transactional_id] = start_group(command, stdout=log, stderr=log)
-
-    def kill(self, transactional_id: str) -> None:
-        process = self._running.pop(transactional_id, None)
-        if process is not None:
-            end_group(process)
-
-    def said(self) -> str:
-        return self._log.read_text(errors="replace")[-3000:]
-
-
-@pytest.fixture
-def copiers(cluster: Cluster, topic: str, tmp_path: Path) -> Iterator[Copiers]:
-    for name in (topic, f"{topic}.target"):
-        cluster.make_topic(name, PARTITIONS, min_insync_replicas="2")
-    copiers = Copiers(cluster.bootstrap, topic, f"{topic}.target", tmp_path / "copiers.log")
-    yield copiers
-    for transactional_id in copiers.ids:
-        copiers.kill(transactional_id)
-
-
-@pytest.mark.soak
-@pytest.mark.timeout(lasting(240, 3600))
-def test_copies_are_exact_while_coordinators_die(cluster: Cluster, topic: str, copiers: Copiers) -> None:
-    """At any moment: also between the decision to commit and the markers that tell of it."""
-    dice = random.Random(time.time_ns())
-    target = f"{topic}.target"
-    history = History()
-    watch = OffsetWatch(cluster.bootstrap, topic, topic, PARTITIONS, history)
-    watch.start()
-    sent: list[bytes] = []
-    try:
-        for number in range(lasting(3, 40)):
-            copiers.tend()
-            sent += fill(cluster.bootstrap, topic, PARTITIONS, 100, start=number * 100)
-            time.sleep(dice.uniform(0.2, 1.5))
-            victim = coordinator(cluster, dice.choice(copiers.ids)) if dice.random() < 0.7 else cluster.leader(target)
-            cluster.kill(victim)
-            if dice.random() < 0.3:
-                copiers.kill(dice.choice(copiers.ids))
-            time.sleep(dice.uniform(0, 2))
-            cluster.start(victim)
-        _await_copies(cluster, topic, copiers, len(sent), history)
-    finally:
-        watch.give_up()
-    for transactional_id in copiers.ids:
-        copiers.kill(transactional_id)
-    cluster.await_in_sync(target)
-    for value in sent:
-        history.sent(f"source-{value.split(b'/')[0]!r}", b"copy of " + value)
-    logs, ends = read_all(cluster.bootstrap, target, PARTITIONS)
-    history.ended(logs)
-    copied = {value for records in logs.values() for _, value in records}
-    assert copied == set(history.sent_by), f"{len(set(history.sent_by) - copied)} are not copied"
-    check_replicas(cluster, history, target, ends)
-    history.check()
-    assert watch.answers
-
-
-def _await_copies(cluster: Cluster, topic: str, copiers: Copiers, count: int, history: History) -> None:
-    def are_made() -> bool:
-        copiers.tend()
-        return sum(history.last_committed(topic, partition) for partition in range(PARTITIONS)) == count
-
-    until(are_made, lambda: f"{copiers.said()}\n{cluster.logs()}", WAIT_S * 2)
 
 
 def _check_files(cluster: Cluster, topic: str, ends: dict[int, int]) -> None:

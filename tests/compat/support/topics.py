@@ -5,7 +5,7 @@ import time
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-TIMEOUT_S = 20
+TIMEOUT_S = 60
 
 
 def make_topic(bootstrap: str, topic: str, partitions: int = 1) -> None:
@@ -30,7 +30,8 @@ def add_partitions(bootstrap: str, topic: str, partitions: int) -> None:
 
 def fill(bootstrap: str, topic: str, partitions: int, each: int, start: int = 0) -> list[bytes]:
     """`each` records in each partition, from `start` on: their values, "partition/number"."""
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "message.timeout.ms": TIMEOUT_S * 1000})
+    settings = {"linger.ms": 5, "message.timeout.ms": TIMEOUT_S * 1000, "enable.idempotence": True}
+    producer = Producer({"bootstrap.servers": bootstrap, **settings})
     sent: list[bytes] = []
     failed: list[object] = []
     for number in range(start, start + each):
