@@ -11,7 +11,7 @@ class ClusterFaults(Faults):
 
     interval_ms: int = 600
     cuts_per_mille: int = 4
-    disk_full: int = 0
+    disk_full: int = 1
     failed_sync: int = 0
     stalled_followers: int = 0
     pause: int = 4  # a process stands still, often for longer than its session lasts
@@ -34,6 +34,7 @@ def only(interval_ms: int, cuts_per_mille: int = 0, **weights: int) -> ClusterFa
             "clean_restart",
             "clock_jump",
             "slow_disk",
+            "disk_full",
             "pause",
             "partition",
             "cut_from_zookeeper",

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from headwater.sim.cluster_state import Member, TrueState
+from headwater.sim.disk import UNLIMITED
 from headwater.sim.trace import Violation
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class ClusterInjector:
             self._restart_cleanly: faults.clean_restart,
             self._set_clock: faults.clock_jump,
             self._slow_disk: faults.slow_disk,
+            self._fill_disk: faults.disk_full,
             self._pause: faults.pause,
             self._partition: faults.partition,
             self._cut_from_zookeeper: faults.cut_from_zookeeper,
@@ -59,6 +61,7 @@ class ClusterInjector:
         for node in self._world.nodes:
             self._world.let_to_zookeeper(node)
             node.disk_delay_ms = _NORMAL_DELAY_MS
+            self._disk_mended(node)
             if node.is_paused:
                 node.resume()
             node.clock.jump(-self._skews_ms.pop(node.node_id, 0))
@@ -117,7 +120,11 @@ class ClusterInjector:
     def _come_up(self, node: "ClusterNode") -> None:
         self._world.note(f"node {node.node_id} starts")
         self._busy.discard(node.node_id)
+        is_full = node.disk.faults.free_bytes < UNLIMITED // 2
         if not node.start():
+            if is_full:
+                self._down(node)
+                return
             raise Violation(f"I16: node {node.node_id} does not start, and nothing is wrong with its disk")
 
     def _pause(self) -> None:
@@ -193,6 +200,15 @@ class ClusterInjector:
         self._world.note(f"fault: {node.node_id} has a slow disk")
         node.disk_delay_ms = (20, 150)
         self._later((200, 1200), lambda: setattr(node, "disk_delay_ms", _NORMAL_DELAY_MS))
+
+    def _fill_disk(self) -> None:
+        node = self._some_node()
+        self._world.note(f"fault: the disk of {node.node_id} is full")
+        node.disk.faults.free_bytes = self._random.randint(0, 2500)
+        self._later((100, 1000), lambda: self._disk_mended(node))
+
+    def _disk_mended(self, node: "ClusterNode") -> None:
+        node.disk.faults.free_bytes = UNLIMITED
 
     # The network
 

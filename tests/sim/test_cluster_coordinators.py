@@ -1,0 +1,54 @@
+"""Small clusters of groups and transactions, each from its seed: coordinators move from broker to broker and keep their word."""
+
+import logging
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from headwater.sim.cluster_coordination import ClusterCoordinatorWorld
+from headwater.sim.cluster_faults import NO_FAULTS, ClusterFaults, only
+
+SEEDS = int(os.environ.get("HEADWATER_SIM_SEEDS", "60"))  # `make mutants` has more patience
+SEEDS_AT_ONCE = 10
+STEPS = 1000
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    """Errors are still told: a world takes exceptions that were only written down for failures."""
+    logging.disable(logging.WARNING)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, SEEDS_AT_ONCE))
+def test_clusters_of_coordinators_with_every_fault(first: int) -> None:
+    for seed in range(first, first + SEEDS_AT_ONCE):
+        ClusterCoordinatorWorld(seed).run(STEPS)
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        only(0, cuts_per_mille=40),
+        only(500, kill=1, clean_restart=1),
+        only(500, partition=1, cut_from_followers=1),
+        only(500, cut_from_zookeeper=1, session_lost=1, pause=1),
+    ],
+    ids=["cuts", "restarts", "partitions", "brokers that are deposed"],
+)
+def test_clusters_of_coordinators_with_one_kind_of_fault_very_often(faults: ClusterFaults) -> None:
+    for seed in range(max(2, SEEDS // 20)):
+        ClusterCoordinatorWorld(seed, faults).run(STEPS)
+
+
+def test_all_that_coordinators_do_happens_in_a_cluster_without_faults() -> None:
+    """Worlds in which nothing is done find nothing."""
+    world = ClusterCoordinatorWorld(1, NO_FAULTS)
+    world.run(4000)
+    ended = [transaction.is_committed for transaction in world.transactions.transactions]
+    assert ended.count(True) > 5
+    assert ended.count(False) > 2
+    assert any(t.has_offsets and t.is_committed for t in world.transactions.transactions)
+    assert world.groups.generation("classic") > 1
