@@ -4,7 +4,7 @@ import random
 import time
 
 import pytest
-from confluent_kafka.admin import NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from chaos.support.cluster import Cluster
 from chaos.support.processes import WAIT_S
@@ -96,7 +96,7 @@ def test_the_controller_dies_while_topics_are_made(cluster: Cluster, topic: str)
         for number in range(lasting(1, 30)):
             controller = cluster.controller()
             names = [f"{topic}.{number}.{index}" for index in range(20)]
-            admin = cluster.admin()
+            admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
             futures = [admin.create_topics([NewTopic(name, 3, 3)], operation_timeout=WAIT_S)[name] for name in names]
             time.sleep(dice.uniform(0, 0.3))
             cluster.kill(controller)

@@ -1,21 +1,19 @@
 """A transactional producer by hand: it sends what no client would, such as a request of long ago, to whom it is told to."""
 
-import socket
 import time
 from typing import Any
 
+from chaos.support import asking
 from chaos.support.cluster import Cluster
 from chaos.support.processes import WAIT_S
 from compat.support.members import until
 from headwater.base.errors import ErrorCode
 from headwater.records.builder import build_batch
 from headwater.records.record import Record
-from headwater.wire.headers import decode_response_header, encode_request_header
 from headwater.wire.messages.end_txn import EndTxnRequest
 from headwater.wire.messages.find_coordinator import FindCoordinatorRequest
 from headwater.wire.messages.init_producer_id import InitProducerIdRequest
 from headwater.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from headwater.wire.registry import response_class
 
 TRANSACTION = 1  # the type of key
 TRY_AGAIN = {
@@ -44,14 +42,7 @@ def coordinator(cluster: Cluster, transactional_id: str) -> int:
 
 
 def ask(cluster: Cluster, broker: int, request: Any, version: int) -> Any:
-    """One request on a connection of its own."""
-    member = cluster.members[broker]
-    body = b"".join((encode_request_header(request.KEY, version, 1, "by hand"), *request.encode(version)))
-    with socket.create_connection(("127.0.0.1", member.port), WAIT_S) as connection:
-        connection.sendall(len(body).to_bytes(4) + body)
-        frame = _exactly(connection, int.from_bytes(_exactly(connection, 4)))
-    _, at = decode_response_header(frame, request.KEY, version)
-    return response_class(request.KEY).decode(frame, at, version)
+    return asking.ask(cluster.members[broker].port, request, version)
 
 
 class ByHand:
@@ -121,13 +112,3 @@ class ByHand:
             return None if response.error_code in TRY_AGAIN else response
 
         return until(answer, f"no answer to {request}", WAIT_S)
-
-
-def _exactly(connection: socket.socket, count: int) -> bytes:
-    data = b""
-    while len(data) < count:
-        piece = connection.recv(count - len(data))
-        if not piece:
-            raise ConnectionError(f"closed after {len(data)} of {count} bytes")
-        data += piece
-    return data

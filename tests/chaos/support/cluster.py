@@ -6,21 +6,26 @@ directory over its lives. All processes end with the context, and with the proce
 
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic
-
+from chaos.support import asking
+from chaos.support.asking import State
 from chaos.support.member import Member
 from chaos.support.network import EVERYONE, Network
 from chaos.support.processes import WAIT_S
 from compat.support.members import until
 from compat.support.quick import QUICK
+from headwater.base.errors import ErrorCode
 from headwater.server.zookeeper import process as zookeeper
 
-SESSION_MS = 1500
-TRY_AGAIN = {KafkaError.REQUEST_TIMED_OUT, KafkaError.NOT_CONTROLLER, KafkaError._TIMED_OUT, KafkaError._TRANSPORT}
+SESSION_MS = 2500
+MADE = {ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS}
+TRY_AGAIN = {
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.NOT_CONTROLLER,
+    ErrorCode.INVALID_REPLICATION_FACTOR,  # a broker has just lost its session, and is about to have another
+}
 SETTINGS = QUICK | {
     "zookeeper.session.timeout.ms": str(SESSION_MS),
     "zookeeper.connection.timeout.ms": str(WAIT_S * 1000),
@@ -51,10 +56,6 @@ class Cluster:
         }
         self._paused: set[int] = set()
         self._cut_off: set[int] = set()
-        self._admins = {
-            number: AdminClient({"bootstrap.servers": member.bootstrap, "log_level": 0})
-            for number, member in self.members.items()
-        }
 
     @property
     def bootstrap(self) -> str:
@@ -126,14 +127,14 @@ class Cluster:
 
     # What clients are told
 
-    def admin(self, number: int = 0) -> AdminClient:
-        """Of one broker, or of one that is well."""
-        return self._admins[number or next(iter(self.well()))]
-
     def well(self) -> list[int]:
         """Those that run, do not stand still, and reach ZooKeeper: what they say is not old."""
         alive = [number for number, member in self.members.items() if member.is_alive]
         return [number for number in alive if number not in self._paused | self._cut_off]
+
+    def _port(self, number: int = 0) -> int:
+        """Of one broker, or of one that is well."""
+        return self.members[number or self.well()[0]].port
 
     def make_topic(self, name: str, partitions: int, *, through: int = 0, replicas: int = 3, **config: str) -> None:
         """Through one broker, if that is given. Returns when all partitions have leaders and all replicas are in sync.
@@ -141,18 +142,15 @@ class Cluster:
         Asks until it is there: a controller that loses its session in the middle, or has just come, may not know whether it is.
         """
         settings = {key.replace("_", "."): value for key, value in config.items()}
-        topic = NewTopic(name, partitions, replicas, config=settings)
 
         def is_made() -> bool:
-            problem = self.admin(through).create_topics([topic])[name].exception(WAIT_S)
-            if problem is None:
-                return True
-            assert isinstance(problem, KafkaException)
-            error = problem.args[0]
-            assert error.code() in (KafkaError.TOPIC_ALREADY_EXISTS, *TRY_AGAIN), error
-            return bool(error.code() == KafkaError.TOPIC_ALREADY_EXISTS)
+            with suppress(ConnectionError):
+                code = ErrorCode(asking.create_topic(self._port(through), name, partitions, replicas, settings))
+                assert code in MADE or code in TRY_AGAIN, code
+                return code in MADE
+            return False
 
-        until(is_made, f"{name} cannot be made", WAIT_S)
+        until(is_made, lambda: f"{name} cannot be made\n{self.logs()}", WAIT_S)
         self.await_in_sync(name, replicas)
 
     def leader(self, topic: str, partition: int = 0) -> int:
@@ -172,17 +170,16 @@ class Cluster:
 
     def controller(self) -> int:
         def found() -> int:
-            number = self.admin().list_topics(timeout=WAIT_S).controller_id
+            number = asking.metadata(self._port()).controller_id
             return number if number in self.members and self.members[number].is_alive else 0
 
         return until(found, "there is no controller", WAIT_S)
 
-    def describe(self, topic: str, number: int = 0) -> dict[int, tuple[int, list[int], list[int]]]:
+    def describe(self, topic: str, number: int = 0) -> dict[int, State]:
         """Leader, replicas and in-sync replicas of each partition, as a broker sees it now."""
-        found = self.admin(number).list_topics(topic, WAIT_S).topics[topic]
-        return {key: (one.leader, one.replicas, one.isrs) for key, one in found.partitions.items()}
+        return asking.describe(self._port(number), topic)
 
-    def views(self, topic: str) -> dict[int, dict[int, tuple[int, list[int], list[int]]]]:
+    def views(self, topic: str) -> dict[int, dict[int, State]]:
         """The same, as each broker that is well sees it."""
         return {number: self.describe(topic, number) for number in self.well()}
 
