@@ -29,10 +29,15 @@ from headwater.log.checkpoint import (
 logger = logging.getLogger("headwater.log")
 
 
+class UnusableDirectoryError(UserError):
+    """Something is wrong with this directory alone: a broker that has others goes on without it."""
+
+
 class LogDirectory:
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
         self.path = path
+        self.problem: str | None = None  # why it is offline: nothing is read or written there until a restart
         self.clean = False  # whether the last owner shut down cleanly
         self.last_broker_epoch = -1
         self.adopted = False  # Apache Kafka 4 made it: its topics may have settings that are not known here
@@ -47,7 +52,13 @@ class LogDirectory:
     def _file(self, name: str) -> str:
         return f"{self.path}/{name}"
 
+    def take_offline(self, error: Exception) -> None:
+        if self.problem is None:
+            self.problem = _reason(error)
+            logger.error("event=log-directory-offline path=%s reason=%r", self.path, self.problem)
+
     def lock(self) -> None:
+        """Raises UserError if another process has it, OSError if it cannot be used."""
         try:
             self._disk.make_directory(self.path)
             self._disk.lock(self._file(names.LOCK))
@@ -57,8 +68,6 @@ class LogDirectory:
                 "another broker (Headwater or Apache Kafka) holds its lock",
                 "stop that one, or set log.dirs to another directory",
             ) from None
-        except OSError as error:
-            raise UserError(f"The log directory {self.path} cannot be used", str(error), "check log.dirs") from None
 
     def unlock(self) -> None:
         self._disk.unlock(self._file(names.LOCK))
@@ -69,11 +78,11 @@ class LogDirectory:
         """`meta.properties` with `broker.id` filled in whatever its version; empty if there is none."""
         text = read_if_present(self._disk, self._file(names.META_PROPERTIES))
         properties = parse_properties(text) if text else {}
-        if properties and properties.get("version") not in ("0", "1"):
-            raise UserError(
+        if (properties or (text and text.strip())) and properties.get("version") not in ("0", "1"):
+            raise UnusableDirectoryError(
                 f"{self._file(names.META_PROPERTIES)} has version {properties.get('version')}",
                 "only 0 and 1 are known",
-                "was it written by a later version?",
+                "was it written by a later version, or damaged?",
             )
         if "node.id" in properties:
             properties.setdefault("broker.id", properties["node.id"])
@@ -165,3 +174,9 @@ class LogDirectory:
     def mark_clean(self, broker_epoch: int) -> None:
         """Everything in the directory is on the device: the last thing that is written."""
         self._disk.write_file(self._file(names.CLEAN_SHUTDOWN), format_clean_shutdown(broker_epoch))
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, UserError):
+        return f"{error.what}: {error.why}"
+    return str(error) or type(error).__name__

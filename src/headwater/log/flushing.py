@@ -27,6 +27,7 @@ class Flusher:
     __slots__ = (
         "_error",
         "_in_flight",
+        "_is_left",
         "_log",
         "_target",
         "_waiting",
@@ -38,6 +39,7 @@ class Flusher:
     def __init__(self, log: "Log") -> None:
         self._log = log
         self._in_flight = 0  # pieces of the flush that is under way
+        self._is_left = False
         self._target = 0
         self._error: OSError | None = None
         self._waiting: list[Done] = []
@@ -65,6 +67,13 @@ class Flusher:
     def truncated(self, offset: int) -> None:
         """What was flushed past `offset` is no longer there to be claimed."""
         self._target = min(self._target, offset)
+
+    def leave(self) -> list[Done]:
+        """The log has moved to other files: what comes of a flush of the old ones means nothing any more. Who waits for one."""
+        waiting = self._waiting + self._waiting_for_next
+        self._waiting, self._waiting_for_next = [], []
+        self._is_left = True
+        return waiting
 
     def _start(self) -> None:
         log = self._log
@@ -111,7 +120,7 @@ class Flusher:
         if error is not None:
             self._error = error
         self._in_flight -= 1
-        if self._in_flight == 0:
+        if self._in_flight == 0 and not self._is_left:
             self._finish()
 
     def _finish(self) -> None:

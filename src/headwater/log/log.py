@@ -13,6 +13,7 @@ One owner, the loop; no threads. The attributes without underscore below `recove
 package.
 """
 
+import errno
 import logging
 from bisect import bisect_right
 from collections.abc import Callable
@@ -38,6 +39,8 @@ from headwater.records.control import EndTransactionMarker
 
 _ASSIGN: Final = Struct(">qii")  # base offset, batch length, leader epoch: the first 16 bytes of a batch
 _ORDINARY_ATTRIBUTES_MAX: Final = 4  # a codec and no flag
+
+_DEVICE_ERRORS: Final = frozenset((errno.EIO, errno.EROFS, errno.ENODEV, errno.ENXIO, errno.ESTALE))  # it will not pass
 
 logger = logging.getLogger("headwater.log")
 
@@ -397,13 +400,18 @@ class Log:
             logger.error("event=log-failed partition=%s error=%r: it takes no more records", self.partition, str(error))
             if self.on_flushed is not None:
                 self.on_flushed(self)
+            if self.context.on_failed is not None:
+                self.context.on_failed(self)
 
     def refuse_if_failed(self) -> None:
         if self.failed is not None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.partition} failed: {self.failed}")
 
     def storage_error(self, error: OSError) -> KafkaError:
-        """What to raise for a write that failed. Makes sure that nothing of it stays in the file."""
+        """What to raise for a write that failed. Makes sure that nothing of it stays in the file.
+
+        A full disk may have room again, so the log goes on. A device that fails does not come back: the log has failed.
+        """
         segment = self.active
         try:
             file = segment.open_file()
@@ -414,6 +422,8 @@ class Log:
         if self._reported_offset != self.log_end_offset:  # once, however often it is tried again
             self._reported_offset = self.log_end_offset
             logger.error("event=append-failed partition=%s error=%r", self.partition, str(error))
+        if error.errno in _DEVICE_ERRORS:
+            self.fail(error)
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.partition}: {error.strerror or error}")
 
 

@@ -5,10 +5,14 @@ alone. Otherwise each is recovered first (`recovery.recover`): small ones in pla
 tells when all are there. From then on `tick` is called every now and then and decides what is due: flushes by `flush.ms`,
 retention, checkpoints. Nothing here waits for the device except `open` and `close`.
 
+A directory that cannot be used at the start, or whose device fails later, is offline until a restart: its logs take no more records,
+the others go on.
+
 Owned by the loop. `logs` is keyed by name because directories are; the broker's memory is keyed by topic id.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -23,10 +27,13 @@ from headwater.log.checkpoint import format_partition_metadata
 from headwater.log.compaction.cleaner import Cleaner, CleanerSettings
 from headwater.log.config import LogConfig
 from headwater.log.context import LogContext
-from headwater.log.directory import LogDirectory
+from headwater.log.directory import LogDirectory, UnusableDirectoryError
 from headwater.log.flushing import WholeFlush, flush_now
+from headwater.log.listing import Found, finish_moves, look, settle_duplicates
 from headwater.log.loading import create_log, load_log
 from headwater.log.log import Log
+from headwater.log.moving import Moves, MoveSettings
+from headwater.log.placement import Candidate, choose
 from headwater.log.recovery import Recovered, bytes_to_scan, recover
 from headwater.log.rolling import roll_if_old
 
@@ -58,65 +65,124 @@ class LogManager:
         config_of: ConfigOf,
         settings: ManagerSettings | None = None,
         cleaner_settings: Callable[[], CleanerSettings] = CleanerSettings,
+        move_settings: Callable[[], MoveSettings] = MoveSettings,
     ) -> None:
         self.context = context
+        context.on_failed = self._log_failed
         self.directories = [LogDirectory(context.disk, path) for path in directories]
         self.logs: dict[TopicPartition, Log] = {}
         self.clean_start = False  # every directory was shut down cleanly, or is new
         self.high_watermark_of: Callable[[Log], int] = _end_of
         self.cleaner = Cleaner(self, cleaner_settings)
+        self.moves = Moves(self, move_settings)
+        self.preferred: dict[TopicPartition, LogDirectory] = {}  # where those go that are yet to be made
         self._config_of = config_of
         self._settings = settings or ManagerSettings()
         self._home: dict[TopicPartition, LogDirectory] = {}
         self._recovering = 0
         self._offline: dict[TopicPartition, LogDirectory] = {}  # they are there, and could not be opened
+        self._begin_again: list[tuple[TopicPartition, LogDirectory]] = []  # moves that the last process left
         self._due: dict[str, int] = {}
+
+    # Directories
+
+    @property
+    def online(self) -> list[LogDirectory]:
+        return [directory for directory in self.directories if directory.problem is None]
+
+    def failed_directories(self) -> dict[str, str]:
+        """Those that are offline until a restart, and why."""
+        return {directory.path: directory.problem for directory in self.directories if directory.problem is not None}
+
+    def _log_failed(self, log: Log) -> None:
+        """Its device cannot be trusted, and others stand on it too."""
+        directory = self._home.get(log.partition)
+        if directory is not None and directory.problem is None and log.failed is not None:
+            directory.take_offline(log.failed)
+            self.moves.cancel_all_of(directory)
+            for other in self._logs_of(directory):
+                other.fail(log.failed)
+
+    def _refuse_if_none_is_left(self) -> None:
+        failed = self.failed_directories()
+        if len(failed) == len(self.directories):
+            what = (
+                "No log directory can be used"
+                if len(failed) > 1
+                else f"The log directory {next(iter(failed))} cannot be used"
+            )
+            raise UserError(what, "; ".join(failed.values()), "check log.dirs")
 
     # Starting
 
     def lock(self) -> None:
-        """Takes the directories for this process; raises UserError if another has one of them."""
+        """Takes the directories for this process; raises UserError if another has one of them, or if none can be used."""
         taken = []
         try:
             for directory in self.directories:
-                directory.lock()
-                taken.append(directory)
+                try:
+                    directory.lock()
+                    taken.append(directory)
+                except OSError as error:
+                    directory.take_offline(error)
+            self._refuse_if_none_is_left()
         except UserError:
             for directory in taken:
                 directory.unlock()
             raise
 
+    def identity(self) -> dict[str, str]:
+        """What the `meta.properties` of the first directory says that has any; empty if all are new."""
+        found: dict[str, str] = {}
+        for directory in self.online:
+            try:
+                found = found or directory.read_identity()
+            except (OSError, UnusableDirectoryError) as error:
+                directory.take_offline(error)
+        self._refuse_if_none_is_left()
+        return found
+
     def claim(self, cluster_id: str, broker_id: int) -> None:
-        for directory in self.directories:
-            directory.claim(cluster_id, broker_id, self.context.random)
+        for directory in self.online:
+            try:
+                directory.claim(cluster_id, broker_id, self.context.random)
+            except (OSError, UnusableDirectoryError) as error:
+                directory.take_offline(error)
+        self._refuse_if_none_is_left()
 
     def open(self, done: Callable[[], None]) -> None:
         """Opens every log that is there; `done` is called when all are, at once if nothing needs a worker process."""
-        disk = self.context.disk
         self._recovering = 1  # until all are looked at
-        self.clean_start = True
-        for directory in self.directories:
-            directory.load()
-            for name in disk.list_directory(directory.path):
-                path = f"{directory.path}/{name}"
-                partition = names.parse_partition_directory(name)
-                if names.is_deleted_directory(name):
-                    disk.submit(Remove((path,)), _report_removal)
-                elif names.is_set_aside_directory(name):
-                    logger.warning("event=directory-ignored path=%s", path)
-                elif partition is not None and disk.is_directory(path):
-                    self._open_one(directory, partition, path, done)
+        for directory in self.online:
+            try:
+                directory.load()
+            except OSError as error:
+                directory.take_offline(error)
+        found = self._look()
+        self._refuse_if_none_is_left()
+        self.clean_start = not found.had_to_choose and not self.failed_directories()
+        for path in found.removable:
+            self._remove(path)
+        for partition, (directory,) in found.homes.items():
+            self._open_one(directory, partition, f"{directory.path}/{partition}", done)
+        self._begin_again = found.moves
         self._recovered_one(done)
+
+    def _look(self) -> Found:
+        """What is there, with each partition in one place."""
+        disk = self.context.disk
+        found = look(disk, self.online)
+        finish_moves(disk, found, all_are_here=not self.failed_directories())
+        settle_duplicates(disk, self.context.random, found, may_choose=not self._settings.topics_are_known)
+        for partition, (directory,) in found.homes.items():
+            marker = f"{directory.path}/{partition}/{names.MOVED_FROM}"
+            if not directory.clean and not self.failed_directories() and disk.exists(marker):
+                disk.remove(marker)
+        return found
 
     def _open_one(
         self, directory: LogDirectory, partition: TopicPartition, path: str, done: Callable[[], None]
     ) -> None:
-        if partition in self.logs:
-            raise UserError(
-                f"Partition {partition} is in two log directories",
-                f"{self._home[partition].path} and {directory.path}",
-                "move the wrong one away",
-            )
         recovery_point = directory.recovery_points.get(partition, 0)
         if directory.clean:
             try:
@@ -216,18 +282,18 @@ class LogManager:
     def _truncated(self, directory: LogDirectory, log: Log) -> None:
         """A recovery point on disk must not lie past what is flushed: a crash would leave the new tail unchecked."""
         self.cleaner.truncated(log)
+        self.moves.truncated(log)
         if directory.recovery_points.get(log.partition, 0) > log.recovery_point:
             directory.checkpoint_now(names.RECOVERY_POINT_CHECKPOINT, self._recovery_points(directory))
 
     # Making and deleting
 
     def create(self, partition: TopicPartition, topic_id: TopicId, config: LogConfig | None = None) -> Log:
-        """A new log, in the directory that has the fewest. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
+        """A new log, where there is room for it. Raises KafkaError(KAFKA_STORAGE_ERROR)."""
         assert partition not in self.logs, f"{partition} is there already"
-        counts = [sum(1 for home in self._home.values() if home is directory) for directory in self.directories]
-        directory = self.directories[counts.index(min(counts))]
+        directory = self._place(partition)
         path = f"{directory.path}/{partition}"
-        for each in self.directories:
+        for each in self.online:
             if self.context.disk.exists(f"{each.path}/{partition}"):
                 raise KafkaError(
                     ErrorCode.KAFKA_STORAGE_ERROR,
@@ -240,7 +306,25 @@ class LogManager:
             self._remove(path)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{path}: {error.strerror or error}") from error
         self._take_in(directory, log)
+        self.preferred.pop(partition, None)
         return log
+
+    def _place(self, partition: TopicPartition) -> LogDirectory:
+        """Where somebody wants it, or where it fits best."""
+        online = {directory.path: directory for directory in self.online}
+        wanted = self.preferred.get(partition)
+        if wanted is not None and wanted.path in online:
+            return wanted
+        if not online:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "No log directory is left.")
+        if len(online) == 1:
+            return self.online[0]
+        counts = Counter(home.path for home in self._home.values())
+        try:
+            usage = self.context.disk.usage
+            return online[choose([Candidate(path, usage(path)[1], counts[path]) for path in online])]
+        except OSError as error:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
 
     def _forget_offsets(self, directory: LogDirectory, partition: TopicPartition) -> None:
         """A partition of this name was there before: its offsets must not be taken for those of the new one."""
@@ -273,6 +357,7 @@ class LogManager:
         )
 
     def _renamed(self, log: Log, name: Callable[[TopicPartition, str], str]) -> str:
+        self.moves.cancel(log.partition)
         del self.logs[log.partition]
         directory = self._home.pop(log.partition)
         self.cleaner.deleted(log.partition)
@@ -287,6 +372,34 @@ class LogManager:
     def _remove(self, path: str) -> None:
         self.context.disk.submit(Remove((path,)), _report_removal)
 
+    # Moving between directories
+
+    def directory_at(self, path: str) -> LogDirectory | None:
+        return next((directory for directory in self.directories if directory.path == path), None)
+
+    def move(self, partition: TopicPartition, target: LogDirectory) -> None:
+        """Begins a move, or ends one that is under way if the log shall stay where it is."""
+        self.moves.begin(self.logs[partition], self._home[partition], target)
+
+    def expect_at(self, target: LogDirectory, log: Log) -> None:
+        """Its offsets there are right from the moment on in which it stands there. Raises OSError."""
+        self._forget_offsets(target, log.partition)
+        if log.log_start_offset > log.base_offsets[0]:
+            starts = {**self._log_start_offsets(target), log.partition: log.log_start_offset}
+            target.checkpoint_now(names.LOG_START_OFFSET_CHECKPOINT, starts)
+
+    def moved(self, log: Log, target: LogDirectory) -> None:
+        """It stands there now."""
+        target.high_watermarks[log.partition] = self.high_watermark_of(log)
+        self._take_in(target, log)
+        logger.info("event=log-moved partition=%s to=%s end_offset=%d", log.partition, target.path, log.log_end_offset)
+
+    def _move_again(self) -> None:
+        again, self._begin_again = self._begin_again, []
+        for partition, target in again:
+            if partition in self.logs and target.problem is None:
+                self.move(partition, target)
+
     # Looking after them
 
     def tick(self, now_ms: int, monotonic_ms: int) -> None:
@@ -299,11 +412,13 @@ class LogManager:
         if self._is_due("retention", monotonic_ms, settings.retention_check_interval_ms):
             self.apply_retention(now_ms)
         if self._recovering == 0:
+            self._move_again()
+            self.moves.go_on()
             self.cleaner.tick(now_ms, monotonic_ms)
         if self._is_due("checkpoint", monotonic_ms, settings.checkpoint_interval_ms):
             self.write_checkpoints()
         if self._is_due("high-watermark", monotonic_ms, settings.high_watermark_interval_ms):
-            for directory in self.directories:
+            for directory in self.online:
                 directory.checkpoint(names.REPLICATION_OFFSET_CHECKPOINT, self._high_watermarks(directory))
 
     def _is_due(self, what: str, monotonic_ms: int, interval_ms: int) -> bool:
@@ -334,7 +449,7 @@ class LogManager:
         return count
 
     def write_checkpoints(self) -> None:
-        for directory in self.directories:
+        for directory in self.online:
             directory.checkpoint(names.RECOVERY_POINT_CHECKPOINT, self._recovery_points(directory))
             directory.checkpoint(names.LOG_START_OFFSET_CHECKPOINT, self._log_start_offsets(directory))
 
@@ -375,10 +490,6 @@ class LogManager:
     def directory_of(self, partition: TopicPartition) -> str:
         return self._home[partition].path
 
-    def failed_directories(self) -> dict[str, str]:
-        """Those with a log that takes no more records until a restart, and why."""
-        return {self._home[log.partition].path: str(log.failed) for log in self.logs.values() if log.failed is not None}
-
     # Stopping
 
     def abandon(self) -> None:
@@ -390,7 +501,13 @@ class LogManager:
 
     def close(self, broker_epoch: int = -1) -> None:
         """Flushes and closes everything, and leaves the mark of a clean shutdown where all of it went well."""
+        self.moves.close()
         for directory in self.directories:
+            if directory.problem is not None:
+                for log in self._logs_of(directory):
+                    log.abandon()
+                directory.unlock()
+                continue
             logs = self._logs_of(directory)
             high_watermarks = self._high_watermarks(directory)
             clean = directory not in self._offline.values()  # or the next start would take those for recovered

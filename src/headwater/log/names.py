@@ -23,10 +23,14 @@ CLEANER_OFFSET_CHECKPOINT: Final = "cleaner-offset-checkpoint"
 META_PROPERTIES: Final = "meta.properties"
 CLEAN_SHUTDOWN: Final = ".kafka_cleanshutdown"
 LOCK: Final = ".lock"
+MOVED_FROM: Final = (
+    "moved-from"  # ours: in a replica that was copied from another log directory, until the old one is gone
+)
 
 KRAFT_METADATA: Final = "__cluster_metadata"  # the log of Apache Kafka's controllers, which lies among the partitions
 
 _DELETED_DIRECTORY: Final = re.compile(r"(.+)\.([0-9a-f]{32})-delete")
+_FUTURE_DIRECTORY: Final = re.compile(r"(.+)-([0-9]+)\.([0-9a-f]{32})-future")
 _OTHER_DIRECTORY: Final = re.compile(r".+\.([0-9a-f]{32})-(future|stray)")
 _DIRECTORY_NAME_MAX: Final = 255
 
@@ -59,6 +63,22 @@ def is_deleted_directory(name: str) -> bool:
 def is_set_aside_directory(name: str) -> bool:
     """A replica on its way between log directories (`-future`), or one that its cluster does not know (`-stray`)."""
     return _OTHER_DIRECTORY.fullmatch(name) is not None
+
+
+def parse_future_directory(name: str) -> tuple[TopicPartition | None, str] | None:
+    """Of a copy on its way: the partition, unless a long topic name was cut, and the digits that the old one will get too."""
+    other = _OTHER_DIRECTORY.fullmatch(name)
+    if other is None or other[2] != "future":
+        return None
+    whole = _FUTURE_DIRECTORY.fullmatch(name)
+    is_cut = len(name) == _DIRECTORY_NAME_MAX
+    partition = None if whole is None or is_cut else TopicPartition(whole[1], int(whole[2]))
+    return partition, other[1]
+
+
+def future_directory_name(partition: TopicPartition, unique: str) -> str:
+    """`topic-partition.<32 hex digits>-future`: the copy of a replica that moves here from another log directory."""
+    return _suffixed(partition, f".{unique}-future")
 
 
 def deleted_directory_name(partition: TopicPartition, unique: str) -> str:

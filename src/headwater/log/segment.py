@@ -138,6 +138,12 @@ class Segment:
         self._handles.closed(self)
         self.let_go()
 
+    def move_to(self, directory: str) -> None:
+        """From now on its files are those of the same names in `directory`, where whoever calls has put them."""
+        self.close()
+        self._transaction_index = None
+        self._stem = f"{directory}/{names.segment_name(self.base_offset)}"
+
     # Indexes
 
     @property

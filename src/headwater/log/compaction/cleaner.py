@@ -73,6 +73,10 @@ class Cleaner:
     def busy_count(self) -> int:
         return len(self._busy)
 
+    def is_busy(self, log: "Log") -> bool:
+        """A worker is in it, or its result waits to be swapped in."""
+        return log.directory in self._busy
+
     @property
     def uncleanable_count(self) -> int:
         return len(self._left_alone)
@@ -102,6 +106,7 @@ class Cleaner:
                 or log.failed is not None
                 or log.directory in self._busy
                 or log.partition in self._left_alone
+                or log.partition in self._manager.moves.under_way
             ):
                 continue
             if log.recovery_point < log.active.base_offset and not log.flusher.under_way:
