@@ -26,6 +26,7 @@ from headwater.sim.stage import Stage
 from headwater.sim.trace import Violation
 from headwater.sim.zookeeper import SimZooKeeper
 
+_USUAL_FACTOR: Final = 2
 _STEPS_BETWEEN_COUNTS: Final = 10  # of references to files, which takes a while
 _SETTLE_WITHIN_MS: Final = 60_000
 _SETTLE_STEPS_MAX: Final = 60_000
@@ -95,7 +96,7 @@ class ClusterWorld(Stage):
         ]
 
     def replication_factor(self, topic: str) -> int:
-        return next((factor for name, factor, _ in self.topics_to_make() if name == topic), len(self.node_ids))
+        return next((factor for name, factor, _ in self.topics_to_make() if name == topic), _USUAL_FACTOR)
 
     def is_flushed(self, topic: str) -> bool:
         return topic.startswith("durable")
@@ -159,6 +160,23 @@ class ClusterWorld(Stage):
         self.until_done("read everything")
         self._until_settled()
         self.checks.replicas_are_equal()
+        self.topics_are_as_told()
+
+    def topics_are_as_told(self) -> None:
+        """With all faults gone: what was made is there, what was deleted is not, by everybody's account and on every disk."""
+        there = {key.topic_id for key in self.state.partitions}
+        for topic in self.catalog.topics.values():
+            if not topic.delete_asked and topic.topic_id not in there:
+                raise Violation(f"the topic {topic.name} was made and is gone")
+            if topic.delete_done and topic.topic_id in there:
+                raise Violation(f"the topic {topic.name} was deleted and is there")
+        for node in self.nodes:
+            assert node.broker is not None
+            if set(node.broker.image.topics) != there:
+                raise Violation(f"node {node.node_id} knows other topics than there are")
+            for key in node.broker.partitions:
+                if node.node_id not in self.state.partitions[key].replicas:
+                    raise Violation(f"node {node.node_id} keeps {self.state.partitions[key].name}, and is no replica")
 
     def _until_settled(self) -> None:
         until_ms = self.clock.monotonic_ms() + _SETTLE_WITHIN_MS

@@ -1,4 +1,5 @@
-"""An administrator of a cluster: makes the topics, then moves partitions to other brokers and has preferred leaders elected, now and then."""
+"""An administrator of a cluster: makes the topics, then moves partitions to other brokers, has preferred leaders elected, adds
+partitions, and makes and deletes topics, now and then."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -12,13 +13,17 @@ from headwater.wire.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from headwater.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from headwater.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from headwater.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from headwater.wire.messages.elect_leaders import ElectLeadersRequest
 
 if TYPE_CHECKING:
     from headwater.sim.cluster import ClusterWorld
 
 _TIMEOUT_MS: Final = 2000
+_PASSING: Final = "plain-passing"  # topics that are made and deleted again
+_PARTITIONS_MAX: Final = 3
 _MAY_PASS: Final = (
     ErrorCode.REQUEST_TIMED_OUT,
     ErrorCode.NOT_CONTROLLER,
@@ -30,6 +35,8 @@ _MAY_PASS: Final = (
     ErrorCode.ELECTION_NOT_NEEDED,
     ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
     ErrorCode.INVALID_UPDATE_VERSION,
+    ErrorCode.INVALID_PARTITIONS,  # an earlier attempt has made them
+    ErrorCode.REASSIGNMENT_IN_PROGRESS,
 )
 
 
@@ -37,6 +44,7 @@ class ClusterAdmin(RoutedClient):
     def __init__(self, world: "ClusterWorld", name: str) -> None:
         super().__init__(world, name)
         self.moves = world.faults.interval_ms > 0
+        self._made = 0
 
     def script(self) -> Script:
         for name, replication_factor, configs in self.world.topics_to_make():
@@ -45,10 +53,15 @@ class ClusterAdmin(RoutedClient):
             yield self.random.randint(100, 1500)
             if not self.moves:
                 continue
-            todo = self.random.choice((self._reassign, self._reassign, self._elect))
+            todo = self.random.choices(
+                (self._reassign, self._elect, self._add_partition, self._create_for_a_while, self._delete),
+                (4, 2, 1, 2, 2),
+            )[0]
             yield from todo()
 
-    def _create(self, name: str, replication_factor: int, configs: dict[str, str]) -> Steps:
+    def _create(
+        self, name: str, replication_factor: int, configs: dict[str, str], attempts: int | None = None
+    ) -> Steps:
         topic = CreatableTopic(
             name=name,
             num_partitions=2,
@@ -56,7 +69,8 @@ class ClusterAdmin(RoutedClient):
             assignments=[],
             configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
         )
-        while not any(known.name == name for known in self.world.catalog.topics.values()):
+        while attempts != 0 and not any(known.name == name for known in self.world.catalog.topics.values()):
+            attempts = None if attempts is None else attempts - 1
             (answer,) = yield [Ask(CreateTopicsRequest(topics=[topic], timeout_ms=_TIMEOUT_MS), 7)]
             if answer is not None:
                 (result,) = answer.topics
@@ -66,6 +80,43 @@ class ClusterAdmin(RoutedClient):
                 self._excuse(result.error_code)
             yield from self.metadata()
             yield 50
+
+    def _create_for_a_while(self) -> Steps:
+        if not any(topic.name.startswith(_PASSING) for topic in self.world.catalog.usable()):
+            self._made += 1
+            yield from self._create(f"{_PASSING}-{self._made}", 2, {}, attempts=3)
+
+    def _delete(self) -> Steps:
+        for topic in self.world.catalog.usable():
+            if topic.name.startswith(_PASSING):
+                topic.delete_asked = True
+                yield from self._surely_delete(topic)
+                return
+
+    def _surely_delete(self, topic: Topic) -> Steps:
+        request = DeleteTopicsRequest(
+            topics=[DeleteTopicState(name=None, topic_id=topic.topic_id)], timeout_ms=_TIMEOUT_MS
+        )
+        gone = (0, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        while True:
+            (answer,) = yield [Ask(request, 6)]
+            if answer is not None:
+                if answer.responses[0].error_code in gone:
+                    topic.delete_done = answer.responses[0].error_code == 0
+                    return
+                self._excuse(answer.responses[0].error_code)
+            yield 100
+
+    def _add_partition(self) -> Steps:
+        topic = self._topic()
+        if topic is None or len(topic.partitions) >= _PARTITIONS_MAX:
+            return
+        asked = CreatePartitionsTopic(name=topic.name, count=len(topic.partitions) + 1, assignments=None)
+        (answer,) = yield [Ask(CreatePartitionsRequest(topics=[asked], timeout_ms=_TIMEOUT_MS), 3)]
+        if answer is not None:
+            self._excuse(answer.results[0].error_code)
+            if answer.results[0].error_code == 0:
+                topic.has_partitions(asked.count)
 
     def _topic(self) -> Topic | None:
         known = [topic for topic in self.world.catalog.usable() if not topic.name.startswith("__")]

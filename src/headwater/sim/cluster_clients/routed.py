@@ -6,6 +6,7 @@ sends it with what it asks, and asks for metadata again when an answer says that
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.errors import ErrorCode
@@ -186,7 +187,8 @@ class RoutedClient(SimClient):
 
         for node_id, part in parts:
             if node_id == NOBODY:
-                self.world.heap.call_later(self.random.randint(10, 200), lambda: one_answered(None))
+                unknown = _refused(part.request)
+                self.world.heap.call_later(self.random.randint(10, 200), partial(one_answered, unknown))
             else:
                 self._ask_node(node_id, part, one_answered)
 
@@ -276,6 +278,24 @@ def error_codes(response: Any) -> set[int]:
             elif isinstance(value, list):
                 todo += [item for item in value if hasattr(type(item), "__slots__")]
     return codes
+
+
+def _refused(request: ProduceRequest) -> ProduceResponse:
+    """Nobody leads these partitions, as far as the metadata says."""
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ProduceResponse(
+        responses=[
+            TopicProduceResponse(
+                name=topic.name,
+                topic_id=_NO_ID,
+                partition_responses=[
+                    PartitionProduceResponse(index=part.index, error_code=code, base_offset=-1)
+                    for part in topic.partition_data
+                ],
+            )
+            for topic in request.topic_data
+        ]
+    )
 
 
 def _put_together(request: ProduceRequest, responses: Sequence[Any]) -> ProduceResponse:
