@@ -43,6 +43,14 @@ def test_what_was_sent_and_not_acknowledged_may_be_missing() -> None:
     told.check()
 
 
+def test_what_was_acknowledged_without_an_offset_is_somewhere() -> None:
+    told = history(A, B)
+    told.acknowledged(0, None, A)
+    told.acknowledged(0, None, B)
+    told.ended({0: [(0, A), (7, B)]})
+    told.check()
+
+
 def test_an_aborted_record_need_not_be_there() -> None:
     told = history(A)
     told.acknowledged(0, 0, A)
@@ -64,6 +72,14 @@ def moved() -> History:
     told = history(A)
     told.acknowledged(0, 0, A)
     told.ended({0: [(1, A)]})
+    return told
+
+
+def lost_somewhere() -> History:
+    told = history(A, B)
+    told.acknowledged(0, None, A)
+    told.acknowledged(1, None, B)
+    told.ended({0: [(0, A), (1, B)], 1: []})
     return told
 
 
@@ -184,6 +200,7 @@ def epoch_goes_back() -> History:
     [
         (lost, [Kind.LOST]),
         (moved, [Kind.LOST]),
+        (lost_somewhere, [Kind.LOST]),
         (changed_for_a_reader, [Kind.CHANGED]),
         (changed_between_acknowledgements, [Kind.CHANGED]),
         (changed_in_the_end, [Kind.CHANGED]),

@@ -14,6 +14,10 @@ from headwater.log import names
 from headwater.log.checkpoint import parse_offsets
 from headwater.records.reader import read_batches
 
+CHECKED_FROM = (
+    16  # in a batch: its magic, its CRC, and what that covers. Nothing covers the offset and the epoch before
+)
+
 Damage = Callable[[Path, random.Random], None]
 
 
@@ -36,8 +40,10 @@ def tear_the_last_batch(log_dir: Path, dice: random.Random) -> None:
 
 def flip_a_bit_of_the_segment(log_dir: Path, dice: random.Random) -> None:
     for path, flushed in unflushed(log_dir):
-        if path.stat().st_size > flushed:
-            flip(path, dice.randrange(flushed, path.stat().st_size), dice.randrange(8))
+        batches = [(at, header.size_bytes) for at, header in read_batches(path.read_bytes()) if at >= flushed]
+        if batches:
+            start, size = dice.choice(batches)
+            flip(path, start + dice.randrange(CHECKED_FROM, size), dice.randrange(8))
 
 
 def flip_a_bit_of_the_indexes(log_dir: Path, dice: random.Random) -> None:

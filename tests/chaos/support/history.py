@@ -58,6 +58,7 @@ class History:
     violations: list[Violation] = field(default_factory=list)
     acknowledged_count: int = 0
     _acknowledged: dict[tuple[int, int], bytes] = field(default_factory=dict)
+    _somewhere: list[tuple[int, bytes]] = field(default_factory=list)  # acknowledged without an offset
     _known: dict[tuple[int, int], bytes] = field(default_factory=dict)
     _reads: dict[str, dict[int, list[list[int]]]] = field(default_factory=dict)  # reader, partition, assignments
     _committed: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -68,8 +69,12 @@ class History:
         assert value not in self.sent_by, "values must differ"
         self.sent_by[value] = sender
 
-    def acknowledged(self, partition: int, offset: int, value: bytes) -> None:
+    def acknowledged(self, partition: int, offset: int | None, value: bytes) -> None:
+        """Without an offset: a producer sent it again, and was told that it is there already."""
         self.acknowledged_count += 1
+        if offset is None:
+            self._somewhere.append((partition, value))
+            return
         self._acknowledged[partition, offset] = value
         self._stands_at(partition, offset, value, "was acknowledged")
 
@@ -105,6 +110,9 @@ class History:
                 self._found(
                     Kind.LOST, f"{value!r} was acknowledged at {partition}:{offset} and stands at {places[value]}"
                 )
+        for partition, value in self._somewhere:
+            if partition not in {place[0] for place in places.get(value, ())} and value not in self.aborted:
+                self._found(Kind.LOST, f"{value!r} was acknowledged in {partition} and stands at {places[value]}")
         for value, found in places.items():
             if len(found) > 1:
                 self._found(Kind.TWICE, f"{value!r} stands at {found}")
