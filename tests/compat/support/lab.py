@@ -51,7 +51,12 @@ class Lab:
             for at in range(3):
                 self._instead[f"localhost:{9092 + at}"] = f"localhost:{first + 1 + at}"
         self.edit("zookeeper.properties", dataDir=str(directory / "zookeeper"))
-        self.edit("server.properties", log_dirs=str(directory / "kafka-logs"), zookeeper_connect="localhost:2181")
+        self.edit(
+            "server.properties",
+            log_dirs=str(directory / "kafka-logs"),
+            zookeeper_connect="localhost:2181",
+            offsets_topic_replication_factor="1",
+        )
 
     def here(self, text: str) -> str:
         for default, own in self._instead.items():
