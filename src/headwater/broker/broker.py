@@ -83,6 +83,7 @@ class Broker:
         self.partitions_by_wire_name: dict[bytes, list[Partition]] = {}
         self.partitions_by_topic_id: dict[bytes, list[Partition]] = {}
         self._incomplete: set[TopicId] = set()  # topics of which not every log of ours is open
+        self._unfound: set[PartitionKey] = set()  # their logs may lie in a directory that is offline: none are made
         self.replicas = None if peers is None else _replicas(self, peers)
         self.woken: list[Any] = []  # parked requests that are due
 
@@ -93,6 +94,13 @@ class Broker:
         if self.replicas is not None:
             self.replicas.open_all()
             return
+        if self.logs.failed_directories():
+            self._unfound = {
+                PartitionKey(topic.topic_id, index)
+                for topic in self.image.topics.values()
+                for index in range(len(topic.partitions))
+                if TopicPartition(topic.name, index) not in self.logs.logs
+            }
         for topic in self.image.topics.values():
             self._open_topic(topic)
 
@@ -157,7 +165,7 @@ class Broker:
             partition = self.partitions.get(key)
             if partition is None and state.leader == self.broker_id:
                 try:
-                    log = self.open_log(topic, index, config)
+                    log = self.open_log(topic, index, config, is_new=key not in self._unfound)
                 except KafkaError as problem:
                     missing.append(str(problem))
                 else:
@@ -219,8 +227,8 @@ class Broker:
 
         return Transactions(self)
 
-    def open_log(self, topic: TopicState, index: int, config: LogConfig) -> Log:
-        """The log that was there at the start, or a new one."""
+    def open_log(self, topic: TopicState, index: int, config: LogConfig, *, is_new: bool) -> Log:
+        """The log that was there at the start, or a new one. One that is not new may lie in a directory that is offline."""
         name = TopicPartition(topic.name, index)
         log = self.logs.logs.get(name)
         if log is not None and log.topic_id == NO_TOPIC_ID:
@@ -231,6 +239,10 @@ class Broker:
             self.logs.set_aside(name)
             log = None
         if log is None:
+            failed = self.logs.failed_directories()
+            if failed and not is_new:
+                message = f"{name} may lie in {', '.join(failed)}, which cannot be used"
+                raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, message)
             return self.logs.create(name, topic.topic_id, config)
         log.update_config(config)
         return log

@@ -151,7 +151,7 @@ class Replicas:
             log, high_watermark = old.log, old.high_watermark
         else:
             try:
-                log = broker.open_log(topic, key.partition, broker.log_config(topic))
+                log = broker.open_log(topic, key.partition, broker.log_config(topic), is_new=self._is_new(state))
             except KafkaError as problem:
                 if key not in self._missing:
                     logger.error(
@@ -174,6 +174,14 @@ class Replicas:
             self.keeper.knows_replicas(partition, state)
             broker.coordinate(partition)
         return partition
+
+    def _is_new(self, state: PartitionState) -> bool:
+        """Whether this broker never had records of it that count: it is not in sync, or the partition was made in this life of ours."""
+        if self._me not in state.in_sync_replicas:
+            return True
+        registered = self._broker.image.brokers.get(self._me)
+        epochs = dict(zip(state.in_sync_replicas, state.in_sync_epochs, strict=False))
+        return registered is not None and state.leader_epoch == 0 and epochs.get(self._me) == registered.epoch
 
     def _begin_epoch(self, partition: Partition) -> None:
         log = partition.log

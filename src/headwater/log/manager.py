@@ -75,7 +75,7 @@ class LogManager:
         self.high_watermark_of: Callable[[Log], int] = _end_of
         self.cleaner = Cleaner(self, cleaner_settings)
         self.moves = Moves(self, move_settings)
-        self.preferred: dict[TopicPartition, LogDirectory] = {}  # where those go that are yet to be made
+        self._preferred: dict[TopicPartition, str] = {}  # where those go that are yet to be made
         self._config_of = config_of
         self._settings = settings or ManagerSettings()
         self._home: dict[TopicPartition, LogDirectory] = {}
@@ -306,15 +306,19 @@ class LogManager:
             self._remove(path)
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{path}: {error.strerror or error}") from error
         self._take_in(directory, log)
-        self.preferred.pop(partition, None)
+        self._preferred.pop(partition, None)
         return log
+
+    def prefer(self, partition: TopicPartition, path: str) -> None:
+        """If it is ever made here, there. It must be a partition of some topic: those are not without number."""
+        self._preferred[partition] = path
 
     def _place(self, partition: TopicPartition) -> LogDirectory:
         """Where somebody wants it, or where it fits best."""
         online = {directory.path: directory for directory in self.online}
-        wanted = self.preferred.get(partition)
-        if wanted is not None and wanted.path in online:
-            return wanted
+        wanted = self._preferred.get(partition)
+        if wanted in online:
+            return online[wanted]
         if not online:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "No log directory is left.")
         if len(online) == 1:

@@ -59,6 +59,7 @@ def _lines(node: "Node") -> Iterator[str]:
     yield from _single("headwater_partitions", "gauge", len(broker.partitions))
     if node.membership is not None:
         yield from cluster_lines(broker, node.membership.store.broker_epoch, node.membership.store.is_connected)
+    yield from directory_lines(broker)
     yield from _cleaner(node)
     yield from _latencies(node)
     yield from _topics(node)
@@ -86,6 +87,18 @@ def cluster_lines(broker: "Broker", broker_epoch: int, is_connected: bool) -> It
     yield from _single("headwater_under_min_in_sync_partitions", "gauge", len(keeper.under_min_in_sync()))
     yield from _single("headwater_in_sync_shrinks_total", "counter", keeper.shrink_count)
     yield from _single("headwater_in_sync_expands_total", "counter", keeper.expand_count)
+
+
+def directory_lines(broker: "Broker") -> Iterator[str]:
+    logs = broker.logs
+    failed = logs.failed_directories()
+    yield from _single("headwater_log_directories_offline", "gauge", len(failed))
+    yield "# TYPE headwater_log_directory_online gauge"
+    for directory in logs.directories:
+        path = directory.path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+        yield f'headwater_log_directory_online{{path="{path}"}} {int(directory.path not in failed)}'
+    yield from _single("headwater_log_moves", "gauge", len(logs.moves.under_way))
+    yield from _single("headwater_log_moves_failed_total", "counter", logs.moves.failures)
 
 
 def _cleaner(node: "Node") -> Iterator[str]:

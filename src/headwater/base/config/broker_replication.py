@@ -38,7 +38,7 @@ REPLICATION: Final = (
     Definition("leader.imbalance.per.broker.percentage", INT, 10, "Which part of the leaderships that a broker should have may be elsewhere before they go back to it.", AtLeast(0), importance=HIGH, hidden=True),
     Definition("leader.replication.throttled.rate", LONG, LONG_MAX, "Bytes a second that this broker sends, as leader, to replicas that are being moved.", AtLeast(0), CLUSTER, hidden=True),
     Definition("follower.replication.throttled.rate", LONG, LONG_MAX, "Bytes a second that this broker fetches for replicas that are being moved.", AtLeast(0), CLUSTER, hidden=True),
-    Definition("replica.alter.log.dirs.io.max.bytes.per.second", LONG, LONG_MAX, "Bytes a second that are copied between the log directories of this broker.", AtLeast(0), CLUSTER, used=False, hidden=True),
+    Definition("replica.alter.log.dirs.io.max.bytes.per.second", LONG, LONG_MAX, "Bytes a second that are copied between the log directories of this broker.", AtLeast(0), CLUSTER, hidden=True),
     Definition("controlled.shutdown.enable", BOOLEAN, True, "Whether a stopping broker hands its leaderships over first."),
     Definition("zookeeper.connect", STRING, None, "The ZooKeeper ensemble of a cluster, as host:port,host:port/path; unset for one broker on its own.", importance=HIGH, hidden=True),
     Definition("zookeeper.session.timeout.ms", INT, 18000, "How long ZooKeeper waits before it counts a broker as gone.", importance=HIGH, hidden=True),

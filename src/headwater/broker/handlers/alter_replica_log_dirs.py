@@ -1,11 +1,11 @@
 """AlterReplicaLogDirs (key 34), versions 1 and 2: moves replicas to other log directories of this broker.
 
-A directory that is not ours is LOG_DIR_NOT_FOUND, whatever it is asked for; a replica that lies there already stays. A true
-move is not supported yet: UNSUPPORTED_VERSION, because the API has no room for a message and that code says "not by this
-broker" without inviting a retry. The broker's log tells why.
+The answer says that a move has begun; DescribeLogDirs tells how far it is. A replica that is asked to go where it lies stays there,
+also if it was on its way elsewhere. A directory that is not ours is LOG_DIR_NOT_FOUND, whatever it is asked for; one that is offline, or
+a replica whose directory is, KAFKA_STORAGE_ERROR. For a partition that has no replica here yet, the directory is remembered until it
+gets one, and the answer is REPLICA_NOT_AVAILABLE: tools ask so before they move a partition to this broker.
 """
 
-import logging
 from typing import TYPE_CHECKING
 
 from headwater.base.errors import ErrorCode
@@ -20,8 +20,6 @@ from headwater.wire.messages.alter_replica_log_dirs import (
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
-
-logger = logging.getLogger("headwater.broker")
 
 
 def handle(
@@ -44,13 +42,27 @@ def handle(
 
 
 def _move(broker: "Broker", partition: TopicPartition, path: str) -> ErrorCode:
-    if all(directory.path != path for directory in broker.logs.directories):
+    logs = broker.logs
+    directory = logs.directory_at(path)
+    if directory is None:
         return ErrorCode.LOG_DIR_NOT_FOUND
-    if partition not in broker.logs.logs:
+    if directory.problem is not None:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    log = logs.logs.get(partition)
+    if log is None:
+        return _not_here(broker, partition, path)
+    if log.failed is not None:
+        return ErrorCode.KAFKA_STORAGE_ERROR
+    logs.move(partition, directory)
+    return ErrorCode.NONE
+
+
+def _not_here(broker: "Broker", partition: TopicPartition, path: str) -> ErrorCode:
+    topic_id = broker.image.ids_by_name.get(partition.topic)
+    states = [] if topic_id is None else broker.image.topics[topic_id].partitions
+    if not 0 <= partition.partition < len(states):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if broker.logs.directory_of(partition) == path:
-        return ErrorCode.NONE
-    logger.warning(
-        "event=replica-not-moved partition=%s reason='moving between log directories is not supported yet'", partition
-    )
-    return ErrorCode.UNSUPPORTED_VERSION
+    if broker.broker_id in states[partition.partition].replicas:
+        return ErrorCode.KAFKA_STORAGE_ERROR  # its log could not be opened, or lies in a directory that is offline
+    broker.logs.prefer(partition, path)
+    return ErrorCode.REPLICA_NOT_AVAILABLE

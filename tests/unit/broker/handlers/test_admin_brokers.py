@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from headwater.base.errors import ErrorCode
+from headwater.base.ids import BrokerId, LeaderEpoch, TopicPartition
 from headwater.broker import features
+from headwater.metadata.image import PartitionState
 from headwater.wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
@@ -13,6 +15,7 @@ from headwater.wire.messages.alter_replica_log_dirs import (
 )
 from headwater.wire.messages.api_versions import ApiVersionsRequest
 from headwater.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from headwater.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from headwater.wire.messages.list_config_resources import ListConfigResourcesRequest
 from headwater.wire.messages.unregister_broker import UnregisterBrokerRequest
 from headwater.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
@@ -29,7 +32,7 @@ def lab_with_two_directories(make_lab: Any) -> Any:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_replicas_stay_in_their_directory(lab: Any, version: int) -> None:
+def test_replicas_move_to_another_directory(lab: Any, version: int) -> None:
     homes = {str(name): lab.broker.logs.directory_of(name) for name in lab.broker.logs.logs}
     assert set(homes.values()) == {"/data", "/more"}
 
@@ -42,12 +45,52 @@ def test_replicas_stay_in_their_directory(lab: Any, version: int) -> None:
 
     other = {"/data": "/more", "/more": "/data"}
     assert move(homes["t-0"], "t", 0) == "NONE"
-    assert move(other[homes["t-0"]], "t", 0) == "UNSUPPORTED_VERSION"
+    assert not lab.broker.logs.moves.under_way
     assert move("/nowhere", "t", 0) == "LOG_DIR_NOT_FOUND"
     assert move("/nowhere", "none", 0) == "LOG_DIR_NOT_FOUND"
     assert move("/data", "none", 0) == "UNKNOWN_TOPIC_OR_PARTITION"
     assert move("/data", "t", 2) == "UNKNOWN_TOPIC_OR_PARTITION"
     assert {str(name): lab.broker.logs.directory_of(name) for name in lab.broker.logs.logs} == homes
+
+    assert move(other[homes["t-0"]], "t", 0) == "NONE"
+    (there,) = [
+        each for each in lab.ask(DescribeLogDirsRequest(topics=None), 4).results if each.log_dir == other[homes["t-0"]]
+    ]
+    shown = {(p.partition_index, p.is_future_key): p.offset_lag for topic in there.topics for p in topic.partitions}
+    assert shown == {(0, True): 0, (1, False): 0}
+    while lab.scheduler.run_due() + lab.disk.run():
+        pass
+    assert {lab.broker.logs.directory_of(name) for name in lab.broker.logs.logs} == {other[homes["t-0"]]}
+
+
+def test_a_directory_that_failed_takes_nothing_and_gives_nothing(lab: Any) -> None:
+    homes = {name.partition: lab.broker.logs.directory_of(name) for name in lab.broker.logs.logs}
+    lab.broker.logs.logs[TopicPartition("t", 0)].fail(OSError(5, "Input/output error"))
+
+    def move(path: str, index: int) -> str:
+        directory = AlterReplicaLogDir(path=path, topics=[AlterReplicaLogDirTopic(name="t", partitions=[index])])
+        answer = lab.ask(AlterReplicaLogDirsRequest(dirs=[directory]))
+        return ErrorCode(answer.results[0].partitions[0].error_code).name
+
+    assert move(homes[1], 0) == "KAFKA_STORAGE_ERROR"
+    assert move(homes[0], 1) == "KAFKA_STORAGE_ERROR"
+    assert move(homes[1], 1) == "NONE"
+    shown = {
+        each.log_dir: (each.error_code, each.topics) for each in lab.ask(DescribeLogDirsRequest(topics=None)).results
+    }
+    assert shown[homes[0]] == (ErrorCode.KAFKA_STORAGE_ERROR, [])
+    assert shown[homes[1]][0] == 0
+
+
+def test_where_a_replica_shall_be_made_is_remembered(lab: Any) -> None:
+    topic_id = lab.broker.image.ids_by_name["t"]
+    lab.broker.image.topics[topic_id].partitions.append(PartitionState(BrokerId(9), LeaderEpoch(0), [BrokerId(9)], []))
+    directory = AlterReplicaLogDir(path="/more", topics=[AlterReplicaLogDirTopic(name="t", partitions=[2])])
+    answer = lab.ask(AlterReplicaLogDirsRequest(dirs=[directory]))
+    assert answer.results[0].partitions[0].error_code == ErrorCode.REPLICA_NOT_AVAILABLE
+    lab.broker.logs.create(TopicPartition("fills-up-the-other", 0), topic_id)
+    lab.broker.logs.create(TopicPartition("t", 2), topic_id)
+    assert lab.broker.logs.directory_of(TopicPartition("t", 2)) == "/more"
 
 
 def test_partitions_of_a_topic_in_two_directories_are_answered_together(lab: Any) -> None:

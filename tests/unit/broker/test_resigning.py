@@ -1,0 +1,77 @@
+"""A leader whose log directory has failed names its successor."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.ids import BrokerId, LeaderEpoch, PartitionKey, TopicId
+from headwater.broker.resigning import Resigning, successor
+from headwater.metadata.image import BrokerState, PartitionChanged, PartitionState
+
+KEY = PartitionKey(TopicId(bytes(16)), 0)
+ME = BrokerId(1)
+
+
+def ids(*numbers: int) -> list[BrokerId]:
+    return [BrokerId(number) for number in numbers]
+
+
+def state(in_sync: list[BrokerId], leader: int = 1) -> PartitionState:
+    epochs = [10 * replica for replica in in_sync]
+    return PartitionState(BrokerId(leader), LeaderEpoch(4), ids(1, 2, 3), in_sync, epochs, [], [], 7)
+
+
+def brokers(*live: int, stopping: int = 0) -> dict[BrokerId, BrokerState]:
+    return {
+        BrokerId(number): BrokerState(BrokerId(number), [], epoch=10 * number, is_stopping=number == stopping)
+        for number in live
+    }
+
+
+def test_the_first_other_in_sync_replica_takes_over() -> None:
+    change = successor(KEY, state(ids(3, 1, 2)), ME, brokers(1, 2, 3))
+    assert change == PartitionChanged(
+        KEY.topic_id, 0, BrokerId(2), LeaderEpoch(5), tuple(ids(1, 2, 3)), tuple(ids(3, 2)), (30, 20), (), (), 7
+    )
+
+
+@pytest.mark.parametrize(
+    ("in_sync", "live"),
+    [
+        (ids(1), brokers(1, 2, 3)),  # the others are not in sync
+        (ids(1, 2), brokers(1, 3)),  # not live
+        (ids(1, 2), brokers(1, 2, stopping=2)),
+        (ids(1, 2), {**brokers(1), BrokerId(2): BrokerState(BrokerId(2), [], epoch=21)}),  # in another life
+    ],
+)
+def test_if_nobody_can_take_over_it_stays(in_sync: list[BrokerId], live: dict[BrokerId, BrokerState]) -> None:
+    assert successor(KEY, state(in_sync), ME, live) is None
+
+
+def test_who_does_not_lead_does_not_resign() -> None:
+    assert successor(KEY, state(ids(1, 2), leader=2), ME, brokers(1, 2)) is None
+
+
+def test_it_is_asked_for_until_it_is_granted() -> None:
+    asked: list[Any] = []
+    log = SimpleNamespace(failed=None)
+    topic = SimpleNamespace(name="t", partitions=[state(ids(1, 2))])
+    broker: Any = SimpleNamespace(
+        broker_id=ME,
+        logs=SimpleNamespace(failed_directories=lambda: {"/b": "I/O"}),
+        partitions={KEY: SimpleNamespace(is_leader=True, log=log)},
+        image=SimpleNamespace(topics={KEY.topic_id: topic}, brokers=brokers(1, 2)),
+        store=SimpleNamespace(propose=lambda change, done: asked.append((change.leader, done))),
+    )
+    resigning = Resigning(broker)
+    resigning.look()
+    assert asked == []  # its own log is well
+    log.failed = OSError(5, "I/O")
+    resigning.look()
+    resigning.look()
+    assert [leader for leader, _ in asked] == [2]
+    asked[0][1](KafkaError(ErrorCode.REQUEST_TIMED_OUT))
+    resigning.look()
+    assert [leader for leader, _ in asked] == [2, 2]
