@@ -79,7 +79,7 @@ def test_the_same_seed_gives_the_same_trace_of_a_cluster_in_another_process() ->
             capture_output=True,
             text=True,
             check=True,
-            timeout=120,
+            timeout=300,
         ).stdout
         for hash_seed in ("1", "2")
     }

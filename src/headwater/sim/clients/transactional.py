@@ -172,7 +172,8 @@ class TransactionalProducer(CommittedClient):
             self._may_crash()
             if answer is None:
                 continue
-            for part in answer.responses[0].partition_responses:
+            # What was done first: an error elsewhere may end the transaction, and the sequence numbers go on.
+            for part in sorted(answer.responses[0].partition_responses, key=lambda part: part.error_code != 0):
                 if self._judge(part.error_code, replaced):
                     sent = values.pop(part.index)
                     topic.partitions[part.index].acknowledged(part.base_offset, sent)
