@@ -135,7 +135,7 @@ def taker() -> Take:
     try:
         import pyarrow.compute as columns
     except ImportError:
-        return _take_records
+        return take_records
 
     def take(consumer: "Consumer", wanted: int) -> tuple[int, int]:
         most = min(-(-wanted // _POLL_RECORDS) * _POLL_RECORDS, _POLL_RECORDS_MAX)
@@ -146,7 +146,7 @@ def taker() -> Take:
     return take
 
 
-def _take_records(consumer: "Consumer", _wanted: int) -> tuple[int, int]:
+def take_records(consumer: "Consumer", _wanted: int) -> tuple[int, int]:
     records = consumer.poll(_POLL_S, max_records=_POLL_RECORDS)
     return len(records), sum(len(record.key or b"") + len(record.value or b"") for record in records)
 

@@ -81,7 +81,7 @@ def make_parser() -> argparse.ArgumentParser:
     add("--transaction-duration-ms", metavar="TRANSACTION-DURATION", type=_long, help="Commit after so long.")
     add("--warmup-records", metavar="WARMUP-RECORDS", type=_long, default=0, help="Counted apart from the others.")
     add("--reporting-interval", metavar="INTERVAL-MS", type=_long, default=5000, help="How often to print progress.")
-    payload = parser.add_mutually_exclusive_group(required=True)
+    payload = parser.add_mutually_exclusive_group()
     payload.add_argument("--record-size", metavar="RECORD-SIZE", type=_long, help="Bytes of a record, at random.")
     payload.add_argument("--payload-file", metavar="PAYLOAD-FILE", help="Records are taken from it at random.")
     payload.add_argument("--payload-monotonic", action="store_true", help="Records are the numbers 0, 1, 2, ...")
@@ -125,6 +125,8 @@ def _check(parser: argparse.ArgumentParser, typed: Any) -> None:
     for name in _REQUIRED:
         if getattr(typed, name) is None:
             parser.error(f"argument --{name.replace('_', '-')} is required")
+    if typed.record_size is None and typed.payload_file is None and not typed.payload_monotonic:
+        parser.error("one of the arguments --record-size --payload-file --payload-monotonic is required")
     for name in ("num_records", "record_size", "transaction_duration_ms", "reporting_interval"):
         value = getattr(typed, name)
         if value is not None and value <= 0:
