@@ -20,6 +20,7 @@ from headwater.base.ids import PartitionKey, TopicPartition
 from headwater.base.metrics import ControllerMetrics
 from headwater.base.ports import Clock, Scheduler, Timer
 from headwater.controller.failures import look_at_all, state_of
+from headwater.controller.lost_data import LostData
 from headwater.controller.planning import Election, Planned, Planner
 from headwater.controller.preferred import imbalanced
 from headwater.controller.reassignment import Move, Moving, moving
@@ -70,6 +71,7 @@ class Controller:
         self._must_look_at_all = False
         self._offline: set[PartitionKey] = set()
         self._unclean = UncleanElections(image, metrics)
+        self._lost_data = LostData(image)
         self._requests: deque[Request] = deque()
         self._repairs_are_next = True
         self._batch = BATCH_MAX
@@ -182,6 +184,7 @@ class Controller:
         self._touched = OrderedDict.fromkeys(look.unwell)
         self._offline = look.offline
         self._metrics.offline_partitions = len(look.offline)
+        self._lost_data.look(look.unwell)
 
     # Plan, commit, look again
 

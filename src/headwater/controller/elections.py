@@ -7,7 +7,9 @@ the first of these groups that is not empty:
 1. those that count and are not stopping;
 2. those that count and are stopping: there is nobody to relieve them;
 3. those that are dead. Nobody leads; what was acknowledged is on them, and one that came back after a crash may have lost it;
-4. one of those that came back after a crash: all did, so there is nothing better to wait for.
+4. one of those that came back after a crash: all did, so there is nothing better to wait for;
+5. those that came back without their data (`data_since`): an empty replica that leads would erase what the others have. Nobody
+   leads, until one of them has its old data again.
 
 So the last member always stays, and the leader is always one of them. Only an unclean election takes somebody else: the
 new leader is then the only in-sync replica.
@@ -66,12 +68,15 @@ def remaining_in_sync(state: PartitionState, epochs: Mapping[BrokerId, int], bro
     stopping: list[BrokerId] = []
     dead: list[BrokerId] = []
     crashed: list[BrokerId] = []
+    empty: list[BrokerId] = []
     for replica, epoch in epochs.items():
         if replica not in state.replicas:
             continue
         broker = brokers.get(replica)
         if broker is None:
             dead.append(replica)
+        elif is_empty(broker, epoch):
+            empty.append(replica)
         elif not counts(broker, epoch):
             crashed.append(replica)
         elif broker.is_stopping:
@@ -81,13 +86,24 @@ def remaining_in_sync(state: PartitionState, epochs: Mapping[BrokerId, int], bro
     if good or stopping:
         return InSync(good or stopping, True)
     if dead or not crashed:
-        return InSync(dead, False)
+        return InSync(dead or empty, False)
     return InSync([_choose(state, _not_stopping_first(crashed, brokers))], True)
 
 
 def counts(broker: BrokerState, epoch: int) -> bool:
     """Whether the broker still has what it had when it was taken in under `epoch`."""
     return epoch != _UNKNOWN_EPOCH and epoch in (broker.epoch, broker.previous_epoch)
+
+
+def is_empty(broker: BrokerState, epoch: int) -> bool:
+    """Whether what the broker had when it was taken in under `epoch` is gone. Of an epoch that nobody wrote down, nobody knows."""
+    return epoch != _UNKNOWN_EPOCH and epoch < broker.data_since
+
+
+def came_back_empty(state: PartitionState, brokers: Brokers) -> list[BrokerId]:
+    """Those whose old data the partition waits for, although they live."""
+    in_sync = remaining_in_sync(state, in_sync_epochs(state), brokers)
+    return [] if in_sync.is_live else [replica for replica in in_sync.replicas if replica in brokers]
 
 
 def may_lead(replica: BrokerId, state: PartitionState, brokers: Brokers) -> bool:
@@ -128,11 +144,13 @@ def _not_stopping_first(replicas: list[BrokerId], brokers: Brokers) -> list[Brok
 
 
 def _unclean_leader(state: PartitionState, brokers: Brokers) -> BrokerId:
-    """A live replica: one that was in sync until it crashed has most, if there is one."""
+    """A live replica: one that was in sync until it crashed has most, if there is one, and one that came back empty has least."""
     live = [replica for replica in state.replicas if replica in brokers]
     if not live:
         return NO_BROKER
     usable = _not_stopping_first(live, brokers)
+    epochs = in_sync_epochs(state)
+    usable = [r for r in usable if r not in epochs or not is_empty(brokers[r], epochs[r])] or usable
     return next((replica for replica in usable if replica in state.in_sync_replicas), usable[0])
 
 
@@ -143,9 +161,12 @@ def _with(
     epochs: Mapping[BrokerId, int],
     brokers: Brokers,
 ) -> PartitionState:
-    """The leader epoch grows with the leader, and when the same broker leads in another life."""
+    """The leader epoch grows with the leader, and when the same broker leads in another life.
+
+    Without a leader the epochs stay as they are: they tell which data the partition waits for.
+    """
     ordered = list(in_sync)
-    now = [brokers[r].epoch if r in brokers else epochs.get(r, _UNKNOWN_EPOCH) for r in ordered]
+    now = [epochs.get(r, _UNKNOWN_EPOCH) if leader == NO_BROKER else brokers[r].epoch for r in ordered]
     is_same = leader == state.leader and (leader == NO_BROKER or epochs.get(leader) == brokers[leader].epoch)
     return PartitionState(
         leader,

@@ -7,11 +7,13 @@ may keep the changes themselves.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import NO_BROKER, BrokerId, LeaderEpoch, TopicId
 from headwater.base.names import INTERNAL_TOPICS
+
+NEW_DATA: Final = -2  # `data_since` of a broker that is about to register: since that registration
 
 
 @dataclass(slots=True)
@@ -56,7 +58,10 @@ class Endpoint:
 
 @dataclass(slots=True)
 class BrokerState:
-    """A live broker. Every registration has a new, higher `epoch`; `previous_epoch` is the one of the last life, if that ended cleanly."""
+    """A live broker. Every registration has a new, higher `epoch`; `previous_epoch` is the one of the last life, if that ended cleanly.
+
+    `data_since` is the epoch of its first life with the data that it has; what it had under earlier ones is gone. -1: nobody knows of any.
+    """
 
     broker_id: BrokerId
     endpoints: list[Endpoint]
@@ -65,6 +70,7 @@ class BrokerState:
     previous_epoch: int = -1
     is_stopping: bool = False  # it has asked to be relieved of its leaderships
     free_bytes: int = -1  # on its log directories, when it registered
+    data_since: int = -1
 
 
 @dataclass(slots=True, frozen=True)

@@ -28,10 +28,12 @@ from headwater.log.context import LogContext
 from headwater.log.dirty import DIRTY_BYTES_MAX
 from headwater.log.log import Log
 from headwater.log.manager import LogManager, ManagerSettings
+from headwater.log.moving import MoveSettings
 from headwater.metadata.image import BrokerState, ClusterImage, Endpoint, MetadataStore, TopicCreated
 from headwater.server.stores.embedded import EmbeddedStore
 
 if TYPE_CHECKING:
+    from headwater.broker.resigning import Resigning
     from headwater.server.membership import Membership
 
 _TICK_MS: Final = 500
@@ -69,6 +71,7 @@ class Assembly:
             self._config_of,
             _settings(config, topics_are_known=coordination is None),
             self._cleaner_settings,
+            self._move_settings,
         )
         self.image = ClusterImage("")
         self.store = EmbeddedStore(disk, config.log_dirs()[0], self.image)
@@ -77,6 +80,7 @@ class Assembly:
         self._peers = peers
         self.on_all_failed: Callable[[str], None] = lambda _why: None  # no log directory is left
         self._is_open = False
+        self._resigning: Resigning | None = None
 
     def open(self, ready: Callable[[Broker], None]) -> None:
         """Raises UserError or OSError, and has let go of the directories then."""
@@ -88,6 +92,7 @@ class Assembly:
                 self._open_in_cluster(self._coordination, ready)
                 return
             self._claim(self.image.cluster_id)
+            self._refuse_without_metadata()
             self.store.load()
             self._config.set_dynamic(
                 self.image.broker_configs.get("", {}), self.image.broker_configs.get(str(self._config.node_id()), {})
@@ -100,7 +105,7 @@ class Assembly:
     def _open_in_cluster(self, coordination: Coordination, ready: Callable[[Broker], None]) -> None:
         from headwater.server.membership import Membership  # a broker alone does without it
 
-        self.membership = membership = Membership(self._config, self.image, coordination, self._scheduler)
+        self.membership = membership = Membership(self._config, self.image, coordination, self._scheduler, self._disk)
 
         def connected(cluster_id: str) -> None:
             self._claim(cluster_id)
@@ -141,15 +146,24 @@ class Assembly:
 
     def _identify(self) -> dict[str, str]:
         """Whose directories these are: what `meta.properties` says."""
-        found = self.logs.directories[0].read_identity()
+        found = self.logs.identity()
         if "broker.id" in found:
             if not found["broker.id"].isdecimal():
                 raise UserError(
-                    f"The meta.properties in {self.logs.directories[0].path} has broker.id={found['broker.id']}",
-                    "an id is a whole number",
+                    f"A meta.properties in log.dirs has broker.id={found['broker.id']}", "an id is a whole number"
                 )
             self._config.adopt_node_id(int(found["broker.id"]))
         return found
+
+    def _refuse_without_metadata(self) -> None:
+        """A broker alone can do without any of its log directories but the first."""
+        first = self.logs.directories[0]
+        if first.problem is not None:
+            raise UserError(
+                f"The log directory {first.path} cannot be used, and the broker cannot start without it",
+                f"it is the first of log.dirs, which holds the broker's metadata: {first.problem}",
+                "repair it; the other directories need nothing",
+            )
 
     def _claim(self, cluster_id: str) -> None:
         self.image.cluster_id = cluster_id
@@ -171,6 +185,10 @@ class Assembly:
             pace=self._pace_of(config.float("log.cleaner.io.max.bytes.per.second")),
         )
 
+    def _move_settings(self) -> MoveSettings:
+        rate = self._config.int("replica.alter.log.dirs.io.max.bytes.per.second")
+        return MoveSettings(rate, self._pace_of(rate))
+
     def _broker(self, store: MetadataStore) -> Broker:
         broker = Broker(
             self._config,
@@ -190,12 +208,18 @@ class Assembly:
         self.logs.high_watermark_of = broker.high_watermark_of
         self._scheduler.call_later(_TICK_MS, lambda: self._tick(broker))
         self._is_open = True
+        if self.membership is not None:
+            from headwater.broker.resigning import Resigning
+
+            self._resigning = Resigning(broker)
         return broker
 
     def _tick(self, broker: Broker) -> None:
         self._scheduler.call_later(_TICK_MS, lambda: self._tick(broker))
         self.logs.tick(self._clock.now_ms(), self._clock.monotonic_ms())
         broker.open_missing()
+        if self._resigning is not None:
+            self._resigning.look()
         failed = self.logs.failed_directories()
         if self.store.failed is not None:
             failed[self.logs.directories[0].path] = str(self.store.failed)

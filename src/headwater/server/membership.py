@@ -13,11 +13,12 @@ from headwater.base.config.broker import BrokerConfig
 from headwater.base.coordination import Coordination
 from headwater.base.errors import KafkaError
 from headwater.base.ids import NO_TOPIC_ID
-from headwater.base.ports import Scheduler
+from headwater.base.ports import Disk, Scheduler
 from headwater.broker.broker import Broker
 from headwater.controller.controller import Controller
 from headwater.metadata.cluster.store import ClusterStore
-from headwater.metadata.image import BrokerState, Change, ClusterImage, PartitionState
+from headwater.metadata.image import NEW_DATA, BrokerState, Change, ClusterImage, PartitionState
+from headwater.server import data_since
 
 _LOOK_AGAIN_MS: Final = 20
 
@@ -26,11 +27,13 @@ logger = logging.getLogger("headwater.server")
 
 class Membership:
     def __init__(
-        self, config: BrokerConfig, image: ClusterImage, coordination: Coordination, scheduler: Scheduler
+        self, config: BrokerConfig, image: ClusterImage, coordination: Coordination, scheduler: Scheduler, disk: Disk
     ) -> None:
         self._config = config
         self._image = image
         self._scheduler = scheduler
+        self._disk = disk
+        self._data_since = -1
         self.store = ClusterStore(
             coordination, image, scheduler, config.node_id(), config.int("zookeeper.session.timeout.ms")
         )
@@ -40,10 +43,11 @@ class Membership:
         self.is_connected = False  # ZooKeeper has answered
 
     def connect(self, done: Callable[[str], None]) -> None:
-        """`done` gets the id of the cluster."""
+        """`done` gets the id of the cluster, and claims the log directories for it."""
 
         def connected(cluster_id: str) -> None:
             self.is_connected = True
+            self._data_since = data_since.begin(self._disk, self._config.log_dirs())
             done(cluster_id)
 
         self.store.connect(connected)
@@ -56,8 +60,15 @@ class Membership:
         self.store.on_controller = lambda active: controller.activate() if active else controller.deactivate()
         self.store.on_applied = self._applied
         me.previous_epoch = self._previous_epoch(broker)
-        me.free_bytes = sum(broker.disk.usage(path)[1] for path in self._config.log_dirs())
-        self.store.join(me, done)
+        me.free_bytes = sum(broker.disk.usage(directory.path)[1] for directory in broker.logs.online)
+        me.data_since = self._data_since
+
+        def joined(problem: KafkaError | None) -> None:
+            if problem is None and self._data_since == NEW_DATA:
+                data_since.settle(self._disk, self._config.log_dirs(), self._image.brokers[me.broker_id].data_since)
+            done(problem)
+
+        self.store.join(me, joined)
 
     def leave(self, left: Callable[[], None]) -> None:
         def told(problem: KafkaError | None) -> None:

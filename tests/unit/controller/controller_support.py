@@ -35,10 +35,11 @@ def broker(
     stopping: bool = False,
     rack: str | None = None,
     free: int = -1,
+    since: int = -1,
 ) -> BrokerState:
     """Its epoch is ten times its id, unless another is named."""
     return BrokerState(
-        BrokerId(broker_id), [], rack, broker_id * 10 if epoch == -2 else epoch, previous, stopping, free
+        BrokerId(broker_id), [], rack, broker_id * 10 if epoch == -2 else epoch, previous, stopping, free, since
     )
 
 

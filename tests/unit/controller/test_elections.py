@@ -3,7 +3,7 @@
 import pytest
 
 from headwater.base.ids import NO_BROKER
-from headwater.controller.elections import change_to, decide
+from headwater.controller.elections import came_back_empty, change_to, decide
 from unit.controller.controller_support import TOPIC, broker, live, outline, partition
 
 ALL = (1, 2, 3)
@@ -149,3 +149,52 @@ def test_a_change_is_made_over_the_version_that_it_was_decided_from() -> None:
     assert (change.topic_id, change.partition, change.version) == (TOPIC, 4, 12)
     assert (change.replicas, change.adding, change.removing) == ((1, 2, 3), (3,), ())
     assert outline(change) == (1, 5, [1, 2], [10, 20])
+
+
+# Brokers that came back without their data
+
+
+def test_an_empty_replica_does_not_lead_even_as_the_last_member() -> None:
+    for since in (25, 21):  # in the life that began empty, and in the next one
+        outcome = decide(partition(2, ALL, [2]), live(1, broker(2, 25, since=since), 3))
+        assert outline(outcome.state) == (NO_BROKER, 6, [2], [20])
+        assert not outcome.is_unclean
+
+
+def test_a_partition_waits_for_the_data_and_not_for_the_broker() -> None:
+    waiting = decide(partition(2, ALL, [2]), live(1, broker(2, 25, since=25), 3)).state
+    assert decide(waiting, live(1, broker(2, 25, since=25), 3)).state == waiting
+    assert decide(waiting, live(1, broker(2, 29, 25, since=25), 3)).state == waiting, "also after a restart"
+    assert outline(decide(waiting, live(1, broker(2, 29, 20), 3)).state) == (2, 7, [2], [29]), "the old disk is back"
+
+
+def test_an_empty_replica_that_was_taken_in_since_counts_as_any_other() -> None:
+    state = partition(2, ALL, [2])
+    assert decide(state, live(broker(2, 20, since=20))).state == state
+    assert outline(decide(state, live(broker(2, 25, 20, since=20))).state) == (2, 6, [2], [25])
+    assert outline(decide(state, live(broker(2, 25, since=20))).state) == (2, 6, [2], [25])
+
+
+def test_of_an_epoch_that_nobody_wrote_down_nothing_is_known_to_be_gone() -> None:
+    """As of a topic that was made just when its brokers died: it would never have had a leader."""
+    assert outline(decide(partition(-1, ALL, [2], epochs=[]), live(broker(2, 25, since=25))).state) == (2, 6, [2], [25])
+
+
+def test_an_empty_replica_leaves_where_there_are_others() -> None:
+    empty = broker(2, 25, since=25)
+    assert outline(decide(partition(1, ALL), live(1, empty, 3)).state) == (1, 5, [1, 3], [10, 30])
+    assert outline(decide(partition(2, ALL, [2, 3]), live(empty)).state) == (NO_BROKER, 6, [3], [30]), "3 has all"
+    assert outline(decide(partition(2, ALL, [2, 3]), live(empty, broker(3, 35))).state) == (3, 6, [3], [35])
+
+
+def test_an_unclean_election_takes_an_empty_replica_last() -> None:
+    empty = broker(2, 25, since=25)
+    assert outline(decide(partition(-1, (2, 1, 3), [2]), live(empty, 3), unclean=True).state) == (3, 6, [3], [30])
+    assert outline(decide(partition(-1, (2, 1, 3), [2]), live(empty), unclean=True).state) == (2, 6, [2], [25])
+
+
+def test_who_came_back_empty_is_known_by_name() -> None:
+    empty = broker(2, 25, since=25)
+    assert came_back_empty(partition(2, ALL, [2]), live(1, empty)) == [2]
+    assert came_back_empty(partition(2, ALL, [2, 3]), live(1, empty)) == [], "it waits for 3"
+    assert came_back_empty(partition(1, ALL), live(1, empty)) == []

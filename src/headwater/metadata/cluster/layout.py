@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from headwater.base.ids import BrokerId, LeaderEpoch, TopicId
 from headwater.log.checkpoint import CheckpointError, format_topic_id, parse_topic_id
-from headwater.metadata.image import BrokerState, Endpoint, PartitionState
+from headwater.metadata.image import NEW_DATA, BrokerState, Endpoint, PartitionState
 
 CLUSTER_ID: Final = "/cluster/id"
 BROKERS: Final = "/brokers/ids"
@@ -252,6 +252,7 @@ def encode_broker(broker: BrokerState, session_id: int) -> bytes:
         "previous_epoch": broker.previous_epoch,
         "stopping": broker.is_stopping,
         "free_bytes": broker.free_bytes,
+        "data_since": broker.data_since,
         "session": session_id,
     }
     if broker.rack is None:
@@ -262,6 +263,7 @@ def encode_broker(broker: BrokerState, session_id: int) -> bytes:
 def decode_broker(broker_id: int, data: bytes, epoch: int) -> tuple[BrokerState, int]:
     """The broker, and the session that registered it (0 if it does not say)."""
     node = json.loads(data)
+    data_since = node.get("data_since", -1)
     broker = BrokerState(
         BrokerId(broker_id),
         [_decode_endpoint(text) for text in node["endpoints"]],
@@ -270,6 +272,7 @@ def decode_broker(broker_id: int, data: bytes, epoch: int) -> tuple[BrokerState,
         node.get("previous_epoch", -1),
         bool(node.get("stopping", False)),
         node.get("free_bytes", -1),
+        epoch if data_since == NEW_DATA else data_since,
     )
     return broker, node.get("session", 0)
 

@@ -187,7 +187,8 @@ class ClusterStore:
         elif self._me is not None:
             me = self._me
             if self._registered is not None:  # this process lost nothing when its session ended
-                me = replace(me, previous_epoch=self._registered.epoch)
+                known = self._registered
+                me = replace(me, previous_epoch=known.epoch, data_since=known.data_since)
             self._attempt = Attempt(self._coordination, self._scheduler, self._image, me, life, self)
             self._attempt.start(self._patience_ms)
 

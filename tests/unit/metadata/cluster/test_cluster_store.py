@@ -6,6 +6,7 @@ from headwater.base.coordination import Delete
 from headwater.base.errors import ErrorCode
 from headwater.base.ids import BrokerId, LeaderEpoch
 from headwater.metadata.image import (
+    NEW_DATA,
     BrokerConfigured,
     BrokerGone,
     BrokerRegistered,
@@ -176,6 +177,20 @@ def test_a_short_break_of_the_connection_leaves_the_session_the_epoch_and_the_co
     assert [broker.store.broker_epoch for broker in brokers] == before
     assert controller.is_active
     assert {broker.image.controller_epoch for broker in brokers} == {1}
+
+
+def test_data_that_was_new_is_as_old_as_the_first_registration() -> None:
+    cluster = Cluster()
+    (other,) = cluster.joined(1)
+    broker = cluster.broker(7, data_since=NEW_DATA)
+    cluster.wait(broker.join_answer)
+    first = broker.store.broker_epoch
+    cluster.settle()
+    assert other.image.brokers[BrokerId(7)].data_since == first
+    cluster.zookeeper.expire(broker.coordination.session_id)
+    cluster.until(lambda: broker.store.broker_epoch > first)
+    cluster.settle()
+    assert other.image.brokers[BrokerId(7)].data_since == first
 
 
 def test_a_broker_that_stops_says_so_and_says_so_again_in_a_new_session() -> None:

@@ -7,7 +7,7 @@ import pytest
 from headwater.base.ids import BrokerId, LeaderEpoch, TopicId
 from headwater.metadata.cluster import layout
 from headwater.metadata.cluster.layout import ControllerNode, TopicNode
-from headwater.metadata.image import BrokerState, Endpoint, PartitionState
+from headwater.metadata.image import NEW_DATA, BrokerState, Endpoint, PartitionState
 
 TOPIC = TopicId(bytes(range(16)))
 
@@ -76,12 +76,18 @@ def test_of_a_state_that_kafka_wrote_the_epochs_of_in_sync_replicas_are_unknown(
 def test_a_broker_reads_as_it_was_written(rack: str | None) -> None:
     endpoints = [Endpoint("CLIENT", "::1", 9092), Endpoint("SSL", "host", 9093)]
     broker = BrokerState(BrokerId(3), endpoints, rack, epoch=11, previous_epoch=5, is_stopping=True, free_bytes=99)
+    broker.data_since = 7
     data = layout.encode_broker(broker, session_id=77)
     assert layout.decode_broker(3, data, 11) == (broker, 77)
     node = json.loads(data)
     assert node["endpoints"] == ["CLIENT://[::1]:9092", "SSL://host:9093"]
     assert node["listener_security_protocol_map"] == {"CLIENT": "PLAINTEXT", "SSL": "SSL"}
     assert (node["version"], node["host"], node["port"], node.get("rack")) == (5, "::1", 9092, rack)
+
+
+def test_new_data_is_there_since_the_registration_that_says_so() -> None:
+    data = layout.encode_broker(BrokerState(BrokerId(3), [], data_since=NEW_DATA), session_id=77)
+    assert layout.decode_broker(3, data, 11)[0].data_since == 11
 
 
 def test_a_broker_that_kafka_registered_is_read() -> None:

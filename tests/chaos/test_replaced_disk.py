@@ -1,0 +1,79 @@
+"""The last in-sync replica comes back with an empty disk: it must not lead, or it would make the others empty too."""
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from chaos.support.cluster import Cluster
+from chaos.support.processes import WAIT_S
+from compat.support.members import until
+from headwater.base.ids import TopicPartition as Partition
+from headwater.client.admin.blocking import Admin
+from headwater.client.admin.replication import ElectionType
+
+
+def test_an_empty_disk_does_not_erase_what_other_replicas_have(cluster: Cluster, topic: str) -> None:
+    cluster.make_topic(topic, 1)
+    send(cluster, topic, b"on all")
+    last, *others = cluster.members
+    for other in others:
+        cluster.stop(other)
+    until(lambda: cluster.describe(topic, last)[0][2] == [last], "the others have not left", WAIT_S)
+    send(cluster, topic, b"on the last alone")
+    cluster.stop(last)
+    disk = cluster.members[last].log_dir
+    disk.rename(disk.with_name("old"))
+
+    cluster.start(*others, last)
+    until(lambda: has_no_leader(cluster, topic), lambda: f"{cluster.views(topic)}\n{cluster.logs()}", WAIT_S)
+    assert any("event=data-gone" in member.log for member in cluster.members.values())
+    cluster.stop(last)
+    cluster.start(last)  # its disk is not new any more, and still empty
+    assert has_no_leader(cluster, topic)
+
+    cluster.stop(last)
+    disk.rename(disk.with_name("new"))
+    disk.with_name("old").rename(disk)
+    cluster.start(last)
+    cluster.await_in_sync(topic)
+    assert values(cluster, topic) == [b"on all", b"on the last alone"]
+
+
+def test_without_the_old_disk_another_replica_can_be_made_the_leader(cluster: Cluster, topic: str) -> None:
+    cluster.make_topic(topic, 1)
+    send(cluster, topic, b"on all")
+    last, *others = cluster.members
+    for number in (*others, last):
+        cluster.stop(number)
+    disk = cluster.members[last].log_dir
+    disk.rename(disk.with_name("lost"))
+    cluster.start(*others, last)
+    until(lambda: has_no_leader(cluster, topic), lambda: f"{cluster.views(topic)}\n{cluster.logs()}", WAIT_S)
+    with Admin(bootstrap_servers=cluster.bootstrap) as admin:
+        outcome = admin.elect_leaders([Partition(topic, 0)], election_type=ElectionType.UNCLEAN)
+    assert set(outcome.values()) == {None}
+    cluster.await_in_sync(topic)
+    assert cluster.leader(topic) in others
+    assert values(cluster, topic) == [b"on all"]
+
+
+def has_no_leader(cluster: Cluster, topic: str) -> bool:
+    return all(view[0][0] == -1 for view in cluster.views(topic).values())
+
+
+def send(cluster: Cluster, topic: str, value: bytes) -> None:
+    told: list[object] = []
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", "log_level": 0})
+    producer.produce(topic, value, partition=0, on_delivery=lambda error, _message: told.append(error))
+    assert producer.flush(WAIT_S) == 0
+    assert told == [None]
+
+
+def values(cluster: Cluster, topic: str) -> list[bytes | None]:
+    """Read without a coordinator, which may be waiting for the disk too."""
+    settings = {"group.id": "reader", "enable.auto.commit": False, "log_level": 0}
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap, **settings})
+    try:
+        end = consumer.get_watermark_offsets(TopicPartition(topic, 0), WAIT_S)[1]
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        return [message.value() for message in consumer.consume(end, WAIT_S)]
+    finally:
+        consumer.close()
