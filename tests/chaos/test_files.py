@@ -18,8 +18,9 @@ def test_a_broker_comes_back_with_damaged_files(cluster: Cluster, topic: str, na
     """At once, as a quick restart after a power loss would: it must not lead before it has everything again."""
     dice = random.Random(time.time_ns())
     with Workload(cluster, topic, group=True) as workload:
-        for _ in range(lasting(1, 10)):
-            hurt = dice.choice([cluster.leader(topic), *cluster.members])
+        for number in range(lasting(1, 10)):
+            leader = cluster.leader(topic)
+            hurt = dice.choice(list(cluster.members)) if number else leader
             cluster.kill(hurt)
             DAMAGES[name](cluster.members[hurt].log_dir, dice)
             cluster.start(hurt)
