@@ -5,173 +5,19 @@ last but one run dies with more transactions open than the last one has tasks: t
 A few rounds in `make test`, 30 in `make soak`.
 """
 
-import contextlib
-import json
-import os
 import random
-import select
-import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
-from types import TracebackType
 
-import confluent_kafka
 import pytest
 
 from compat.support.quick import lasting, quick
-from headwater.base.ids import TopicPartition
 from headwater.client import Admin, NewTopic
-from headwater.client.types import LATEST
 from headwater.testing import Broker
 from spark.support.copy_process import STEPS
+from spark.support.copying import PARTITIONS, PATIENCE_S, TOPIC, Copy, copies, lag, send
 
-TESTS = Path(__file__).parents[1]
-TOPIC = "copied"
-PARTITIONS = 2
-RECORDS = 400  # in each round
 MOST_TASKS = 4
-PATIENCE_S = 200
-
-
-class Copy:
-    """`copy_process`, in a process group with its JVM."""
-
-    def __init__(self, servers: str, directory: Path, partitions: int, die: str = "") -> None:
-        told = {"servers": servers, "topic": TOPIC, "checkpoint": str(directory / "checkpoint")}
-        self._log = directory / "copy.log"
-        self._seen = b""
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "spark.support.copy_process",
-                    json.dumps({**told, "partitions": partitions, "die": die}),
-                ],
-                stdout=subprocess.PIPE,
-                stderr=log,
-                env={**os.environ, "PYTHONPATH": str(TESTS)},
-                start_new_session=True,
-            )
-
-    def wait_for(self, word: str) -> None:
-        """A line that begins so, from now on."""
-        deadline_s = time.monotonic() + PATIENCE_S
-        while time.monotonic() < deadline_s:
-            lines = self._seen.split(b"\n")
-            found = next((number for number, line in enumerate(lines[:-1]) if line.startswith(word.encode())), None)
-            if found is not None:
-                self._seen = b"\n".join(lines[found + 1 :])
-                return
-            piece = self._read()
-            if piece == b"":
-                break
-            self._seen += piece or b""
-        raise AssertionError(f"no {word!r} from the query: {self.log}")
-
-    def wait_until_dead(self) -> None:
-        deadline_s = time.monotonic() + PATIENCE_S
-        while self._process.poll() is None:
-            assert time.monotonic() < deadline_s, self.log
-            self._read()
-
-    def kill(self, *, whole: bool) -> None:
-        """Without `whole`, the JVM and its workers notice the end of Python, and go on for a moment."""
-        if whole:
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.kill()
-        self._process.wait()
-
-    def kill_worker(self, dice: random.Random) -> None:
-        workers = [pid for pid in descendants(self._process.pid) if b"pyspark.daemon" in command_line(pid)]
-        if workers:  # the last is a worker, or the daemon itself if it has none
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(dice.choice(workers), signal.SIGKILL)
-
-    @property
-    def alive(self) -> bool:
-        return self._process.poll() is None
-
-    @property
-    def log(self) -> str:
-        return self._log.read_text(errors="replace")[-3000:]
-
-    def __enter__(self) -> "Copy":
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        assert self._process.stdout is not None
-        self._process.stdout.close()
-
-    def _read(self) -> bytes | None:
-        assert self._process.stdout is not None
-        if not select.select([self._process.stdout], [], [], 0.2)[0]:
-            return None
-        return os.read(self._process.stdout.fileno(), 4096)
-
-
-def descendants(pid: int) -> list[int]:
-    children: dict[int, list[int]] = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            children.setdefault(int(path.read_text().rpartition(")")[2].split()[1]), []).append(int(path.parent.name))
-    found: list[int] = []
-    todo = [pid]
-    while todo:
-        below = children.get(todo.pop(), [])
-        found += below
-        todo += below
-    return found
-
-
-def command_line(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
-
-
-def send(servers: str, start: int) -> list[str]:
-    producer = confluent_kafka.Producer({"bootstrap.servers": servers})
-    values = [str(number) for number in range(start, start + RECORDS)]
-    for number, value in enumerate(values):
-        producer.produce(TOPIC, value, key=value, partition=number % PARTITIONS)
-    assert producer.flush(30) == 0
-    return values
-
-
-def lag(admin: Admin) -> int:
-    """Of the group that follows the query, which was given no name."""
-    partitions = [TopicPartition(TOPIC, partition) for partition in range(PARTITIONS)]
-    committed = admin.list_group_offsets(f"headwater-spark-{TOPIC}")
-    ends = admin.list_offsets(dict.fromkeys(partitions, LATEST))
-    return sum(ends[each].offset - (committed[each].offset if each in committed else 0) for each in partitions)
-
-
-def copies(servers: str) -> list[str]:
-    """What a reader of committed records finds, with a client that others wrote."""
-    settings = {"bootstrap.servers": servers, "group.id": "reader", "enable.partition.eof": True}
-    consumer = confluent_kafka.Consumer({**settings, "isolation.level": "read_committed"})
-    consumer.assign(
-        [confluent_kafka.TopicPartition(f"{TOPIC}.target", partition, 0) for partition in range(PARTITIONS)]
-    )
-    found = []
-    ends = 0
-    while ends < PARTITIONS:
-        message = consumer.poll(30)
-        assert message is not None, "an open transaction holds readers up"
-        if message.error() is not None:
-            assert message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF, message.error()
-            ends += 1
-        else:
-            found.append(message.value().decode())
-    consumer.close()
-    return found
 
 
 @pytest.mark.soak
