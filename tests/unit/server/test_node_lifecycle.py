@@ -132,7 +132,7 @@ def test_a_disk_that_fails_at_the_start_is_explained(tmp_path: Path, monkeypatch
         raise OSError(errno.EIO, "Input/output error", path)
 
     monkeypatch.setattr(disk_module.OsDisk, "list_directory", broken)
-    with pytest.raises(UserError, match="cannot start"):
+    with pytest.raises(UserError, match="cannot be used"):
         Node(config(tmp_path)).start()
     assert open_files() == before
 
