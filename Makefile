@@ -59,11 +59,12 @@ format: venv
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# Most tests of real clients wait most of the time, so several files run at once. Spark wants the machine for itself: it gives
-# a source's Python ten seconds to start.
+# Most tests of real clients wait most of the time, so several files run at once; clusters are several processes each. Spark wants
+# the machine for itself: it gives a source's Python ten seconds to start.
 test: venv
 	@tests/tools.sh
-	$(BIN)/pytest -n 4 --dist loadfile --ignore tests/spark
+	$(BIN)/pytest -n 4 --dist loadfile --ignore tests/spark -m "not cluster"
+	$(BIN)/pytest -n 2 --dist loadfile -m cluster tests/chaos tests/compat
 	$(BIN)/pytest tests/spark
 
 # Long rounds of what `make test` does briefly: storms of 50 members, 50 rounds of kills. Half an hour.

@@ -6,10 +6,23 @@ With HEADWATER_REQUIRE_ALL=1 (`.ci/run` sets it) a skip is a failure: a green ru
 import os
 import shutil
 from collections.abc import Callable, Generator
+from pathlib import Path
 
 import pytest
 
 REQUIRE_ALL = os.environ.get("HEADWATER_REQUIRE_ALL") == "1"
+
+
+CLUSTERS = ("test_cluster_cli", "test_zookeeper", "test_s2_labs")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that start a ZooKeeper and several brokers: `make test` runs them after the others, with few at a time."""
+    here = Path(__file__).parent
+    for item in items:
+        folder = item.path.relative_to(here).parts[0]
+        if folder == "chaos" or (folder == "compat" and item.path.name.startswith(CLUSTERS)):
+            item.add_marker(pytest.mark.cluster)
 
 
 def require(tool: str) -> str:
