@@ -1,0 +1,93 @@
+"""A broker whose device fails under it: a library between it and the kernel answers EIO to writes and syncs below one directory."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from compat.support.broker import HeadwaterBroker
+
+_SOURCE = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int fails(int descriptor) {
+    const char *below = getenv("FAILING_DIRECTORY"), *flag = getenv("FAILING_FLAG");
+    char link[64], path[4096];
+    if (!below || !flag || access(flag, F_OK)) return 0;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
+    ssize_t length = readlink(link, path, sizeof path - 1);
+    if (length < 0) return 0;
+    path[length] = 0;
+    return !strncmp(path, below, strlen(below));
+}
+
+#define BETWEEN(type, name, parameters, arguments)                             \
+    type name parameters {                                                     \
+        static type (*real) parameters;                                        \
+        if (!real) real = (type (*) parameters)dlsym(RTLD_NEXT, #name);        \
+        if (fails(descriptor)) { errno = EIO; return -1; }                     \
+        return real arguments;                                                 \
+    }
+
+BETWEEN(ssize_t, write, (int descriptor, const void *data, size_t size), (descriptor, data, size))
+BETWEEN(int, fsync, (int descriptor), (descriptor))
+BETWEEN(int, fdatasync, (int descriptor), (descriptor))
+"""
+
+
+class FailingBroker(HeadwaterBroker):
+    """`fail()` breaks what lies below `failing`, for as long as the flag is there."""
+
+    failing: Path
+
+    def _command(self) -> list[str]:
+        library, flag = self.directory / "failing.so", self._flag
+        if not library.exists():
+            compiler = shutil.which("cc")
+            assert compiler is not None, "the test needs a C compiler, as the build of the package does"
+            (self.directory / "failing.c").write_text(_SOURCE)
+            source = str(self.directory / "failing.c")
+            subprocess.run(
+                [compiler, "-shared", "-fPIC", "-o", str(library), source, "-ldl"], check=True, capture_output=True
+            )
+        settings = {"LD_PRELOAD": str(library), "FAILING_DIRECTORY": str(self.failing), "FAILING_FLAG": str(flag)}
+        return ["env", *(f"{name}={value}" for name, value in settings.items()), *super()._command()]
+
+    @property
+    def _flag(self) -> Path:
+        return self.directory / "fails"
+
+    def fail(self) -> None:
+        self._flag.touch()
+
+    def repair(self) -> None:
+        self._flag.unlink()
+
+
+class ReadOnlyBroker(HeadwaterBroker):
+    """While `read_only` is set, a start sees that directory on a file system that takes no writes."""
+
+    read_only: Path | None = None
+
+    def _command(self) -> list[str]:
+        command = super()._command()
+        if self.read_only is None:
+            return command
+        mount = 'mount --bind "$0" "$0" && mount -o remount,bind,ro "$0" && exec "$@"'
+        return [
+            "unshare",
+            "--user",
+            "--map-root-user",
+            "--mount",
+            "sh",
+            "-c",
+            mount,
+            os.fspath(self.read_only),
+            *command,
+        ]
