@@ -1,13 +1,18 @@
 """What the performance tools count, and the lines that they say it in."""
 
 import math
+from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
+from headwater.base.errors import ErrorCode, KafkaError
 from headwater.cli.kafka.java_text import date_format, number, ratio
 from headwater.cli.kafka.options import Usage
 from headwater.cli.kafka.perf_lines import JoinTime, SendStatistics, Stretch, metric_lines, read_header, read_line
+from headwater.cli.kafka.producer_perf_options import plan_of
+from headwater.cli.kafka.producer_perf_test import Counted
 
 MIB = 1024 * 1024
 
@@ -105,3 +110,77 @@ def test_dates_as_java_prints_them() -> None:
         date_format("j")
     with pytest.raises(Usage, match="Unterminated quote"):
         date_format("'x")
+
+
+def test_some_that_are_alike_are_counted_as_each_would_be() -> None:
+    for expected in (10, 1_500_000):
+        at_once, one_by_one = SendStatistics(expected, 0, 9000), SendStatistics(expected, 0, 9000)
+        for latency_ms, count in ((5, 1), (7, 4), (2, 2), (9, 3)):
+            at_once.record(latency_ms, 100, 50, count)
+            for _ in range(count):
+                one_by_one.record(latency_ms, 100, 50)
+        assert at_once.total(1000) == one_by_one.total(1000)
+
+
+class Ended:
+    """A delivery that has an end, of a batch of its own or of another's."""
+
+    def __init__(self, error: KafkaError | None = None) -> None:
+        self._error = error
+        self.callback: Callable[[Any], object] | None = None
+
+    def current(self) -> "Ended":
+        return self
+
+    def add_done_callback(self, callback: "Callable[[Any], object]") -> None:
+        assert self.callback is None, "asked once for each batch"
+        self.callback = callback
+
+    def exception(self, timeout: float) -> KafkaError | None:
+        assert timeout == 0
+        return self._error
+
+    def end(self) -> None:
+        assert self.callback is not None
+        self.callback(self)
+
+
+PLAN = plan_of(["--bootstrap-server=h:1", "--topic=t", "--num-records=9", "--throughput=-1", "--record-size=5"])
+
+
+def test_records_are_counted_when_their_batch_has_ended_and_not_before() -> None:
+    counted = Counted(PLAN)
+    first, second = Ended(), Ended()
+    for delivery in (first, first, second, second):
+        counted.sent(delivery, 0, 5)  # type: ignore[arg-type]
+    assert counted.totals().startswith("0 records sent, ")
+    first.end()
+    assert counted.totals().startswith("2 records sent, ")
+    second.end()
+    assert counted.totals().startswith("4 records sent, ")
+    counted.sent(second, 0, 5)  # type: ignore[arg-type]  # its batch had gone, and come back, before `send` returned
+    assert counted.totals().startswith("5 records sent, ")
+
+
+def test_records_that_failed_are_told_and_not_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    counted = Counted(PLAN)
+    failed = Ended(KafkaError(ErrorCode.REQUEST_TIMED_OUT, "too slow"))
+    for _ in range(2):
+        counted.sent(failed, 0, 5)  # type: ignore[arg-type]
+    failed.end()
+    assert counted.totals().startswith("0 records sent, ")
+    assert capsys.readouterr().err == "org.apache.kafka.common.errors.TimeoutException: too slow\n" * 2
+
+
+def test_the_steady_state_counts_what_was_sent_in_it() -> None:
+    counted = Counted(PLAN)
+    batch = Ended()
+    counted.sent(batch, 0, 5)  # type: ignore[arg-type]
+    batch.end()
+    counted.begin_steady_state(0)
+    later = Ended()
+    counted.sent(later, 0, 5)  # type: ignore[arg-type]
+    later.end()
+    every, steady = counted.totals().splitlines()
+    assert every.startswith("2 records sent, ")
+    assert steady.startswith("1 steady state records sent, ")

@@ -172,6 +172,16 @@ def test_what_the_consumer_refuses(options: Options, message: str) -> None:
         consumer_perf_test.make_plan(options)
 
 
+def test_a_pattern_is_of_whole_names() -> None:
+    assert consumer_perf_test.wanted_topics(_typed()) == ["t"]
+    pattern = consumer_perf_test.wanted_topics(_typed(topic="", include="t.?|other"))
+    assert isinstance(pattern, re.Pattern)
+    names = ["t", "ta", "tab", "at", "other", "other2", "another"]
+    assert [name for name in names if pattern.search(name)] == ["t", "ta", "other"]
+    with pytest.raises(Usage, match="is an invalid regex"):
+        consumer_perf_test.wanted_topics(_typed(topic="", include="("))
+
+
 def test_the_consumers_interval_is_not_zero() -> None:
     with pytest.raises(Stop) as stopped:
         consumer_perf_test.make_plan(_typed(reporting_interval="0"))

@@ -64,11 +64,7 @@ def act(options: Options) -> int:
 
     plan = make_plan(options)
     settings = settings_of(options)
-    pattern = options.get("include")
-    try:
-        wanted = re.compile(pattern) if pattern is not None else [options.get("topic") or ""]
-    except re.error as error:
-        raise Usage(f"{pattern} is an invalid regex. ({error})") from None
+    wanted = wanted_topics(options)
     if "hide-header" not in options:
         sys.stdout.write(read_header(detailed=plan.is_detailed))
         sys.stdout.flush()
@@ -105,6 +101,17 @@ def make_plan(options: Options) -> Plan:
     if plan.interval_ms <= 0:
         raise Stop(1, "Reporting interval must be greater than 0.")
     return plan
+
+
+def wanted_topics(options: Options) -> "list[str] | re.Pattern[str]":
+    """One by name, or those whose whole name the pattern of --include matches."""
+    pattern = options.get("include")
+    if pattern is None:
+        return [options.get("topic") or ""]
+    try:
+        return re.compile(rf"\A(?:{pattern})\Z")
+    except re.error as error:
+        raise Usage(f"{pattern} is an invalid regex. ({error})") from None
 
 
 def settings_of(options: Options) -> dict[str, str]:

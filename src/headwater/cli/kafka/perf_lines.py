@@ -36,16 +36,16 @@ class SendStatistics:
         self._window_latency_sum = 0
         self._window_latency_max = 0
 
-    def record(self, latency_ms: int, size_bytes: int, now_ms: int) -> str:
-        """Counts one; gives what is to be said now, which is mostly nothing."""
-        if self._count % self._every == 0:
-            self._latencies.append(latency_ms)
-        self._count += 1
-        self._size_bytes += size_bytes
-        self._latency_sum += latency_ms
-        self._window_count += 1
-        self._window_bytes += size_bytes
-        self._window_latency_sum += latency_ms
+    def record(self, latency_ms: int, size_bytes: int, now_ms: int, count: int = 1) -> str:
+        """Counts one, or some that are alike; gives what is to be said now, which is mostly nothing."""
+        sampled = -(-(self._count + count) // self._every) - -(-self._count // self._every)
+        self._latencies.extend([latency_ms] * sampled)
+        self._count += count
+        self._size_bytes += size_bytes * count
+        self._latency_sum += latency_ms * count
+        self._window_count += count
+        self._window_bytes += size_bytes * count
+        self._window_latency_sum += latency_ms * count
         if latency_ms > self._window_latency_max:
             self._window_latency_max = latency_ms
             if latency_ms > self._latency_max:

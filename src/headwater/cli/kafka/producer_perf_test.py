@@ -3,7 +3,9 @@
 import random
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
+from threading import Lock
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from headwater.base.errors import ErrorCode, KafkaError
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
     from headwater.cli.kafka.perf_lines import SendStatistics
     from headwater.cli.kafka.producer_perf_options import Plan
     from headwater.client import Producer
-    from headwater.client.producer.batch import Callback
+    from headwater.client.producer.batch import Delivery
 
 _LETTERS: Final = bytes(65 + each % 26 for each in range(256))
 _POOL_BYTES: Final = 1 << 20
@@ -43,7 +45,7 @@ def _run(plan: "Plan") -> int:
     try:
         if plan.transaction_ms is not None:
             producer.init_transactions()
-        counted = _Counted(plan)
+        counted = Counted(plan)
         _send_all(producer, plan, counted)
         producer.flush()
         sys.stdout.write(counted.totals())
@@ -73,7 +75,7 @@ def payload_source(plan: "Plan") -> Callable[[int], bytes]:
     return cut
 
 
-def _send_all(producer: "Producer", plan: "Plan", counted: "_Counted") -> None:
+def _send_all(producer: "Producer", plan: "Plan", counted: "Counted") -> None:
     payload_of = payload_source(plan)
     topic, per_second, transaction_ms = plan.topic, plan.records_per_second, plan.transaction_ms
     began = time.monotonic()
@@ -87,7 +89,7 @@ def _send_all(producer: "Producer", plan: "Plan", counted: "_Counted") -> None:
         if number == plan.warmup_count and number:
             counted.begin_steady_state(now_ms)
         try:
-            producer.send(topic, payload, on_delivery=counted.callback(now_ms, len(payload)))
+            counted.sent(producer.send(topic, payload), now_ms, len(payload))
         except KafkaError as error:
             if error.code != ErrorCode.MESSAGE_TOO_LARGE:
                 raise
@@ -103,52 +105,82 @@ def _send_all(producer: "Producer", plan: "Plan", counted: "_Counted") -> None:
         producer.commit_transaction()
 
 
-class _Counted:
+class Counted:
     """The statistics of a run: of all records, and of those after the warm-up."""
 
     def __init__(self, plan: "Plan") -> None:
         from headwater.cli.kafka.perf_lines import SendStatistics
 
         self._plan = plan
-        self._all = SendStatistics(plan.record_count, _now_ms(), plan.interval_ms)
-        self._steady: SendStatistics | None = None
-        self._sent = (-1, -1)
-        self._callback: Callback | None = None
+        self._statistics = [SendStatistics(plan.record_count, _now_ms(), plan.interval_ms)]
+        self._batch: object = None
+        self._group = _Group(())
 
     def begin_steady_state(self, now_ms: int) -> None:
         from headwater.cli.kafka.perf_lines import SendStatistics
 
         expected = self._plan.record_count - self._plan.warmup_count
-        self._steady = SendStatistics(expected, now_ms, self._plan.interval_ms, is_steady=True)
-        self._all.is_quiet = True
-        self._sent = (-1, -1)
+        self._statistics[0].is_quiet = True
+        self._statistics.append(SendStatistics(expected, now_ms, self._plan.interval_ms, is_steady=True))
+        self._batch = None
 
-    def callback(self, sent_ms: int, size_bytes: int) -> "Callback":
-        """One for all records of the same size in the same millisecond."""
-        if self._callback is None or self._sent != (sent_ms, size_bytes):
-            self._sent = (sent_ms, size_bytes)
-            self._callback = _callback(sent_ms, size_bytes, self._all, self._steady)
-        return self._callback
+    def sent(self, delivery: "Delivery", sent_ms: int, size_bytes: int) -> None:
+        """Records that go into the same batch share their end, so only the first of them asks to be told of it."""
+        batch = delivery.current()
+        if batch is self._batch:
+            self._group.add(sent_ms, size_bytes)
+            return
+        self._batch = batch
+        self._group = _Group(tuple(self._statistics))
+        self._group.add(sent_ms, size_bytes)
+        delivery.add_done_callback(self._group.end)
 
     def totals(self) -> str:
         now_ms = _now_ms()
-        return self._all.total(now_ms) + (self._steady.total(now_ms) if self._steady is not None else "")
+        return "".join(each.total(now_ms) for each in self._statistics)
 
 
-def _callback(sent_ms: int, size_bytes: int, every: "SendStatistics", steady: "SendStatistics | None") -> "Callback":
-    def told(error: KafkaError | None, _metadata: object) -> None:
-        if error is not None:
-            _tell(error)
+class _Group:
+    """Records of one batch. It may end, in any thread, before the last of them was added: that one is counted then."""
+
+    def __init__(self, statistics: "tuple[SendStatistics, ...]") -> None:
+        self._statistics = statistics
+        self._waiting: deque[tuple[int, int]] = deque()
+        self._counting = Lock()
+        self._ended = False
+        self._error: KafkaError | None = None
+
+    def add(self, sent_ms: int, size_bytes: int) -> None:
+        self._waiting.append((sent_ms, size_bytes))
+        if self._ended:
+            self._count()
+
+    def end(self, delivery: "Delivery") -> None:
+        self._error = delivery.exception(0)
+        self._ended = True
+        self._count()
+
+    def _count(self) -> None:
+        with self._counting:
+            now_ms = _now_ms()
+            waiting = self._waiting
+            while waiting:
+                alike = waiting.popleft()
+                count = 1
+                while waiting and waiting[0] == alike:
+                    waiting.popleft()
+                    count += 1
+                self._tell(now_ms - alike[0], alike[1], now_ms, count)
+
+    def _tell(self, latency_ms: int, size_bytes: int, now_ms: int, count: int) -> None:
+        if self._error is not None:
+            for _ in range(count):
+                _tell(self._error)
             return
-        now_ms = time.time_ns() // 1_000_000
-        said = every.record(now_ms - sent_ms, size_bytes, now_ms)
-        if steady is not None:
-            said += steady.record(now_ms - sent_ms, size_bytes, now_ms)
+        said = "".join(each.record(latency_ms, size_bytes, now_ms, count) for each in self._statistics)
         if said:
             sys.stdout.write(said)
             sys.stdout.flush()
-
-    return told
 
 
 def _tell(error: KafkaError) -> None:
