@@ -16,11 +16,13 @@ from headwater.base.ids import NO_TOPIC_ID
 from headwater.base.ports import Disk, Scheduler
 from headwater.broker.broker import Broker
 from headwater.controller.controller import Controller
+from headwater.controller.elections import counts, in_sync_epochs
 from headwater.metadata.cluster.store import ClusterStore
 from headwater.metadata.image import NEW_DATA, BrokerState, Change, ClusterImage, PartitionState
 from headwater.server import data_since
 
 _LOOK_AGAIN_MS: Final = 20
+_WITHOUT_ZOOKEEPER_MS: Final = 1000
 
 logger = logging.getLogger("headwater.server")
 
@@ -120,11 +122,16 @@ class Membership:
                 logger.warning("event=stray-set-aside partition=%s directory=%s", partition, log.directory)
                 broker.logs.set_aside(partition)
 
-    def _wait_for_relief(self, left: Callable[[], None]) -> None:
-        if self._has_ceased or not any(self._could_go(state) for state in self._led()):
+    def _wait_for_relief(self, left: Callable[[], None], unconnected_ms: int = 0) -> None:
+        """Without ZooKeeper nobody is relieved, and nobody hears that all others are leaving too; but it may be back in a moment."""
+        if unconnected_ms >= _WITHOUT_ZOOKEEPER_MS:
+            logger.warning("event=left-without-zookeeper note='some partitions are led from here still'")
+            left()
+        elif self._has_ceased or not any(self._could_go(state) for state in self._led()):
             left()
         else:
-            self._scheduler.call_later(_LOOK_AGAIN_MS, lambda: self._wait_for_relief(left))
+            now_ms = 0 if self.store.is_connected else unconnected_ms + _LOOK_AGAIN_MS
+            self._scheduler.call_later(_LOOK_AGAIN_MS, lambda: self._wait_for_relief(left, now_ms))
 
     def _led(self) -> list[PartitionState]:
         me = self._config.node_id()
@@ -134,6 +141,9 @@ class Membership:
         """Another live broker that does not stop itself could lead it."""
         brokers = self._image.brokers
         return any(
-            replica != state.leader and replica in brokers and not brokers[replica].is_stopping
-            for replica in state.in_sync_replicas
+            replica != state.leader
+            and replica in brokers
+            and not brokers[replica].is_stopping
+            and counts(brokers[replica], epoch)
+            for replica, epoch in in_sync_epochs(state).items()
         )

@@ -1,0 +1,97 @@
+"""How long a broker that leaves its cluster waits for others to take over."""
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from headwater.base.config.broker import BrokerConfig
+from headwater.base.errors import ErrorCode, KafkaError
+from headwater.metadata.image import ClusterImage, TopicState
+from headwater.server.membership import Membership
+from headwater.sim.clock import SimClock
+from headwater.sim.disk import SimDisk
+from headwater.sim.scheduler import SimScheduler
+from headwater.sim.zookeeper import SimZooKeeper
+from unit.controller.controller_support import TOPIC, broker, live, partition
+
+
+class AnnouncingStore:
+    def __init__(self) -> None:
+        self.is_connected = True
+        self.refusal: KafkaError | None = None
+
+    def stop_leading(self, done: Callable[[KafkaError | None], None]) -> None:
+        done(self.refusal)
+
+
+class Leaving:
+    """Broker 1 leads a partition whose in-sync replicas are 1 and 2."""
+
+    def __init__(self) -> None:
+        self.clock = SimClock()
+        self.scheduler = SimScheduler(self.clock)
+        self.image = ClusterImage("c", topics={TOPIC: TopicState("orders", TOPIC, [partition(1, (1, 2))])})
+        self.image.brokers = live(broker(1, stopping=True), 2)
+        config = BrokerConfig({"node.id": "1", "log.dirs": "/data", "listeners": "PLAINTEXT://:0"})
+        coordination = SimZooKeeper(self.scheduler, random.Random(1)).client(self.scheduler)
+        self.membership = Membership(config, self.image, coordination, self.scheduler, SimDisk(seed=1))
+        self.store = AnnouncingStore()
+        self.membership.store = self.store  # type: ignore[assignment]
+        self.left: list[int] = []
+
+    def leave(self) -> None:
+        self.membership.leave(lambda: self.left.append(self.clock.monotonic_ms()))
+
+    def run(self, duration_ms: int) -> None:
+        for _ in range(duration_ms // 10):
+            self.clock.advance(10)
+            self.scheduler.run_due()
+
+
+@pytest.fixture(name="leaving")
+def leaving_fixture() -> Leaving:
+    leaving = Leaving()
+    leaving.leave()
+    leaving.run(5000)
+    assert leaving.left == [], "the other one could lead"
+    return leaving
+
+
+def test_it_leaves_when_another_leads(leaving: Leaving) -> None:
+    leaving.image.topics[TOPIC].partitions[0] = partition(2, (1, 2))
+    leaving.run(40)
+    assert len(leaving.left) == 1
+
+
+@pytest.mark.parametrize("other", [None, broker(2, stopping=True), broker(2, 25)])
+def test_it_leaves_when_nobody_could(leaving: Leaving, other: object) -> None:
+    """Who is gone, leaves as well, or came back after a crash."""
+    leaving.image.brokers = live(broker(1, stopping=True), *([] if other is None else [other]))  # type: ignore[list-item]
+    leaving.run(40)
+    assert len(leaving.left) == 1
+
+
+def test_without_zookeeper_it_does_not_wait_for_long(leaving: Leaving) -> None:
+    """All were told to stop, ZooKeeper too: nobody heard any more that the others were leaving, and the stop took 15 s."""
+    leaving.store.is_connected = False
+    leaving.run(500)
+    assert leaving.left == []
+    leaving.run(1000)
+    assert len(leaving.left) == 1
+
+
+def test_a_zookeeper_that_is_back_soon_is_waited_for(leaving: Leaving) -> None:
+    for _ in range(5):
+        leaving.store.is_connected = False
+        leaving.run(600)
+        leaving.store.is_connected = True
+        leaving.run(600)
+    assert leaving.left == []
+
+
+def test_if_it_cannot_be_announced_it_leaves_at_once() -> None:
+    leaving = Leaving()
+    leaving.store.refusal = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "gone")
+    leaving.leave()
+    assert len(leaving.left) == 1
