@@ -34,8 +34,13 @@ def plan_topic(
     return TopicCreated(name, broker.new_topic_id(), tuple(tuple(replicas) for replicas in assignments), dict(config))
 
 
-def place(broker: "Broker", partition_count: int, replication_factor: int, first: int = 0) -> list[list[int]]:
-    """Replicas by partition, for partitions `first` and following; -1 stands for the broker's defaults."""
+def place(
+    broker: "Broker", partition_count: int, replication_factor: int, first: int = 0, like: Sequence[int] = ()
+) -> list[list[int]]:
+    """Replicas by partition, for partitions `first` and following; -1 stands for the broker's defaults.
+
+    `like`: the replicas of the topic's first partition, if it has one already.
+    """
     if partition_count == -1:
         partition_count = broker.config.int("num.partitions")
     if replication_factor == -1:
@@ -47,4 +52,4 @@ def place(broker: "Broker", partition_count: int, replication_factor: int, first
             ErrorCode.INVALID_REPLICATION_FACTOR,
             "Replication factor must be larger than 0, or -1 to use the default value.",
         )
-    return placement.place(broker.image.brokers, partition_count, replication_factor, first, broker.random)
+    return placement.place(broker.image.brokers, partition_count, replication_factor, first, broker.random, like)

@@ -1,6 +1,7 @@
 """Where the replicas of new partitions stand. Pure: chance comes in through the port.
 
-Leaders go round the brokers, from a start that chance chooses. The other replicas follow the leader at a distance that
+Leaders go round the brokers, from a start that chance chooses; partitions that are added to a topic go on where it ends, as far as
+the replicas of its first partition tell. The other replicas follow the leader at a distance that
 grows with every round, so that the followers of one broker are spread over all others. If every broker names a rack, the
 brokers of the racks take turns, and the replicas of a partition are spread over the racks as evenly as can be.
 
@@ -24,9 +25,17 @@ _CHANCE: Final = 1 << 16
 
 
 def place(
-    brokers: Mapping[BrokerId, BrokerState], partition_count: int, replication_factor: int, first: int, random: Random
+    brokers: Mapping[BrokerId, BrokerState],
+    partition_count: int,
+    replication_factor: int,
+    first: int,
+    random: Random,
+    like: Sequence[int] = (),
 ) -> list[list[int]]:
-    """Replicas by partition, for partitions `first` and following. Raises INVALID_REPLICATION_FACTOR."""
+    """Replicas by partition, for partitions `first` and following. Raises INVALID_REPLICATION_FACTOR.
+
+    `like`: the replicas of partition 0, if there is one already.
+    """
     usable = sorted(broker_id for broker_id, broker in brokers.items() if not broker.is_stopping)
     if replication_factor > len(usable):
         raise KafkaError(
@@ -40,7 +49,9 @@ def place(
     room = {broker_id: brokers[broker_id].free_bytes for broker_id in usable}
     if is_very_unequal(room.values()):
         return _by_room(room, racks, partition_count, replication_factor, random)
-    return _round_robin(ring(usable, racks), racks, partition_count, replication_factor, first, random)
+    order = ring(usable, racks)
+    start, shift = _begins(order, like, random)
+    return _round_robin(order, racks, partition_count, replication_factor, first, start, shift)
 
 
 def check_replicas(replicas: Sequence[int], brokers: Collection[int] | Mapping[BrokerId, object]) -> None:
@@ -79,12 +90,21 @@ def is_very_unequal(free_bytes: Collection[int]) -> bool:
     return min(free_bytes) >= 0 and max(free_bytes) > _UNEQUAL * min(free_bytes)
 
 
+def _begins(order: Sequence[BrokerId], like: Sequence[int], random: Random) -> tuple[int, int]:
+    """At which broker partition 0 has its leader, and how far from it the next replica."""
+    size = len(order)
+    turns = {int(broker_id): turn for turn, broker_id in enumerate(order)}
+    start, second = (turns.get(replica) for replica in [*like, -1, -1][:2])
+    if start is None:
+        return random.below(size), random.below(size - 1)
+    return start, random.below(size - 1) if second is None else (second - start - 1) % size
+
+
 def _round_robin(
-    order: Sequence[BrokerId], racks: Racks, partition_count: int, factor: int, first: int, random: Random
+    order: Sequence[BrokerId], racks: Racks, partition_count: int, factor: int, first: int, start: int, shift: int
 ) -> list[list[int]]:
     size = len(order)
     twice = [*order, *order]
-    start, shift = random.below(size), random.below(size - 1)
     placed = []
     for index in range(first, first + partition_count):
         turn = (start + index) % size

@@ -47,6 +47,16 @@ def test_chance_says_where_to_begin() -> None:
 def test_added_partitions_go_on_where_the_others_end() -> None:
     whole = place(live(1, 2, 3, 4), 11, 3, 0, Fixed(1, 2))
     assert place(live(1, 2, 3, 4), 6, 3, 5, Fixed(1, 2)) == whole[5:]
+    assert place(live(1, 2, 3, 4), 6, 3, 5, Fixed(), whole[0]) == whole[5:], "the first partition tells it all"
+
+
+def test_of_one_replica_the_leaders_go_on_round_the_brokers() -> None:
+    assert place(live(1, 2, 3), 3, 1, 2, Fixed(1), [3]) == [[2], [3], [1]]
+
+
+@pytest.mark.parametrize(("like", "chance"), [([9, 1], (2, 1)), ([3, 9], (1,)), ([], (2, 1))])
+def test_chance_says_what_brokers_that_are_gone_cannot_tell(like: list[int], chance: tuple[int, ...]) -> None:
+    assert place(live(1, 2, 3), 3, 2, 3, Fixed(*chance), like) == [[3, 1], [1, 2], [2, 3]]
 
 
 @pytest.mark.parametrize("seed", range(5))

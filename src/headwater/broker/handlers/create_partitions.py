@@ -85,9 +85,11 @@ def _plan_one(broker: "Broker", asked: CreatePartitionsTopic) -> PartitionsAdded
 def _assignments(
     broker: "Broker", asked: CreatePartitionsTopic, topic: TopicState, added: int
 ) -> tuple[tuple[int, ...], ...]:
-    factor = len(topic.partitions[0].replicas)
+    like = topic.partitions[0].replicas
+    factor = len(like)
     if asked.assignments is None:
-        return tuple(tuple(replicas) for replicas in place(broker, added, factor, first=len(topic.partitions)))
+        placed = place(broker, added, factor, first=len(topic.partitions), like=like)
+        return tuple(tuple(replicas) for replicas in placed)
     by_hand = [assignment.broker_ids for assignment in asked.assignments]
     if len(by_hand) != added:
         raise KafkaError(

@@ -5,12 +5,15 @@ from typing import Any
 import pytest
 
 from headwater.base.errors import ErrorCode
+from headwater.base.ids import BrokerId
+from headwater.controller import placement
+from headwater.metadata.image import BrokerState
 from headwater.wire.messages.create_partitions import (
     CreatePartitionsAssignment,
     CreatePartitionsRequest,
     CreatePartitionsTopic,
 )
-from headwater.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from headwater.wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 
 
 @pytest.fixture(name="lab")
@@ -109,3 +112,20 @@ def test_the_topic_goes_while_its_partitions_wait_for_their_turn(lab: Any) -> No
     lab.settle()
     assert gone.response.responses[0].error_code == 0
     assert outcome(late.response.results[0])[1] == "UNKNOWN_TOPIC_OR_PARTITION"
+
+
+def test_new_partitions_go_on_where_the_topic_ends(make_lab: Any) -> None:
+    lab = make_lab()
+    for broker_id in (2, 3, 4):
+        lab.broker.image.brokers[BrokerId(broker_id)] = BrokerState(BrokerId(broker_id), [])
+    whole = placement.place(lab.broker.image.brokers, 9, 2, 0, lab.broker.random)
+    topic = CreatableTopic(
+        name="spread",
+        num_partitions=-1,
+        replication_factor=-1,
+        assignments=[CreatableReplicaAssignment(partition_index=i, broker_ids=ids) for i, ids in enumerate(whole[:3])],
+        configs=[],
+    )
+    lab.ask(CreateTopicsRequest(topics=[topic], timeout_ms=1000, validate_only=False))
+    lab.ask(request(("spread", 9, None)))
+    assert [state.replicas for state in lab.broker.image.topic("spread").partitions] == whole
