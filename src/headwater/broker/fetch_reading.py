@@ -95,7 +95,7 @@ class Reader:
             if not log.log_start_offset <= offset <= log.log_end_offset:
                 raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE)
             if self.is_follower and not self._has_told:
-                self._follower_has(partition, offset)
+                self._follower_has(partition, offset, spec.log_start_offset)
                 spec.found, spec.noted_ms = partition, self._now_ms
         high_watermark = partition.high_watermark
         stable = partition.last_stable_offset
@@ -145,11 +145,11 @@ class Reader:
         replicas = self._broker.replicas
         return self.is_follower and replicas is not None and replicas.throttles.holds_back(partition, self.replica_id)
 
-    def _follower_has(self, partition: Partition, offset: int) -> None:
+    def _follower_has(self, partition: Partition, offset: int, log_start_offset: int) -> None:
         replicas = self._broker.replicas
         if replicas is None:
             raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH, "This broker has no followers.")
-        replicas.keeper.follower_fetched(partition, self.replica_id, self._replica_epoch, offset)
+        replicas.keeper.follower_fetched(partition, self.replica_id, self._replica_epoch, offset, log_start_offset)
 
     def _nearest(self, partition: Partition, offset: int) -> int:
         """An in-sync replica in the consumer's rack that has the offset; -1 if that is the leader, or nobody."""

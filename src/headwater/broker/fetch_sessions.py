@@ -37,6 +37,7 @@ class FetchSpec:
     told_log_start_offset: int = -1
     found: Partition | None = None  # of a follower's session: where it was read last
     noted_ms: int = 0  # and when the follower's position was last taken note of
+    log_start_offset: int = -1  # of a follower's own log
 
     @property
     def key(self) -> tuple[str | bytes, int]:
@@ -53,6 +54,7 @@ def specs_of(request: FetchRequest) -> list[FetchSpec]:
             part.partition_max_bytes,
             part.current_leader_epoch,
             part.last_fetched_epoch,
+            log_start_offset=part.log_start_offset,
         )
         for topic in request.topics
         for part in topic.partitions

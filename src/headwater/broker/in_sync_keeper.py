@@ -60,10 +60,14 @@ class InSyncKeeper:
             in_sync.state_changed(state)
         partition.has_replicas(in_sync)
 
-    def follower_fetched(self, partition: Partition, replica: BrokerId, broker_epoch: int, offset: int) -> None:
+    def follower_fetched(
+        self, partition: Partition, replica: BrokerId, broker_epoch: int, offset: int, log_start_offset: int
+    ) -> None:
         """Raises what the follower is to be told."""
         partition.follower_fetched(replica, broker_epoch, offset, self._broker.clock.monotonic_ms())
         in_sync = partition.in_sync
+        if in_sync is not None:
+            in_sync.followers[replica].log_start_offset = log_start_offset
         if in_sync is not None and in_sync.is_news(replica) and in_sync.may_join(replica, partition.high_watermark):
             self.consider(partition, replica)
 

@@ -68,6 +68,11 @@ class Replicas:
         self.fetchers.clear()
         self._followed.clear()
 
+    def hurry_followers(self) -> None:
+        """Something is to be told to them that is no record."""
+        for parked in tuple(self.parked.values()):
+            parked.hurry()
+
     # Changes
 
     def apply(self, changes: Sequence[Change]) -> None:

@@ -22,11 +22,19 @@ _UNKNOWN: Final = -1
 
 
 class Follower:
-    __slots__ = ("broker_epoch", "caught_up_ms", "fetched_ms", "leader_end_offset", "log_end_offset")
+    __slots__ = (
+        "broker_epoch",
+        "caught_up_ms",
+        "fetched_ms",
+        "leader_end_offset",
+        "log_end_offset",
+        "log_start_offset",
+    )
 
     def __init__(self, caught_up_ms: int) -> None:
         self.broker_epoch = _UNKNOWN
         self.log_end_offset = _UNKNOWN
+        self.log_start_offset = _UNKNOWN
         self.caught_up_ms = caught_up_ms  # when it last had all that the leader had
         self.fetched_ms = _NEVER_MS
         self.leader_end_offset = INT64_MAX  # where the leader's log ended at that fetch
@@ -116,6 +124,11 @@ class InSync:
     @property
     def confirmed(self) -> int:
         return min((follower.log_end_offset for follower in self._awaited), default=INT64_MAX)
+
+    def low_watermark(self, log_start_offset: int) -> int:
+        """Where the logs of all live replicas have begun, the leader's with `log_start_offset`. -1 if one has not said."""
+        starts = [each.log_start_offset for replica, each in self.followers.items() if replica in self._brokers]
+        return min([log_start_offset, *starts])
 
     def fetched(self, replica: BrokerId, broker_epoch: int, offset: int, leader_end_offset: int, now_ms: int) -> bool:
         """Whether `confirmed` may have changed. Raises if it is no replica, or a fetch from a life that is over."""

@@ -7,6 +7,7 @@ import pytest
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import BrokerId, PartitionKey, TopicId
 from headwater.broker.deferred import Deferred
+from headwater.wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from unit.replication.cluster_lab import KEY, TOPIC, TOPIC_ID, ClusterLab, error_of
 
 OTHER_ID = TopicId(bytes([1] * 16))
@@ -177,6 +178,64 @@ def test_the_start_of_the_log_follows_the_leaders(lab: ClusterLab) -> None:
     lab.replica(1).log.delete_records_before(2)
     lab.run(1200)
     assert [lab.replica(node).log.log_start_offset for node in (2, 3)] == [2, 2]
+
+
+def delete_before(lab: ClusterLab, offset: int) -> Any:
+    parts = [DeleteRecordsPartition(partition_index=0, offset=offset)]
+    return lab.handle(
+        1, DeleteRecordsRequest(topics=[DeleteRecordsTopic(name=TOPIC, partitions=parts)], timeout_ms=1500), 2
+    )
+
+
+def deleted(answer: Any) -> tuple[ErrorCode, int]:
+    assert answer.done
+    (result,) = answer.response.topics[0].partitions
+    return ErrorCode(result.error_code), result.low_watermark
+
+
+def test_deleted_records_are_gone_on_all_replicas_when_that_is_answered(lab: ClusterLab) -> None:
+    for _ in range(3):
+        _done(lab, lab.produce(1))
+    lab.run(600)
+    answer = delete_before(lab, 2)
+    assert not answer.done
+    lab.run(30)  # nobody waits for the fetches that the leader holds
+    assert deleted(answer) == (ErrorCode.NONE, 2)
+    assert [lab.replica(node).log.log_start_offset for node in (1, 2, 3)] == [2, 2, 2]
+
+
+def test_a_replica_that_does_not_hear_of_deleted_records_makes_the_answer_time_out(lab: ClusterLab) -> None:
+    for _ in range(3):
+        _done(lab, lab.produce(1))
+    lab.run(600)
+    lab.cut = {(3, 1)}
+    lab.run(600)
+    answer = delete_before(lab, 2)
+    lab.run(1400)
+    assert not answer.done
+    lab.run(200)
+    assert deleted(answer) == (ErrorCode.REQUEST_TIMED_OUT, 0)
+
+
+def test_a_replica_that_is_away_is_not_waited_for_when_records_are_deleted(lab: ClusterLab) -> None:
+    for _ in range(3):
+        _done(lab, lab.produce(1))
+    lab.kill(3)
+    lab.run(600)
+    answer = delete_before(lab, 2)
+    lab.run(30)
+    assert deleted(answer) == (ErrorCode.NONE, 2)
+
+
+def test_whoever_waits_for_deletions_at_a_leader_that_is_none_any_more_is_told(lab: ClusterLab) -> None:
+    for _ in range(3):
+        _done(lab, lab.produce(1))
+    lab.cut = {(3, 1)}
+    lab.run(600)
+    answer = delete_before(lab, 2)
+    lab.elect(2)
+    lab.run(30)
+    assert deleted(answer) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
 
 
 def test_a_new_leader_says_that_it_does_not_know_yet_what_is_committed(lab: ClusterLab) -> None:
