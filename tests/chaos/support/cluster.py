@@ -195,7 +195,7 @@ class Cluster:
         until(are, lambda: f"{topic} is not in sync: {self.views(topic)}\n{self.logs()}", WAIT_S)
 
     def logs(self) -> str:
-        return "\n".join(f"broker {number}:\n{member.log[-3000:]}" for number, member in self.members.items())
+        return "\n".join(f"broker {number}:\n{member.log[-6000:]}" for number, member in self.members.items())
 
     def close(self) -> None:
         for member in self.members.values():

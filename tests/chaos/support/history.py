@@ -138,8 +138,11 @@ class History:
             self._found(Kind.UNEQUAL, f"partition {partition}: {_first_difference(files, high_watermark)}")
 
     def check(self) -> None:
+        assert not self.violations, self.told()
+
+    def told(self) -> str:
         shown = "\n".join(f"{one.kind.name}: {one.what}" for one in self.violations[:20])
-        assert not self.violations, f"{len(self.violations)} violations:\n{shown}"
+        return f"{len(self.violations)} violations:\n{shown}"
 
     # How
 
