@@ -60,7 +60,7 @@ class Desk:
         self.disk = SimDisk(seed=1)
         self.scheduler = SimScheduler(self.clock)
         context = LogContext(self.disk, self.scheduler, SimRandom(1))
-        self.manager = LogManager(context, ["/data"], lambda _topic: LogConfig(**config))
+        self.manager = LogManager(context, ["/data", "/more"], lambda _topic: LogConfig(**config))
         self.manager.lock()
         self.manager.claim("cluster", 2)
         self.manager.open(lambda: None)
@@ -327,7 +327,7 @@ def test_what_is_not_on_the_device_is_not_asked_past_where_that_counts() -> None
     assert desk.positions() == {0: (1, 0, 0)}
 
 
-def test_a_failed_disk_takes_a_partition_out_and_leaves_the_others() -> None:
+def test_a_failed_disk_takes_its_partition_out_and_leaves_the_others() -> None:
     desk = Desk(2)
     desk.partitions[0].log.fail(OSError("gone"))
     desk.answer(part(0, batch(0)), part(1, batch(0)))
