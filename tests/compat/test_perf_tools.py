@@ -14,7 +14,7 @@ import pytest
 from compat.support.broker import BrokerProcess
 from compat.support.java import Java
 from headwater.cli.kafka import consumer_perf_test
-from headwater.client import Consumer, TopicPartition
+from headwater.client import Consumer, Producer, TopicPartition
 
 MAINS = {"producer_perf_test": "ProducerPerformance", "consumer_perf_test": "ConsumerPerformance"}
 WAIT_MS = "60000"
@@ -124,7 +124,10 @@ def test_payloads_of_a_file(
     assert set(read(topic, 80)) == {b"one", b"two", "thrée".encode()}
 
 
-def test_transactions(both: Both, group_topic: Callable[..., str], read: Callable[..., list[bytes]]) -> None:
+def test_transactions(
+    both: Both, group_broker: BrokerProcess, group_topic: Callable[..., str], read: Callable[..., list[bytes]]
+) -> None:
+    """Records go out over 145 ms at least, so that there is more than one transaction of 40 ms, each with its marker."""
     topic = group_topic()
     mine, theirs = both(
         *("producer_perf_test", "--topic", topic, "--num-records", "30", "--payload-monotonic", "--throughput", "200"),
@@ -134,6 +137,8 @@ def test_transactions(both: Both, group_topic: Callable[..., str], read: Callabl
     assert mine.status == theirs.status == 0
     written = read(topic, 60, isolation_level="read_committed")
     assert written == [str(number).encode() for number in range(30)] * 2
+    with Consumer(bootstrap_servers=group_broker.bootstrap) as consumer:
+        assert consumer.end_offsets([TopicPartition(topic, 0)])[TopicPartition(topic, 0)] >= 60 + 2 + 2
 
 
 def test_a_record_that_is_too_large_does_not_end_it(both: Both, group_topic: Callable[..., str]) -> None:
@@ -245,14 +250,18 @@ def test_what_the_consumer_refuses(both: Both, arguments: str) -> None:
     assert mine.stderr.split("\n", 1)[0] == theirs.stderr.split("\n", 1)[0]
 
 
-def test_columns_and_records_are_counted_alike(group_broker: BrokerProcess, filled: str) -> None:
+def test_columns_and_records_are_counted_alike(group_broker: BrokerProcess, group_topic: Callable[..., str]) -> None:
+    topic = group_topic(3)
+    with Producer(bootstrap_servers=group_broker.bootstrap) as producer:
+        for key, value in ((b"four", b"five!"), (None, b"three"), (b"gone", None)) * 100:
+            producer.send(topic, value, key=key)
     counts = []
     for take in (consumer_perf_test.taker(), consumer_perf_test.take_records):
         with Consumer(bootstrap_servers=group_broker.bootstrap, auto_offset_reset="earliest") as consumer:
-            consumer.assign([TopicPartition(filled, number) for number in range(3)])
+            consumer.assign([TopicPartition(topic, number) for number in range(3)])
             count = size_bytes = 0
-            while count < 1200:
-                more, more_bytes = take(consumer, 1200 - count)
+            while count < 300:
+                more, more_bytes = take(consumer, 300 - count)
                 count, size_bytes = count + more, size_bytes + more_bytes
         counts.append((count, size_bytes))
-    assert counts == [(1200, 24_000)] * 2
+    assert counts == [(300, 1800)] * 2
