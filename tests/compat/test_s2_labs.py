@@ -1,7 +1,7 @@
 """A well-known tutorial of Kafka's command line, typed as it stands: ZooKeeper's address, old names, slips and all.
 
 Lines are quoted with their breaks; `#` was the author's prompt. Where a line has a slip (a topic's name, a full stop behind a
-file's name), what it says is what it would say anywhere, and the line as it was meant comes after it. The author's machine,
+file's name, a space), what it says is what it would say anywhere, and the line as it was meant comes after it. The author's machine,
 abeta42.localdomain:6667, is the broker's address here.
 """
 
@@ -209,7 +209,7 @@ This is message 2
 LAB2_CONSUME = """#bin/kafka-console-consumer.sh --zookeeper
 localhost:2181 --topic test_topic
 --from-beginning"""
-LAB2_DESCRIBE = """#bin/kafka-topics.sh --describe --zookeeper
+LAB2_DESCRIBE = """#bin /kafka-topics.sh --describe --zookeeper
 localhost:2181 --topic tst_topic"""
 LAB2_CONSUME_IN_GROUP = """#bin/kafka-console-consumer.sh --zookeeper
 localhost:2181 -topic test_to_topic
@@ -240,8 +240,10 @@ def test_lab_2(lab: Lab) -> None:
     with lab.leave_running(as_typed(LAB2_CONSUME)) as consumer:
         assert consumer.stdout is not None
         assert consumer.stdout.readline() + consumer.stdout.readline() == LAB2_MESSAGES
-    assert "Topic 'tst_topic' does not exist" in lab.type(as_typed(LAB2_DESCRIBE), code=1).stdout
-    meant = lab.type(as_typed(LAB2_DESCRIBE.replace("tst_topic", "test_topic"))).stdout
+    lab.type(as_typed(LAB2_DESCRIBE), code=127)  # no such command: bin
+    describe = LAB2_DESCRIBE.replace("bin /", "bin/")
+    assert "Topic 'tst_topic' does not exist" in lab.type(as_typed(describe), code=1).stdout
+    meant = lab.type(as_typed(describe.replace("tst_topic", "test_topic"))).stdout
     assert "Topic: test_topic\tPartition: 0\tLeader: 0\tReplicas: 0\tIsr: 0" in meant
 
     assert "group.id=test-consumer-group\n" in lab.type("cat consumer.properties", within="config").stdout
