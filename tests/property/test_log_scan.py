@@ -237,7 +237,7 @@ def walk_all(segment: Segment, collected: Collected) -> tuple[int, int, str | No
         if len(data) - at < 61:
             return at, offset, f"{len(data) - at} bytes, too few for a batch"
         header = read_header(data, at)
-        problem = scan.problem_of(header, offset, len(data) - at)
+        problem = scan.problem_of(header, offset, len(data) - at, BASE_OFFSET)
         if problem is not None:
             return at, offset, problem
         batch = data[at : at + header.size_bytes]

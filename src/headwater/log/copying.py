@@ -17,7 +17,7 @@ Pace = Callable[[int], None]  # told of bytes copied, takes its time
 
 
 class Piece(NamedTuple):
-    """From one position of a segment's file to another, both borders of batches."""
+    """From one position of a segment's file to another, which need not be borders of batches."""
 
     base_offset: int
     begin: int

@@ -90,17 +90,17 @@ class Move:
                 continue
             if limit_bytes <= 0:
                 break
-            if end - begin > limit_bytes:
-                end = segment.cut(begin, begin + limit_bytes, end)
-                end = segment.batch_end(begin) if end == begin else end
+            if end - begin > limit_bytes:  # a batch may be larger than that: it is copied in several pieces then
+                border = segment.offset_index.floor_position(begin + limit_bytes)
+                end = border if border > begin else begin + limit_bytes
+                if border > begin:
+                    end_offset = int.from_bytes(segment.open_file().pread(border, 8), "big")
             limit_bytes -= end - begin
             is_whole = is_closed and end == segment.size_bytes
             if is_whole:
                 segment.write_indexes()
             pieces.append(Piece(segment.base_offset, begin, end, is_whole))
-            if end < segment.size_bytes:
-                end_offset = int.from_bytes(segment.open_file().pread(end, 8), "big")
-            else:
+            if end == segment.size_bytes:
                 end_offset = log.base_offsets[at + 1] if is_closed else log.log_end_offset
         return pieces, end_offset
 

@@ -22,6 +22,7 @@ OFFSETS: Final = Struct(">qi11xi")  # base offset, batch length, last offset del
 OFFSETS_BYTES: Final = OFFSETS.size
 _BATCH_LENGTH_MIN: Final = HEADER_BYTES - LENGTH_PREFIX_BYTES
 _LAST_OFFSET_MAX: Final = (1 << 63) - 2  # one more comes behind it
+_RELATIVE_MAX: Final = (1 << 31) - 1  # what an index can hold
 
 OnBatch = Callable[[BatchHeader, memoryview | None], None]
 
@@ -89,8 +90,8 @@ def last_border(file: File, position: int, limit: int, end: int) -> int:
     return end
 
 
-def problem_of(header: BatchHeader, expected_offset: int, bytes_left: int) -> str | None:
-    """Why this header cannot belong here; None if it can."""
+def problem_of(header: BatchHeader, expected_offset: int, bytes_left: int, base_offset: int) -> str | None:
+    """Why this header cannot belong here, in a segment that begins at `base_offset`; None if it can."""
     if header.magic != MAGIC:
         return f"message format {header.magic} instead of {MAGIC}"
     if header.batch_length < _BATCH_LENGTH_MIN:
@@ -101,6 +102,8 @@ def problem_of(header: BatchHeader, expected_offset: int, bytes_left: int) -> st
         return f"a last offset delta of {header.last_offset_delta}"
     if header.last_offset > _LAST_OFFSET_MAX:
         return f"the offsets {header.base_offset} to {header.last_offset}, which no log reaches"
+    if header.last_offset - base_offset > _RELATIVE_MAX:
+        return f"offset {header.last_offset} in a segment that begins at {base_offset}, which is too far for its index"
     if header.size_bytes > bytes_left:
         return f"a batch of {header.size_bytes} bytes, of which {bytes_left} are there"
     return None
@@ -133,7 +136,8 @@ def scan_segment(
         if on_batch is not None:
             _tell(on_batch, piece, places)
         if stopped_by != verdict.GO_ON:
-            problem = _problem_at(scanner, piece[scanner.valid_bytes - position :], stopped_by, size)
+            bad = piece[scanner.valid_bytes - position :]
+            problem = _problem_at(scanner, bad, stopped_by, size, base_offset)
         elif scanner.valid_bytes > position:
             wanted = piece_bytes
         elif len(piece) < HEADER_BYTES or wanted > piece_bytes:
@@ -164,12 +168,12 @@ def _tell(on_batch: OnBatch, piece: memoryview, places: list[int]) -> None:
         on_batch(header, piece[at : at + header.size_bytes] if header.is_control else None)
 
 
-def _problem_at(scanner: codec.BatchScanner, bad: memoryview, stopped_by: int, size: int) -> str:
+def _problem_at(scanner: codec.BatchScanner, bad: memoryview, stopped_by: int, size: int, base_offset: int) -> str:
     if stopped_by == verdict.BAD_CRC:
         return "a wrong CRC"
     header = read_header(bad)
     if stopped_by == verdict.BAD_EPOCH:
         return f"leader epoch {header.partition_leader_epoch} after {scanner.latest_epoch}"
-    problem = problem_of(header, scanner.next_offset, size - scanner.valid_bytes)
+    problem = problem_of(header, scanner.next_offset, size - scanner.valid_bytes, base_offset)
     assert problem is not None, "the codec refuses a header that makes sense"
     return problem

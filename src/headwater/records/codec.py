@@ -60,7 +60,7 @@ Scanning goes over the whole batches of a segment file, piece by piece, after a 
             follow.
         .valid_bytes, .next_offset, .latest_epoch, .max_timestamp, .max_timestamp_offset: of what was good so far
         .finish() -> (offset index, time index), as they stand in their files (docs/formats)
-        An offset that an index cannot hold is a ValueError.
+        An offset that no index could hold (2^31 past the segment's first) is damage: BAD_HEADER.
 
 Nothing here locks: an object belongs to one thread at a time. No state in the module.
 """

@@ -92,7 +92,7 @@ class _Cleaning:
                 at = 0
                 while at + HEADER_BYTES <= len(chunk):
                     header = read_header(chunk, at)
-                    problem = problem_of(header, next_offset, segment.size_bytes - position - at)
+                    problem = problem_of(header, next_offset, segment.size_bytes - position - at, segment.base_offset)
                     if problem is not None:
                         raise corrupt(f"{file.path} at position {position + at}: {problem}")
                     if at + header.size_bytes > len(chunk):

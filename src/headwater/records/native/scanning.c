@@ -158,7 +158,8 @@ static int walk(batch_scanner *self, const uint8_t *data, int64_t size, int64_t 
     int64_t at = 0;
     batch_header header;
     while (size - at >= HEADER_BYTES) {
-        if (!read_batch_header(data + at, self->next_offset, bytes_left - at, &header))
+        if (!read_batch_header(data + at, self->next_offset, bytes_left - at, &header) ||
+            header.last_offset - self->base_offset > INT32_MAX) /* no index could hold it: no segment reaches so far */
             return BAD_HEADER;
         bool checked = header.last_offset >= self->check_from_offset;
         if (checked && header.leader_epoch < self->latest_epoch)

@@ -92,6 +92,7 @@ class BatchScanner:
             and header.last_offset_delta >= 0
             and header.size_bytes <= bytes_left
             and header.last_offset <= _OFFSET_MAX
+            and header.last_offset - self._base_offset <= _RELATIVE_MAX  # or no index could hold it
         )
 
     def _take(self, header: BatchHeader) -> None:
