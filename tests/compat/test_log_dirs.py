@@ -157,7 +157,7 @@ def test_kafkas_tool_moves_a_replica_that_is_being_written(
         return sorted((p["isFuture"], p["offsetLag"] > 0) for p in found)
 
     with Writer(pair.broker.bootstrap, topic) as writer:
-        started = tool(REASSIGN, "--execute", "--replica-alter-log-dirs-throttle", "100000", *file)
+        started = tool(REASSIGN, "--execute", "--replica-alter-log-dirs-throttle", "10000", *file)
         assert f"log directory to {target} for replica {topic}-0 with broker 0" in started
         assert "is still in progress" in tool(REASSIGN, "--verify", "--preserve-throttles", *file)
         assert shown() == [(False, False), (True, True)]
@@ -191,7 +191,7 @@ def test_kafka_python_moves_a_replica(two: Callable[..., TwoDirectories], topic:
 
 def test_a_move_that_a_kill_cut_short_is_finished(two: Callable[..., TwoDirectories], topic: str) -> None:
     pair = two()
-    pair.broker.properties["replica.alter.log.dirs.io.max.bytes.per.second"] = "500000"
+    pair.broker.properties["replica.alter.log.dirs.io.max.bytes.per.second"] = "50000"
     pair.broker.start()
     pair.create(topic)
     values = [b"%d " % number * 100 for number in range(5000)]

@@ -31,6 +31,7 @@ class Member:
             "log.dirs": str(self.log_dir),
             "zookeeper.connect": ",".join(link.address for link in self.to_zookeeper),
         }
+        self.own_settings: dict[str, str] = {}  # for its next start
         self.process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -55,7 +56,7 @@ class Member:
         assert self.process is None
         self.directory.mkdir(parents=True, exist_ok=True)
         command = [str(Path(sys.executable).with_name("headwater")), "broker", "start"]
-        for name, value in (settings | self._properties).items():
+        for name, value in (settings | self._properties | self.own_settings).items():
             command += ["--set", f"{name}={value}"]
         with (self.directory / "broker.log").open("ab") as log:
             self.process = start_group(command, stdout=subprocess.PIPE, stderr=log)

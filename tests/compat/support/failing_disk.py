@@ -41,22 +41,26 @@ BETWEEN(int, fdatasync, (int descriptor), (descriptor))
 """
 
 
+def failing_settings(directory: Path, failing: Path, flag: Path) -> dict[str, str]:
+    """The environment of a process in which what lies below `failing` fails while `flag` exists. Builds in `directory`."""
+    library = directory / "failing.so"
+    if not library.exists():
+        compiler = shutil.which("cc")
+        assert compiler is not None, "the test needs a C compiler, as the build of the package does"
+        source = directory / "failing.c"
+        source.write_text(_SOURCE)
+        command = [compiler, "-shared", "-fPIC", "-o", str(library), str(source), "-ldl"]
+        subprocess.run(command, check=True, capture_output=True)
+    return {"LD_PRELOAD": str(library), "FAILING_DIRECTORY": str(failing), "FAILING_FLAG": str(flag)}
+
+
 class FailingBroker(HeadwaterBroker):
     """`fail()` breaks what lies below `failing`, for as long as the flag is there."""
 
     failing: Path
 
     def _command(self) -> list[str]:
-        library, flag = self.directory / "failing.so", self._flag
-        if not library.exists():
-            compiler = shutil.which("cc")
-            assert compiler is not None, "the test needs a C compiler, as the build of the package does"
-            (self.directory / "failing.c").write_text(_SOURCE)
-            source = str(self.directory / "failing.c")
-            subprocess.run(
-                [compiler, "-shared", "-fPIC", "-o", str(library), source, "-ldl"], check=True, capture_output=True
-            )
-        settings = {"LD_PRELOAD": str(library), "FAILING_DIRECTORY": str(self.failing), "FAILING_FLAG": str(flag)}
+        settings = failing_settings(self.directory, self.failing, self._flag)
         return ["env", *(f"{name}={value}" for name, value in settings.items()), *super()._command()]
 
     @property
