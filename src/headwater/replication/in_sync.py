@@ -166,7 +166,8 @@ class InSync:
     ) -> PartitionChanged | None:
         """Who should be in sync from now on, if that is not who is. One proposal at a time.
 
-        `joining` has just fetched. It joins if it may; a member joins under the epoch of its new life.
+        `joining` has just fetched. It joins if it may; a member joins under the epoch of its new life. If nobody knows what became
+        of an earlier proposal, the members are proposed as they are: that makes a newer state, or is refused because there is one.
         """
         if self._is_proposing or now_ms < self._rests_until_ms:
             return None
@@ -179,7 +180,7 @@ class InSync:
                 wanted[member] = epoch
         if joining is not None and self.may_join(joining, high_watermark):
             wanted[joining] = self.followers[joining].broker_epoch
-        if wanted == self.members:
+        if wanted == self.members and not self._unconfirmed:
             return None
         return PartitionChanged(
             self._topic_id,

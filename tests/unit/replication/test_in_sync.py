@@ -132,6 +132,27 @@ def test_who_was_proposed_counts_until_a_newer_state_tells_otherwise() -> None:
     assert replicas.confirmed == 90
 
 
+def test_what_became_of_a_proposal_is_found_out_though_who_was_to_join_is_gone() -> None:
+    known = brokers()
+    replicas = make((ME,), known)
+    replicas.fetched(A, 20, 80, 80, 1001)
+    change = replicas.proposal(80, 80, 1001, LAG_MS, A)
+    assert change is not None
+    replicas.proposed(change)
+    del known[A]
+    assert replicas.proposal(80, 90, 1500, LAG_MS) is None, "one at a time"
+    replicas.not_accepted(2000)
+    assert replicas.proposal(80, 90, 1999, LAG_MS) is None
+    again = replicas.proposal(80, 90, 2000, LAG_MS)
+    assert again == replace(change, in_sync_replicas=(ME,), in_sync_epochs=(10,))
+    replicas.proposed(again)
+    assert replicas.confirmed == 80, "the first may still have been written"
+    assert replicas.proposal(80, 90, 2001, LAG_MS) is None, "one at a time"
+    replicas.state_changed(state((ME,), version=6))
+    assert replicas.confirmed == INT64_MAX
+    assert replicas.proposal(80, 90, 9000, LAG_MS) is None, "nothing is left to find out"
+
+
 def test_who_lags_counts_until_it_is_out() -> None:
     replicas = make()
     replicas.fetched(A, 20, 90, 90, 1001)
