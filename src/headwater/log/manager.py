@@ -78,6 +78,9 @@ class LogManager:
         self._preferred: dict[TopicPartition, str] = {}  # where those go that are yet to be made
         self._config_of = config_of
         self._settings = settings or ManagerSettings()
+        self.topics_are_known = (
+            self._settings.topics_are_known
+        )  # before, nothing is deleted: no log has its topic's config
         self._home: dict[TopicPartition, LogDirectory] = {}
         self._recovering = 0
         self._offline: dict[TopicPartition, LogDirectory] = {}  # they are there, and could not be opened
@@ -413,12 +416,13 @@ class LogManager:
             self._flush_old(monotonic_ms)
         if self._offline and self._recovering == 0 and self._is_due("offline", monotonic_ms, _RETRY_OFFLINE_MS):
             self._retry_offline()
-        if self._is_due("retention", monotonic_ms, settings.retention_check_interval_ms):
+        if self.topics_are_known and self._is_due("retention", monotonic_ms, settings.retention_check_interval_ms):
             self.apply_retention(now_ms)
         if self._recovering == 0:
             self._move_again()
             self.moves.go_on()
-            self.cleaner.tick(now_ms, monotonic_ms)
+            if self.topics_are_known:
+                self.cleaner.tick(now_ms, monotonic_ms)
         if self._is_due("checkpoint", monotonic_ms, settings.checkpoint_interval_ms):
             self.write_checkpoints()
         if self._is_due("high-watermark", monotonic_ms, settings.high_watermark_interval_ms):

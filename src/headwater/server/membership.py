@@ -104,6 +104,7 @@ class Membership:
             self._has_loaded = True
             self._set_strays_aside(broker)
         broker.apply(changes)
+        broker.logs.topics_are_known = True
         if broker.controller is not None:
             broker.controller.on_changes(changes)
 

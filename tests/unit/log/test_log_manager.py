@@ -173,6 +173,27 @@ def test_what_is_due_when(world: "World", monkeypatch: pytest.MonkeyPatch) -> No
     assert world.disk.read_file("/data/replication-offset-checkpoint") == b"0\n1\ntopic 0 1\n"
 
 
+def test_nothing_is_deleted_before_the_topics_are_known(world: "World", monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until then the logs have default configs, and a topic's own may keep more."""
+    world.manager.close()
+    world.settings = ManagerSettings(retention_check_interval_ms=3000, topics_are_known=False)
+    world.open()
+    ran: list[str] = []
+    monkeypatch.setattr(world.manager, "apply_retention", lambda _now_ms: ran.append("retention"))
+    monkeypatch.setattr(world.manager.cleaner, "tick", lambda _now_ms, _monotonic_ms: ran.append("cleaner"))
+
+    def tick_twice() -> None:
+        for _ in range(2):
+            world.manager.tick(world.clock.now_ms(), world.clock.monotonic_ms())
+            world.pass_time(3000)
+
+    tick_twice()
+    assert ran == []
+    world.manager.topics_are_known = True
+    tick_twice()
+    assert ran == ["cleaner", "retention", "cleaner"]
+
+
 def test_high_watermarks_are_kept(world: "World") -> None:
     log = world.create()
     world.append(log, 5)

@@ -1,4 +1,4 @@
-"""How long a broker that leaves its cluster waits for others to take over."""
+"""How long a broker that leaves its cluster waits for others to take over, and what it does once it has joined."""
 
 import random
 from collections.abc import Callable
@@ -7,12 +7,15 @@ import pytest
 
 from headwater.base.config.broker import BrokerConfig
 from headwater.base.errors import ErrorCode, KafkaError
+from headwater.broker.broker import Broker
 from headwater.metadata.image import ClusterImage, TopicState
+from headwater.server.assembly import Assembly
 from headwater.server.membership import Membership
 from headwater.sim.clock import SimClock
 from headwater.sim.disk import SimDisk
-from headwater.sim.scheduler import SimScheduler
+from headwater.sim.scheduler import SimRandom, SimScheduler
 from headwater.sim.zookeeper import SimZooKeeper
+from unit.broker.fake_peers import FakePeers
 from unit.controller.controller_support import TOPIC, broker, live, partition
 
 
@@ -95,3 +98,44 @@ def test_if_it_cannot_be_announced_it_leaves_at_once() -> None:
     leaving.store.refusal = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "gone")
     leaving.leave()
     assert len(leaving.left) == 1
+
+
+class Joining:
+    """A broker of a cluster, from its start on."""
+
+    def __init__(self) -> None:
+        self.clock = SimClock()
+        self.scheduler = SimScheduler(self.clock)
+        self.disk = SimDisk(seed=1)
+        self.assembly = Assembly(
+            BrokerConfig({"node.id": "1", "log.dirs": "/data", "listeners": "PLAINTEXT://:0"}),
+            disk=self.disk,
+            clock=self.clock,
+            random=SimRandom(7),
+            scheduler=self.scheduler,
+            coordination=SimZooKeeper(self.scheduler, random.Random(1)).client(self.scheduler),
+            peers=FakePeers(),
+        )
+        opened: list[Broker] = []
+        self.assembly.open(opened.append)
+        self.run(1000)
+        (self.broker,) = opened
+
+    def join(self) -> None:
+        joined: list[KafkaError | None] = []
+        self.assembly.join(self.broker, [], joined.append)
+        self.run(1000)
+        assert joined == [None]
+
+    def run(self, duration_ms: int) -> None:
+        for _ in range(duration_ms // 10):
+            self.clock.advance(10)
+            while self.disk.run() + self.scheduler.run_due():
+                pass
+
+
+def test_logs_have_their_topics_configs_once_the_broker_has_joined() -> None:
+    joining = Joining()
+    assert not joining.broker.logs.topics_are_known
+    joining.join()
+    assert joining.broker.logs.topics_are_known
