@@ -311,7 +311,9 @@ class Broker:
                 parked.answer()
             except Exception as problem:  # nobody else may wait in vain for what went wrong with this one
                 logger.exception("event=parked-request-failed")
-                parked.deferred.complete(problem)
+                deferred = getattr(parked, "deferred", None)  # what waits inside the broker has no client to tell
+                if deferred is not None:
+                    deferred.complete(problem)
 
 
 def _replicas(broker: Broker, peers: Peers) -> "Replicas":
