@@ -7,12 +7,15 @@ TOPIC_ALREADY_EXISTS, not two commits of the same name.
 Owned by the broker's loop.
 """
 
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from headwater.base.errors import KafkaError
+from headwater.base.errors import ErrorCode, KafkaError
 from headwater.metadata.image import Change, MetadataStore
+
+logger = logging.getLogger("headwater.broker")
 
 Plan = Callable[[], Sequence[Change]]
 Done = Callable[[KafkaError | None], None]
@@ -36,7 +39,13 @@ class ChangeQueue:
         while self._waiting and not self._busy:
             plan, done = self._waiting.popleft()
             self._busy = True
-            changes = plan()
+            try:
+                changes = plan()
+            except Exception:  # those behind it shall not wait in vain
+                logger.exception("event=plan-failed")
+                self._busy = False
+                done(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "The change could not be planned."))
+                continue
             if changes:
                 self._store.commit(changes, partial(self._committed, done))
             else:

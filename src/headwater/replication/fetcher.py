@@ -236,15 +236,23 @@ class Fetcher:
         if self.partitions.get(key) is not partition or partition.log.log_end_offset != position.offset:
             return  # of an earlier term, or something else has changed the log since
         self._changed[key] = None
+        if self._went_well(key, partition, lambda: self._apply(partition, data)) and not data.error_code:
+            self._failures.pop(key, None)
+
+    def _went_well(self, key: PartitionKey, partition: Partition, act: Callable[[], None]) -> bool:
+        """Whatever goes wrong with one partition, the others go on."""
         try:
-            self._apply(partition, data)
+            act()
         except KafkaError as problem:
             self._rest(key, problem.code, problem.message)
         except OSError as problem:
             partition.log.fail(problem)
+        except Exception as problem:
+            logger.exception("event=follower-failed partition=%s", partition.log.partition)
+            self._rest(key, ErrorCode.UNKNOWN_SERVER_ERROR, str(problem))
         else:
-            if not data.error_code:
-                self._failures.pop(key, None)
+            return True
+        return False
 
     def _apply(self, partition: Partition, data: PartitionData) -> None:
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -290,12 +298,7 @@ class Fetcher:
                 return
             self._resting.pop(key).cancel()
             self._changed[key] = None
-            try:
-                self._begin_again(partition, response)
-            except KafkaError as problem:
-                self._rest(key, problem.code, problem.message)
-            except OSError as problem:
-                partition.log.fail(problem)
+            self._went_well(key, partition, lambda: self._begin_again(partition, response))
             self._ask_soon()
 
         self._peers.ask(self.leader, Lane.FETCH, request, LIST_OFFSETS_VERSION, done, timeout_ms=timeout_ms)

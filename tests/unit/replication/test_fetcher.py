@@ -196,6 +196,28 @@ def test_a_partition_that_went_wrong_rests_longer_each_time_and_the_others_go_on
     assert sorted(desk.positions()) == [0]
 
 
+def test_an_error_that_nobody_knows_is_one_partitions_and_the_others_go_on() -> None:
+    desk = Desk(2)
+    desk.answer(part(0, error_code=12_345), part(1, batch(0)))
+    assert desk.ends() == [0, 1]
+    assert desk.positions() == {1: (1, 0, 0)}
+    assert desk.forgotten() == [0]
+    desk.pass_time(20)
+    desk.answer()
+    desk.answer(part(0, batch(0)))
+    assert desk.ends() == [1, 1]
+
+
+def test_a_start_that_cannot_be_understood_is_asked_for_again() -> None:
+    desk = Desk()
+    desk.answer(part(error_code=int(ErrorCode.OFFSET_OUT_OF_RANGE)))
+    assert isinstance(desk.request, ListOffsetsRequest)
+    desk.tell(ListOffsetsResponse(topics=[]))
+    desk.pass_time(20)
+    desk.answer(part(records=batch(0)))
+    assert desk.ends() == [1]
+
+
 def test_a_leader_that_is_not_reached_is_left_alone_for_a_while() -> None:
     desk = Desk()
     for _ in range(10):
