@@ -53,7 +53,7 @@ class Replicas:
         self._followed: dict[PartitionKey, BrokerId] = {}  # from whom
         self._names: dict[TopicId, str] = {}  # a change that deletes a topic does not name it
         self.parked: dict[BrokerId, Hurried] = {}  # followers' fetches that wait for appends
-        self._missing: set[PartitionKey] = set()  # their logs could not be opened
+        self._missing: set[PartitionKey] = set()  # what the image says of them could not be done yet
         self._epoch = -1
         self._is_closed = False
         self.keeper = InSyncKeeper(broker)
@@ -92,16 +92,25 @@ class Replicas:
             self.keeper.consider_all()  # we are in sync under a new epoch
             return
         for key in _touched(changes, self._broker):
-            self._follow_image(key)
+            self._follow(key)
 
     def open_all(self) -> None:
         for topic in self._broker.image.topics.values():
             for index in range(len(topic.partitions)):
-                self._follow_image(PartitionKey(topic.topic_id, index))
+                self._follow(PartitionKey(topic.topic_id, index))
 
     def open_missing(self) -> None:
         for key in tuple(self._missing):
+            self._follow(key)
+
+    def _follow(self, key: PartitionKey) -> None:
+        """What goes wrong with one partition keeps no other from its role. It is tried again."""
+        try:
             self._follow_image(key)
+        except Exception:
+            if key not in self._missing:
+                logger.exception("event=image-not-followed topic_id=%s partition=%d", key.topic_id.hex(), key.partition)
+            self._missing.add(key)
 
     def _follow_image(self, key: PartitionKey) -> None:
         topic = self._broker.image.topics.get(key.topic_id)
@@ -126,6 +135,7 @@ class Replicas:
             self.keeper.knows_replicas(partition, state)
         else:
             self._fetch_from(NO_BROKER if state.leader == self._me else state.leader, key, partition)
+        self._missing.discard(key)
 
     def _leads(self, state: PartitionState, partition: Partition | None) -> bool:
         """Whether the state means this life of the broker, or the last one, if that lost nothing: it may have had more then.
@@ -164,7 +174,6 @@ class Replicas:
                     )
                 self._missing.add(key)
                 return None
-            self._missing.discard(key)
             high_watermark = self._saved_high_watermark(log)
         partition = Partition(
             topic.name, key.topic_id, key.partition, log, state.leader_epoch,

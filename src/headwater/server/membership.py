@@ -100,13 +100,15 @@ class Membership:
     def _applied(self, changes: Sequence[Change]) -> None:
         broker = self._broker
         assert broker is not None
-        if not self._has_loaded:
-            self._has_loaded = True
-            self._set_strays_aside(broker)
-        broker.apply(changes)
-        broker.logs.topics_are_known = True
-        if broker.controller is not None:
-            broker.controller.on_changes(changes)
+        try:
+            if not self._has_loaded:
+                self._has_loaded = True
+                self._set_strays_aside(broker)
+            broker.apply(changes)
+            broker.logs.topics_are_known = True
+        finally:  # what goes wrong with this broker's own logs is nothing to the cluster
+            if broker.controller is not None:
+                broker.controller.on_changes(changes)
 
     def _previous_epoch(self, broker: Broker) -> int:
         """Of this broker's last life, if that lost nothing: every directory was closed cleanly under it."""
@@ -121,7 +123,10 @@ class Membership:
             is_ours = partition.partition < len(states) and broker.broker_id in states[partition.partition].replicas
             if not is_ours or log.topic_id not in (topic_id, NO_TOPIC_ID):
                 logger.warning("event=stray-set-aside partition=%s directory=%s", partition, log.directory)
-                broker.logs.set_aside(partition)
+                try:
+                    broker.logs.set_aside(partition)
+                except Exception:  # the others are to go all the same
+                    logger.exception("event=stray-not-set-aside partition=%s", partition)
 
     def _wait_for_relief(self, left: Callable[[], None], unconnected_ms: int = 0) -> None:
         """Without ZooKeeper nobody is relieved, and nobody hears that all others are leaving too; but it may be back in a moment."""

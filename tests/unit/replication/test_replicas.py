@@ -49,6 +49,31 @@ def test_without_its_followers_nothing_is_committed(lab: ClusterLab) -> None:
     assert error_of(answer) is ErrorCode.NONE
 
 
+def test_a_partition_that_cannot_be_opened_keeps_no_other_from_its_role(monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = ClusterLab(2)
+    broker = lab.broker(1)
+    with monkeypatch.context() as broken:
+        open_log = broker.open_log
+
+        def fail(topic: Any, index: int, config: Any, *, is_new: bool) -> Any:
+            if index == 0:
+                raise ZeroDivisionError
+            return open_log(topic, index, config, is_new=is_new)
+
+        broken.setattr(broker, "open_log", fail)
+        lab.create(TOPIC, TOPIC_ID, (1, 2), (2, 1), (1, 2))
+        assert [key.partition for key in broker.partitions] == [1, 2]
+        assert broker.replicas is not None
+        broker.replicas.open_all()
+        broker.open_missing()
+        assert [key.partition for key in broker.partitions] == [1, 2]
+    broker.open_missing()
+    assert sorted(key.partition for key in broker.partitions) == [0, 1, 2]
+    answer = lab.produce(1)
+    lab.run(1000)
+    assert error_of(answer) is ErrorCode.NONE
+
+
 def test_acks_1_does_not_wait_for_followers(lab: ClusterLab) -> None:
     assert error_of(lab.produce(1, acks=1)) is ErrorCode.NONE
 

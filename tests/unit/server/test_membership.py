@@ -7,8 +7,9 @@ import pytest
 
 from headwater.base.config.broker import BrokerConfig
 from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.ids import TopicPartition
 from headwater.broker.broker import Broker
-from headwater.metadata.image import ClusterImage, TopicState
+from headwater.metadata.image import ClusterImage, TopicDeleted, TopicState
 from headwater.server.assembly import Assembly
 from headwater.server.membership import Membership
 from headwater.sim.clock import SimClock
@@ -139,3 +140,35 @@ def test_logs_have_their_topics_configs_once_the_broker_has_joined() -> None:
     assert not joining.broker.logs.topics_are_known
     joining.join()
     assert joining.broker.logs.topics_are_known
+
+
+def test_the_controller_hears_of_changes_that_this_broker_cannot_follow(monkeypatch: pytest.MonkeyPatch) -> None:
+    joining = Joining()
+    joining.join()
+    controller = joining.broker.controller
+    assert controller is not None
+    heard: list[object] = []
+    monkeypatch.setattr(controller, "on_changes", heard.append)
+    monkeypatch.setattr(joining.broker, "apply", lambda _changes: 1 // 0)
+    assert joining.assembly.membership is not None
+    change = TopicDeleted(TOPIC)
+    joining.assembly.membership.store.applied([change])
+    assert heard == [[change]]
+
+
+def test_a_stray_that_cannot_be_set_aside_leaves_the_others_to_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    joining = Joining()
+    logs = joining.broker.logs
+    for index in range(3):
+        logs.create(TopicPartition("gone", index), TOPIC)
+    set_aside = logs.set_aside
+
+    def fail_at_first(partition: TopicPartition) -> None:
+        if partition.partition == 0:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+        set_aside(partition)
+
+    monkeypatch.setattr(logs, "set_aside", fail_at_first)
+    joining.join()
+    assert [partition.partition for partition in logs.logs] == [0]
+    assert logs.topics_are_known
