@@ -100,6 +100,19 @@ def test_a_parked_follower_is_woken_by_an_append_and_not_by_the_high_watermark()
     assert not lab.replica(1).append_waiters
 
 
+def test_who_is_parked_on_a_term_that_ends_is_answered_at_once() -> None:
+    """The next term may have the same leader, which would find nothing to refuse."""
+    lab = make()
+    parked = fetch(lab, wait_ms=60_000)
+    assert isinstance(parked, Deferred)
+    lab.run()
+    assert not parked.done
+    lab.elect(1)
+    lab.run()
+    assert parked.done
+    assert data_of(parked).error_code == 0
+
+
 def test_a_parked_follower_says_only_once_what_it_has() -> None:
     """It may have come again, in another life with less, while its first fetch was parked."""
     lab = make()

@@ -175,12 +175,16 @@ class Fetch:
         self._broker.wake(self)
 
     def answer(self) -> None:
-        """Woken, or out of time. What was appended may be less than it seemed: not committed, or in an open transaction."""
+        """Woken, or out of time. What was appended may be less than it seemed: not committed, or in an open transaction.
+
+        A partition whose term is over wakes nobody any more: whoever waits on it asks again, and waits on the next.
+        """
         if self.deferred.done:
             return
         self._is_woken = False
+        is_over = any(partition.deleted for partition in self._parked_on)
         read, size, is_urgent = self._read()
-        if is_urgent or size >= self._min_bytes or self._is_expired:
+        if is_urgent or is_over or size >= self._min_bytes or self._is_expired:
             self._leave()
             self.deferred.complete(self._respond(read))
         else:
