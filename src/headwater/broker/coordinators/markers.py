@@ -4,7 +4,7 @@ A marker in a partition of `__consumer_offsets` also settles the offsets that we
 """
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicPartition
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from headwater.broker.broker import Broker
 
 Results = dict[TopicPartition, ErrorCode]
+
+_PATIENCE_MS: Final = 5000  # one partition that is stuck shall not hold up the others of its request
 
 
 class Marker(NamedTuple):
@@ -78,19 +80,27 @@ class MarkerWait:
         self._is_woken = False
         for partition, _ in awaited.values():
             partition.waiters[self] = None
+        self._timer = broker.scheduler.call_later(_PATIENCE_MS, self._wake)
 
     def on_progress(self, appended_bytes: int) -> None:  # noqa: ARG002
         if not self._is_woken and all(p.is_over or p.is_committed(offset) for p, offset in self._awaited.values()):
+            self._wake()
+
+    def _wake(self) -> None:
+        if not self._is_woken:
             self._is_woken = True
             self._broker.wake(self)
 
     def answer(self) -> None:
+        self._timer.cancel()
         for name, (partition, offset) in self._awaited.items():
             partition.waiters.pop(self, None)
             self._results[name] = ErrorCode.NONE if partition.is_committed(offset) else self._why_not(partition)
         self._done(self._results)
 
     def _why_not(self, partition: Partition) -> ErrorCode:
+        if not partition.is_over:
+            return ErrorCode.REQUEST_TIMED_OUT  # whoever asked does so again
         if partition.log.failed is not None:
             return ErrorCode.KAFKA_STORAGE_ERROR
         if partition.topic_id in self._broker.image.topics:

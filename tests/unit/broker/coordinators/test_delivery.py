@@ -7,6 +7,7 @@ import pytest
 from headwater.base.errors import ErrorCode
 from headwater.base.ids import NO_BROKER, BrokerId, PartitionKey, TopicPartition
 from headwater.base.peers import Lane
+from headwater.broker.coordinators.markers import Marker, Results, write_markers
 from headwater.broker.coordinators.placement import partition_for
 from headwater.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -160,6 +161,36 @@ def test_a_marker_that_waits_for_replicas_here_is_not_appended_twice(shop: Shop)
     marked(shop.peers.take())
     shop.pass_ms(2000)
     assert shop.markers_here() == 1
+    assert shop.state == "PrepareCommit"
+    shop.broker.partition("orders", HERE).confirm(INT64_MAX)
+    shop.lab.settle()
+    assert shop.state == "CompleteCommit"
+
+
+def test_a_partition_that_is_stuck_does_not_hold_up_the_others_of_its_request(shop: Shop) -> None:
+    stuck, other = (shop.broker.partition("orders", index) for index in (HERE, THERE))
+    stuck.confirm(0)
+    other.confirm(0)
+    told: list[Results] = []
+    names = [TopicPartition("orders", index) for index in (HERE, THERE)]
+    write_markers(shop.broker, Marker(shop.producer_id, shop.epoch, 0, committed=True), names, told.append)
+    other.confirm(INT64_MAX)
+    shop.pass_ms(4900)
+    assert told == []
+    shop.pass_ms(200)
+    assert told == [{names[HERE]: ErrorCode.REQUEST_TIMED_OUT, names[THERE]: ErrorCode.NONE}]
+    stuck.confirm(INT64_MAX)
+    shop.pass_ms(10_000)
+    assert len(told) == 1
+    assert not stuck.waiters
+
+
+def test_a_marker_that_took_too_long_is_written_again(shop: Shop) -> None:
+    shop.broker.partition("orders", HERE).confirm(0)
+    shop.end()
+    marked(shop.peers.take())
+    shop.pass_ms(7000)
+    assert shop.markers_here() == 2
     assert shop.state == "PrepareCommit"
     shop.broker.partition("orders", HERE).confirm(INT64_MAX)
     shop.lab.settle()
