@@ -9,8 +9,16 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 REQUIRE_ALL = os.environ.get("HEADWATER_REQUIRE_ALL") == "1"
+
+# A machine that is busy for a moment is not a failure. Where every test must pass, the examples are the same each time;
+# new ones are looked for in all other runs.
+settings.register_profile(
+    "headwater", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=REQUIRE_ALL
+)
+settings.load_profile("headwater")
 
 
 CLUSTERS = ("test_cluster_cli", "test_zookeeper", "test_s2_labs")

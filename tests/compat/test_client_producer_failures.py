@@ -68,7 +68,7 @@ def test_a_broker_that_dies_under_load_loses_and_doubles_nothing(
         producer.flush(TIMEOUT_S)
         metrics = producer.metrics()
     assert not failed
-    assert metrics["record-retry-total"] > 0
+    assert ending == "stop" or metrics["record-retry-total"] > 0  # a clean stop may find nothing on its way
     assert metrics["record-error-total"] == 0
     found: dict[int, list[int]] = {partition: [] for partition in range(PARTITIONS)}
     for message in read_all(broker.bootstrap, topic, sum(counts)):

@@ -29,5 +29,5 @@ def read_all(bootstrap: str, topic: str, count: int) -> list[confluent_kafka.Mes
                 found.append(message)
     finally:
         consumer.close()
-    assert len(found) == count
+    assert len(found) == count, f"{len(found)} of {count}"
     return found

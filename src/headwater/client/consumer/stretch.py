@@ -56,6 +56,8 @@ class Stretch:
         self.position = position
         self.epoch = -1  # of the batch that the last record came from
         self.end_offset, self.end_epoch = _end_of(data, position)
+        if stop is not None:
+            stop = max(stop, position)  # nothing is wanted then, and nobody goes back
         self._batches = VisibleBatches(data, position, aborted, DECOMPRESSED_BYTES_MAX, stop)
         self._batch: tuple[BatchHeader, Buffer] | None = None  # open, with something left in it
         self._records: list[ConsumerRecord] = []  # of the open batch, if it was read as records
