@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.peers import Lane, Unreachable
+from headwater.base.ports import Timer
 from headwater.broker.context import RequestContext
 from headwater.broker.deferred import Deferred
 from headwater.broker.registry import APIS
@@ -40,6 +41,7 @@ _LOOK_AGAIN_MS: Final = 10
 _KNOWN_MS: Final = 1000
 _LEAST_TIME_MS: Final = 1000
 _MOST_TIME_MS: Final = 300_000
+_LEAST_PATIENCE_MS: Final = 5000  # with the controller: an answer that is late ends the connection, for others too
 
 
 def is_controller(broker: "Broker") -> bool:
@@ -113,6 +115,7 @@ class AskController:
         self._serve = serve
         self._until_ms = broker.clock.monotonic_ms() + min(max(timeout_ms, _LEAST_TIME_MS), _MOST_TIME_MS)
         self._done: Callable[[Any, KafkaError | None], None] | None = None
+        self._timer: Timer | None = None  # while the controller is asked
 
     def begin(self, done: Callable[[Any, KafkaError | None], None]) -> None:
         """`done` gets the response, or REQUEST_TIMED_OUT."""
@@ -122,6 +125,7 @@ class AskController:
     def cancel(self) -> None:
         """Nobody waits any more."""
         self._done = None
+        self._stop_timer()
 
     def _try(self) -> None:
         broker = self._broker
@@ -130,15 +134,28 @@ class AskController:
         left_ms = self._until_ms - broker.clock.monotonic_ms()
         controller = broker.image.controller_id
         if left_ms <= 0:
-            done, self._done = self._done, None
-            done(None, KafkaError(ErrorCode.REQUEST_TIMED_OUT, "No controller answered in time."))
+            self._expired()
         elif is_controller(broker):
             self._served(self._serve())
         elif controller in broker.image.brokers:
             assert broker.peers is not None
-            broker.peers.ask(controller, Lane.CONTROL, self._request, self._version, self._answered, timeout_ms=left_ms)
+            self._timer = broker.scheduler.call_later(left_ms, self._expired)
+            patience_ms = max(left_ms, _LEAST_PATIENCE_MS)
+            broker.peers.ask(
+                controller, Lane.CONTROL, self._request, self._version, self._answered, timeout_ms=patience_ms
+            )
         else:
             self._try_later()
+
+    def _expired(self) -> None:
+        done, self._done = self._done, None
+        if done is not None:
+            done(None, KafkaError(ErrorCode.REQUEST_TIMED_OUT, "No controller answered in time."))
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _try_later(self) -> None:
         self._broker.scheduler.call_later(_TRY_AGAIN_MS, self._try_again)
@@ -160,6 +177,7 @@ class AskController:
     def _answered(self, response: Any, problem: Unreachable | None) -> None:
         from headwater.broker.refusals import is_from_no_controller
 
+        self._stop_timer()
         if self._done is None:
             return
         if problem is not None or is_from_no_controller(response):

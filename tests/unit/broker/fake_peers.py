@@ -15,6 +15,7 @@ class Asked(NamedTuple):
     request: Any
     version: int
     done: Done
+    timeout_ms: int = 0
 
     def answer(self, response: Any) -> None:
         """Over the bytes of its version, as it would come."""
@@ -32,7 +33,7 @@ class FakePeers:
     def ask(self, broker: BrokerId, lane: Lane, request: Any, version: int, done: Done, *, timeout_ms: int) -> None:
         assert timeout_ms > 0
         decoded = type(request).decode(b"".join(request.encode(version)), 0, version)
-        self.asked.append(Asked(broker, lane, decoded, version, done))
+        self.asked.append(Asked(broker, lane, decoded, version, done, timeout_ms))
 
     def forget(self, broker: BrokerId) -> None:
         self.forgotten.append(broker)

@@ -164,6 +164,26 @@ def test_when_its_time_is_over_it_is_told_so(member: Member) -> None:
     assert only_code(answer.response) is ErrorCode.REQUEST_TIMED_OUT
 
 
+def test_a_request_with_little_time_left_does_not_end_the_connection_of_the_others(member: Member) -> None:
+    request = CreateTopicsRequest(topics=[CreatableTopic(name="orders")], timeout_ms=1500)
+    answer = member.begin(request, 7)
+    asked = member.peers.take()
+    assert asked.timeout_ms == 5000
+    member.pass_ms(1400)
+    assert not answer.done
+    member.pass_ms(200)
+    assert only_code(answer.response) is ErrorCode.REQUEST_TIMED_OUT
+    asked.answer(made(ErrorCode.TOPIC_ALREADY_EXISTS))
+    member.pass_ms(200)
+    assert only_code(answer.response) is ErrorCode.REQUEST_TIMED_OUT
+    assert member.peers.asked == []
+
+
+def test_a_request_with_much_time_is_waited_for_as_long(member: Member) -> None:
+    member.begin(CreateTopicsRequest(topics=[CreatableTopic(name="orders")], timeout_ms=20_000), 7)
+    assert member.peers.take().timeout_ms == 20_000
+
+
 def test_a_broker_that_becomes_the_controller_meanwhile_does_it_itself(member: Member) -> None:
     answer = member.begin(NEW_TOPIC, 7)
     member.peers.take().fail()
