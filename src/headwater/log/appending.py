@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.log.producer_state import SEQUENCES, ProducerStates
+from headwater.log.producer_tail import recall_earlier_batches
 from headwater.log.results import AppendResult
 from headwater.log.rolling import make_room
 from headwater.log.segment import Segment
@@ -102,6 +103,12 @@ def _check_producer(log: "Log", header: BatchHeader, from_client: bool) -> Appen
         return None
     last_sequence = (header.base_sequence + header.last_offset_delta) % SEQUENCES
     old = producer.find_duplicate(header.producer_epoch, header.base_sequence, last_sequence)
+    if old is None and producer.has_forgotten and header.base_sequence != producer.next_sequence:
+        try:
+            recall_earlier_batches(log, producer)
+        except OSError as error:
+            raise log.storage_error(error) from error
+        old = producer.find_duplicate(header.producer_epoch, header.base_sequence, last_sequence)
     if old is not None:
         append_time_ms = old.timestamp if log.config.log_append_time else -1
         return AppendResult(old.first_offset, old.last_offset, append_time_ms, log.log_start_offset, True)

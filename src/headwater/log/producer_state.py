@@ -62,6 +62,7 @@ class Producer:
         "batches",
         "coordinator_epoch",
         "epoch",
+        "has_forgotten",
         "last_timestamp",
         "next_sequence",
         "producer_id",
@@ -75,6 +76,7 @@ class Producer:
         self.last_timestamp = NONE
         self.transaction_first_offset = NONE
         self.next_sequence = 0
+        self.has_forgotten = False  # earlier batches than those here: it comes from a snapshot
         self.batches: deque[tuple[int, int, int, int, int]] = deque(maxlen=BATCHES_KEPT)
 
     def set_epoch(self, epoch: int) -> None:
@@ -309,6 +311,7 @@ class ProducerStates:
             first_sequence = (last_sequence - offset_delta) % SEQUENCES
             producer.batches.append((first_sequence, last_sequence, last_offset - offset_delta, last_offset, timestamp))
             producer.next_sequence = (last_sequence + 1) % SEQUENCES
+            producer.has_forgotten = True
         if transaction_first_offset >= 0:
             producer.transaction_first_offset = transaction_first_offset
             self.ongoing[transaction_first_offset] = producer_id

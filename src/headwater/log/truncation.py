@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from headwater.log.appending import note_producer
 from headwater.log.producer_state import ProducerStates, SnapshotError
-from headwater.log.producer_tail import remember_earlier_batches
 from headwater.log.retention import delete_later, delete_segments
 from headwater.log.rolling import snapshot_path
 from headwater.log.scan import headers_from
@@ -94,7 +93,6 @@ def load_producers(log: "Log", end_offset: int) -> ProducerStates:
                 logger.warning("event=snapshot-unusable path=%s reason=%r", path, str(error))
     if from_offset < end_offset:
         replay(log, states, from_offset, end_offset)
-    remember_earlier_batches(log, states, end_offset)
     return states
 
 

@@ -52,15 +52,33 @@ def test_batches_of_an_earlier_epoch_are_not_taken_for_those_of_the_present_one(
         world.append(log, base_sequence=sequence, **NUMBERED)
     world.append(log, producer_id=7, producer_epoch=1, base_sequence=0)
     log = world.reopen()
+    with pytest.raises(KafkaError):
+        world.append(log, producer_id=7, producer_epoch=1, base_sequence=2)
     assert [batch[0] for batch in log.producers.producers[7].batches] == [0]
 
 
-def test_other_producers_in_between_do_not_matter(world: "World") -> None:
+def test_other_producers_in_between_and_later_batches_do_not_matter(world: "World") -> None:
     log = world.create()
     for sequence in range(4):
         for producer_id in (7, 8, 9):
             world.append(log, producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
         world.append(log)
     log = world.reopen()
-    for producer_id in (7, 8, 9):
+    for _ in range(30):
+        world.append(log, size=5000)  # the place is far behind the end when it is asked for
+    for at, producer_id in enumerate((7, 8, 9)):
+        assert world.append(log, producer_id=producer_id, producer_epoch=0, base_sequence=2) == 8 + at
         assert [batch[0] for batch in log.producers.producers[producer_id].batches] == [0, 1, 2, 3]
+
+
+def test_it_is_looked_up_once(world: "World") -> None:
+    log = world.create()
+    for sequence in range(3):
+        world.append(log, base_sequence=sequence, **NUMBERED)
+    log = world.reopen()
+    assert world.append(log, base_sequence=1, **NUMBERED) == 1
+    world.disk.bytes_read.clear()
+    for _ in range(3):
+        with pytest.raises(KafkaError):
+            world.append(log, base_sequence=50, **NUMBERED)
+    assert not world.disk.bytes_read
