@@ -45,7 +45,9 @@ def test_brokers_are_restarted_one_after_the_other(cluster: Cluster, topic: str)
         for _ in range(lasting(1, 20)):
             for number in cluster.members:
                 cluster.stop(number)
-                assert all(leader not in (-1, number) for leader, _, _ in cluster.describe(topic).values())
+                until(
+                    lambda number=number: is_led_by_others(cluster, topic, number), lambda: told(cluster, topic), WAIT_S
+                )
                 cluster.start(number)
                 cluster.await_in_sync(topic)
             workload.await_progress()
@@ -58,6 +60,10 @@ def move(cluster: Cluster, topic: str, wanted: dict[int, list[int]]) -> None:
             {TopicPartition(topic, index): replicas for index, replicas in wanted.items()}
         )
     assert set(outcome.values()) == {None}
+
+
+def is_led_by_others(cluster: Cluster, topic: str, gone: int) -> bool:
+    return all(leader not in (-1, gone) for leader, _, _ in cluster.describe(topic).values())
 
 
 def is_moved(cluster: Cluster, topic: str, wanted: dict[int, list[int]]) -> bool:
