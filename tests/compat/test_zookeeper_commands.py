@@ -14,6 +14,8 @@ from headwater.server.zookeeper.process import ZooKeeperProcess, ask, free_ports
 
 WAIT_S = 120
 
+pytestmark = pytest.mark.timeout(400)  # longer than what it waits for
+
 
 @pytest.fixture(scope="module")
 def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperProcess]:
