@@ -23,6 +23,8 @@ REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 LOG_DIRS = "org.apache.kafka.tools.LogDirsCommand"
 PATIENCE_S = 60
 
+pytestmark = pytest.mark.timeout(400)  # longer than what `until` waits for
+
 
 class TwoDirectories:
     """A broker with two log directories, and what a test asks of it."""
@@ -67,17 +69,22 @@ class TwoDirectories:
 
     def produce(self, topic: str, values: list[bytes], partition: int = 0) -> list[KafkaError | None]:
         """What was told of each."""
-        settings = {
-            "bootstrap.servers": self.broker.bootstrap,
-            "acks": "all",
-            "retries": 0,
-            "message.timeout.ms": 10_000,
-        }
-        producer = Producer(settings)
+        return self._told_of(topic, values, partition, {})
+
+    def produce_once(self, topic: str, value: bytes, partition: int) -> KafkaError | None:
+        """What was told of it; nothing is tried again, so that a refusal is told soon."""
+        settings = {"retries": 0, "message.timeout.ms": 10_000}
+        return self._told_of(topic, [value], partition, settings)[0]
+
+    def _told_of(
+        self, topic: str, values: list[bytes], partition: int, settings: dict[str, Any]
+    ) -> list[KafkaError | None]:
+        common = {"bootstrap.servers": self.broker.bootstrap, "acks": "all", "message.timeout.ms": PATIENCE_S * 1000}
+        producer = Producer(common | settings)
         told: list[KafkaError | None] = []
         for value in values:
             producer.produce(topic, value, partition=partition, on_delivery=lambda error, _: told.append(error))
-        assert producer.flush(PATIENCE_S) == 0
+        assert producer.flush(2 * PATIENCE_S) == 0
         return told
 
 
@@ -224,7 +231,7 @@ def test_without_a_read_only_directory_the_broker_goes_on(two: Callable[..., Two
     pair.broker.read_only = pair.paths[1]
     pair.broker.start()
     assert pair.produce(topic, [b"meanwhile"], 1 - lost) == [None]
-    (error,) = pair.produce(topic, [b"lost"], lost)
+    error = pair.produce_once(topic, b"lost", lost)
     assert error is not None
     assert not (pair.paths[0] / f"{topic}-{lost}").exists()  # an empty one would have been taken for it
     assert {path: each.error == 0 for path, each in pair.described().items()} == {
@@ -253,7 +260,7 @@ def test_a_directory_that_fails_takes_only_its_own_replicas_offline(
         assert pair.produce(topic, [b"before"], partition) == [None]
     lost = next(partition for partition in (0, 1) if pair.home(topic, partition) == pair.paths[1])
     pair.broker.fail()
-    (error,) = pair.produce(topic, [b"lost"], lost)
+    error = pair.produce_once(topic, b"lost", lost)
     assert error is not None
     assert pair.produce(topic, [b"meanwhile"], 1 - lost) == [None]
     assert pair.read(topic, 1, lost) == [b"before"]  # what is there can be read
