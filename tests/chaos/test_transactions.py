@@ -3,8 +3,10 @@
 from chaos.support.by_hand import ByHand, coordinator
 from chaos.support.cluster import Cluster
 from chaos.support.history import History
+from chaos.support.open_ends import OpenEnds
 from chaos.support.workload import check_replicas, read_all
 from headwater.base.errors import ErrorCode
+from headwater.client import Admin
 
 FENCED = {ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH}
 
@@ -24,6 +26,7 @@ def test_a_zombie_is_fenced_by_whoever_coordinates(cluster: Cluster, topic: str)
     assert heir.send(b"of the heir again") == 0
     heir.end(committed=True)
     cluster.start(old)
+    _await_markers(cluster, topic)
     logs, ends = read_all(cluster.bootstrap, topic, 1)
     assert [value for _, value in logs[0]] == [b"of the heir", b"of the heir again"]
     _check_files(cluster, topic, ends)
@@ -44,9 +47,16 @@ def test_an_end_that_was_held_back_does_not_end_the_next_transaction(cluster: Cl
     assert producer.send(b"aborted too") == 0
     producer.end(committed=False)
     cluster.start(old)
+    _await_markers(cluster, topic)
     logs, ends = read_all(cluster.bootstrap, topic, 1)
     assert [value for _, value in logs[0]] == [b"committed"]
     _check_files(cluster, topic, ends)
+
+
+def _await_markers(cluster: Cluster, topic: str) -> None:
+    """An end is answered when it is decided, before its marker is written; readers stop there until it is."""
+    with Admin(bootstrap_servers=cluster.bootstrap) as admin:
+        OpenEnds(cluster, admin).await_none(topic, 1)
 
 
 def _check_files(cluster: Cluster, topic: str, ends: dict[int, int]) -> None:
