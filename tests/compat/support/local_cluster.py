@@ -12,6 +12,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from headwater.cli.state import read_state
+
 COMMAND = [sys.executable, "-m", "headwater.cli.main"]
 PATIENCE_S = 120
 
@@ -86,9 +88,11 @@ class LocalCluster:
         return json.loads(self.headwater("status", "-o", "json").stdout)
 
     def pids(self) -> list[int]:
-        status = self.status()
-        brokers = [broker["pid"] for broker in status["brokers"]]
-        return [*brokers, status["zookeeper"]["pid"], status["supervisor"]["pid"]]
+        """Of all that `up` started, the supervisor last. While one of them lives, another `up` says that all is running."""
+        state = read_state(self.data_dir)
+        assert state is not None
+        servers = [process.pid for server in state.servers for process in server.processes]
+        return [*servers, state.supervisor_pid]
 
     def is_healthy(self) -> bool:
         """All brokers are there, and every partition has a leader and all its replicas in sync."""
