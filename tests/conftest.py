@@ -5,6 +5,7 @@ With HEADWATER_REQUIRE_ALL=1 (`.ci/run` sets it) a skip is a failure: a green ru
 
 import os
 import shutil
+import signal
 from collections.abc import Callable, Generator
 from pathlib import Path
 
@@ -20,6 +21,10 @@ settings.register_profile(
 )
 settings.load_profile("headwater")
 
+
+# A shell makes what it starts in the background deaf to Ctrl-C, and that is inherited by what tests start and interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 CLUSTERS = ("test_cluster_cli", "test_zookeeper", "test_s2_labs")
 
