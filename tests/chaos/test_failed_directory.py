@@ -10,6 +10,7 @@ from chaos.support.member import Member
 from chaos.support.processes import WAIT_S
 from compat.support.failing_disk import failing_settings
 from compat.support.members import until
+from headwater.client import Admin
 
 PARTITIONS = 12
 
@@ -34,16 +35,19 @@ def test_what_a_failed_directory_led_is_led_by_others(
             patch.setenv(name, value)
         cluster.start(number)
     cluster.make_topic(topic, PARTITIONS)
-    led = [partition for partition, state in cluster.describe(topic).items() if state[0] == number]
+    lead_what_is_preferred(cluster, topic)
+    led = [partition for partition, state in cluster.describe(topic).items() if state[1][0] == number]
     lost = next(partition for partition in led if (failing / f"{topic}-{partition}").exists())
     kept = next(partition for partition in led if (well / f"{topic}-{partition}").exists())
     send(cluster, topic, lost, b"before")
+    sessions = sessions_of(cluster.members[number])
 
     flag.touch()
     send(cluster, topic, lost, b"after")
     assert cluster.await_leader_other_than(number, topic, lost) > 0
-    assert number not in cluster.describe(topic)[lost][2]
-    assert cluster.leader(topic, kept) == number
+    until(lambda: number not in cluster.describe(topic)[lost][2], lambda: f"{cluster.views(topic)}", WAIT_S)
+    # Only a session that ended, as may happen on a busy machine, takes from it what it keeps.
+    assert cluster.leader(topic, kept) == number or sessions_of(cluster.members[number]) > sessions
     send(cluster, topic, kept, b"goes on")
     assert values(cluster, topic, lost) == [b"before", b"after"]
 
@@ -81,6 +85,22 @@ def test_the_last_in_sync_replica_does_not_lead_without_its_directory(cluster: C
     cluster.start(last)
     cluster.await_in_sync(topic)
     assert values(cluster, topic, lost) == [b"on all", b"on the last alone"]
+
+
+def lead_what_is_preferred(cluster: Cluster, topic: str) -> None:
+    """Until the first replica of every partition leads it, also where that one has lost its session since the topic was made."""
+
+    def is_done() -> bool:
+        admin.elect_leaders()
+        return all(state[0] == state[1][0] for state in cluster.describe(topic).values())
+
+    with Admin(bootstrap_servers=cluster.bootstrap) as admin:
+        until(is_done, lambda: f"{cluster.views(topic)}\n{cluster.logs()}", WAIT_S)
+
+
+def sessions_of(member: Member) -> int:
+    """How many it has had with ZooKeeper."""
+    return member.log.count("event=registered ")
 
 
 def offline_lines(member: Member) -> str:
