@@ -1,6 +1,7 @@
 """The synchronous face of the admin client. Any number of threads may use one `Admin`."""
 
 from collections.abc import Callable, Coroutine, Mapping
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from headwater.client.admin.calls import Blocking, LazyModule
@@ -58,7 +59,7 @@ class Admin:
         self._engine = Engine(known.network(), patient=True, name="headwater-admin")
         self._session = Session(self._engine.kernel, self._engine.network, known.session)
         self._running = Running(self._engine.kernel)
-        self._callers = 0
+        self._callers: set[int] = set()  # threads: close knows its own, which Ctrl-C may have kept from signing off
         self._closed = False
 
     # Topics
@@ -145,20 +146,22 @@ class Admin:
         with self._engine.lock:
             if self._closed:
                 raise closed()
-            self._callers += 1
+            self._callers.add(get_ident())
         try:
             return self._engine.run(self._running.call(call(self._session)))
         finally:
             with self._engine.lock:
-                self._callers -= 1
+                self._callers.discard(get_ident())
                 self._engine.lock.notify_all()
 
     def close(self) -> None:
         """Closes the connections. Calls under way in other threads end with an error, and are waited for."""
+        self._engine.interrupted()
         with self._engine.lock:
             if self._closed:
                 return
             self._closed = True
+            self._callers.discard(get_ident())
             self._running.end()
             self._engine.kernel.run_ready()
             self._engine.network.wake()

@@ -120,6 +120,24 @@ def test_closing_ends_the_calls_of_other_threads() -> None:
     assert len(ended) == 3
 
 
+def test_closing_does_not_wait_for_a_call_of_its_own_thread_that_was_interrupted() -> None:
+    """Ctrl-C can come between signing on and the block that signs off, or on the way into the lock."""
+    admin = Admin()
+
+    def interrupted_and_closed() -> None:
+        assert admin.run(lambda session: _answer(session, 5)) == 5
+        admin._callers.add(threading.get_ident())
+        admin._engine.lock.acquire()
+        admin.close()
+
+    thread = threading.Thread(target=interrupted_and_closed, daemon=True)
+    thread.start()
+    thread.join(30)
+    assert not thread.is_alive()
+    assert admin._engine.lock.acquire(blocking=False)
+    admin._engine.lock.release()
+
+
 def test_closing_ends_the_calls_of_other_tasks() -> None:
     async def main() -> None:
         admin = AsyncAdmin()
