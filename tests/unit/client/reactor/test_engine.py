@@ -143,23 +143,32 @@ def test_run_gives_up_in_time_and_cancels(engine: Engine) -> None:
 
 def test_threads_share_the_kernel(engine: Engine) -> None:
     """Each gets its own result, whoever polls; none waits for another's longer sleep."""
-    results: dict[int, float] = {}
+    numbers = (20, 1, 5, 10)
+    arrived: list[int] = []
+    woken: list[int] = []
+    results: list[int] = []
+    all_here: Future[float] = Future()
 
     async def work(number: int) -> int:
-        await engine.kernel.sleep(number / 50)
+        arrived.append(number)
+        if len(arrived) == len(numbers):
+            all_here.resolve(time.monotonic())
+        began = await all_here
+        await engine.kernel.sleep(max(0.0, began + number / 50 - time.monotonic()))
+        woken.append(number)
         return number
 
     def caller(number: int) -> None:
-        began = time.monotonic()
         assert engine.run(work(number)) == number
-        results[number] = time.monotonic() - began
+        results.append(number)
 
-    threads = [threading.Thread(target=caller, args=(number,)) for number in (20, 1, 5, 10)]
+    threads = [threading.Thread(target=caller, args=(number,)) for number in numbers]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(results, key=lambda number: results[number]) == [1, 5, 10, 20]
+    assert woken == [1, 5, 10, 20]
+    assert sorted(results) == woken
 
 
 def test_the_caretaker_drives_while_nobody_waits(engine: Engine) -> None:
