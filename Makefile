@@ -7,7 +7,7 @@ PIPELINES := $(VENV)/.installed-for-pipelines
 CLUSTERED := $(VENV)/.installed-for-clusters
 EVERYTHING := $(VENV)/.installed-for-development
 
-.PHONY: demo up cluster down venv test sim sanitize mutants check format bench bench-peers
+.PHONY: demo up cluster down venv test soak sim sanitize mutants check format bench bench-peers
 
 # What is compiled; a change of it installs anew.
 NATIVE := setup.py $(wildcard src/headwater/*/native/*.[ch])

@@ -22,8 +22,8 @@ nobody knows gets a warning; a bad value stops the start with a sentence. `headw
 A topic's own config wins over the broker's. Where a topic says nothing, the broker properties named beside it are asked in
 their order, and the first that is set counts.
 
-*Without effect* marks what this version takes and does not act on: a single broker has no followers,
-and some of Apache Kafka's threads and buffers have no counterpart here. The broker names those that are set when it starts.
+*Without effect* marks what this version takes and does not act on: some of Apache Kafka's threads and buffers have no
+counterpart here. The broker names those that are set when it starts.
 """
 
 _SECTIONS = (
