@@ -15,8 +15,8 @@ from types import TracebackType
 import confluent_kafka
 
 from headwater.base.ids import TopicPartition
-from headwater.client import Admin
-from headwater.client.types import LATEST
+from headwater.client import Admin, KafkaError
+from headwater.client.types import LATEST, READ_COMMITTED, OffsetAt
 
 TESTS = Path(__file__).parents[2]
 TOPIC = "copied"
@@ -143,8 +143,27 @@ def lag(admin: Admin) -> int:
     return sum(ends[each].offset - (committed[each].offset if each in committed else 0) for each in partitions)
 
 
+def await_no_open_transaction(servers: str) -> None:
+    """A transaction is answered when it is decided, before its markers are written; readers of committed records stop there."""
+    places = [TopicPartition(f"{TOPIC}.target", partition) for partition in range(PARTITIONS)]
+    deadline_s = time.monotonic() + PATIENCE_S
+    with Admin(bootstrap_servers=servers) as admin:
+        while True:
+            ends = admin.list_offsets(dict.fromkeys(places, LATEST))
+            stable = admin.list_offsets(dict.fromkeys(places, LATEST), isolation_level=READ_COMMITTED)
+            if all(_offset(stable[place]) == _offset(ends[place]) >= 0 for place in places):
+                return
+            assert time.monotonic() < deadline_s, f"a transaction stays open: {stable} of {ends}"
+            time.sleep(0.1)
+
+
+def _offset(answer: OffsetAt | KafkaError) -> int:
+    return -1 if isinstance(answer, KafkaError) else answer.offset
+
+
 def copies(servers: str) -> list[str]:
     """What a reader of committed records finds, with a client that others wrote."""
+    await_no_open_transaction(servers)
     settings = {"bootstrap.servers": servers, "group.id": "reader", "enable.partition.eof": True}
     consumer = confluent_kafka.Consumer({**settings, "isolation.level": "read_committed"})
     consumer.assign(
