@@ -108,7 +108,10 @@ class Lab:
             finally:
                 if process.poll() is None:
                     process.send_signal(signal.SIGINT)
-                process.wait(PATIENCE_S)
+                try:
+                    process.wait(PATIENCE_S)
+                finally:
+                    process.kill()  # one that did not hear it is not left behind
 
     def start(self) -> None:
         """ZooKeeper, and a broker, both in the background."""
