@@ -46,7 +46,7 @@ def test_a_killed_member_is_missed_after_its_session(
     topic = group_topic(4)
     given = configuration(group_broker, topic, protocol=protocol)
     if protocol == "classic":
-        given |= {"session.timeout.ms": 1500, "heartbeat.interval.ms": 150}
+        given |= {"session.timeout.ms": 6000, "heartbeat.interval.ms": 600}
     process = subprocess.Popen(
         [sys.executable, "-c", DOOMED, json.dumps(given), topic], stdout=subprocess.PIPE, text=True
     )
@@ -60,7 +60,8 @@ def test_a_killed_member_is_missed_after_its_session(
         process.wait()
         began = time.monotonic()
         until_shared([survivor], places(topic, 4))
-        assert time.monotonic() - began > 0.9  # its last heartbeat may be a moment old
+        # Its last heartbeat may be a moment old. The broker's session for the consumer protocol is three seconds here.
+        assert time.monotonic() - began > (2 if protocol == "classic" else 0.5)
 
 
 @BOTH
@@ -91,12 +92,12 @@ def test_a_slow_application_loses_its_partitions_and_comes_back(
 @BOTH
 def test_close_leaves_at_once(group_topic: Callable[..., str], join: Join, protocol: str) -> None:
     topic = group_topic(4)
-    members = [join("headwater", group=topic, topics=(topic,), protocol=protocol, session_ms=10_000) for _ in range(2)]
+    members = [join("headwater", group=topic, topics=(topic,), protocol=protocol, session_ms=60_000) for _ in range(2)]
     until_shared(members, places(topic, 4), [2, 2])
     began = time.monotonic()
     members.pop().close()
     until_shared(members, places(topic, 4))
-    assert time.monotonic() - began < 5  # the other hears of it with its next heartbeat, within a second
+    assert time.monotonic() - began < 30  # not its session: the other hears of it with its next heartbeat
 
 
 def test_the_second_of_two_static_members_fences_the_first(group_topic: Callable[..., str], join: Join) -> None:

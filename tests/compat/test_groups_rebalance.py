@@ -22,13 +22,13 @@ Join = Callable[..., Any]
 @pytest.mark.parametrize("name", ["kcat", "java"])
 def test_a_dead_member_is_missed_after_its_session(group_topic: Callable[..., str], join: Join, name: str) -> None:
     topic = group_topic(4)
-    doomed = join(name, group=topic, topics=(topic,), session_ms=1500)
+    doomed = join(name, group=topic, topics=(topic,), session_ms=6000)
     survivor = join("confluent", group=topic, topics=(topic,))
     until_shared([doomed, survivor], places(topic, 4))
     began = time.monotonic()
     doomed.kill() if name == "kcat" else doomed.remain()
     until_shared([survivor], places(topic, 4))
-    assert time.monotonic() - began > 0.9  # its last heartbeat may be a moment old
+    assert time.monotonic() - began > 2  # its last heartbeat may be a moment old
 
 
 @pytest.mark.parametrize("name", ["aiokafka", "confluent", "headwater", "java", "kafka-python"])
