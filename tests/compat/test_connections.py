@@ -46,7 +46,7 @@ def test_slow_loris_harms_nobody_else(broker_address: str, topic: str) -> None:
         with Raw(broker_address) as other:
             for number in range(1, 51):
                 assert produced(other.call(produce(topic, batch(b"x")))) == (0, number)
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 30
         for connection in slow:  # and they get their answer once they are done
             connection.send_bytes(data[8:])
         for connection in slow:
@@ -66,7 +66,7 @@ def test_a_client_that_does_not_read_harms_nobody_else(broker_address: str, topi
         started = time.monotonic()
         for _ in range(20):
             assert produced(other.call(produce(topic, batch(b"z"))))[0] == 0
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 30
         deaf.reset()
         assert produced(other.call(produce(topic, batch(b"z"))))[0] == 0
 
@@ -104,8 +104,8 @@ def test_a_parked_fetch_wakes_at_the_record_and_respects_min_bytes(broker_addres
     _make_topic(broker_address, topic)
     with Raw(broker_address) as reader, Raw(broker_address) as greedy, Raw(broker_address) as writer:
         started = time.monotonic()
-        reader.send(fetch(topic, 1, wait_ms=8000))
-        greedy.send(fetch(topic, 1, wait_ms=8000, min_bytes=5000))
+        reader.send(fetch(topic, 1, wait_ms=60_000))
+        greedy.send(fetch(topic, 1, wait_ms=60_000, min_bytes=5000))
         time.sleep(0.2)
         writer.call(produce(topic, batch(b"small")))
         error, records = fetched(reader.receive(fetch(topic))[1])
@@ -116,7 +116,7 @@ def test_a_parked_fetch_wakes_at_the_record_and_respects_min_bytes(broker_addres
         error, records = fetched(greedy.receive(fetch(topic))[1])
         assert b"small" in records
         assert b"LLLL" in records
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 30
 
 
 def test_a_parked_fetch_dies_with_its_connection(headwater_process: BrokerProcess, topic: str) -> None:

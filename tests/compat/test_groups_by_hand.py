@@ -9,7 +9,7 @@ from compat.support.members import until
 from compat.support.raw import Raw, message
 
 MEMBER_ID_REQUIRED, REBALANCE_IN_PROGRESS = 79, 27
-SESSION = timedelta(seconds=20)
+SESSION = timedelta(seconds=120)
 
 
 def _join(group: str, member_id: str = "") -> Any:
@@ -61,7 +61,7 @@ def test_a_member_that_left_behind_its_join_and_hung_up_is_gone(group_broker: Br
             until(
                 lambda at=joined.generation_id: _heartbeat(first, topic, at, first_id) == REBALANCE_IN_PROGRESS,
                 "the one who left is still a member",
-                5,
+                30,
             )
             joined = first.call(_join(topic, first_id))
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 30
