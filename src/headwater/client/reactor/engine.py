@@ -34,6 +34,7 @@ class Engine:
         self.kernel = Kernel(network, time.monotonic)
         self._condition = threading.Condition(threading.RLock())
         self._polling = False
+        self._polls_for: Task[Any] | None = None  # whose end ends the poller's wait, while a caller polls
         self._poll_ends_at = 0.0
         self._callers = 0
         self._closed = False
@@ -55,6 +56,7 @@ class Engine:
                 if not task.done:
                     task.cancel()
                     self.kernel.run_ready()
+                self._hurry()
                 self._condition.notify_all()
         if isinstance(task.error, Cancelled):
             raise TimedOut
@@ -126,7 +128,11 @@ class Engine:
                 self._hurry()
                 self._condition.wait(remaining)
             else:
-                self._poll(remaining)
+                self._polls_for = task
+                try:
+                    self._poll(remaining)
+                finally:
+                    self._polls_for = None
         return
 
     def _poll(self, limit: float | None) -> None:
@@ -148,9 +154,9 @@ class Engine:
         self._condition.notify_all()
 
     def _hurry(self) -> None:
-        """Wakes the poller when something is due before its wait ends."""
+        """Wakes the poller when something is due before its wait ends, or what it waits for is there already."""
         if self._polling:
-            planned = self.kernel.timeout()
+            planned = 0.0 if self._polls_for is not None and self._polls_for.done else self.kernel.timeout()
             if planned is not None and time.monotonic() + planned < self._poll_ends_at:
                 self.network.wake()
         elif self._caretaker is not None:

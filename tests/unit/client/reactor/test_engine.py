@@ -275,3 +275,16 @@ def test_a_signal_handler_may_wake_in_the_middle_of_a_wake() -> None:
         network.wake()  # as the handler calls it
     assert network.poll(0), "the wake-up came through"
     network.close()
+
+
+def test_a_caller_that_polls_is_woken_when_another_thread_brings_what_it_waits_for(engine: Engine) -> None:
+    future: Future[int] = Future()
+    results: list[int] = []
+    caller = threading.Thread(target=lambda: results.append(engine.run(wait(future), timeout=60)))
+    caller.start()
+    give_up_at = time.monotonic() + 30
+    while engine._polls_for is None and time.monotonic() < give_up_at:
+        time.sleep(0.001)
+    engine.submit(lambda: future.resolve(5))
+    caller.join(30)
+    assert results == [5]
