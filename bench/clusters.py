@@ -40,17 +40,26 @@ class Member:
 
     def start(self) -> float:
         """Milliseconds until it serves."""
+        began = self.launch()
+        self.wait_until_ready(began)
+        return (time.perf_counter() - began) * 1e3
+
+    def launch(self) -> float:
+        """Without waiting for it; when it began."""
         self.directory.mkdir(parents=True, exist_ok=True)
         began = time.perf_counter()
+        is_ours = "headwater" in self.command[0]
         with self.directory.with_suffix(".output").open("ab") as output:
-            self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, stderr=output, text=True)
-        if "headwater" in self.command[0]:
-            line = _first_line(self.process, began)
-            if not line.startswith("ready "):
-                raise Broken(f"broker {self.number} did not get ready: {self._tail()}")
-        else:
+            said = subprocess.PIPE if is_ours else output
+            self.process = subprocess.Popen(self.command, stdout=said, stderr=output, text=True)
+        return began
+
+    def wait_until_ready(self, began: float) -> None:
+        assert self.process is not None
+        if self.process.stdout is None:
             _wait_for_port(self.port, self.process, self.directory)
-        return (time.perf_counter() - began) * 1e3
+        elif not _first_line(self.process, began).startswith("ready "):
+            raise Broken(f"broker {self.number} did not get ready: {self._tail()}")
 
     def end(self, number: signal.Signals) -> None:
         process, self.process = self.process, None
@@ -155,10 +164,9 @@ def apache_cluster(directory: Path) -> Iterator[Cluster]:
 @contextlib.contextmanager
 def _running(cluster: Cluster) -> Iterator[None]:
     try:
-        for member in cluster.members:  # a quorum of Apache's comes up together
-            member.directory.mkdir(parents=True, exist_ok=True)
-        for member in cluster.members:
-            member.start()
+        began = [member.launch() for member in cluster.members]  # most of a quorum must be there before one is ready
+        for member, at in zip(cluster.members, began, strict=True):
+            member.wait_until_ready(at)
         yield
     finally:
         for member in reversed(cluster.members):
