@@ -97,7 +97,7 @@ def test_transactions_are_listed_described_and_fenced(
     until(lambda: bool(only(admin.describe_producers([partition]))), lambda: None)
     (listed,) = admin.list_transactions(states=["Ongoing"], pattern=topic.replace(".", r"\."))
     assert (listed.transactional_id, listed.state) == (topic, "Ongoing")
-    assert admin.list_transactions(running_longer_than_ms=3_600_000) == []
+    assert admin.list_transactions(running_longer_than_ms=3_600_000, pattern=topic.replace(".", r"\.")) == []
     described = only(admin.describe_transactions([topic]))
     assert (described.state, described.partitions) == ("Ongoing", [partition])
     (active,) = only(admin.describe_producers([partition]))
