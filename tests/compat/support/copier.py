@@ -7,11 +7,13 @@ whoever started it starts it again.
 
 import random
 import sys
+import time
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-TIMEOUT_S = 30
+PATIENCE_S = 20
+TIMEOUT_S = 12
 
 
 def run(bootstrap: str, group: str, transactional_id: str, source: str, target: str) -> None:
@@ -80,12 +82,14 @@ def _rewind(consumer: Any) -> None:
 
 
 def _retrying(call: Any) -> None:
+    """Who is told to try again for long gives up, and is started anew: meanwhile its group waits for it to join."""
+    give_up_at = time.monotonic() + PATIENCE_S
     while True:
         try:
             call()
             return
         except KafkaException as error:
-            if not error.args[0].retriable():
+            if not error.args[0].retriable() or time.monotonic() > give_up_at:
                 raise
 
 
