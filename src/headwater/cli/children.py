@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +23,7 @@ from headwater.cli.supervision import Supervision, parse_ready_line, parse_zooke
 _LINE_BYTES_MAX: Final = 65536
 
 
-class Child:
+class Child(ABC):
     """One process. `start_at` is when it is due to be started again, if it is."""
 
     def __init__(self, name: str, state: ServerState, log_file: Path | None) -> None:
@@ -38,15 +39,15 @@ class Child:
         self._output = b""
         self._told = False
 
-    def command(self) -> list[str]:
-        raise NotImplementedError
+    @abstractmethod
+    def command(self) -> list[str]: ...
 
+    @abstractmethod
     def hears_ready(self, line: str) -> bool:
         """Whether that line says that it is ready; then the state has what it says."""
-        raise NotImplementedError
 
-    def _pipes(self) -> dict[str, Any]:
-        raise NotImplementedError
+    @abstractmethod
+    def _pipes(self) -> dict[str, Any]: ...
 
     @property
     def is_running(self) -> bool:

@@ -5,13 +5,12 @@ then `kafkaServer.out` in $LOG_DIR, or in `logs` where it was started.
 """
 
 import os
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple, NoReturn
 
-from headwater.cli.kafka.options import KAFKA_VERSION, Stop, Usage
+from headwater.cli.kafka.options import KAFKA_VERSION, Usage
 
 _USAGE: Final = "USAGE: kafka-server-start [-daemon] server.properties [--override property=value]*\n"
 _LOG_NAME: Final = "kafkaServer.out"
@@ -99,29 +98,18 @@ def node_id(start: Start) -> int:
 
 def _in_background(start: Start) -> int:
     """A process of its own session. It says on stdout that it is ready; should it end without, its log is shown."""
-    from headwater.cli.log_files import log_since, size_bytes
+    from headwater.cli.background import start_in_background
 
-    log_file = Path(os.environ.get("LOG_DIR") or "logs") / _LOG_NAME
     command = [sys.executable, "-m", "headwater.cli.kafka.server_start", start.config_path]
     for override in start.overrides:
         command += ["--override", override]
-    try:
-        log_file.parent.mkdir(parents=True, exist_ok=True)
-        was_bytes = size_bytes(log_file)
-        with log_file.open("ab") as log:
-            process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, start_new_session=True
-            )
-    except OSError as problem:
-        raise Stop(1, f"Cannot write {log_file}: {problem.strerror}. Name another place with LOG_DIR.") from None
-    assert process.stdout is not None
-    with process.stdout:
-        line = process.stdout.readline()
+    server = start_in_background(command, _LOG_NAME, reads_stdout=True)
+    assert server.process.stdout is not None
+    with server.process.stdout:
+        line = server.process.stdout.readline()
     if line.startswith(b"ready"):
-        process.returncode = 0  # it is left running, and nobody's to wait for
-        return 0
-    code = process.wait()
-    raise Stop(code or 1, f"{log_since(log_file, was_bytes)}The broker did not start; its log is {log_file}")
+        return server.leave()
+    raise server.failed(server.process.wait() or 1, "The broker")
 
 
 if __name__ == "__main__":

@@ -105,27 +105,14 @@ def _in_foreground(start: Start) -> int:
 
 def _in_background(start: Start) -> int:
     """A process of its own session; should it end before it answers, its log is shown."""
-    from headwater.cli.log_files import log_since, size_bytes
+    from headwater.cli.background import start_in_background
 
     _command(start.config_path)  # what is missing is said here, not in a log
-    log_file = Path(os.environ.get("LOG_DIR") or "logs") / _LOG_NAME
-    try:
-        log_file.parent.mkdir(parents=True, exist_ok=True)
-        was_bytes = size_bytes(log_file)
-        with log_file.open("ab") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "headwater.cli.zookeeper.server_start", str(start.config_path)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-    except OSError as problem:
-        raise Stop(1, f"Cannot write {log_file}: {problem.strerror}. Name another place with LOG_DIR.") from None
-    if not _answers(process, client_address(start.config_path)):
-        raise Stop(1, f"{log_since(log_file, was_bytes)}ZooKeeper did not start; its log is {log_file}")
-    process.returncode = 0  # it is left running, and nobody's to wait for
-    return 0
+    command = [sys.executable, "-m", "headwater.cli.zookeeper.server_start", str(start.config_path)]
+    server = start_in_background(command, _LOG_NAME, reads_stdout=False)
+    if not _answers(server.process, client_address(start.config_path)):
+        raise server.failed(1, "ZooKeeper")
+    return server.leave()
 
 
 def _answers(process: "subprocess.Popen[bytes]", address: Address | None) -> bool:
