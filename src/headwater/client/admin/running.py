@@ -22,7 +22,10 @@ class Running:
         self._ended = False
 
     async def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """What the coroutine gives; an error if `end` comes first."""
+        """What the coroutine gives; an error if `end` comes first, be it before the call has begun."""
+        if self._ended:  # a thread signs on, and begins its call a moment later: closing may come between the two
+            coroutine.close()
+            raise closed()
         task = self._kernel.spawn(coroutine)
         self._tasks.add(task)
         try:

@@ -5,6 +5,8 @@ import inspect
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Coroutine
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -118,6 +120,39 @@ def test_closing_ends_the_calls_of_other_threads() -> None:
         thread.join(10)
         assert not thread.is_alive()
     assert len(ended) == 3
+
+
+def test_a_call_that_signed_on_and_had_not_begun_when_the_client_was_closed_ends() -> None:
+    """Closing came between a thread's signing on and its call: the call waited for ever, and so did the closing."""
+    admin = Admin()
+    signed_on = threading.Event()
+    ended: list[UserError] = []
+    run = admin._engine.run
+
+    def begun_late(call: Coroutine[Any, Any, None]) -> None:
+        signed_on.set()
+        while not admin._closed:  # set with the lock held, which closing gives up only to wait for this call
+            time.sleep(0.001)
+        run(call)
+
+    def call() -> None:
+        admin._engine.run = begun_late  # type: ignore[assignment,method-assign]
+        try:
+            admin.run(_wait_for_ever)
+        except UserError as error:
+            ended.append(error)
+
+    def close() -> None:
+        assert signed_on.wait(30)
+        admin.close()
+
+    threads = [threading.Thread(target=target, daemon=True) for target in (call, close)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+        assert not thread.is_alive()
+    assert "closed" in str(ended[0])
 
 
 def test_closing_does_not_wait_for_a_call_of_its_own_thread_that_was_interrupted() -> None:
