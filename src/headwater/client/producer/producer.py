@@ -22,9 +22,9 @@ from headwater.client.producer.core import ProducerCore
 from headwater.client.producer.face import Intake, record_fields
 from headwater.client.producer.queues import TopicQueues
 from headwater.client.producer.transactions import OpenTransaction, Transactions
-from headwater.client.producer.types import BufferFull, ProducerRecord, TransactionFailed
+from headwater.client.producer.types import BufferFull, ProducerClosed, ProducerRecord, TransactionFailed
 from headwater.client.reactor.engine import Engine
-from headwater.client.reactor.kernel import TimedOut
+from headwater.client.reactor.kernel import Closed, TimedOut
 from headwater.client.session import Session
 from headwater.client.settings.common import network, session_settings
 from headwater.client.settings.producer import read_producer_settings
@@ -244,6 +244,8 @@ class Producer:
             return self._engine.run(coroutine, timeout)
         except TimedOut:
             raise TimeoutError(f"not done within {timeout} s") from None
+        except Closed:
+            raise ProducerClosed("the producer is closed") from None
 
     @property
     def _transactions(self) -> Transactions:
@@ -262,7 +264,7 @@ class Producer:
     def _wait_for_room(self) -> None:
         if self._answers.in_callback and self._engine.owned:
             raise BufferFull(self._settings.buffer_bytes, 0)
-        self._engine.run(self._core.room())
+        self._run(self._core.room(), None)
 
     def _advance(self) -> None:
         """Sends what is full, takes answers; if another thread is at it, that thread is told to."""

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from headwater.client.reactor.kernel import Future, Kernel
+from headwater.client.reactor.kernel import Cancelled, Closed, Future, Kernel, Task
 from headwater.client.reactor.network import Network
 
 T = TypeVar("T")
@@ -25,11 +25,14 @@ class AioEngine:
         self._loop.add_reader(network.fileno(), self._step)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
+        self._running: set[Task[Any]] = set()
         self._closed = False
 
     async def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """The coroutine's result. Cancelled with the asyncio task that waits for it."""
-        assert not self._closed, "the client is closed"
+        """The coroutine's result. Cancelled with the asyncio task that waits for it. `Closed` if `close` comes first."""
+        if self._closed:
+            coroutine.close()
+            raise Closed
         outcome: asyncio.Future[None] = self._loop.create_future()
         task = self.kernel.spawn(coroutine)
 
@@ -38,6 +41,7 @@ class AioEngine:
                 outcome.set_result(None)
 
         task.when_done(came)
+        self._running.add(task)
         self._turn()
         try:
             await outcome
@@ -45,6 +49,10 @@ class AioEngine:
             task.cancel()
             self._turn()
             raise
+        finally:
+            self._running.discard(task)
+        if isinstance(task.error, Cancelled):  # `close` did it
+            raise Closed
         return task.result()
 
     async def wait(self, future: Future[T]) -> T:
@@ -65,6 +73,10 @@ class AioEngine:
         if self._closed:
             return
         self._closed = True
+        self.kernel.run_ready()
+        for task in list(self._running):  # others wait for what will not come any more
+            task.cancel()
+        self.kernel.run_ready()
         if self._timer is not None:
             self._timer.cancel()
         self._loop.remove_reader(self.network.fileno())

@@ -17,17 +17,18 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
 
-from headwater.client.reactor.kernel import Cancelled, Kernel, Task, TimedOut
+from headwater.client.reactor.kernel import Cancelled, Closed, Kernel, Task, TimedOut
 from headwater.client.reactor.network import Network
 
 T = TypeVar("T")
 
 _TICK: Final = 0.05
 _IDLE: Final = 60.0
+_FAREWELL: Final = 10.0  # for threads that are told of the end; they need a moment of the interpreter
 
 
 class Engine:
-    """Owns the kernel, the network, the lock and the caretaker. `close` joins the caretaker."""
+    """Owns the kernel, the network, the lock and the caretaker. `close` ends who waits, and joins the caretaker."""
 
     def __init__(self, network: Network, *, patient: bool = False, name: str = "headwater-client") -> None:
         self.network = network
@@ -36,30 +37,34 @@ class Engine:
         self._polling = False
         self._polls_for: Task[Any] | None = None  # whose end ends the poller's wait, while a caller polls
         self._poll_ends_at = 0.0
-        self._callers = 0
+        self._callers: dict[Task[Any], int] = {}  # what threads wait for, each with the thread that does
         self._closed = False
         self._patient = patient
         self._name = name
         self._caretaker: threading.Thread | None = None
 
     def run(self, coroutine: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
-        """The coroutine's result, driven by this thread. After `timeout` seconds it is cancelled: `TimedOut`."""
+        """The coroutine's result, driven by this thread. After `timeout` seconds it is cancelled: `TimedOut`.
+
+        `Closed` if the engine is closed by then, or by another thread meanwhile."""
         with self._condition:
-            assert not self._closed, "the client is closed"
+            if self._closed:
+                coroutine.close()
+                raise Closed
             self._start_caretaker()
             task = self.kernel.spawn(coroutine)
-            self._callers += 1
+            self._callers[task] = threading.get_ident()
             try:
                 self._drive(task, None if timeout is None else time.monotonic() + timeout)
             finally:
-                self._callers -= 1
+                del self._callers[task]
                 if not task.done:
                     task.cancel()
                     self.kernel.run_ready()
                 self._hurry()
                 self._condition.notify_all()
         if isinstance(task.error, Cancelled):
-            raise TimedOut
+            raise Closed if self._closed else TimedOut
         return task.result()
 
     def submit(self, action: Callable[[], T]) -> T:
@@ -110,11 +115,26 @@ class Engine:
             if self._closed:
                 return
             self._closed = True
+            self._end_callers()
             self._condition.notify_all()
             self.network.wake()
         if self._caretaker is not None and self._caretaker is not threading.current_thread():
             self._caretaker.join()
         self.network.close()
+
+    def _end_callers(self) -> None:
+        """What other threads wait for will not come any more: they hear so, and are gone before the sockets are."""
+        self.kernel.run_ready()  # some may have what they wait for
+        me = threading.get_ident()  # which Ctrl-C may have kept from signing off
+        for task, thread in list(self._callers.items()):
+            if thread != me:
+                task.cancel()
+        self.kernel.run_ready()
+        give_up_at = time.monotonic() + _FAREWELL
+        while any(thread != me for thread in self._callers.values()) and time.monotonic() < give_up_at:
+            self._condition.notify_all()
+            self.network.wake()
+            self._condition.wait(_TICK)
 
     # Driving, with the lock held
 

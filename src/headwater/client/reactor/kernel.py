@@ -13,6 +13,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
+from headwater.base.errors import UserError
+
 T = TypeVar("T")
 
 _SWEEP_AT: Final = 256
@@ -24,6 +26,13 @@ class Cancelled(BaseException):
 
 class TimedOut(Exception):
     """What `Kernel.within` waited for did not come in time."""
+
+
+class Closed(UserError):
+    """What drives the kernel was closed before the result was there."""
+
+    def __init__(self) -> None:
+        super().__init__("The client cannot be used any more", "it is closed")
 
 
 class Poller(Protocol):

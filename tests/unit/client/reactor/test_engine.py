@@ -12,7 +12,7 @@ import pytest
 from headwater.client.addresses import Address
 from headwater.client.reactor.aio import AioEngine
 from headwater.client.reactor.engine import Engine
-from headwater.client.reactor.kernel import Future, TimedOut
+from headwater.client.reactor.kernel import Closed, Future, TimedOut
 from headwater.client.reactor.network import Network
 
 
@@ -288,3 +288,75 @@ def test_a_caller_that_polls_is_woken_when_another_thread_brings_what_it_waits_f
     engine.submit(lambda: future.resolve(5))
     caller.join(30)
     assert results == [5]
+
+
+def test_close_ends_who_waits_in_other_threads_before_the_sockets_go(engine: Engine) -> None:
+    """Both the one that polls and the one that sleeps; a selector that is closed under a poller leaves it there for ever."""
+    never: Future[None] = Future()
+    heard: list[BaseException] = []
+    waiting = [threading.Event(), threading.Event()]
+
+    async def signs_on(event: threading.Event) -> None:
+        event.set()
+        await never
+
+    def wait_for_nothing(event: threading.Event) -> None:
+        try:
+            engine.run(signs_on(event))
+        except BaseException as error:  # noqa: BLE001 (the test looks at it)
+            heard.append(error)
+
+    threads = [threading.Thread(target=wait_for_nothing, args=(event,), daemon=True) for event in waiting]
+    for thread, event in zip(threads, waiting, strict=True):
+        thread.start()
+        assert event.wait(60)
+    engine.close()
+    for thread in threads:
+        thread.join(60)
+    assert [type(error) for error in heard] == [Closed, Closed]
+
+
+def test_what_came_before_close_is_given(engine: Engine) -> None:
+    """The value is there, and the thread that waits for it has not had its turn."""
+    value: Future[str] = Future()
+    given: list[str] = []
+    waiting = threading.Event()
+
+    async def signs_on() -> str:
+        waiting.set()
+        return await value
+
+    thread = threading.Thread(target=lambda: given.append(engine.run(signs_on())), daemon=True)
+    thread.start()
+    assert waiting.wait(60)
+    with engine.lock:
+        value.resolve("came")
+        engine._closed = True
+        engine._end_callers()
+        engine._closed = False
+    thread.join(60)
+    assert given == ["came"]
+
+
+def test_a_closed_engine_runs_nothing(engine: Engine) -> None:
+    engine.close()
+    with pytest.raises(Closed, match="it is closed"):
+        engine.run(wait(Future()))
+
+
+def test_close_ends_what_other_tasks_of_the_loop_wait_for() -> None:
+    async def main() -> None:
+        engine = AioEngine(Network())
+        value: Future[str] = Future()
+        came = asyncio.create_task(engine.wait(value))
+        never = asyncio.create_task(engine.wait(Future()))
+        await asyncio.sleep(0)
+        value.resolve("came")
+        engine.close()
+        assert await asyncio.wait_for(came, 60) == "came"
+        with pytest.raises(Closed):
+            await asyncio.wait_for(never, 60)
+        with pytest.raises(Closed):
+            await engine.run(wait(Future()))
+
+    asyncio.run(main())
