@@ -158,10 +158,15 @@ _RETRIABLE: Final = frozenset(
 )
 
 
+MESSAGE_CHARACTERS_MAX: Final = 2000
+
+
 class KafkaError(Exception):
     """What a peer did wrong, or what we cannot do for it: travels as a code, with a message where the API has one."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
+        if message is not None and len(message) > MESSAGE_CHARACTERS_MAX:  # it quotes what a peer sent
+            message = f"{message[:MESSAGE_CHARACTERS_MAX]}..."
         super().__init__(code, message)
         self.code = code
         self.message = message

@@ -30,7 +30,7 @@ class LeaderEpochs:
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """(largest epoch at or below `epoch`, where the next one begins); (-1, -1) if `epoch` is not known here yet."""
-        if epoch == UNDEFINED or epoch > self.latest_epoch:
+        if epoch < 0 or epoch > self.latest_epoch:
             return UNDEFINED, UNDEFINED
         if epoch == self.latest_epoch:
             return epoch, log_end_offset

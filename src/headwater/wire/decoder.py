@@ -27,6 +27,7 @@ from headwater.wire.primitives import (
     bad_count,
     bad_end,
     bad_tag,
+    continue_string_length,
     continue_uvarint,
     decode_uvarint,
     malformed,
@@ -91,13 +92,13 @@ class _Decoder(Source):
             return f"{self.name_for(field.default.__name__, field.default)}()"
         return repr(field.default)
 
-    def _length(self, format_: str, nullable: bool, target: str, name: str) -> str:
+    def _length(self, format_: str, nullable: bool, target: str, name: str, rest: str = "continue_uvarint") -> str:
         """Reads a length or count, and deals with null. The lines that follow belong to a value that is there."""
         length = self.variable("n")
         if self.flexible:
             self._run.append(("B", 1, length))
             self.flush()
-            self.line(f"if {length} > 127: {length}, p = continue_uvarint({length}, b, p)")
+            self.line(f"if {length} > 127: {length}, p = {rest}({length}, b, p)")
             null = f"not {length}"
         else:
             self._run.append((format_, struct.calcsize(">" + format_), length))
@@ -112,7 +113,8 @@ class _Decoder(Source):
         return length
 
     def _sized(self, type_: SizedType, target: str, nullable: bool, name: str) -> None:
-        length = self._length(type_.length_format, nullable, target, name)
+        rest = "continue_string_length" if type_ is STRING else "continue_uvarint"
+        length = self._length(type_.length_format, nullable, target, name, rest)
         self.line(f"q = p + {length}{' - 1' if self.flexible else ''}")
         if type_ is STRING:
             self.line(f'{target} = str(b[p:q], "utf-8")')
@@ -199,6 +201,7 @@ def write_decoder(cls: type[Message], version: int, flexible: bool) -> Source:
         "bad_count": bad_count,
         "bad_end": bad_end,
         "bad_tag": bad_tag,
+        "continue_string_length": continue_string_length,
         "continue_uvarint": continue_uvarint,
         "decode_uvarint": decode_uvarint,
         "malformed": malformed,

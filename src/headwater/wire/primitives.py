@@ -11,6 +11,7 @@ from headwater.base.ports import Buffer
 from headwater.wire.errors import DecodeError
 
 VARINT_BYTES_MAX: Final = 5
+STRING_BYTES_MAX: Final = 0x7FFF  # Kafka's own limit, also where the length could say more
 
 
 SHORT_UVARINTS: Final = tuple(bytes((value,)) for value in range(0x80))
@@ -46,6 +47,14 @@ def continue_uvarint(first: int, buffer: Buffer, position: int) -> tuple[int, in
         if byte < 0x80:
             return value, position
     raise DecodeError("a varint has more than 5 bytes")
+
+
+def continue_string_length(first: int, buffer: Buffer, position: int) -> tuple[int, int]:
+    """The same for the length of a compact string, which is one more than its bytes."""
+    value, position = continue_uvarint(first, buffer, position)
+    if value > STRING_BYTES_MAX + 1:
+        raise DecodeError(f"a string of {value - 1} bytes; {STRING_BYTES_MAX} are allowed")
+    return value, position
 
 
 def decode_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:

@@ -6,6 +6,8 @@ from headwater.base.ids import TopicId, TopicPartition
 from headwater.log import names
 from headwater.log.checkpoint import (
     CheckpointError,
+    CleanShutdown,
+    crc_of_epochs,
     format_clean_shutdown,
     format_epochs,
     format_offsets,
@@ -62,10 +64,26 @@ def test_java_properties() -> None:
 
 
 def test_the_clean_shutdown_mark_of_new_and_old_kafkas() -> None:
-    assert format_clean_shutdown(42) == b'{"version":0,"brokerEpoch":42}'
-    assert parse_clean_shutdown(format_clean_shutdown(42)) == 42
-    assert parse_clean_shutdown(b"") == -1
-    assert parse_clean_shutdown(b"[]") == -1
+    assert parse_clean_shutdown(b'{"version":0,"brokerEpoch":42}') == CleanShutdown(42)
+    assert parse_clean_shutdown(b"") == CleanShutdown()
+    assert parse_clean_shutdown(b"[]") is None
+
+
+def test_a_flipped_bit_anywhere_in_our_clean_shutdown_mark_is_noticed() -> None:
+    mark = CleanShutdown(42, {"recovery-point-offset-checkpoint": 7}, {"topic-0": 8})
+    text = format_clean_shutdown(mark)
+    assert parse_clean_shutdown(text) == mark
+    for at in range(8 * len(text)):
+        damaged = bytearray(text)
+        damaged[at // 8] ^= 1 << at % 8
+        assert parse_clean_shutdown(bytes(damaged)) is None, damaged
+
+
+def test_the_checksum_of_leader_epochs_goes_by_what_they_say() -> None:
+    assert crc_of_epochs(b"0\n1\n3 4") == crc_of_epochs(format_epochs([(3, 4)]))
+    assert crc_of_epochs(b"0\n1\n3 5\n") != crc_of_epochs(format_epochs([(3, 4)]))
+    assert crc_of_epochs(None) == crc_of_epochs(format_epochs([]))
+    assert crc_of_epochs(b"damaged") == -1
 
 
 def test_directory_names() -> None:
@@ -92,11 +110,26 @@ def epochs(*entries: tuple[int, int]) -> LeaderEpochs:
 
 @pytest.mark.parametrize(
     ("epoch", "answer"),
-    [(-1, (-1, -1)), (0, (0, 5)), (1, (1, 10)), (2, (1, 10)), (3, (3, 30)), (4, (3, 30)), (5, (5, 99)), (6, (-1, -1))],
+    [
+        (-7, (-1, -1)),
+        (-1, (-1, -1)),
+        (0, (0, 5)),
+        (1, (1, 10)),
+        (2, (1, 10)),
+        (3, (3, 30)),
+        (4, (3, 30)),
+        (5, (5, 99)),
+        (6, (-1, -1)),
+    ],
 )
 def test_where_an_epoch_ends(epoch: int, answer: tuple[int, int]) -> None:
     """Epoch 0 is not known any more: it ended where the first known one begins."""
     assert epochs((1, 5), (3, 10), (5, 30)).end_offset_for(epoch, 99) == answer
+
+
+def test_a_log_without_epochs_has_no_end_for_an_absurd_one() -> None:
+    """A request with epoch -2 broke an assertion."""
+    assert epochs().end_offset_for(-2, 0) == (-1, -1)
 
 
 def test_a_new_epoch_is_written_down_and_a_repeated_one_is_not() -> None:

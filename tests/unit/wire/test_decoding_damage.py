@@ -3,9 +3,10 @@
 import pytest
 
 from headwater.base.errors import ErrorCode, KafkaError
+from headwater.wire.codec import size_bytes_min
 from headwater.wire.errors import DecodeError
 from headwater.wire.messages.fetch import FetchRequest
-from headwater.wire.messages.metadata import MetadataRequest
+from headwater.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from headwater.wire.schema import STRING, Array, Message
 from unit.wire.support import reference
 from unit.wire.support.values import all_messages, example, structs_of, versions_of
@@ -94,6 +95,28 @@ def test_a_count_must_fit_the_smallest_elements() -> None:
 def test_a_varint_without_an_end_is_refused() -> None:
     with pytest.raises(DecodeError, match="varint"):
         MetadataRequest.decode(b"\xff" * 20, 0, 9)
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_a_string_has_no_more_bytes_than_kafka_allows(version: int) -> None:
+    """A compact length could say more: a name of a megabyte would stand in answers that no client can read."""
+    longest = MetadataRequest(topics=[MetadataRequestTopic(name="x" * 32_767)])
+    assert MetadataRequest.decode(b"".join(longest.encode(version)), 0, version) == longest
+    if version >= MetadataRequest.FLEXIBLE_SINCE:
+        longer = MetadataRequest(topics=[MetadataRequestTopic(name="x" * 32_768)]).encode(version)
+        with pytest.raises(DecodeError, match="a string of 32768 bytes"):
+            MetadataRequest.decode(b"".join(longer), 0, version)
+
+
+def test_every_array_has_elements_of_at_least_a_byte() -> None:
+    """Or the bytes that are left would be no bound for their number."""
+    for cls in all_messages():
+        for version in versions_of(cls):
+            for struct in structs_of(cls):
+                for field in struct.FIELDS:
+                    if isinstance(field.type, Array) and field.in_version(version):
+                        size = size_bytes_min(field.type.element, version, version >= cls.FLEXIBLE_SINCE)
+                        assert size > 0, (cls, version, field.name)
 
 
 def test_a_tagged_field_must_end_where_its_size_says() -> None:

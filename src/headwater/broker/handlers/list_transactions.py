@@ -2,8 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from headwater.base.errors import ErrorCode
+from headwater.base.errors import ErrorCode, KafkaError
 from headwater.broker.context import RequestContext
+from headwater.coordinator.groups.consumer.subscriptions import compile_regex
 from headwater.coordinator.transactions.listing import unknown_state_filters
 from headwater.wire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
 
@@ -14,12 +15,10 @@ if TYPE_CHECKING:
 def handle(broker: "Broker", context: RequestContext, request: ListTransactionsRequest) -> ListTransactionsResponse:  # noqa: ARG001
     matches = None
     if request.transactional_id_pattern:
-        import re2  # never the standard library's: its patterns can take for ever
-
         try:
-            matches = re2.compile(request.transactional_id_pattern).fullmatch
-        except re2.error:
-            return ListTransactionsResponse(error_code=int(ErrorCode.INVALID_REGULAR_EXPRESSION))
+            matches = compile_regex(request.transactional_id_pattern).fullmatch
+        except KafkaError as problem:
+            return ListTransactionsResponse(error_code=int(problem.code))
     runtime = broker.transactions.runtime
     now_ms = broker.now_ms()
     states = [state for hosted in runtime.active() for state in hosted.shard.list(request, now_ms, matches)]

@@ -119,6 +119,13 @@ def test_a_new_dynamic_member_is_given_an_id_first(world: World, version: int) -
     assert second.response.member_id == member_id
 
 
+def test_the_id_of_a_member_with_a_huge_client_id_fits_into_the_answer(world: World) -> None:
+    """Its client id and a UUID were longer than a string may be, and the answer could not be encoded."""
+    call = world.join(version=4, client_id="ö" * 16_000)
+    assert call.code == ErrorCode.MEMBER_ID_REQUIRED
+    assert len(call.response.member_id.encode()) < 1000
+
+
 def test_an_id_that_is_not_used_expires_with_the_session(world: World) -> None:
     member_id = world.join(version=4, session_ms=6_000).response.member_id
     world.advance(6_000)

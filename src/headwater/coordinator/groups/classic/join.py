@@ -20,14 +20,16 @@ MEMBER_ID_REQUIRED_SINCE: Final = 4
 SKIP_ASSIGNMENT_SINCE: Final = 9
 NEW_MEMBER_TIMEOUT_MS: Final = 5 * 60_000  # for a member that waits for its first answer; Kafka has no property for it
 
+_NAME_CHARACTERS_MAX: Final = 249
+
 
 def member_id_for(name: str, random: Random) -> str:
-    """`<name>-<uuid4>`."""
+    """`<name>-<uuid4>`. Of a long name the start only: the whole must fit into a string of the protocol."""
     raw = bytearray(random.bytes(16))
     raw[6] = raw[6] & 0x0F | 0x40
     raw[8] = raw[8] & 0x3F | 0x80
     text = raw.hex()
-    return f"{name}-{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+    return f"{name[:_NAME_CHARACTERS_MAX]}-{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 class Join:

@@ -1,0 +1,131 @@
+"""A broker in this process whose log is listened to: what hostile requests may do to it, and what they may not."""
+
+import logging
+import socket
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from headwater.base.config.broker import BrokerConfig
+from headwater.broker.registry import APIS
+from headwater.server.node import Node
+from headwater.wire.headers import decode_response_header
+from headwater.wire.registry import response_class
+
+API_VERSIONS = 18
+LINE_CHARACTERS_MAX = 3000
+TURNS_MAX = 12  # for an answer; what is parked for longer stays so
+
+
+class Lines(logging.Handler):
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.records: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record)
+
+
+class Watched:
+    """`send` gives a frame to the broker and looks at everything that came of it."""
+
+    def __init__(self, node: Node, lines: Lines) -> None:
+        self.node = node
+        self.lines = lines
+        self._socket: socket.socket | None = None
+
+    def close(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+            self.node.loop.turn(0.001)
+
+    def send(self, frame: bytes) -> bytes | None:
+        """The answer, without its length; None if the connection was closed, or nothing has come yet."""
+        self.lines.records.clear()
+        if self._socket is None:
+            self._socket = socket.create_connection(("127.0.0.1", self.node.endpoints[0].port))
+            self._socket.setblocking(False)
+        answer = b""
+        view = memoryview(frame)
+        for _ in range(TURNS_MAX):
+            try:
+                if view:
+                    view = view[self._socket.send(view) :]
+            except BlockingIOError:
+                pass
+            except ConnectionError:
+                view = view[:0]
+            self.node.loop.turn(0.0005)
+            try:
+                piece = self._socket.recv(1 << 20)
+            except BlockingIOError:
+                continue
+            except ConnectionError:
+                piece = b""
+            if not piece:
+                self._was_closed()
+                return None
+            answer += piece
+            if len(answer) >= 4 and len(answer) >= 4 + struct.unpack_from(">i", answer)[0]:
+                self._check_lines(closed=False)
+                return answer[4:]
+        self._check_lines(closed=False)
+        self.close()  # parked, or a frame that has not ended: it dies with its connection
+        self._check_lines(closed=False)
+        return None
+
+    def _was_closed(self) -> None:
+        self._check_lines(closed=True)
+        self.close()
+
+    def _check_lines(self, *, closed: bool) -> None:
+        closings = 0
+        for record in self.lines.records:
+            text = record.getMessage()
+            assert record.levelno < logging.ERROR, f"{text}\n{record.exc_text or record.exc_info}"
+            assert text.isprintable(), f"a log line with what a peer sent, not escaped: {text!r}"
+            assert len(text) <= LINE_CHARACTERS_MAX, f"a log line of {len(text)} characters: {text[:300]}"
+            closings += text.startswith("event=connection-closed")
+        assert closings == closed, [record.getMessage() for record in self.lines.records]
+
+
+def check_answer(answer: bytes, key: int, version: int) -> None:
+    """It is a response of that version: others must be able to read what we say to nonsense."""
+    if key == API_VERSIONS and not APIS[key].serves[0] <= version <= APIS[key].serves[1]:
+        version = 0
+    correlation_id, at = decode_response_header(answer, key, version)
+    assert correlation_id == 1
+    response_class(key).decode(answer, at, version)
+
+
+@contextmanager
+def watched(directory: Path, **properties: object) -> Iterator[Watched]:
+    settings = {
+        "log.dirs": str(directory),
+        "listeners": "PLAINTEXT://127.0.0.1:0",
+        "group.initial.rebalance.delay.ms": "0",
+        "offsets.topic.num.partitions": "2",
+        "offsets.topic.replication.factor": "1",
+        "transaction.state.log.num.partitions": "2",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        **{name.replace("_", "."): str(value) for name, value in properties.items()},
+    }
+    logger, lines = logging.getLogger("headwater"), Lines()
+    node = Node(BrokerConfig(settings))
+    logger.addHandler(lines)
+    level = logger.level
+    logger.setLevel(logging.WARNING)
+    logger.propagate = False
+    node.start()
+    observed = Watched(node, lines)
+    try:
+        yield observed
+    finally:
+        observed.close()
+        node.close()
+        logger.removeHandler(lines)
+        logger.setLevel(level)
+        logger.propagate = True
