@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ from compat.support.broker import BrokerProcess
 from compat.support.clients import CLIENTS, Client
 from compat.support.java import Java, JavaError
 from compat.support.members import until
+from compat.support.quick import quick
+from compat.support.topics import make_topic
 from compat.support.transactional import PRODUCERS, Refused, committed_offset, read
 
 NAMES = sorted(PRODUCERS)
@@ -129,6 +132,27 @@ def test_a_transaction_that_takes_too_long_is_aborted(
     again.send((topic, 0), "in time")
     again.commit()
     assert read(group_broker.bootstrap, topic) == ["waits for it", "in time"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_offsets_in_a_transaction_are_the_first_that_is_heard_of_their_group(
+    broker_factory: Callable[..., BrokerProcess], transactional: Make, tmp_path: Path, topic: str, name: str
+) -> None:
+    """Nobody has looked for the group's coordinator; and the second time, the only broker has died in between."""
+    broker = broker_factory(tmp_path / "broker", **quick())
+    make_topic(broker.bootstrap, topic, 1)
+    producer = transactional(name, topic, broker=broker)
+
+    def commit(offset: int) -> None:
+        producer.begin()
+        producer.offsets(topic, {(topic, 0): offset})
+        producer.commit()
+        assert committed_offset(broker.bootstrap, topic, (topic, 0)) == offset
+
+    commit(5)
+    broker.kill()
+    broker.start()
+    commit(6)
 
 
 def test_admin_calls_about_transactions(

@@ -3,11 +3,17 @@
 Each transaction takes some records of the source, writes "copy of ..." to the same partition of the target, and commits
 the offsets with them. After an error that aborts, it reads again from what is committed; after a fatal one it ends, and
 whoever started it starts it again.
+
+librdkafka 2.16 may wait for ever in `send_offsets_to_transaction`, past its timeout, for a group coordinator that it has
+given up itself: when it has lost all brokers and begins again from its bootstrap servers, or when a broker is gone from the
+metadata. It does so with Apache Kafka too (librdkafka issues 5456 and 5511). Meanwhile its consumer sends heartbeats, so the
+group waits for it to join until its rebalance timeout is over. Hence the first is turned off here, and a call that does not
+return ends the process.
 """
 
+import faulthandler
 import random
 import sys
-import time
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -37,6 +43,7 @@ def run(bootstrap: str, group: str, transactional_id: str, source: str, target: 
             "transaction.timeout.ms": 8000,
             "linger.ms": 1,
             "reconnect.backoff.max.ms": 300,
+            "metadata.recovery.strategy": "none",
             "log_level": 0,
         }
     )
@@ -82,15 +89,18 @@ def _rewind(consumer: Any) -> None:
 
 
 def _retrying(call: Any) -> None:
-    """Who is told to try again for long gives up, and is started anew: meanwhile its group waits for it to join."""
-    give_up_at = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            call()
-            return
-        except KafkaException as error:
-            if not error.args[0].retriable() or time.monotonic() > give_up_at:
-                raise
+    """Who is told to try again for long, or told nothing, ends with a traceback and is started anew."""
+    faulthandler.dump_traceback_later(PATIENCE_S, exit=True)
+    try:
+        while True:
+            try:
+                call()
+                return
+            except KafkaException as error:
+                if not error.args[0].retriable():
+                    raise
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 if __name__ == "__main__":

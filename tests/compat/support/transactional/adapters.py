@@ -38,6 +38,7 @@ class ConfluentTransactional(Transactional):
                 "message.timeout.ms": self.timeout_ms,
                 "linger.ms": 1,
                 "reconnect.backoff.max.ms": 500,
+                "metadata.recovery.strategy": "none",  # or it may hang when the only broker died: see copier.py
                 "log_level": 0,
             }
         )

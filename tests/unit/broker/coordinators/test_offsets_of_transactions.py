@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
+from headwater.base.errors import ErrorCode, KafkaError
 from headwater.broker.coordinators.placement import partition_for
+from headwater.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from headwater.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from headwater.wire.messages.end_txn import EndTxnRequest
 from headwater.wire.messages.find_coordinator import FindCoordinatorRequest
@@ -72,3 +74,25 @@ def test_an_offset_is_not_told_before_its_marker_is_on_all_replicas(lab: Any, pr
     partition.confirm(INT64_MAX)
     lab.settle()
     assert offset_in(reading.response) == 5
+
+
+def test_offsets_are_added_to_a_transaction_though_nobody_has_looked_for_the_groups_coordinator(lab: Any) -> None:
+    """librdkafka asks for that coordinator only after this answer, and would ask here for ever."""
+    lab.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=[ID]))
+    producer = lab.ask(InitProducerIdRequest(transactional_id=ID, transaction_timeout_ms=60_000))
+    request = AddOffsetsToTxnRequest(
+        transactional_id=ID,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        group_id=GROUP,
+    )
+    assert lab.ask(request).error_code == 0
+    assert "__consumer_offsets" in lab.broker.image.ids_by_name
+
+
+def test_offsets_are_not_added_while_their_topic_cannot_be_made(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=[ID]))
+    problem = KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR)
+    monkeypatch.setattr(lab.broker.groups.runtime, "ensure_topic", lambda done: done(problem))
+    request = AddOffsetsToTxnRequest(transactional_id=ID, producer_id=0, producer_epoch=0, group_id=GROUP)
+    assert ErrorCode(lab.ask(request).error_code) is ErrorCode.COORDINATOR_NOT_AVAILABLE
