@@ -4,6 +4,7 @@ A test keeps to itself by its own topic names (fixture `topic`) and its own chec
 """
 
 import itertools
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,7 +13,13 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
+from compat.support.quick import SOAK
 from headwater.testing import Broker
+
+collect_ignore = [] if SOAK else ["test_hdfs.py"]
+
+# For this JVM, and those of the processes that tests start: none lives long enough for thorough compiling to pay.
+os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 _numbers = itertools.count(1)
 

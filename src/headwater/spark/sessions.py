@@ -9,6 +9,7 @@ of offsets as Spark has it.
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -45,6 +46,8 @@ def session(name: str, *, master: str | None = None, **options: Any) -> "SparkSe
     """
     from pyspark.sql import SparkSession
 
+    from headwater.spark.homes import lean_home
+
     chosen = master or os.environ.get("SPARK_MASTER") or "local[*]"
     settings = settings_for(chosen, options, os.cpu_count() or 1)
     if SparkSession.getActiveSession() is None:
@@ -52,7 +55,8 @@ def session(name: str, *, master: str | None = None, **options: Any) -> "SparkSe
     builder = SparkSession.builder.appName(name).master(chosen)
     for key, text in settings.items():
         builder = builder.config(key, text)
-    spark = builder.getOrCreate()
+    with lean_home(data_home(os.environ)) if is_local(chosen) else nullcontext():
+        spark = builder.getOrCreate()
     register(spark)
     return spark
 
