@@ -69,7 +69,7 @@ test: venv
 
 # Long rounds of what `make test` does briefly: storms of 50 members, 50 rounds of kills. Half an hour.
 soak: venv
-	@tests/tools.sh
+	HEADWATER_SOAK=1 tests/tools.sh
 	HEADWATER_SOAK=1 $(BIN)/pytest -m soak
 
 # `make sim SEED=… STEPS=…` runs one world again, `make sim` random ones for a minute; WORLD=coordinators has groups and transactions, WORLD=cluster several brokers.

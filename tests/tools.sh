@@ -42,4 +42,5 @@ get_jars() {
 
 get_jars java
 get_jars spark/connector
+[ "${HEADWATER_SOAK:-}" = 1 ] && get_jars spark/hdfs
 exit 0
