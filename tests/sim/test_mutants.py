@@ -8,7 +8,7 @@ import pytest
 
 from headwater.broker.handlers import produce
 from headwater.broker.handlers.fetch import Fetch
-from headwater.log import appending, manager, recovery
+from headwater.log import appending, opening, recovery
 from headwater.log.log import Log
 from headwater.log.recovery import Recovered
 from headwater.replication.partition import Partition
@@ -63,7 +63,7 @@ def test_no_recovery_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
     def believe(disk: Any, path: str, recovery_point: int, *rest: Any) -> Recovered:
         return Recovered(recovery_point)
 
-    monkeypatch.setattr(manager, "recover", believe)
+    monkeypatch.setattr(opening, "recover", believe)
     must_be_found("I1", "I2")
 
 

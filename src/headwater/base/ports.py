@@ -182,6 +182,10 @@ class Disk(Protocol):
 
     def sync_directory_now(self, path: str) -> None: ...
 
+    def drop_cached(self, path: str) -> None:
+        """Writes the file out and forgets its pages, so that the next read is of the device. At the start only."""
+        ...
+
     def sync_together(self, work: Sequence[Sync | SyncDirectory]) -> list[OSError | None]:
         """Many such at once, waited for; what came of each. The device does many together in little more time than one."""
         ...

@@ -5,7 +5,7 @@
       leader epochs         epoch start-offset
     partition.metadata      version: 0 / topic_id: <22 characters of URL-safe base64>
     meta.properties         Java properties: version, cluster.id, broker.id (version 0) or node.id (version 1), directory.id
-    .kafka_cleanshutdown    {"version":0,"brokerEpoch":-1}; older Kafkas leave it empty
+    .kafka_cleanshutdown    {"version":0,"brokerEpoch":-1}; older Kafkas leave it empty. Ours also has checksums (`CleanShutdown`)
 
 Parsing is pure; what cannot be parsed raises `CheckpointError`, and the caller knows what can be rebuilt.
 """
@@ -13,12 +13,17 @@ Parsing is pure; what cannot be parsed raises `CheckpointError`, and the caller 
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
 
+from headwater.base.checksum import crc32c
 from headwater.base.ids import TopicId, TopicPartition
 from headwater.base.ports import Disk
 
 Offsets = dict[TopicPartition, int]
 Epochs = list[tuple[int, int]]
+
+_KAFKAS_MARK: Final = {"version", "brokerEpoch"}
 
 
 class CheckpointError(Exception):
@@ -108,16 +113,55 @@ def format_properties(properties: Mapping[str, str]) -> bytes:
     return "".join(f"{name}={value}\n" for name, value in properties.items()).encode()
 
 
-def parse_clean_shutdown(text: bytes) -> int:
-    """The broker epoch of the broker that shut down; -1 if it is not told."""
+@dataclass(frozen=True, slots=True)
+class CleanShutdown:
+    """What the mark says. The checksums tell files that have changed since from those that were left there.
+
+    A checkpoint has none, and a wrong offset in it may look like a right one. Marks of Apache Kafka have no checksums.
+    """
+
+    broker_epoch: int = -1
+    checkpoints: Mapping[str, int] = field(default_factory=dict)  # CRC-32C of the file, by its name
+    epochs: Mapping[str, int] = field(default_factory=dict)  # `crc_of_epochs`, by partition
+
+
+def parse_clean_shutdown(text: bytes) -> CleanShutdown | None:
+    """None if the mark itself is damaged: then it says nothing."""
+    if not text.strip():
+        return CleanShutdown()
     try:
-        return int(json.loads(text)["brokerEpoch"]) if text.strip() else -1
-    except (ValueError, KeyError, TypeError):
+        content = json.loads(text)
+        crc = content.pop("crc", None)
+        mark = CleanShutdown(
+            int(content["brokerEpoch"]), dict(content.get("checkpoints", {})), dict(content.get("leaderEpochs", {}))
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+    if crc is None and content.keys() <= _KAFKAS_MARK:
+        return mark
+    return mark if crc == crc32c(_canonical(content)) else None
+
+
+def format_clean_shutdown(mark: CleanShutdown) -> bytes:
+    content = {
+        "version": 0,
+        "brokerEpoch": mark.broker_epoch,
+        "checkpoints": dict(mark.checkpoints),
+        "leaderEpochs": dict(mark.epochs),
+    }
+    return _canonical({**content, "crc": crc32c(_canonical(content))})
+
+
+def _canonical(content: Mapping[str, object]) -> bytes:
+    return json.dumps(content, separators=(",", ":")).encode()
+
+
+def crc_of_epochs(text: bytes | None) -> int:
+    """Of what a file of leader epochs says, however it is laid out; -1 if it says nothing that makes sense."""
+    try:
+        return crc32c(format_epochs([] if text is None else parse_epochs(text)))
+    except CheckpointError:
         return -1
-
-
-def format_clean_shutdown(broker_epoch: int) -> bytes:
-    return json.dumps({"version": 0, "brokerEpoch": broker_epoch}, separators=(",", ":")).encode()
 
 
 def read_if_present(disk: Disk, path: str) -> bytes | None:

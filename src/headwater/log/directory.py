@@ -2,20 +2,26 @@
 
 `meta.properties` says whose directory it is; one of another cluster or broker is refused. The checkpoints hold, for each
 partition, the recovery point, the log start offset where it is not simply the first segment's, and the high watermark.
-`.kafka_cleanshutdown` is written last of all at a clean shutdown and taken away before anything is changed. Owned by the
-manager.
+`.kafka_cleanshutdown` is written last of all at a clean shutdown and taken away before anything is changed; the checksums in it
+tell whether the checkpoints are as they were left. One that is not counts as empty.
+
+`.headwater_syncfailed` says that an fsync failed: the kernel may hold pages that never reached the device and look well. The next
+start reads what it recovers from the device itself. Owned by the manager.
 """
 
 import logging
 from base64 import urlsafe_b64encode
+from collections.abc import Mapping
 from functools import partial
 
+from headwater.base.checksum import crc32c
 from headwater.base.errors import UserError
 from headwater.base.ids import TopicPartition
 from headwater.base.ports import Disk, Random, Replace
 from headwater.log import names
 from headwater.log.checkpoint import (
     CheckpointError,
+    CleanShutdown,
     Offsets,
     format_clean_shutdown,
     format_offsets,
@@ -40,6 +46,9 @@ class LogDirectory:
         self.problem: str | None = None  # why it is offline: nothing is read or written there until a restart
         self.clean = False  # whether the last owner shut down cleanly
         self.last_broker_epoch = -1
+        self.epochs_crc: Mapping[str, int] = {}  # of each log's leader epochs, as that owner left them
+        self.lacks_checkpoint = False  # of recovery points: it is gone or damaged, and with it the list of logs
+        self.is_distrusted = False  # an fsync has failed here, and nobody has looked since
         self.adopted = False  # Apache Kafka 4 made it: its topics may have settings that are not known here
         self.recovery_points: Offsets = {}  # as the file has them, or is about to
         self.log_start_offsets: Offsets = {}
@@ -113,26 +122,45 @@ class LogDirectory:
 
     def load(self) -> None:
         """Reads the checkpoints, and takes the clean-shutdown mark away for good."""
-        self.recovery_points = self._offsets(names.RECOVERY_POINT_CHECKPOINT)
-        self.log_start_offsets = self._offsets(names.LOG_START_OFFSET_CHECKPOINT)
-        self.high_watermarks = self._offsets(names.REPLICATION_OFFSET_CHECKPOINT)
-        self.cleaner_offsets = self._offsets(names.CLEANER_OFFSET_CHECKPOINT)
-        self.mentioned = {*self.recovery_points, *self.log_start_offsets}
-        mark = read_if_present(self._disk, self._file(names.CLEAN_SHUTDOWN))
+        mark = self._read_mark()
         self.clean = mark is not None
+        self.is_distrusted = self._disk.exists(self._file(names.SYNC_FAILED))
+        expected: Mapping[str, int] = {}
         if mark is not None:
-            self.last_broker_epoch = parse_clean_shutdown(mark)
+            self.last_broker_epoch = mark.broker_epoch
+            self.epochs_crc = mark.epochs
+            expected = mark.checkpoints
+        self.recovery_points = self._offsets(names.RECOVERY_POINT_CHECKPOINT, expected)
+        self.log_start_offsets = self._offsets(names.LOG_START_OFFSET_CHECKPOINT, expected)
+        self.high_watermarks = self._offsets(names.REPLICATION_OFFSET_CHECKPOINT, expected)
+        self.cleaner_offsets = self._offsets(names.CLEANER_OFFSET_CHECKPOINT, expected)
+        self.mentioned = {*self.recovery_points, *self.log_start_offsets}
+        if self._disk.exists(self._file(names.CLEAN_SHUTDOWN)):
             self._disk.remove(self._file(names.CLEAN_SHUTDOWN))
             self._disk.sync_directory_now(self.path)
 
-    def _offsets(self, name: str) -> Offsets:
-        text = read_if_present(self._disk, self._file(name))
+    def _read_mark(self) -> CleanShutdown | None:
+        text = read_if_present(self._disk, self._file(names.CLEAN_SHUTDOWN))
         if text is None:
+            return None
+        mark = parse_clean_shutdown(text)
+        if mark is None:
+            logger.error("event=file-damaged path=%s note='all logs are looked at'", self._file(names.CLEAN_SHUTDOWN))
+        return mark
+
+    def _offsets(self, name: str, expected: Mapping[str, int]) -> Offsets:
+        text = read_if_present(self._disk, self._file(name))
+        is_needed = name == names.RECOVERY_POINT_CHECKPOINT
+        if text is None:
+            self.lacks_checkpoint |= is_needed
             return {}
         try:
+            if name in expected and crc32c(text) != expected[name]:
+                raise CheckpointError("it has changed since the last shutdown")
             return parse_offsets(text)
         except CheckpointError as error:
             logger.error("event=checkpoint-unusable path=%s reason=%r", self._file(name), str(error))
+            self.lacks_checkpoint |= is_needed
             return {}
 
     def checkpoint(self, name: str, offsets: Offsets) -> None:
@@ -171,9 +199,27 @@ class LogDirectory:
     def mentions(self, partition: TopicPartition) -> bool:
         return partition in self.mentioned
 
-    def mark_clean(self, broker_epoch: int) -> None:
+    def mark_clean(self, broker_epoch: int, epochs_crc: Mapping[str, int]) -> None:
         """Everything in the directory is on the device: the last thing that is written."""
-        self._disk.write_file(self._file(names.CLEAN_SHUTDOWN), format_clean_shutdown(broker_epoch))
+        checkpoints = {name: crc32c(data) for name, data in self._written.items()}
+        mark = CleanShutdown(broker_epoch, checkpoints, epochs_crc)
+        self._disk.write_file(self._file(names.CLEAN_SHUTDOWN), format_clean_shutdown(mark))
+
+    # After a failed fsync
+
+    def distrust(self) -> None:
+        """For the next start. It need not reach the device: what it warns of does not outlive the kernel either."""
+        try:
+            self._disk.write_file(self._file(names.SYNC_FAILED), b"", durable=False)
+        except OSError as error:
+            logger.error("event=sync-failure-not-noted path=%s error=%r", self.path, str(error))
+
+    def believe(self) -> None:
+        self.is_distrusted = False
+        try:
+            self._disk.remove(self._file(names.SYNC_FAILED))
+        except OSError as error:
+            logger.error("event=file-not-removed path=%s error=%r", self._file(names.SYNC_FAILED), str(error))
 
 
 def _reason(error: Exception) -> str:

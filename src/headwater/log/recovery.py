@@ -153,10 +153,14 @@ def recover(
     log_start_offset: int,
     index_interval_bytes: int,
     no_gaps: bool = True,
+    distrusts_cache: bool = False,
 ) -> Recovered:
     """Afterwards `loading.load_log` finds a directory as after a clean shutdown. Raises OSError.
 
     Segments follow on each other without a gap, or else the end of one is lost. Only compaction may leave gaps.
+
+    `distrusts_cache`: an fsync has failed here. What was never written may look well in the page cache, so it is dropped, and the
+    scan reads what the device has.
     """
     finish_swaps(disk, directory)
     entries = disk.list_directory(directory)
@@ -168,6 +172,9 @@ def recover(
     run.load_epochs(entries)
     snapshots = [names.offset_of(name) for name in entries if name.endswith(names.SNAPSHOT)]
     first = run.load_snapshot(bases, snapshots, 0 if run.epochs_lost else first_to_scan(bases, recovery_point))
+    if distrusts_cache:
+        for base in bases[first_to_scan(bases, recovery_point) :]:
+            disk.drop_cached(run.path(base, names.LOG))
     run.epochs.truncate_from_end(recovery_point)
 
     kept_snapshots = {offset for offset in snapshots if offset <= bases[first]}

@@ -170,6 +170,14 @@ class OsDisk:
     def sync_directory_now(self, path: str) -> None:
         _sync_directory(path)
 
+    def drop_cached(self, path: str) -> None:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            os.fdatasync(descriptor)
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(descriptor)
+
     def sync_together(self, work: Sequence[Sync | SyncDirectory]) -> list[OSError | None]:
         errors: list[OSError | None] = [None] * len(work)
         left = iter(range(len(work)))  # shared: who is free takes the next

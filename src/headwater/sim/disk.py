@@ -349,6 +349,11 @@ class SimDisk:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         node.sync()
 
+    def drop_cached(self, path: str) -> None:
+        inode = self._inode(path)
+        inode.sync()
+        inode.seen = bytearray(inode.device)
+
     def sync_together(self, work: Sequence[Sync | SyncDirectory]) -> list[OSError | None]:
         errors: list[OSError | None] = []
         for each in work:

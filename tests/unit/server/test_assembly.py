@@ -10,7 +10,7 @@ from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.base.ids import BrokerId, PartitionKey
 from headwater.broker.broker import Broker
 from headwater.broker.topics import plan_topic
-from headwater.log import manager
+from headwater.log import making, opening
 from headwater.metadata.image import BrokerState, TopicDeleted
 from headwater.records.builder import build_batch
 from headwater.records.reader import Record
@@ -91,7 +91,7 @@ def test_a_log_that_cannot_be_recovered_is_offline_and_not_wiped(
     machine.append(broker, "orders", 5)
     machine.disk.kill()
     before = machine.files(f"{DATA}/orders-0")
-    recover = manager.recover
+    recover = opening.recover
 
     def failing(disk: Any, path: str, *rest: Any) -> Any:
         if path.endswith("orders-0"):
@@ -99,7 +99,7 @@ def test_a_log_that_cannot_be_recovered_is_offline_and_not_wiped(
         return recover(disk, path, *rest)
 
     with monkeypatch.context() as patched:
-        patched.setattr(manager, "recover", failing)
+        patched.setattr(opening, "recover", failing)
         broker = machine.start()
         with pytest.raises(KafkaError) as refused:
             broker.partition("orders", 0)
@@ -122,12 +122,12 @@ def test_a_recovery_that_dies_with_its_worker_leaves_the_log_offline(
     machine.append(broker, "orders", 5)
     machine.disk.kill()
     before = machine.files(f"{DATA}/orders-0")
-    monkeypatch.setattr(manager, "RECOVER_IN_PLACE_BYTES", -1)
+    monkeypatch.setattr(opening, "RECOVER_IN_PLACE_BYTES", -1)
 
     def failing(*_: Any) -> Any:
         raise MemoryError
 
-    monkeypatch.setattr(manager, "recover", failing)
+    monkeypatch.setattr(opening, "recover", failing)
     broker = machine.start()
     assert not broker.partitions
     assert machine.files(f"{DATA}/orders-0") == before
@@ -139,7 +139,7 @@ def test_a_log_that_cannot_be_loaded_does_not_stop_the_start(machine: Machine, m
     machine.create(broker, "clicks")
     machine.append(broker, "orders", 5)
     machine.assembly.close()
-    load = manager.load_log
+    load = opening.load_log
 
     def failing(context: Any, partition: Any, *rest: Any, **named: Any) -> Any:
         if partition.topic == "orders":
@@ -147,7 +147,7 @@ def test_a_log_that_cannot_be_loaded_does_not_stop_the_start(machine: Machine, m
         return load(context, partition, *rest, **named)
 
     with monkeypatch.context() as patched:
-        patched.setattr(manager, "load_log", failing)
+        patched.setattr(opening, "load_log", failing)
         broker = machine.start()
     assert {partition.topic for partition in broker.partitions.values()} == {"clicks"}
     machine.assembly.close()
@@ -163,7 +163,7 @@ def test_a_topic_made_on_a_full_disk_gets_its_logs_when_there_is_room(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(manager, "create_log", full)
+        patched.setattr(making, "create_log", full)
         machine.create(broker, "orders", 2)
         machine.tick()
         with pytest.raises(KafkaError, match="KAFKA_STORAGE_ERROR"):
@@ -175,7 +175,7 @@ def test_a_topic_made_on_a_full_disk_gets_its_logs_when_there_is_room(
 
 def test_half_a_log_is_cleared_away_before_it_is_made_again(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     broker = machine.start()
-    create, calls = manager.create_log, []
+    create, calls = making.create_log, []
 
     def full_afterwards(*arguments: Any) -> Any:
         calls.append(1)
@@ -185,7 +185,7 @@ def test_half_a_log_is_cleared_away_before_it_is_made_again(machine: Machine, mo
             raise OSError(28, "No space left on device")
         return log
 
-    monkeypatch.setattr(manager, "create_log", full_afterwards)
+    monkeypatch.setattr(making, "create_log", full_afterwards)
     machine.create(broker, "orders")
     assert not broker.partitions
     machine.tick()

@@ -1,0 +1,46 @@
+"""Which logs a broker has, and in which of its directories each stands: what the rooms of the manager share.
+
+The offsets that a directory's checkpoints hold are taken from here. `offline` are partitions that are there and could not be
+opened: nothing is made in their place. Owned by the manager, and changed by the loop only.
+"""
+
+from collections.abc import Callable
+
+from headwater.base.ids import TopicPartition
+from headwater.log.checkpoint import Offsets
+from headwater.log.directory import LogDirectory
+from headwater.log.log import Log
+
+
+class Holdings:
+    def __init__(self) -> None:
+        self.logs: dict[TopicPartition, Log] = {}
+        self.home: dict[TopicPartition, LogDirectory] = {}
+        self.offline: dict[TopicPartition, LogDirectory] = {}
+        self.high_watermark_of: Callable[[Log], int] = _end_of
+
+    def in_directory(self, directory: LogDirectory) -> list[Log]:
+        return [log for partition, log in self.logs.items() if self.home[partition] is directory]
+
+    def recovery_points(self, directory: LogDirectory) -> Offsets:
+        return {log.partition: log.recovery_point for log in self.in_directory(directory)}
+
+    def log_start_offsets(self, directory: LogDirectory) -> Offsets:
+        """Only where the first segment's name does not tell it. Of a log that is offline, what we found at the start."""
+        offline = {partition for partition, home in self.offline.items() if home is directory}
+        return {
+            **{partition: offset for partition, offset in directory.log_start_offsets.items() if partition in offline},
+            **{
+                log.partition: log.log_start_offset
+                for log in self.in_directory(directory)
+                if log.log_start_offset > log.base_offsets[0]
+            },
+        }
+
+    def high_watermarks(self, directory: LogDirectory) -> Offsets:
+        return {log.partition: self.high_watermark_of(log) for log in self.in_directory(directory)}
+
+
+def _end_of(log: Log) -> int:
+    """Without replication, everything is committed."""
+    return log.log_end_offset
