@@ -31,6 +31,7 @@ _SHORT_READ_BYTES: Final = (
     8 * 1024
 )  # after a large frame: the next is probably large too, and copying its start is waste
 _GROW_FROM_BYTES: Final = 64 * 1024
+_PROGRESS_BYTES: Final = 256 * 1024  # less than that of a large frame is not progress: it may come byte by byte
 _OUT_BYTES_MAX: Final = 512 * 1024
 _PENDING_MAX: Final = 64
 _LENGTH: Final = Struct(">i")
@@ -69,6 +70,7 @@ class Connection:
         "_out",
         "_outbox",
         "_pending",
+        "_progress_at",
         "_recv_into",
         "_send",
         "_server",
@@ -95,6 +97,7 @@ class Connection:
         self._frame_view = shared
         self._frame_bytes = 0
         self._filled = 0
+        self._progress_at = 0
         self._largest_frame = 0
         self._outbox = Outbox(sock, server.disk, self._warmed)
         self._out = self._outbox.chunks
@@ -263,6 +266,7 @@ class Connection:
         self._frame_bytes = size
         self._filled = len(start)
         self._frame_view[: len(start)] = start
+        self._progress_at = len(start) + _PROGRESS_BYTES
         self.frame_progress_ns = self._loop.turn_ns
 
     @property
@@ -285,7 +289,9 @@ class Connection:
             self.close("closed by the peer in the middle of a request")
             return
         self._filled += count
-        self.frame_progress_ns = self._loop.turn_ns
+        if self._filled >= self._progress_at:
+            self._progress_at = self._filled + _PROGRESS_BYTES
+            self.frame_progress_ns = self._loop.turn_ns
         if self._filled < room:
             return
         if room < self._frame_bytes:

@@ -9,7 +9,6 @@ import logging
 import select
 import socket
 import time
-from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.errors import KafkaError
@@ -18,6 +17,7 @@ from headwater.base.ports import Disk
 from headwater.broker.context import ConnectionContext
 from headwater.broker.deferred import Deferred
 from headwater.broker.registry import APIS
+from headwater.server.admission import Admission
 from headwater.server.buffers import BufferPool
 from headwater.server.connection import SHARED_BYTES, Connection, Slot
 from headwater.server.dispatch import Begun, begin, release_response
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 _ACCEPTS_PER_EVENT: Final = 64
 _ACCEPT_PAUSE_MS: Final = 1000
 _IDLE_CHECK_MS: Final = 10_000
+_IDLE_CHECK_MS_MIN: Final = 500
 _LOAD_AFTER_MS: Final = 200
 _LOAD_EVERY_MS: Final = 20
 _STUCK_FRAME_NS: Final = 20_000_000_000
@@ -47,16 +48,18 @@ class Server:
         self.disk = disk
         self.frame_bytes_max = config.int("socket.request.max.bytes")
         self.buffers = BufferPool(_memory_limit_bytes(config.int("queued.max.request.bytes")))
-        self._config = config
         self._idle_ms = config.int("connections.max.idle.ms")
         self._connections: dict[int, Connection] = {}
-        self._per_address: Counter[str] = Counter()
+        self._admission = Admission(config, loop.turn_ns)
         self._listeners: list[socket.socket] = []
         self._bound: list[tuple[socket.socket, str]] = []  # with their names, not accepting yet
         self._shared = memoryview(bytearray(SHARED_BYTES))
         self.metrics: dict[int, ApiMetrics] = broker.metrics.apis
         self.produce_metrics = self.metrics[0]
-        loop.call_later(_IDLE_CHECK_MS, self._close_idle)
+        self._idle_check_ms = _IDLE_CHECK_MS
+        if 0 <= self._idle_ms < _IDLE_CHECK_MS:
+            self._idle_check_ms = max(_IDLE_CHECK_MS_MIN, self._idle_ms // 4)
+        loop.call_later(self._idle_check_ms, self._close_idle)
         self._to_load = [api for api in APIS.values() if api.handle is None]
         loop.call_later(_LOAD_AFTER_MS, self._load_next)
 
@@ -89,6 +92,10 @@ class Server:
 
     def _accept(self, listener: socket.socket, name: str) -> None:
         for _ in range(_ACCEPTS_PER_EVENT):
+            pause_ms = self._admission.pause_ms(name, self.loop.turn_ns)
+            if pause_ms:
+                pause_accepting(self.loop, listener, pause_ms)
+                return
             try:
                 sock, address = listener.accept()
             except BlockingIOError:
@@ -98,6 +105,7 @@ class Server:
                     self._pause_accepting(listener, problem)
                     return
                 continue  # the client gave up before we got to it
+            self._admission.accepted()
             self._connected(sock, address[0], address[1], name)
 
     def _pause_accepting(self, listener: socket.socket, problem: OSError) -> None:
@@ -110,18 +118,17 @@ class Server:
 
     def _connected(self, sock: socket.socket, host: str, port: int, listener: str) -> None:
         host = host.removeprefix("::ffff:")
-        if len(self._connections) >= self._config.int("max.connections") or self._per_address[host] >= self._config.int(
-            "max.connections.per.ip"
-        ):
+        refusal = self._admission.refusal(host, len(self._connections))
+        if refusal is not None:
             self.broker.metrics.connections_refused += 1
             if self.broker.metrics.connections_refused % 100 == 1:
-                logger.warning("event=connection-refused peer=%s reason='too many connections'", host)
+                logger.warning("event=connection-refused peer=%s reason=%r", host, refusal)
             sock.close()
             return
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection = Connection(self, sock, ConnectionContext(host, port, listener), self._shared)
-        self._per_address[host] += 1
+        self._admission.entered(host)
         self._connections[sock.fileno()] = connection
         self.broker.metrics.connections_total += 1
         self.loop.register(sock.fileno(), select.EPOLLIN, connection.on_events, connection.on_failure)
@@ -133,9 +140,7 @@ class Server:
     def forget(self, connection: Connection, fd: int, why: str) -> None:
         del self._connections[fd]
         host = connection.context.client_host
-        self._per_address[host] -= 1
-        if not self._per_address[host]:
-            del self._per_address[host]
+        self._admission.left(host)
         logger.debug("event=disconnected peer=%s reason=%r", host, why)
 
     def close(self) -> None:
@@ -156,7 +161,7 @@ class Server:
             self.loop.call_later(_LOAD_EVERY_MS, self._load_next)
 
     def _close_idle(self) -> None:
-        self.loop.call_later(_IDLE_CHECK_MS, self._close_idle)
+        self.loop.call_later(self._idle_check_ms, self._close_idle)
         now_ns = self.loop.turn_ns
         oldest_ns = now_ns - self._idle_ms * 1_000_000
         for connection in list(self._connections.values()):
@@ -240,15 +245,15 @@ class Server:
             return None
 
 
-def pause_accepting(loop: "Loop", listener: socket.socket) -> None:
-    """For a second. It stays readable, and the loop would go round and round over it."""
+def pause_accepting(loop: "Loop", listener: socket.socket, for_ms: int = _ACCEPT_PAUSE_MS) -> None:
+    """For a while. It stays readable, and the loop would go round and round over it."""
 
     def resume() -> None:
         if listener.fileno() != -1:
             loop.modify(listener.fileno(), select.EPOLLIN)
 
     loop.modify(listener.fileno(), 0)
-    loop.call_later(_ACCEPT_PAUSE_MS, resume)
+    loop.call_later(for_ms, resume)
 
 
 def _memory_limit_bytes(configured: int) -> int:

@@ -87,6 +87,27 @@ def test_idle_connections_are_closed_and_a_large_request_on_its_way_is_not_idle(
     uploading.socket.close()
 
 
+@pytest.mark.parametrize(("piece_bytes", "is_refused"), [(1, True), (300_000, False)])
+def test_a_large_request_that_comes_drop_by_drop_gives_way_to_those_who_wait_for_its_memory(
+    make_node: MakeNode, piece_bytes: int, is_refused: bool
+) -> None:
+    """A byte now and then was progress: a few such clients kept everybody else's large requests waiting for ever."""
+    node = make_node(queued_max_request_bytes=8 << 20)
+    slow, waiting = Client(node), Client(node)
+    data = produce(1, bytes(6 << 20))
+    slow.send(data[:1_000_000])
+    waiting.send(produce(1, bytes(4 << 20))[:1_000_000])
+    assert node.server.buffers.has_waiters
+    for connection in node.server._connections.values():
+        connection.frame_progress_ns -= 21_000_000_000
+    slow.send(data[1_000_000 : 1_000_000 + piece_bytes])
+    node.server._close_idle()
+    assert node.server.buffers.has_waiters != is_refused
+    assert slow.is_closed() if is_refused else node.server.connection_count == 2
+    for client in (slow, waiting):
+        client.socket.close()
+
+
 def test_a_negative_idle_time_is_no_limit(make_node: MakeNode) -> None:
     """It closed every connection, every ten seconds."""
     node = make_node(connections_max_idle_ms=-1)
