@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Callable
 from typing import Final
 
+from headwater.broker.broker import Broker
 from headwater.sim.clients.client import SimClient
 from headwater.sim.cluster_checks import ClusterChecks
 from headwater.sim.cluster_clients.administering import ClusterAdmin
@@ -27,7 +28,7 @@ from headwater.sim.trace import Violation
 from headwater.sim.zookeeper import SimZooKeeper
 
 _USUAL_FACTOR: Final = 2
-_STEPS_BETWEEN_COUNTS: Final = 10  # of references to files, which takes a while
+_STEPS_BETWEEN_COUNTS: Final = 25  # of references to files, and looks at everything: both take a while
 _SETTLE_WITHIN_MS: Final = 60_000
 _SETTLE_STEPS_MAX: Final = 60_000
 
@@ -63,6 +64,7 @@ class ClusterWorld(Stage):
         self._cut_from_zookeeper: set[int] = set()
         self._looked_at = 0
         self._checked = 0
+        self._brokers: dict[int, Broker | None] = dict.fromkeys(self.node_ids)
         self._unexpected = Unexpected()
         self._injector = ClusterInjector(self)
         self.clients = self.cast()
@@ -132,19 +134,35 @@ class ClusterWorld(Stage):
     def step(self) -> None:
         self.run_event()
         for node in self.nodes:
-            node.after_event(self.random)
+            if node.has_run:
+                node.after_event(self.random)
 
     def check(self) -> None:
         if self._unexpected.seen:
             raise Violation(f"an exception that nobody expected: {self._unexpected.seen[0]}")
+        self._look()
+        self._checked += 1
+        if self._checked % _STEPS_BETWEEN_COUNTS == 0:
+            self.checks.look()
+            for node in self.nodes:
+                node.check()
+
+    def _look(self) -> None:
+        """At all that the last event can have changed."""
+        ran = [node for node in self.nodes if node.has_run]
         if self._looked_at != self.zookeeper.last_transaction:
             self._looked_at = self.zookeeper.last_transaction
             self.state.look()
-        self.checks.look()
-        self._checked += 1
-        if self._checked % _STEPS_BETWEEN_COUNTS == 0:
-            for node in self.nodes:
-                node.check()
+            self.checks.look()
+        elif any(node.broker is not self._brokers[node.node_id] for node in ran):
+            self.checks.look()
+        else:
+            for node in ran:
+                if node.broker is not None:
+                    self.checks.look_at(node)
+        for node in ran:
+            node.has_run = False
+            self._brokers[node.node_id] = node.broker
 
     def finish(self) -> None:
         self.note("no more faults")

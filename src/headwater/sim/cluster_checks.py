@@ -41,8 +41,11 @@ class ClusterChecks:
         self._nodes = {node.node_id: node for node in nodes}
         self._state = state
         self._presumed: dict[tuple[PartitionKey, int], Presumed] = {}
+        self._highest: dict[PartitionKey, int] = {}  # high watermark of its presumed leaders, in the present true state
 
     def look(self) -> None:
+        """At everything: what is true has changed, or processes came and went."""
+        self._highest.clear()
         running = [(node.node_id, node.broker.partitions) for node in self._nodes.values() if node.broker is not None]
         for key, state in self._state.partitions.items():
             highest = 0
@@ -52,6 +55,24 @@ class ClusterChecks:
                     self._look_at_leader(node_id, key, state, partition)
                     highest = max(highest, partition.high_watermark)
             if highest:
+                self._highest[key] = highest
+                self._must_have(key, highest, "a leader's high watermark")
+
+    def look_at(self, node: "ClusterNode") -> None:
+        """Only this process has run since the last look, and what is true is the same."""
+        assert node.broker is not None
+        highest_of = self._highest
+        for key, partition in node.broker.partitions.items():
+            state = self._state.partitions.get(key)
+            if state is None:
+                continue
+            highest = highest_of.get(key, 0)
+            if partition.is_leader:
+                self._look_at_leader(node.node_id, key, state, partition)
+                if partition.high_watermark > highest:
+                    highest = highest_of[key] = partition.high_watermark
+                    self._must_have(key, highest, "a leader's high watermark")
+            if partition.log.log_end_offset < highest:
                 self._must_have(key, highest, "a leader's high watermark")
 
     def _look_at_leader(self, node_id: int, key: PartitionKey, state: TrueState, partition: "Partition") -> None:

@@ -1,6 +1,8 @@
 """What may go wrong in a cluster, beyond what may go wrong with each machine. `cluster_injector.py` makes it happen."""
 
+import random
 from dataclasses import dataclass, replace
+from typing import Final
 
 from headwater.sim.faults import Faults
 
@@ -25,23 +27,31 @@ class ClusterFaults(Faults):
 NO_FAULTS = replace(ClusterFaults(), interval_ms=0, cuts_per_mille=0)
 
 
+KINDS: Final = (
+    "kill",
+    "power_loss",
+    "clean_restart",
+    "clock_jump",
+    "slow_disk",
+    "disk_full",
+    "pause",
+    "partition",
+    "cut_from_zookeeper",
+    "cut_from_followers",
+    "session_lost",
+    "zookeeper_away",
+)
+
+
 def only(interval_ms: int, cuts_per_mille: int = 0, **weights: int) -> ClusterFaults:
     """These and no others."""
-    none = dict.fromkeys(
-        (
-            "kill",
-            "power_loss",
-            "clean_restart",
-            "clock_jump",
-            "slow_disk",
-            "disk_full",
-            "pause",
-            "partition",
-            "cut_from_zookeeper",
-            "cut_from_followers",
-            "session_lost",
-            "zookeeper_away",
-        ),
-        0,
-    )
+    none = dict.fromkeys(KINDS, 0)
     return replace(ClusterFaults(), interval_ms=interval_ms, cuts_per_mille=cuts_per_mille, **{**none, **weights})
+
+
+def drawn(seed: int) -> ClusterFaults:
+    """Some of them, as the seed decides: what one kind of fault brings about, others would hide."""
+    chance = random.Random(f"the faults of {seed}")
+    kinds = chance.sample(KINDS, chance.randint(1, 6))
+    weights = {kind: chance.choice((1, 2, 4)) for kind in kinds}
+    return only(chance.choice((150, 250, 400, 600)), chance.choice((0, 4, 4, 30)), **weights)

@@ -146,6 +146,7 @@ class ClusterConnection(SimConnection):
         self._outward.send(self._sent)
 
     def close(self, why: str, *, process_died: bool = False) -> None:
+        self._node.has_run = True
         super().close(why, process_died=process_died)
         self._network.forget(self)
 

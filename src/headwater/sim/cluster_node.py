@@ -39,17 +39,19 @@ class ClusterNode(SimNode):
         self.is_serving = False
         self.is_paused = False
         self.is_up = False  # the process lives, serving or not yet
+        self.has_run = False  # since the world last looked
         self.coordination: SimCoordination | None = None
         self._outgoing: list[ClusterConnection] = []  # to other brokers
         self._generation = 0  # of the process, so that late callbacks of an earlier one are known
 
     def start(self) -> bool:
+        self.has_run = True
         self.lives += 1
         self._generation += 1
         generation = self._generation
         self.is_up = True
         self.disk.now_ms = self.clock.now_ms()
-        self._scheduler = ProcessScheduler(self.clock, self.world.heap)
+        self._scheduler = ProcessScheduler(self.clock, self.world.heap, self._runs)
         self.coordination = self.world.zookeeper.client(self._scheduler, SESSION_MS)
         if self.world.is_cut_from_zookeeper(self):
             self.world.zookeeper.cut_off(self.coordination)
@@ -97,6 +99,7 @@ class ClusterNode(SimNode):
         super().lose_power()
 
     def _end(self) -> None:
+        self.has_run = True
         for connection in self._outgoing:
             connection.leave()
         self._outgoing.clear()
@@ -104,6 +107,10 @@ class ClusterNode(SimNode):
         self._generation += 1
         super()._end()
         self.coordination = None
+
+    def _runs(self) -> None:
+        self.has_run = True
+        self.disk.now_ms = self.clock.now_ms()
 
     # Standing still
 
@@ -123,6 +130,7 @@ class ClusterNode(SimNode):
         if self.is_up and self.is_paused:
             self.world.heap.call_later(_PAUSED_DISK_MS, self._run_disk)
         else:
+            self._runs()
             super()._run_disk()
 
     # Stopping
@@ -130,6 +138,7 @@ class ClusterNode(SimNode):
     def stop_cleanly(self, done: Callable[[], None]) -> None:
         """Hands its leaderships over, as long as its patience lasts; then closes everything."""
         generation = self._generation
+        self.has_run = True
 
         def left() -> None:
             if generation == self._generation and self.broker is not None:

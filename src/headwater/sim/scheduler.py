@@ -77,6 +77,19 @@ class SimScheduler:
         assert self.due_in_ms() == 0
         heapq.heappop(self._heap)[2].function()
 
+    def run_next(self) -> bool:
+        """Lets time pass until the next event, and runs it; whether there was one."""
+        heap = self._heap
+        while heap:
+            due_ms, _, timer = heapq.heappop(heap)
+            if not timer.cancelled:
+                late_ms = due_ms - self._clock.monotonic_ms()
+                if late_ms > 0:
+                    self._clock.advance(late_ms)
+                timer.function()
+                return True
+        return False
+
     def run_due(self) -> int:
         """Runs what is due now; how many events that were."""
         ran = 0
@@ -89,12 +102,14 @@ class SimScheduler:
 class ProcessScheduler(SimScheduler):
     """The Scheduler port of one process on the world's heap: when it dies, all that it had planned dies with it.
 
-    While it is paused, what falls due waits; then all of it comes, in its order, each as an event of its own.
+    While it is paused, what falls due waits; then all of it comes, in its order, each as an event of its own. `on_run` is
+    called before each of them.
     """
 
-    def __init__(self, clock: SimClock, world: SimScheduler) -> None:
+    def __init__(self, clock: SimClock, world: SimScheduler, on_run: Callable[[], None] = lambda: None) -> None:
         super().__init__(clock)
         self._world = world
+        self._on_run = on_run
         self._alive = True
         self._is_paused = False
         self._held: deque[tuple[SimTimer | None, Callable[[], None]]] = deque()
@@ -125,10 +140,12 @@ class ProcessScheduler(SimScheduler):
         timer, function = self._held.popleft()
         self._world.call_later(0, self._catch_up)
         if timer is None or not timer.cancelled:
+            self._on_run()
             function()
 
     def _run(self, timer: SimTimer | None, function: Callable[[], None]) -> None:
         if self._is_paused:
             self._held.append((timer, function))
         elif self._alive:
+            self._on_run()
             function()
