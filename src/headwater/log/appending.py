@@ -56,14 +56,7 @@ def append_own(
     `marker` is what the batch says, if it is one.
     """
     size = len(batch)
-    config = log.config
-    if (
-        log.failed is not None
-        or size > config.max_message_bytes
-        or size > config.segment_bytes
-        or config.log_append_time
-        or config.codec > 0
-    ):
+    if size > log.own_bytes_max or log.failed is not None:
         return append_carefully(log, batch, leader_epoch, now_ms, False, 0)
     header = _assign(log, batch, leader_epoch)
     if header.producer_id >= 0 and not header.is_control:

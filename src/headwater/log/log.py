@@ -72,6 +72,7 @@ class Log:
         "log_start_offset",
         "on_flushed",
         "on_truncated",
+        "own_bytes_max",
         "partition",
         "producers",
         "recovery_point",
@@ -128,6 +129,9 @@ class Log:
         ordinary = config.codec == KEEP_PRODUCERS_CODEC and not config.cleanup_compact and not config.log_append_time
         # Nothing is this small, so with any of the other settings every batch goes the careful way.
         self._fast_bytes_max = min(config.max_message_bytes, config.segment_bytes) if ordinary else -1
+        # The same for what this broker writes itself, which has keys and no codec.
+        plain = config.codec <= 0 and not config.log_append_time
+        self.own_bytes_max = min(config.max_message_bytes, config.segment_bytes) if plain else -1
         self._after_max_ms = config.timestamp_after_max_ms
         self._before_max_ms = config.timestamp_before_max_ms
         self._flush_messages = config.flush_messages

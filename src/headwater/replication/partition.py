@@ -188,8 +188,13 @@ class Partition:
         if log.log_end_offset != before:
             self.records_in += log.log_end_offset - before
             self.bytes_in += size_bytes
-            self._tell_followers(size_bytes)
-            self._commit(log)
+            if self.is_alone:
+                self.high_watermark = log.log_end_offset
+                if self.waiters:
+                    self._progressed(0)  # everybody: a small marker may have let much be read
+            else:
+                self._tell_followers(size_bytes)
+                self._commit(log)
 
     # Replicas
 

@@ -1,6 +1,10 @@
 from collections.abc import Callable
 from typing import Any
 
+from headwater.broker.handlers.offset_commit_frames import Read
+from headwater.coordinator.groups.plain_commits import Part
+from headwater.replication.partition import Partition
+
 _HandleFrame = Callable[[Any, memoryview, int, int, int, int], bytes | None]
 
 def configure(
@@ -16,3 +20,7 @@ def configure(
 def handle_frame(
     broker: Any, frame: memoryview, at: int, end: int, version: int, correlation_id: int, /
 ) -> bytes | None: ...
+def read_commit(frame: memoryview, at: int, end: int, version: int, correlation_id: int, /) -> Read | None: ...
+def append_commit(
+    partition: Partition, group_id: str, topic: str, topic_id: bytes, parts: list[Part], now_ms: int, /
+) -> int: ...

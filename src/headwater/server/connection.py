@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headwater.broker.context import ConnectionContext
 from headwater.broker.deferred import Deferred
+from headwater.server.hot_path import commit_frames
 from headwater.server.hot_path import handle_frame as handle_produce_frame
 from headwater.server.outbox import Outbox, release_chunks
 
@@ -40,6 +41,7 @@ _HEAD_BYTES: Final = 8
 _FRAME_HEAD: Final = Struct(">ihhi")  # the same behind the length prefix
 _FRAME_HEAD_BYTES: Final = 12
 _PRODUCE: Final = 0
+_OFFSET_COMMIT: Final = 8
 _READABLE: Final = select.EPOLLIN
 
 
@@ -147,25 +149,32 @@ class Connection:
             return
         if count == 0:
             self.close("closed by the peer")
-        elif left or self._out or self._pending or not self._produce_only(shared, count):
+        elif left or self._out or self._pending or not self._at_once(shared, count):
             self._consume(shared, left + count)
             if count == _SHORT_READ_BYTES and self._frame is not None and not self._blocked:
                 self._read_frame()  # the read was cut short: the rest is there already
 
-    def _produce_only(self, shared: memoryview, count: int) -> bool:
-        """The most common read of all, one small produce and nothing else, without the detours. False: not that."""
+    def _at_once(self, shared: memoryview, count: int) -> bool:
+        """The most common reads of all, one small produce or one commit and nothing else, without the detours. False: not that."""
         if count < _FRAME_HEAD_BYTES:
             return False
         size, key, version, correlation_id = _FRAME_HEAD.unpack_from(shared)
-        if size + 4 != count or key != _PRODUCE:
-            return False
-        began_ns = perf_counter_ns()
-        reply = handle_produce_frame(self._broker, shared, _FRAME_HEAD_BYTES, count, version, correlation_id)
-        if reply is None:
+        if size + 4 != count:
             return False
         server = self._server
+        began_ns = perf_counter_ns()
+        if key == _PRODUCE:
+            reply = handle_produce_frame(self._broker, shared, _FRAME_HEAD_BYTES, count, version, correlation_id)
+            metrics = server.produce_metrics
+        elif key == _OFFSET_COMMIT:
+            handle_commit_frame = commit_frames().handle_frame
+            reply = handle_commit_frame(self._broker, shared, _FRAME_HEAD_BYTES, count, version, correlation_id)
+            metrics = server.metrics[_OFFSET_COMMIT]
+        else:
+            return False
+        if reply is None:
+            return False
         self.last_active_ns = self._loop.turn_ns
-        metrics = server.produce_metrics
         taken_ns = perf_counter_ns() - began_ns
         metrics.count += 1
         metrics.total_ns += taken_ns
@@ -238,6 +247,14 @@ class Connection:
                 if reply:
                     self._out.append(reply)
                 server.produce_metrics.observe(perf_counter_ns() - began_ns)
+                return
+        elif key == _OFFSET_COMMIT and not self._pending:
+            began_ns = perf_counter_ns()
+            handle_commit_frame = commit_frames().handle_frame
+            reply = handle_commit_frame(self._broker, buffer, begin + _HEAD_BYTES, behind, version, correlation_id)
+            if reply is not None:
+                self._out.append(reply)
+                server.metrics[_OFFSET_COMMIT].observe(perf_counter_ns() - began_ns)
                 return
         server.dispatch(self, buffer[begin:behind])
 

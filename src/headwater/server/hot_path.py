@@ -1,12 +1,14 @@
-"""Which way a small produce takes: the compiled one (`native/produce.c`, built at install), or the one in Python.
+"""Which way a small produce and a plain commit take: the compiled one (`native/`, built at install), or the one in Python.
 
-`handle_frame` of `broker/handlers/produce.py` says what is to be done. The compiled one does the same for requests that are plainly
-fine, in a quarter of the time, and hands all others on. Without it, with one that was built for other classes, or with
-HEADWATER_PURE=1 in the environment, everything goes through Python; `COMPILED` says which it is. No state.
+`handle_frame` of `broker/handlers/produce.py`, and `read_commit` and `append_commit` of `broker/handlers/offset_commit_frames.py`, say
+what is to be done. The compiled ones do the same for requests that are plainly fine, in a quarter of the time, and hand all others on.
+Without them, with those that were built for other classes, or with HEADWATER_PURE=1 in the environment, everything goes through
+Python; `COMPILED` says which it is. No state.
 """
 
 import os
 from collections.abc import Callable
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from headwater.broker.handlers import produce
@@ -18,6 +20,7 @@ from headwater.server.disk import OsFile
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
+    from headwater.broker.handlers.offset_commit_frames import CommitFrames
 
 HandleFrame = Callable[["Broker", memoryview, int, int, int, int], bytes | None]
 
@@ -33,9 +36,21 @@ def _compiled() -> HandleFrame | None:
         _produce.configure(Partition, Log, Segment, ProducerStates, Producer, OsFile, produce.handle_frame)
     except (AttributeError, TypeError):
         return None  # built for other classes than these: an old build beside newer Python
-    return _produce.handle_frame
+    return _produce.handle_frame if hasattr(_produce, "append_commit") else None
 
 
 _found: Final = _compiled()
 COMPILED: Final = _found is not None
 handle_frame: Final[HandleFrame] = produce.handle_frame if _found is None else _found
+
+
+@cache
+def commit_frames() -> "CommitFrames":
+    """Not at start-up: the first commit brings the code of groups."""
+    from headwater.broker.handlers.offset_commit_frames import PURE, CommitFrames
+
+    if not COMPILED:
+        return PURE
+    from headwater.server import _produce
+
+    return CommitFrames(_produce.read_commit, _produce.append_commit)

@@ -1,16 +1,18 @@
 """The group coordinator of this broker: shards of `__consumer_offsets`, and the view of the topics that they decide upon."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from headwater.base.errors import ErrorCode
+from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.names import CONSUMER_OFFSETS
 from headwater.broker.context import RequestContext
 from headwater.broker.coordinators.runtime import Runtime
 from headwater.coordinator.effects import Effects, Producer, Ticket
 from headwater.coordinator.groups.consumer.engine import ConsumerGroups
 from headwater.coordinator.groups.context import GroupContext, GroupSettings, ShardState
+from headwater.coordinator.groups.plain_commits import Part
 from headwater.coordinator.groups.shard import GroupShard
+from headwater.replication.partition import Partition
 
 if TYPE_CHECKING:
     from headwater.base.config.broker import BrokerConfig
@@ -18,6 +20,10 @@ if TYPE_CHECKING:
     from headwater.metadata.image import ClusterImage
 
 _MINUTE_MS: Final = 60_000
+
+AppendCommit: TypeAlias = Callable[[Partition, str, str, bytes, list[Part], int], int]
+"""Writes the records of a commit as one batch: partition of `__consumer_offsets`, group, topic, its id, parts, now. The last
+offset, or -1: it cannot be done this way, and nothing was written."""
 
 
 class TopicsView:
@@ -67,6 +73,39 @@ class Groups:
         return self.runtime.call(
             group_id, lambda shard, ticket: decide(shard, who, ticket, self._broker.now_ms()), error
         )
+
+    def commit_at_once(
+        self,
+        version: int,
+        append: AppendCommit,
+        group_id: str,
+        epoch: int,
+        member_id: str,
+        instance_id: str | None,
+        topic: str | bytes,
+        parts: list[Part],
+    ) -> bool:
+        """A commit that is decided, written and committed in one go. False: nothing was changed, `call` must look at it."""
+        hosted = self.runtime.at_rest(group_id)
+        if hosted is None:
+            return False
+        plain = hosted.shard.plain_commits
+        admitted = plain.admit(version, group_id, epoch, member_id, instance_id, topic, parts)
+        if admitted is None:
+            return False
+        name, topic_id = admitted
+        now_ms = self._broker.now_ms()
+        try:
+            last_offset = append(hosted.partition, group_id, name, topic_id, parts, now_ms)
+        except KafkaError:  # the general way meets the same trouble, and does what is to be done about it
+            return False
+        if last_offset < 0:
+            return False
+        hosted.wrote(last_offset)
+        effects = plain.note(group_id, member_id, name, topic_id, parts, now_ms)
+        if effects is not None:
+            hosted.run(effects)
+        return True
 
     def topics_changed(self) -> None:
         """The image has other topics or partitions than before."""

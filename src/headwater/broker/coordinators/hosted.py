@@ -186,6 +186,11 @@ class Hosted(Generic[S]):
         self._waiting.append((self._last_written, [], [function]))
         self._release()
 
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether all that was written is committed and told, and what is written next is committed with the write."""
+        return self.is_loaded and not self._waiting and self.partition.is_alone
+
     def wrote(self, offset: int) -> None:
         """Somebody else appended here what the shard is about to count: answers wait for that too."""
         self._last_written = max(self._last_written, offset)

@@ -88,6 +88,12 @@ class Runtime(Generic[S]):
             )
         return hosted
 
+    def at_rest(self, key: str) -> Hosted[S] | None:
+        """The shard for a key, if whatever it writes now is committed at once and nobody waits for anything before that."""
+        count = self.partition_count
+        hosted = self.hosted.get(partition_for(key, count)) if count else None
+        return hosted if hosted is not None and hosted.is_at_rest else None
+
     def call(self, key: str, decide: Callable[[S, Ticket], Effects], error: ErrorResponse) -> Any:
         """A request for the shard of `key`: gives a Deferred, or the response if it is there at once."""
         try:

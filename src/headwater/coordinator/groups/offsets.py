@@ -9,7 +9,7 @@ Invariants: nothing is kept empty (no group without topics, no topic without par
 with pending offsets of that group.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from headwater.base.ids import NO_TOPIC_ID
@@ -79,6 +79,19 @@ class Offsets:
             value.leader_epoch, value.topic_id = -1, NO_TOPIC_ID
         self.apply(group, topic, partition, value, producer)
         return offset_commit_record(group, topic, partition, value)
+
+    def note(
+        self, group: str, topic: str, topic_id: bytes, parts: Iterable[tuple[int, int, int, str]], now_ms: int
+    ) -> None:
+        """What `commit` does to memory for (partition, offset, leader epoch, metadata), whose records somebody else has written."""
+        partitions = self._committed.groups.setdefault(group, {}).setdefault(topic, {})
+        sequence = self._sequence
+        for partition, offset, leader_epoch, metadata in parts:
+            sequence += 1
+            partitions[partition] = CommittedOffset(
+                offset, leader_epoch, metadata, now_ms, NO_EXPIRY, topic_id, sequence
+            )
+        self._sequence = sequence
 
     def delete(self, group: str, topic: str, partition: int) -> CoordinatorRecord:
         """Also what is pending, so that the end of a transaction does not bring it back."""

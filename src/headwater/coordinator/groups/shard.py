@@ -21,6 +21,7 @@ from headwater.coordinator.groups.expiry import EXPIRY_TIMER, Sweeper, remove_gr
 from headwater.coordinator.groups.group import ConsumerEngine, Engine
 from headwater.coordinator.groups.offset_requests import OffsetRequests
 from headwater.coordinator.groups.offsets import Offsets
+from headwater.coordinator.groups.plain_commits import PlainCommits
 from headwater.coordinator.records.group_records import OffsetCommitRecord, read_record
 from headwater.wire.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from headwater.wire.messages.consumer_group_heartbeat import (
@@ -55,6 +56,7 @@ class GroupShard:
         self.classic = ClassicGroups(self.state)
         self.consumer = None if make_consumer_engine is None else make_consumer_engine(self.state, self.classic)
         self._requests = OffsetRequests(self.state, self.offsets)
+        self.plain_commits = PlainCommits(self.state, self.offsets, self.classic)
         self._sweeper = Sweeper(self.state, self.offsets)
 
     # Membership
@@ -70,6 +72,10 @@ class GroupShard:
 
     def heartbeat(self, context: GroupContext, request: HeartbeatRequest, ticket: Ticket, now_ms: int) -> Effects:
         return self._engine(request.group_id).heartbeat(context, request, ticket, now_ms)
+
+    def heartbeat_may_write(self, group_id: str) -> bool:
+        """That of a classic member may change a group whose coordinator assigns; in a classic group it keeps the member alive."""
+        return self._engine(group_id) is not self.classic
 
     def leave_group(self, context: GroupContext, request: LeaveGroupRequest, ticket: Ticket, now_ms: int) -> Effects:
         return self._engine(request.group_id).leave_group(context, request, ticket, now_ms)

@@ -4,107 +4,20 @@
  * `log/log.Log.append_as_leader` and `server/disk.OsFile.append` do together, for the requests that are plainly fine.
  * Whatever is not goes to `handle_frame` in Python, before anything was changed. There the rules are written down; what
  * is here must not differ, and a test compares both.
- *
- * The objects are those of Python, with `__slots__`: `configure` looks up where each slot lies. Nothing is kept here
- * but these places. One thread calls it, the owner of the loop.
  */
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-#include <errno.h>
+#include "append.h"
+
 #include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-#include <structmember.h>
-#include <unistd.h>
 
 #include "../../records/native/crc32c.h"
 
-#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "written for little endian; the way in Python serves"
-#endif
-
-enum { HEADER_BYTES = 61, LENGTH_PREFIX_BYTES = 12, MAGIC = 2, ORDINARY_ATTRIBUTES_MAX = 4, SIZE_MAX_BYTES = 64 * 1024 };
+enum { ORDINARY_ATTRIBUTES_MAX = 4, SIZE_MAX_BYTES = 64 * 1024 };
 enum { FIRST_VERSION = 3, FIRST_WITH_START_OFFSET = 5, FIRST_FLEXIBLE = 9, FIRST_TOPIC_ID = 13, LAST_VERSION = 13 };
-static const int64_t SEQUENCES = (int64_t)1 << 31;
 
 typedef __int128 wide; /* timestamps are the client's: their differences need not fit 64 bits */
 
-enum type { PARTITION, LOG, SEGMENT, PRODUCERS, PRODUCER, FILE_, TYPES };
-
-/* Every slot that is used: its type, its name in C, its name in Python. */
-#define SLOTS(X)                                                                                                        \
-    X(PARTITION, partition_log, "log") X(PARTITION, partition_is_alone, "is_alone")                                     \
-    X(PARTITION, partition_leader_epoch, "leader_epoch") X(PARTITION, partition_replies, "produce_replies")             \
-    X(PARTITION, partition_records_in, "records_in") X(PARTITION, partition_bytes_in, "bytes_in")                       \
-    X(PARTITION, partition_high_watermark, "high_watermark") X(PARTITION, partition_waiters, "waiters")                 \
-    X(LOG, log_latest_epoch, "latest_epoch") X(LOG, log_failed, "failed") X(LOG, log_bytes_max, "_fast_bytes_max")      \
-    X(LOG, log_after_max_ms, "_after_max_ms") X(LOG, log_before_max_ms, "_before_max_ms")                               \
-    X(LOG, log_producers, "producers") X(LOG, log_end_offset, "log_end_offset")                                         \
-    X(LOG, log_start_offset, "log_start_offset") X(LOG, log_active, "active")                                           \
-    X(LOG, log_flush_requested, "flush_requested_offset") X(LOG, log_flush_messages, "_flush_messages")                 \
-    X(SEGMENT, segment_size, "size_bytes") X(SEGMENT, segment_limit, "limit_bytes")                                     \
-    X(SEGMENT, segment_roll_after, "roll_after_timestamp") X(SEGMENT, segment_last_offset_max, "last_offset_max")       \
-    X(SEGMENT, segment_file, "file") X(SEGMENT, segment_used, "recently_used") X(SEGMENT, segment_recent, "recent")     \
-    X(SEGMENT, segment_max_timestamp, "max_timestamp") X(SEGMENT, segment_max_offset, "max_timestamp_offset")           \
-    X(SEGMENT, segment_since_index, "bytes_since_index") X(SEGMENT, segment_interval, "index_interval_bytes")           \
-    X(PRODUCERS, producers_by_id, "producers") X(PRODUCER, producer_next_sequence, "next_sequence")                     \
-    X(PRODUCER, producer_epoch, "epoch") X(PRODUCER, producer_first_offset, "transaction_first_offset")                 \
-    X(PRODUCER, producer_batches, "batches") X(PRODUCER, producer_last_timestamp, "last_timestamp")                     \
-    X(FILE_, file_descriptor, "_descriptor")
-
-#define DECLARE(type, name, text) static Py_ssize_t name;
-SLOTS(DECLARE)
-#undef DECLARE
-
-static PyTypeObject *types[TYPES];
 static PyObject *in_python; /* handle_frame, for everything else */
-static PyObject *name_by_wire_name, *name_by_topic_id, *name_now_ms, *name_append, *name_add_index_entry;
-static PyObject *name_flush_if_due, *name_progressed, *name_fail;
-
-/* Slots */
-
-#define SLOT(object, offset) (*(PyObject **)((char *)(object) + (offset)))
-
-static int is_a(PyObject *object, enum type type) { return object != NULL && Py_TYPE(object) == types[type]; }
-
-/* 0 when the slot has no integer of 64 bits. */
-static int get(PyObject *object, Py_ssize_t offset, int64_t *value) {
-    PyObject *held = SLOT(object, offset);
-    if (held == NULL || !PyLong_CheckExact(held)) return 0;
-    int overflow;
-    *value = PyLong_AsLongLongAndOverflow(held, &overflow);
-    return !overflow;
-}
-
-static int put(PyObject *object, Py_ssize_t offset, int64_t value) {
-    PyObject *new = PyLong_FromLongLong(value), *old = SLOT(object, offset);
-    if (new == NULL) return -1;
-    SLOT(object, offset) = new;
-    Py_XDECREF(old);
-    return 0;
-}
-
-/* Bytes, big endian */
-
-static int16_t int16_at(const uint8_t *p) { return (int16_t)(p[0] << 8 | p[1]); }
-static int32_t int32_at(const uint8_t *p) {
-    uint32_t v;
-    memcpy(&v, p, 4);
-    return (int32_t)__builtin_bswap32(v);
-}
-static int64_t int64_at(const uint8_t *p) {
-    uint64_t v;
-    memcpy(&v, p, 8);
-    return (int64_t)__builtin_bswap64(v);
-}
-static void put32(uint8_t *p, int32_t value) {
-    uint32_t v = __builtin_bswap32((uint32_t)value);
-    memcpy(p, &v, 4);
-}
-static void put64(uint8_t *p, int64_t value) {
-    uint64_t v = __builtin_bswap64((uint64_t)value);
-    memcpy(p, &v, 8);
-}
+static PyObject *name_by_wire_name, *name_by_topic_id, *name_now_ms;
 
 /* The request */
 
@@ -183,12 +96,6 @@ static PyObject *find_partition(PyObject *broker, const Request *r) {
 
 /* The batch */
 
-typedef struct {
-    int32_t length, last_delta, base_sequence;
-    int64_t base_timestamp, max_timestamp, producer_id;
-    int16_t producer_epoch;
-} Batch;
-
 static int read_batch(const uint8_t *p, Py_ssize_t size, PyObject *log, int64_t now_ms, Batch *b) {
     int64_t bytes_max, after_max_ms, before_max_ms;
     if (size < HEADER_BYTES || !get(log, log_bytes_max, &bytes_max) || !get(log, log_after_max_ms, &after_max_ms) ||
@@ -202,6 +109,7 @@ static int read_batch(const uint8_t *p, Py_ssize_t size, PyObject *log, int64_t 
     b->producer_id = int64_at(p + 43);
     b->producer_epoch = int16_at(p + 51);
     b->base_sequence = int32_at(p + 53);
+    b->wakes_all = 0;
     int32_t count = int32_at(p + 57);
     return (int64_t)b->length + LENGTH_PREFIX_BYTES == size && p[16] == MAGIC && attributes >= 0 &&
            attributes <= ORDINARY_ATTRIBUTES_MAX && size <= bytes_max && count > 0 &&
@@ -223,111 +131,6 @@ static int find_producer(PyObject *log, const Batch *b, PyObject **producer) {
            get(*producer, producer_next_sequence, &next_sequence) && get(*producer, producer_epoch, &epoch) &&
            get(*producer, producer_first_offset, &first_offset) && next_sequence == b->base_sequence &&
            epoch == b->producer_epoch && first_offset < 0;
-}
-
-static int note_producer(PyObject *producer, const Batch *b, int64_t base_offset, int64_t last_offset) {
-    int64_t last_sequence = (int64_t)b->base_sequence + b->last_delta;
-    if (last_sequence >= SEQUENCES) last_sequence -= SEQUENCES;
-    PyObject *entry = Py_BuildValue("LLLLL", (long long)b->base_sequence, (long long)last_sequence,
-                                    (long long)base_offset, (long long)last_offset, (long long)b->max_timestamp);
-    if (entry == NULL) return -1;
-    PyObject *done = PyObject_CallMethodOneArg(SLOT(producer, producer_batches), name_append, entry);
-    Py_DECREF(entry);
-    if (done == NULL) return -1;
-    Py_DECREF(done);
-    if (put(producer, producer_next_sequence, last_sequence < SEQUENCES - 1 ? last_sequence + 1 : 0)) return -1;
-    return put(producer, producer_last_timestamp, b->max_timestamp);
-}
-
-/* The append */
-
-typedef struct {
-    int64_t end_offset, start_offset, size, since_index, interval, max_timestamp, flush_requested, flush_messages;
-    int64_t records_in, bytes_in, descriptor;
-} State;
-
-/* What is compared and what will be changed; 0 where the batch does not simply go at the end of the open segment. */
-static int read_state(PyObject *partition, PyObject *log, PyObject *segment, const Batch *b, Py_ssize_t size, State *s) {
-    int64_t limit, roll_after, last_offset_max;
-    PyObject *file = SLOT(segment, segment_file), *recent = SLOT(segment, segment_recent);
-    if (!is_a(file, FILE_) || recent == NULL || !PyDict_CheckExact(recent)) return 0;
-    return get(log, log_end_offset, &s->end_offset) && get(log, log_start_offset, &s->start_offset) &&
-           get(log, log_flush_requested, &s->flush_requested) && get(log, log_flush_messages, &s->flush_messages) &&
-           get(segment, segment_size, &s->size) && get(segment, segment_limit, &limit) &&
-           get(segment, segment_roll_after, &roll_after) && get(segment, segment_last_offset_max, &last_offset_max) &&
-           get(segment, segment_since_index, &s->since_index) && get(segment, segment_interval, &s->interval) &&
-           get(segment, segment_max_timestamp, &s->max_timestamp) && get(file, file_descriptor, &s->descriptor) &&
-           get(partition, partition_records_in, &s->records_in) && get(partition, partition_bytes_in, &s->bytes_in) &&
-           s->size + size <= limit && b->max_timestamp <= roll_after && s->end_offset + b->last_delta <= last_offset_max;
-}
-
-static int call(PyObject *object, PyObject *name, PyObject *first, PyObject *second) {
-    if (PyErr_Occurred()) return -1;
-    PyObject *done = PyObject_CallMethodObjArgs(object, name, first, second, NULL);
-    Py_XDECREF(done);
-    return done == NULL ? -1 : 0;
-}
-
-/* The segment after the write: what it knows about its end, and every so often an index entry. */
-static int note_segment(PyObject *segment, const State *s, const Batch *b, Py_ssize_t size) {
-    int64_t last_offset = s->end_offset + b->last_delta;
-    PyObject *used = SLOT(segment, segment_used);
-    PyObject *offset = PyLong_FromLongLong(s->end_offset), *position = PyLong_FromLongLong(s->size);
-    int failed = offset == NULL || position == NULL ||
-                 PyDict_SetItem(SLOT(segment, segment_recent), offset, position) ||
-                 put(segment, segment_size, s->size + size);
-    SLOT(segment, segment_used) = Py_NewRef(Py_True);
-    Py_XDECREF(used);
-    if (!failed && b->max_timestamp > s->max_timestamp)
-        failed = put(segment, segment_max_timestamp, b->max_timestamp) || put(segment, segment_max_offset, last_offset);
-    int64_t since_index = s->since_index;
-    if (!failed && since_index > s->interval) {
-        PyObject *last = PyLong_FromLongLong(last_offset);
-        failed = last == NULL || call(segment, name_add_index_entry, last, position);
-        Py_XDECREF(last);
-        since_index = 0;
-    }
-    Py_XDECREF(offset);
-    Py_XDECREF(position);
-    return failed || put(segment, segment_since_index, since_index + size) ? -1 : 0;
-}
-
-static int note(PyObject *partition, PyObject *log, PyObject *segment, PyObject *producer, const State *s,
-                const Batch *b, Py_ssize_t size) {
-    int64_t last_offset = s->end_offset + b->last_delta;
-    if (note_segment(segment, s, b, size) || put(log, log_end_offset, last_offset + 1)) return -1;
-    if (producer != NULL && note_producer(producer, b, s->end_offset, last_offset)) return -1;
-    if (last_offset - s->flush_requested >= s->flush_messages - 1 && call(log, name_flush_if_due, NULL, NULL)) return -1;
-    if (put(partition, partition_records_in, s->records_in + b->last_delta + 1) ||
-        put(partition, partition_bytes_in, s->bytes_in + size) ||
-        put(partition, partition_high_watermark, last_offset + 1))
-        return -1;
-    PyObject *waiters = SLOT(partition, partition_waiters);
-    if (waiters == NULL || !PyDict_CheckExact(waiters) || PyDict_GET_SIZE(waiters)) {
-        PyObject *appended = PyLong_FromSsize_t(size);
-        int failed = appended == NULL || call(partition, name_progressed, appended, NULL);
-        Py_XDECREF(appended);
-        return failed;
-    }
-    return 0;
-}
-
-/* 1 when all of it is in the file, 0 when none of it is: then the way in Python meets the same trouble and tells. */
-static int write_all(PyObject *log, const State *s, const uint8_t *data, Py_ssize_t size) {
-    ssize_t written;
-    int failed = 0;
-    Py_BEGIN_ALLOW_THREADS
-    do written = write((int)s->descriptor, data, (size_t)size);
-    while (written < 0 && errno == EINTR);
-    if (written >= 0 && written < size) failed = ftruncate((int)s->descriptor, (off_t)s->size);
-    Py_END_ALLOW_THREADS
-    if (written == size) return 1;
-    if (failed) { /* a part of the batch stays in the file: the log takes no more */
-        PyObject *problem = PyObject_CallFunction(PyExc_OSError, "is", errno, "a torn write could not be taken back");
-        if (problem != NULL) call(log, name_fail, problem, NULL);
-        Py_XDECREF(problem);
-    }
-    return 0;
 }
 
 /* The answer */
@@ -371,35 +174,25 @@ static PyObject *handle(PyObject *broker, uint8_t *frame, Py_ssize_t at, Py_ssiz
                         long correlation_id) {
     Request r;
     Batch b;
-    State s;
+    Target t;
     PyObject *producer;
-    int64_t leader_epoch, latest_epoch;
     long version = PyLong_AsLong(version_object);
     if (!read_request(frame, at, end, version, &r) || r.acks < -1 || r.acks > 1 || r.records_bytes > SIZE_MAX_BYTES)
         return NULL;
     int64_t now_ms = now_ms_of(broker); /* before anything is borrowed: it runs Python, which may let go of it */
     PyObject *partition = now_ms < 0 ? NULL : find_partition(broker, &r);
-    if (partition == NULL || SLOT(partition, partition_is_alone) != Py_True) return NULL;
-    PyObject *log = SLOT(partition, partition_log), *reply = find_reply(partition, r.acks, version_object);
-    if (reply == NULL || !is_a(log, LOG) || SLOT(log, log_failed) != Py_None) return NULL;
-    PyObject *segment = SLOT(log, log_active);
-    if (!is_a(segment, SEGMENT) || !get(partition, partition_leader_epoch, &leader_epoch) ||
-        !get(log, log_latest_epoch, &latest_epoch) || leader_epoch != latest_epoch)
-        return NULL;
+    if (partition == NULL || !find_target(partition, &t)) return NULL;
+    PyObject *reply = find_reply(partition, r.acks, version_object);
     uint8_t *records = frame + r.records_at;
-    if (!read_batch(records, r.records_bytes, log, now_ms, &b) || !find_producer(log, &b, &producer) ||
-        !read_state(partition, log, segment, &b, r.records_bytes, &s))
+    if (reply == NULL || !read_batch(records, r.records_bytes, t.log, now_ms, &b) ||
+        !find_producer(t.log, &b, &producer) || !read_target(&t, &b, r.records_bytes))
         return NULL;
-    PyObject *held[] = {partition, log, segment, producer, reply}; /* whatever is called may let go of its own */
-    for (size_t i = 0; i < sizeof held / sizeof *held; i++) Py_XINCREF(held[i]);
-    put64(records, s.end_offset);
-    put32(records + 12, (int32_t)leader_epoch);
+    Py_INCREF(reply);
     PyObject *found = NULL;
-    if (write_all(log, &s, records, r.records_bytes) &&
-        !note(partition, log, segment, producer, &s, &b, r.records_bytes))
+    if (append_batch(&t, producer, &b, records, r.records_bytes) > 0)
         found = reply == Py_None ? PyBytes_FromStringAndSize(NULL, 0)
-                                 : answer(reply, version, correlation_id, s.end_offset, s.start_offset);
-    for (size_t i = 0; i < sizeof held / sizeof *held; i++) Py_XDECREF(held[i]);
+                                 : answer(reply, version, correlation_id, t.end_offset, t.start_offset);
+    Py_DECREF(reply);
     return found;
 }
 
@@ -424,16 +217,6 @@ static PyObject *handle_frame(PyObject *module, PyObject *const *args, Py_ssize_
 
 /* The beginning */
 
-static int look_up(enum type type, const char *text, Py_ssize_t *offset) {
-    PyObject *found = PyObject_GetAttrString((PyObject *)types[type], text);
-    if (found == NULL) return -1;
-    int is_slot = Py_TYPE(found) == &PyMemberDescr_Type;
-    if (is_slot) *offset = ((PyMemberDescrObject *)found)->d_member->offset;
-    Py_DECREF(found);
-    if (!is_slot) PyErr_Format(PyExc_TypeError, "%s.%s is no slot", types[type]->tp_name, text);
-    return is_slot ? 0 : -1;
-}
-
 /* configure(Partition, Log, Segment, ProducerStates, Producer, OsFile, handle_frame of Python) */
 static PyObject *configure(PyObject *module, PyObject *args) {
     (void)module;
@@ -442,11 +225,7 @@ static PyObject *configure(PyObject *module, PyObject *args) {
                           &given[2], &PyType_Type, &given[3], &PyType_Type, &given[4], &PyType_Type, &given[5],
                           &fallback))
         return NULL;
-    for (int i = 0; i < TYPES; i++) Py_XSETREF(types[i], (PyTypeObject *)Py_NewRef(given[i]));
-#define LOOK_UP(type, name, text)                                                                                      \
-    if (look_up(type, text, &name)) return NULL;
-    SLOTS(LOOK_UP)
-#undef LOOK_UP
+    if (look_up_slots(given)) return NULL;
     Py_XSETREF(in_python, Py_NewRef(fallback));
     Py_RETURN_NONE;
 }
@@ -455,23 +234,28 @@ static PyMethodDef methods[] = {
     {"configure", configure, METH_VARARGS, "Takes the classes of the hot path, and what to do with everything else."},
     {"handle_frame", (PyCFunction)(void (*)(void))handle_frame, METH_FASTCALL,
      "As `broker.handlers.produce.handle_frame`."},
+    {"read_commit", (PyCFunction)(void (*)(void))read_commit, METH_FASTCALL,
+     "As `broker.handlers.offset_commit_frames.read_commit`."},
+    {"append_commit", (PyCFunction)(void (*)(void))append_commit, METH_FASTCALL,
+     "As `broker.handlers.offset_commit_frames.append_commit`."},
     {NULL, NULL, 0, NULL},
 };
 
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "headwater.server._produce", "The hot path of Produce, compiled.", -1, methods, NULL, NULL,
+    PyModuleDef_HEAD_INIT, "headwater.server._produce", "The hot paths of Produce and OffsetCommit, compiled.", -1, methods, NULL, NULL,
     NULL, NULL,
 };
 
 PyMODINIT_FUNC PyInit__produce(void) {
     crc32c_prepare();
+    commit_prepare();
     struct { PyObject **name; const char *text; } names[] = {
-        {&name_by_wire_name, "partitions_by_wire_name"}, {&name_by_topic_id, "partitions_by_topic_id"},
-        {&name_now_ms, "now_ms"},                        {&name_append, "append"},
-        {&name_add_index_entry, "add_index_entry"},      {&name_flush_if_due, "flush_if_due"},
-        {&name_progressed, "_progressed"},               {&name_fail, "fail"},
+        {&name_by_wire_name, "partitions_by_wire_name"},
+        {&name_by_topic_id, "partitions_by_topic_id"},
+        {&name_now_ms, "now_ms"},
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (*names[i].name == NULL && (*names[i].name = PyUnicode_InternFromString(names[i].text)) == NULL) return NULL;
+    if (append_prepare()) return NULL;
     return PyModule_Create(&definition);
 }

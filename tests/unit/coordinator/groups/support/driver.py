@@ -237,13 +237,28 @@ class World:
             retention_time_ms=retention_ms,
             topics=list(topics.values()),
         )
+        is_plain = group_id in self.shard.state.groups and len(topics) == 1 and retention_ms < 0
+        is_admitted = is_plain and self.admits(request, version)
         call = Call()
         self.run(self.shard.offset_commit(GroupContext(version), request, call, self.now_ms))
-        return {
+        codes = {
             (name, part.partition_index): part.error_code
             for name, topic in zip(topics, call.response.topics, strict=True)
             for part in topic.partitions
         }
+        assert is_admitted == (is_plain and not any(codes.values())), "the hot path has other rules"
+        return codes
+
+    def admits(self, request: OffsetCommitRequest, version: int) -> bool:
+        """Whether the hot path would take this commit to one topic."""
+        (topic,) = request.topics
+        parts = [
+            (part.partition_index, part.committed_offset, part.committed_leader_epoch, part.committed_metadata or "")
+            for part in topic.partitions
+        ]
+        who = (request.generation_id_or_member_epoch, request.member_id, request.group_instance_id)
+        named = topic.topic_id if version >= 10 else topic.name
+        return self.shard.plain_commits.admit(version, request.group_id, *who, named, parts) is not None
 
     def txn_commit(
         self,

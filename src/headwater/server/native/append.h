@@ -1,0 +1,124 @@
+/* What the compiled paths share: the slots of the objects they touch, bytes, and one batch at the end of a log.
+ *
+ * The objects are those of Python, with `__slots__`: `look_up_slots` finds where each slot lies. Nothing is kept but
+ * these places. One thread calls it all, the owner of the loop.
+ */
+#ifndef HEADWATER_APPEND_H
+#define HEADWATER_APPEND_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdint.h>
+#include <string.h>
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "written for little endian; the way in Python serves"
+#endif
+
+enum { HEADER_BYTES = 61, LENGTH_PREFIX_BYTES = 12, MAGIC = 2 };
+
+enum type { PARTITION, LOG, SEGMENT, PRODUCERS, PRODUCER, FILE_, TYPES };
+
+/* Every slot that is used: its type, its name in C, its name in Python. */
+#define SLOTS(X)                                                                                                        \
+    X(PARTITION, partition_log, "log") X(PARTITION, partition_is_alone, "is_alone")                                     \
+    X(PARTITION, partition_leader_epoch, "leader_epoch") X(PARTITION, partition_replies, "produce_replies")             \
+    X(PARTITION, partition_records_in, "records_in") X(PARTITION, partition_bytes_in, "bytes_in")                       \
+    X(PARTITION, partition_high_watermark, "high_watermark") X(PARTITION, partition_waiters, "waiters")                 \
+    X(LOG, log_latest_epoch, "latest_epoch") X(LOG, log_failed, "failed") X(LOG, log_bytes_max, "_fast_bytes_max")      \
+    X(LOG, log_own_bytes_max, "own_bytes_max")                                                                          \
+    X(LOG, log_after_max_ms, "_after_max_ms") X(LOG, log_before_max_ms, "_before_max_ms")                               \
+    X(LOG, log_producers, "producers") X(LOG, log_end_offset, "log_end_offset")                                         \
+    X(LOG, log_start_offset, "log_start_offset") X(LOG, log_active, "active")                                           \
+    X(LOG, log_flush_requested, "flush_requested_offset") X(LOG, log_flush_messages, "_flush_messages")                 \
+    X(SEGMENT, segment_size, "size_bytes") X(SEGMENT, segment_limit, "limit_bytes")                                     \
+    X(SEGMENT, segment_roll_after, "roll_after_timestamp") X(SEGMENT, segment_last_offset_max, "last_offset_max")       \
+    X(SEGMENT, segment_file, "file") X(SEGMENT, segment_used, "recently_used") X(SEGMENT, segment_recent, "recent")     \
+    X(SEGMENT, segment_max_timestamp, "max_timestamp") X(SEGMENT, segment_max_offset, "max_timestamp_offset")           \
+    X(SEGMENT, segment_since_index, "bytes_since_index") X(SEGMENT, segment_interval, "index_interval_bytes")           \
+    X(PRODUCERS, producers_by_id, "producers") X(PRODUCER, producer_next_sequence, "next_sequence")                     \
+    X(PRODUCER, producer_epoch, "epoch") X(PRODUCER, producer_first_offset, "transaction_first_offset")                 \
+    X(PRODUCER, producer_batches, "batches") X(PRODUCER, producer_last_timestamp, "last_timestamp")                     \
+    X(FILE_, file_descriptor, "_descriptor")
+
+#define DECLARE(type, name, text) extern Py_ssize_t name;
+SLOTS(DECLARE)
+#undef DECLARE
+
+extern PyTypeObject *slot_types[TYPES];
+
+/* Takes the classes and finds their slots; -1 with an exception where one has other slots than these. */
+int look_up_slots(PyObject *const given[TYPES]);
+int append_prepare(void);
+
+#define SLOT(object, offset) (*(PyObject **)((char *)(object) + (offset)))
+
+static inline int is_a(PyObject *object, enum type type) { return object != NULL && Py_TYPE(object) == slot_types[type]; }
+
+/* 0 when the slot has no integer of 64 bits. */
+static inline int get(PyObject *object, Py_ssize_t offset, int64_t *value) {
+    PyObject *held = SLOT(object, offset);
+    if (held == NULL || !PyLong_CheckExact(held)) return 0;
+    int overflow;
+    *value = PyLong_AsLongLongAndOverflow(held, &overflow);
+    return !overflow;
+}
+
+/* Bytes, big endian */
+
+static inline int16_t int16_at(const uint8_t *p) { return (int16_t)(p[0] << 8 | p[1]); }
+static inline int32_t int32_at(const uint8_t *p) {
+    uint32_t v;
+    memcpy(&v, p, 4);
+    return (int32_t)__builtin_bswap32(v);
+}
+static inline int64_t int64_at(const uint8_t *p) {
+    uint64_t v;
+    memcpy(&v, p, 8);
+    return (int64_t)__builtin_bswap64(v);
+}
+static inline void put16(uint8_t *p, int16_t value) {
+    p[0] = (uint8_t)((uint16_t)value >> 8);
+    p[1] = (uint8_t)value;
+}
+static inline void put32(uint8_t *p, int32_t value) {
+    uint32_t v = __builtin_bswap32((uint32_t)value);
+    memcpy(p, &v, 4);
+}
+static inline void put64(uint8_t *p, int64_t value) {
+    uint64_t v = __builtin_bswap64((uint64_t)value);
+    memcpy(p, &v, 8);
+}
+
+/* One batch, and where it goes */
+
+typedef struct {
+    int32_t length, last_delta, base_sequence;
+    int64_t base_timestamp, max_timestamp, producer_id;
+    int16_t producer_epoch;
+    int wakes_all; /* whoever waits, however much he waits for: as `Partition.append_internal` does */
+} Batch;
+
+typedef struct {
+    PyObject *partition, *log, *segment; /* borrowed */
+    int64_t leader_epoch;
+    int64_t end_offset, start_offset, size, since_index, interval, max_timestamp, flush_requested, flush_messages;
+    int64_t records_in, bytes_in, descriptor;
+} Target;
+
+/* 1 if what is appended to the partition is committed at once and its log can take it; else 0. */
+int find_target(PyObject *partition, Target *t);
+
+/* What is compared and what will be changed; 0 where the batch does not simply go at the end of the open segment. */
+int read_target(Target *t, const Batch *b, Py_ssize_t size);
+
+/* Assigns offset and leader epoch, writes, takes note. `producer` is borrowed, or NULL.
+ * 1 when it is done; 0 without an exception: nothing was changed; -1 with one, after the write. */
+int append_batch(Target *t, PyObject *producer, const Batch *b, uint8_t *records, Py_ssize_t size);
+
+/* commit.c */
+void commit_prepare(void);
+PyObject *read_commit(PyObject *module, PyObject *const *args, Py_ssize_t count);
+PyObject *append_commit(PyObject *module, PyObject *const *args, Py_ssize_t count);
+
+#endif
