@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.names import CONSUMER_OFFSETS
 from headwater.broker.context import RequestContext
+from headwater.broker.coordinators.hosted import MayWrite
 from headwater.broker.coordinators.runtime import Runtime
 from headwater.coordinator.effects import Effects, Producer, Ticket
 from headwater.coordinator.groups.consumer.engine import ConsumerGroups
@@ -67,11 +68,16 @@ class Groups:
         group_id: str,
         decide: Callable[[GroupShard, GroupContext, Ticket, int], Effects],
         error: Callable[[ErrorCode], Any],
+        *,
+        may_write: MayWrite = True,
     ) -> Any:
         """A request about one group: a Deferred, or the error's response."""
         who = GroupContext(context.api_version, context.client_id or "", f"/{context.connection.client_host}")
         return self.runtime.call(
-            group_id, lambda shard, ticket: decide(shard, who, ticket, self._broker.now_ms()), error
+            group_id,
+            lambda shard, ticket: decide(shard, who, ticket, self._broker.now_ms()),
+            error,
+            may_write=may_write,
         )
 
     def commit_at_once(
@@ -110,14 +116,12 @@ class Groups:
     def topics_changed(self) -> None:
         """The image has other topics or partitions than before."""
         self._topics = TopicsView(self._broker.image, self._topics.version + 1)
-        now_ms = self._broker.now_ms()
         for hosted in self.runtime.active():
-            hosted.run(hosted.shard.on_metadata_changed(self._topics, now_ms))
+            hosted.decide(lambda shard: shard.on_metadata_changed(self._topics, self._broker.now_ms()))
 
     def topic_deleted(self, topic: str, topic_id: bytes) -> None:
-        now_ms = self._broker.now_ms()
         for hosted in self.runtime.active():
-            hosted.run(hosted.shard.topic_deleted(topic, topic_id, now_ms))
+            hosted.decide(lambda shard: shard.topic_deleted(topic, topic_id, self._broker.now_ms()))
 
     def transaction_ended(self, partition: int, producer: Producer, *, committed: bool, offset: int) -> None:
         """A marker was appended to this partition of `__consumer_offsets`, at that offset."""

@@ -4,21 +4,23 @@ The order of things for one decision: the shard changes its state, its records a
 and its answers wait until the high watermark has passed what the shard has written so far. When an append fails, nothing that
 was decided since may be believed: everybody who waits gets an error, and the shard is made anew from the log.
 
+While there are fewer in-sync replicas than `min.insync.replicas` asks for, nothing could be appended, so nothing is decided:
+requests that may write are told to come again, timers begin anew, and what others report is kept for later. Who only asks,
+and the heartbeats of classic members, are served.
+
 Owned by the broker's loop.
 """
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ports import Timer
 from headwater.broker.coordinators.batches import build_decision
+from headwater.broker.coordinators.loading import Loading, replay_log
 from headwater.coordinator.effects import CoordinatorRecord, Effects, Producer, Ticket, TimerKey
-from headwater.records.batch import BatchHeader
-from headwater.records.control import read_end_transaction_marker
-from headwater.records.reader import read_batches, read_records
 from headwater.replication.partition import Partition
 
 if TYPE_CHECKING:
@@ -26,14 +28,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("headwater.broker")
 
-_LOAD_BYTES: Final = 1 << 20  # at a time: other requests are served in between
-_BATCH_BYTES_MAX: Final = 128 << 20
 _RELOAD_AFTER_MS: Final = 1000
+_LOOK_AGAIN_MS: Final = 500  # for replicas that are back in sync
 
 # The partition cannot be written to, so there is no hurry; anything else was wrong with that one batch.
 _LOST: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 
 ErrorResponse = Callable[[ErrorCode], Any]
+MayWrite = bool | Callable[[Any], bool]  # whether a request can lead to records; for some, the shard must be asked
 
 
 class Shard(Protocol):
@@ -50,10 +52,14 @@ S = TypeVar("S", bound=Shard)
 
 
 class Hosted(Generic[S]):
-    """`call` for requests, `run` for decisions that nobody asked for."""
+    """`call` for requests, `decide` for what nobody asked for; `run` does what was decided."""
 
-    def __init__(self, broker: "Broker", partition: Partition, make_shard: Callable[[], S]) -> None:
+    def __init__(
+        self, broker: "Broker", partition: Partition, make_shard: Callable[[], S], loading: Loading | None = None
+    ) -> None:
+        """`loading`: shared with others that are loaded beside this one."""
         self._broker = broker
+        self._loading = loading or Loading(broker.scheduler)
         self.partition = partition
         self._make_shard = make_shard
         self.shard = make_shard()
@@ -64,6 +70,7 @@ class Hosted(Generic[S]):
         self._unanswered: dict[Ticket, ErrorResponse] = {}  # and how to say no to each
         self._last_written = -1
         self._is_woken = False
+        self._postponed: list[Callable[[S], Effects]] = []  # decisions that may write, and cannot for now
         self._generation = 0  # of the shard: timers and loads of an earlier one are void
         self._is_closed = False
 
@@ -76,45 +83,35 @@ class Hosted(Generic[S]):
         self._generation += 1
         self.is_loaded = False
         self.shard = self._make_shard()
-        self._load_from(self.partition.log.log_start_offset, self._generation)
+        steps = self._load_steps(self._generation)
+        if self.partition.log.log_start_offset < self.partition.log.log_end_offset:
+            self._loading.begin(steps)
+        else:
+            next(steps, None)  # there is nothing to read: it can be asked at once
 
-    def _load_from(self, offset: int, generation: int) -> None:
-        if generation != self._generation or self.partition.deleted:
-            return
+    def _load_steps(self, generation: int) -> Iterator[int]:
+        """Another life of the shard, or the end of its partition, ends it."""
         log = self.partition.log
-        end = log.log_end_offset
-        try:
-            piece = log.read(offset, _LOAD_BYTES, end, min_one_batch=True) if offset < end else None
-            if piece is not None:
-                data = piece.read()
-                piece.release()
-                for at, header in read_batches(data):
-                    self._replay(header, data[at : at + header.size_bytes])
-                    offset = header.last_offset + 1
-                self._broker.scheduler.call_later(0, lambda: self._load_from(offset, generation))
+        replaying = replay_log(log, self.shard)
+        while generation == self._generation and not self.partition.deleted:
+            try:
+                yield next(replaying)
+            except StopIteration as over:
+                self._loaded(end=over.value)
                 return
-        except (KafkaError, OSError) as problem:
-            logger.error("event=coordinator-not-loaded partition=%s reason=%r", log.partition, str(problem))
-            self._broker.scheduler.call_later(_RELOAD_AFTER_MS, lambda: self._load_from(offset, generation))
-            return
+            except (KafkaError, OSError) as problem:
+                logger.error("event=coordinator-not-loaded partition=%s reason=%r", log.partition, str(problem))
+                self._broker.scheduler.call_later(_RELOAD_AFTER_MS, lambda: self._reload(generation))
+                return
+
+    def _reload(self, generation: int) -> None:
+        if generation == self._generation and not self.partition.deleted:
+            self.load()
+
+    def _loaded(self, end: int) -> None:
         self.is_loaded = True
         self._last_written = end - 1
-        self.run(self.shard.loaded(self._broker.now_ms()))
-
-    def _replay(self, header: BatchHeader, batch: bytes) -> None:
-        producer = Producer(header.producer_id, header.producer_epoch) if header.is_transactional else None
-        records = read_records(batch, _BATCH_BYTES_MAX)
-        if header.is_control:
-            for record in records:
-                marker = read_end_transaction_marker(record)
-                if marker is not None:
-                    self.shard.replay_marker(
-                        Producer(header.producer_id, header.producer_epoch), committed=marker.committed
-                    )
-            return
-        for record in records:
-            if record.key is not None:
-                self.shard.replay(CoordinatorRecord(record.key, record.value), producer)
+        self.decide(lambda shard: shard.loaded(self._broker.now_ms()))
 
     def close(self) -> None:
         """The partition is no longer ours: nothing that was planned happens any more."""
@@ -128,6 +125,7 @@ class Hosted(Generic[S]):
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
+        self._postponed.clear()
         self.partition.waiters.pop(self, None)
         self._waiting.clear()
         unanswered, self._unanswered = self._unanswered, {}
@@ -140,8 +138,18 @@ class Hosted(Generic[S]):
 
     # Running
 
-    def call(self, decide: Callable[[S, Ticket], Effects], settle: Callable[[Any], None], error: ErrorResponse) -> None:
+    def call(
+        self,
+        decide: Callable[[S, Ticket], Effects],
+        settle: Callable[[Any], None],
+        error: ErrorResponse,
+        *,
+        may_write: MayWrite = True,
+    ) -> None:
         """A request: `decide` gets the shard and a ticket; `settle` gets the answer when it may leave."""
+        if not self._can_write and (may_write(self.shard) if callable(may_write) else may_write):
+            settle(error(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+            return
         ticket = Ticket(settle)
         self._unanswered[ticket] = error
         try:
@@ -150,6 +158,34 @@ class Hosted(Generic[S]):
             self._settle(ticket, error(problem.code))
             return
         self.run(effects)
+
+    def decide(self, decide: Callable[[S], Effects]) -> None:
+        """What nobody asked for and must not be lost: now, or as soon as there are enough replicas."""
+        if self._can_write:
+            self.run(decide(self.shard))
+            return
+        self._postponed.append(decide)
+        if len(self._postponed) == 1:
+            self._look_again()
+
+    @property
+    def _can_write(self) -> bool:
+        return self.partition.has_enough_in_sync and not self._postponed
+
+    def _look_again(self) -> None:
+        generation = self._generation
+        self._broker.scheduler.call_later(_LOOK_AGAIN_MS, lambda: self._take_up(generation))
+
+    def _take_up(self, generation: int) -> None:
+        if generation != self._generation or self.partition.deleted:
+            return
+        if not self.partition.has_enough_in_sync:
+            self._look_again()
+            return
+        postponed, self._postponed = self._postponed, []
+        for decide in postponed:
+            if generation == self._generation:
+                self.decide(decide)
 
     def run(self, effects: Effects, then: Callable[[], None] | None = None) -> None:
         """Does what a decision asks for; `then` is called when its records are committed."""
@@ -236,11 +272,15 @@ class Hosted(Generic[S]):
         if delay_ms is not None:
             generation = self._generation
             self._timers[key] = self._broker.scheduler.call_later(
-                max(0, delay_ms), lambda: self._timer_due(key, generation)
+                max(0, delay_ms), lambda: self._timer_due(key, generation, delay_ms)
             )
 
-    def _timer_due(self, key: TimerKey, generation: int) -> None:
-        if generation == self._generation and self.is_loaded:
+    def _timer_due(self, key: TimerKey, generation: int, delay_ms: int) -> None:
+        if generation != self._generation or not self.is_loaded:
+            return
+        if not self._can_write:  # members could not write either: they get their whole time again
+            self._set_timer(key, max(delay_ms, _LOOK_AGAIN_MS))
+        else:
             self._timers.pop(key, None)
             self.run(self.shard.on_timer(key, self._broker.now_ms()))
 

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Generic
 
 from headwater.base.errors import ErrorCode, KafkaError
-from headwater.broker.coordinators.hosted import ErrorResponse, Hosted, S
+from headwater.broker.coordinators.hosted import ErrorResponse, Hosted, MayWrite, S
+from headwater.broker.coordinators.loading import Loading
 from headwater.broker.coordinators.placement import partition_for
 from headwater.broker.deferred import Deferred
 from headwater.broker.forwarding import create_topics
@@ -41,6 +42,7 @@ class Runtime(Generic[S]):
         self._make_shard = make_shard
         self.hosted: dict[int, Hosted[S]] = {}
         self.on_hosted: Callable[[Hosted[S]], None] | None = None
+        self._loading = Loading(broker.scheduler)
         self._ensuring: list[Callable[[KafkaError | None], None]] = []
 
     # Partitions come and go
@@ -52,7 +54,7 @@ class Runtime(Generic[S]):
             if before.partition is partition:
                 return
             before.close()
-        hosted = Hosted(self._broker, partition, lambda: self._make_shard(partition))
+        hosted = Hosted(self._broker, partition, lambda: self._make_shard(partition), self._loading)
         self.hosted[partition.index] = hosted
         if self.on_hosted is not None:
             self.on_hosted(hosted)
@@ -94,14 +96,16 @@ class Runtime(Generic[S]):
         hosted = self.hosted.get(partition_for(key, count)) if count else None
         return hosted if hosted is not None and hosted.is_at_rest else None
 
-    def call(self, key: str, decide: Callable[[S, Ticket], Effects], error: ErrorResponse) -> Any:
+    def call(
+        self, key: str, decide: Callable[[S, Ticket], Effects], error: ErrorResponse, *, may_write: MayWrite = True
+    ) -> Any:
         """A request for the shard of `key`: gives a Deferred, or the response if it is there at once."""
         try:
             hosted = self.find(key)
         except KafkaError as problem:
             return error(problem.code)
         deferred = Deferred()
-        hosted.call(decide, deferred.complete, error)
+        hosted.call(decide, deferred.complete, error, may_write=may_write)
         if deferred.done and not isinstance(deferred.response, BaseException):
             return deferred.response  # committed already: an answer as any other
         return deferred

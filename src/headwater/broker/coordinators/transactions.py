@@ -61,10 +61,15 @@ class Transactions:
         transactional_id: str,
         decide: Callable[[TransactionShard, Ticket, int], Effects],
         error: Callable[[ErrorCode], Any],
+        *,
+        may_write: bool = True,
     ) -> Any:
         """A request about one transactional id: a Deferred, or the error's response."""
         return self.runtime.call(
-            transactional_id, lambda shard, ticket: decide(shard, ticket, self._broker.now_ms()), error
+            transactional_id,
+            lambda shard, ticket: decide(shard, ticket, self._broker.now_ms()),
+            error,
+            may_write=may_write,
         )
 
     def call_with_producer_id(
@@ -125,6 +130,7 @@ class Transactions:
                 transactional_id, producer, wanted, ticket, now_ms, add=add
             ),
             refused,
+            may_write=add,
         )
         if isinstance(answer, Deferred):
             answer.listen(done)
@@ -181,8 +187,11 @@ class Transactions:
             self._arrived(attempt, results)
             finished = [name for name, code in results.items() if code in _NOTHING_TO_END]
             if is_wanted() and finished:
-                now_ms = self._broker.now_ms()
-                hosted.run(shard.markers_written(asked.transactional_id, asked.attempt, finished, now_ms))
+                hosted.decide(
+                    lambda shard: shard.markers_written(
+                        asked.transactional_id, asked.attempt, finished, self._broker.now_ms()
+                    )
+                )
 
         self._delivery.deliver(marker, partitions, is_wanted, written)
 

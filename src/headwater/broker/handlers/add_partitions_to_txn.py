@@ -57,4 +57,5 @@ def _add(broker: "Broker", context: RequestContext, transaction: AddPartitionsTo
         transaction.transactional_id,
         lambda shard, ticket, now_ms: shard.add_partitions(transaction, context.api_version, ticket, now_ms),
         refused,
+        may_write=not transaction.verify_only,
     )

@@ -36,4 +36,5 @@ def _describe(broker: "Broker", context: RequestContext, group_id: str) -> Any:
         group_id,
         lambda shard, who, ticket, _now_ms: shard.consumer_group_describe(who, group_id, ticket),
         refused,
+        may_write=False,
     )

@@ -29,5 +29,9 @@ def _describe(broker: "Broker", context: RequestContext, group_id: str) -> Any:
         return DescribedGroup(error_code=int(code), group_id=group_id)
 
     return broker.groups.call(
-        context, group_id, lambda shard, who, ticket, _now_ms: shard.describe_group(who, group_id, ticket), refused
+        context,
+        group_id,
+        lambda shard, who, ticket, _now_ms: shard.describe_group(who, group_id, ticket),
+        refused,
+        may_write=False,
     )

@@ -25,5 +25,8 @@ def _describe(broker: "Broker", transactional_id: str) -> Any:
         return TransactionState(error_code=int(code), transactional_id=transactional_id)
 
     return broker.transactions.call(
-        transactional_id, lambda shard, ticket, _now_ms: shard.describe(transactional_id, ticket), refused
+        transactional_id,
+        lambda shard, ticket, _now_ms: shard.describe(transactional_id, ticket),
+        refused,
+        may_write=False,
     )

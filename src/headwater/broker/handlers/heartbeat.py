@@ -19,4 +19,5 @@ def handle(broker: "Broker", context: RequestContext, request: HeartbeatRequest)
         request.group_id,
         lambda shard, who, ticket, now_ms: shard.heartbeat(who, request, ticket, now_ms),
         refused,
+        may_write=lambda shard: shard.heartbeat_may_write(request.group_id),
     )

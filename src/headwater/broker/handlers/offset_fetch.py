@@ -72,6 +72,7 @@ def _fetch(broker: "Broker", context: RequestContext, group: OffsetFetchRequestG
             who, group, ticket, now_ms, require_stable=require_stable
         ),
         refused,
+        may_write=False,
     )
 
 

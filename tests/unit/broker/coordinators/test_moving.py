@@ -6,7 +6,7 @@ import pytest
 
 from headwater.base.errors import ErrorCode
 from headwater.base.ids import BrokerId
-from headwater.broker.coordinators import hosted as hosted_module
+from headwater.broker.coordinators import loading as loading_module
 from headwater.broker.coordinators.placement import partition_for
 from headwater.replication.partition import Partition
 from headwater.wire.messages.create_topics import (
@@ -101,7 +101,7 @@ def test_the_next_term_reads_what_the_one_before_wrote_and_answers_when_it_is_co
 
 def test_a_load_that_was_overtaken_by_a_loss_comes_to_nothing(shop: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     shop.ask(commit(5), 8)
-    monkeypatch.setattr(hosted_module, "_LOAD_BYTES", 1)  # a batch at a time
+    monkeypatch.setattr(loading_module, "RECORDS_PER_TURN", 1)
     first = next_term(shop)
     runtime = shop.broker.groups.runtime
     runtime.partition_opened(first)

@@ -1,0 +1,98 @@
+"""Shards that are being read from their logs: a few records in each turn of the loop, so that everybody else is served in between.
+
+A broker that takes over the coordinators of another has many to read at once. They take turns; one that is small is ready long
+before one that is large.
+
+Owned by the runtime of one internal topic, on the broker's loop.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Generator, Iterator
+from typing import Final, Protocol
+
+from headwater.base.ports import Scheduler
+from headwater.coordinator.effects import CoordinatorRecord, Producer
+from headwater.log.log import Log
+from headwater.records.batch import BatchHeader
+from headwater.records.control import read_end_transaction_marker
+from headwater.records.reader import read_batches, read_records
+
+RECORDS_PER_TURN: Final = 200  # some milliseconds
+_READ_BYTES: Final = 1 << 18
+_BATCH_BYTES_MAX: Final = 128 << 20
+
+logger = logging.getLogger("headwater.broker")
+
+
+class Replayed(Protocol):
+    def replay(self, record: CoordinatorRecord, producer: Producer | None) -> None: ...
+
+    def replay_marker(self, producer: Producer, *, committed: bool) -> None: ...
+
+
+class Loading:
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._waiting: deque[Iterator[int]] = deque()
+        self._is_planned = False
+
+    def begin(self, steps: Iterator[int]) -> None:
+        """Each step tells how many records it took. What follows when they are over is their own business."""
+        self._waiting.append(steps)
+        self._plan()
+
+    def _plan(self) -> None:
+        if self._waiting and not self._is_planned:
+            self._is_planned = True
+            self._scheduler.call_later(0, self._turn)
+
+    def _turn(self) -> None:
+        self._is_planned = False
+        taken = 0
+        waiting = self._waiting
+        while waiting and taken < RECORDS_PER_TURN:
+            steps = waiting.popleft()
+            try:
+                count = next(steps, None)
+            except Exception:  # the others are loaded all the same
+                logger.exception("event=coordinator-not-loaded")
+                continue
+            if count is not None:
+                taken += count
+                waiting.append(steps)
+        self._plan()
+
+
+def replay_log(log: Log, shard: Replayed) -> Generator[int, None, int]:
+    """Tells the shard all that stands in its log, past the high watermark too. Gives the end of what was read."""
+    offset = log.log_start_offset
+    while offset < log.log_end_offset:
+        piece = log.read(offset, _READ_BYTES, log.log_end_offset, min_one_batch=True)
+        if piece is None:
+            break
+        data = piece.read()
+        piece.release()
+        for at, header in read_batches(data):
+            yield from _replay_batch(header, data[at : at + header.size_bytes], shard)
+            offset = header.last_offset + 1
+    return log.log_end_offset
+
+
+def _replay_batch(header: BatchHeader, batch: bytes, shard: Replayed) -> Iterator[int]:
+    """Most batches are of a few records; a large one is cut."""
+    producer = Producer(header.producer_id, header.producer_epoch)
+    of_transaction = producer if header.is_transactional else None
+    taken = 1  # an empty batch, too, takes its time
+    for record in read_records(batch, _BATCH_BYTES_MAX):
+        if header.is_control:
+            marker = read_end_transaction_marker(record)
+            if marker is not None:
+                shard.replay_marker(producer, committed=marker.committed)
+        elif record.key is not None:
+            shard.replay(CoordinatorRecord(record.key, record.value), of_transaction)
+        taken += 1
+        if taken >= RECORDS_PER_TURN:
+            yield taken
+            taken = 0
+    yield taken

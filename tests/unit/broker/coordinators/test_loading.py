@@ -1,0 +1,105 @@
+"""Shards are read a little in each turn, beside each other, and whoever fails does not keep the others from it."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from headwater.broker.coordinators.loading import RECORDS_PER_TURN, Loading, replay_log
+from headwater.coordinator.effects import CoordinatorRecord, Producer
+from headwater.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+
+
+class Turns:
+    """A loop whose turns are made by hand."""
+
+    def __init__(self) -> None:
+        self.planned: list[Callable[[], None]] = []
+        self.loading = Loading(self)  # type: ignore[arg-type]
+        self.said: list[str] = []
+
+    def call_later(self, delay_ms: int, function: Callable[[], None]) -> None:
+        assert delay_ms == 0
+        self.planned.append(function)
+
+    def load(self, name: str, *counts: int, fails: bool = False) -> None:
+        def steps() -> Iterator[int]:
+            for count in counts:
+                self.said.append(name)
+                yield count
+            if fails:
+                raise AssertionError("a broken record")
+            self.said.append(f"{name} is loaded")
+
+        self.loading.begin(steps())
+
+    def turn(self) -> list[str]:
+        """What was done in one turn: what is planned in it is for the next."""
+        self.said.clear()
+        planned, self.planned = self.planned, []
+        for function in planned:
+            function()
+        return list(self.said)
+
+
+@pytest.fixture(name="turns")
+def turns_fixture() -> Turns:
+    return Turns()
+
+
+def test_nothing_is_read_before_the_next_turn(turns: Turns) -> None:
+    turns.load("a", 1)
+    assert turns.said == []
+    assert turns.turn() == ["a", "a is loaded"]
+    assert turns.turn() == []
+
+
+def test_a_turn_takes_no_more_than_its_share_over_all_shards(turns: Turns) -> None:
+    half = RECORDS_PER_TURN // 2
+    turns.load("large", half, half, half)
+    turns.load("small", half)
+    turns.load("third", half)
+    assert turns.turn() == ["large", "small"]
+    assert turns.turn() == ["third", "large"], "they take turns"
+    assert turns.turn() == ["small is loaded", "third is loaded", "large", "large is loaded"]
+
+
+def test_one_that_fails_does_not_keep_the_others_from_loading(turns: Turns) -> None:
+    turns.load("broken", 1, fails=True)
+    turns.load("sound", 1)
+    assert turns.turn() == ["broken", "sound", "sound is loaded"]
+    turns.load("later", 1)
+    assert turns.turn() == ["later", "later is loaded"]
+
+
+class Seen:
+    """A shard that only notes what it is told."""
+
+    def __init__(self) -> None:
+        self.keys: list[bytes] = []
+
+    def replay(self, record: CoordinatorRecord, producer: Producer | None) -> None:
+        assert producer is None
+        self.keys.append(record.key)
+
+    def replay_marker(self, producer: Producer, *, committed: bool) -> None:
+        raise AssertionError((producer, committed))
+
+
+def test_a_large_batch_is_cut_and_what_is_appended_meanwhile_is_read_too(lab: Any) -> None:
+    lab.ask(CreateTopicsRequest(topics=[CreatableTopic(name="orders", num_partitions=1, replication_factor=1)]))
+    large = 5 * RECORDS_PER_TURN // 2
+    lab.append("orders", 0, large)
+    seen = Seen()
+    ends: list[int] = []
+
+    def load() -> Iterator[int]:
+        ends.append((yield from replay_log(lab.broker.partition("orders", 0).log, seen)))
+
+    steps = load()
+    assert next(steps) <= RECORDS_PER_TURN
+    assert 0 < len(seen.keys) <= RECORDS_PER_TURN
+    lab.append("orders", 0, 3)
+    assert max(steps) <= RECORDS_PER_TURN
+    assert ends == [large + 3]
+    assert len(seen.keys) == large + 3
