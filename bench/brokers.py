@@ -1,9 +1,11 @@
 """The brokers that are measured, each a process of its own behind a context manager: gone when the block is left.
 
-Both run with their defaults but for the listener, the directory, and one replica of the internal topics.
+Both run with their defaults but for the listener, the directory, one replica of the internal topics, and what a row says. Should
+whoever measures be killed, the kernel ends them too.
 """
 
 import contextlib
+import ctypes
 import os
 import select
 import shutil
@@ -12,7 +14,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -23,6 +25,17 @@ JARS = ROOT / "tests/java/target/lib"
 READY_TIMEOUT_S = 90
 STOP_TIMEOUT_S = 60
 CLOCK_TICKS_S = os.sysconf("SC_CLK_TCK")
+SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
+HEAP = ("-Xms1g", "-Xmx1g")  # of kafka-server-start.sh
+COLLECTOR = (  # of kafka-run-class.sh
+    "-server",
+    "-XX:+UseG1GC",
+    "-XX:MaxGCPauseMillis=20",
+    "-XX:InitiatingHeapOccupancyPercent=35",
+    "-XX:+ExplicitGCInvokesConcurrent",
+    "-Djava.awt.headless=true",
+)
+_libc = ctypes.CDLL(None)
 
 
 class Broker(NamedTuple):
@@ -46,13 +59,13 @@ def memory_mb(pid: int) -> float:
 class Start(Protocol):
     """Starts a broker on a directory (a new one, or one that a broker of this kind has stopped cleanly on)."""
 
-    def __call__(self, directory: Path) -> contextlib.AbstractContextManager[Broker]: ...
+    def __call__(self, directory: Path, settings: Sequence[str] = ()) -> contextlib.AbstractContextManager[Broker]: ...
 
 
 @contextlib.contextmanager
-def headwater(directory: Path) -> Iterator[Broker]:
+def headwater(directory: Path, settings: Sequence[str] = ()) -> Iterator[Broker]:
     command = [str(Path(sys.executable).with_name("headwater")), "broker", "start"]
-    for setting in ("listeners=PLAINTEXT://127.0.0.1:0", f"log.dirs={directory}"):
+    for setting in ("listeners=PLAINTEXT://127.0.0.1:0", f"log.dirs={directory}", *settings):
         command += ["--set", setting]
     with _process(command, directory) as (process, began):
         line = _first_line(process, began)
@@ -63,7 +76,7 @@ def headwater(directory: Path) -> Iterator[Broker]:
 
 
 @contextlib.contextmanager
-def apache_kafka(directory: Path) -> Iterator[Broker]:
+def apache_kafka(directory: Path, settings: Sequence[str] = ()) -> Iterator[Broker]:
     port, controller_port = _free_ports(2)
     directory.mkdir(parents=True, exist_ok=True)
     properties = directory.with_suffix(".properties")
@@ -73,23 +86,29 @@ def apache_kafka(directory: Path) -> Iterator[Broker]:
         f"listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}\n"
         f"advertised.listeners=PLAINTEXT://127.0.0.1:{port}\nlog.dirs={directory}\n"
         "offsets.topic.replication.factor=1\ntransaction.state.log.replication.factor=1\n"
+        + "".join(f"{setting}\n" for setting in settings)
     )
-    java = ["java", "-Xms1g", "-Xmx1g", "-cp", f"{_jars()}/*"]  # the heap of kafka-server-start.sh
     if not (directory / "meta.properties").exists():
-        format_command = [
-            *java,
-            "kafka.tools.StorageTool",
-            "format",
-            "-t",
-            "AAAAAAAAAAAAAAAAAAAAAA",
-            "-c",
-            str(properties),
-        ]
-        with (directory.with_suffix(".output")).open("ab") as output:
-            subprocess.run(format_command, check=True, timeout=60, stdout=output, stderr=output)
-    with _process([*java, "kafka.Kafka", str(properties)], directory) as (process, began):
+        format_directory(properties, directory.with_suffix(".output"))
+    with _process(apache_command(properties), directory) as (process, began):
         _wait_for_port(port, process, directory)
         yield Broker("Apache Kafka", port, process.pid, (time.perf_counter() - began) * 1e3)
+
+
+def format_directory(properties: Path, said: Path) -> None:
+    command = ["java", *HEAP, "-cp", f"{_jars()}/*", "kafka.tools.StorageTool", "format"]
+    command += ["-t", "AAAAAAAAAAAAAAAAAAAAAA", "-c", str(properties)]
+    with said.open("ab") as output:
+        subprocess.run(command, check=True, timeout=60, stdout=output, stderr=output)
+
+
+def apache_command(properties: Path) -> list[str]:
+    """As its scripts start it."""
+    return ["java", *HEAP, *COLLECTOR, "-cp", f"{_jars()}/*", "kafka.Kafka", str(properties)]
+
+
+def die_with_parent() -> None:
+    _libc.prctl(SET_DEATH_SIGNAL, signal.SIGKILL)
 
 
 @contextlib.contextmanager
@@ -98,7 +117,9 @@ def _process(command: list[str], directory: Path) -> Iterator[tuple[subprocess.P
     environment = {name: value for name, value in os.environ.items() if not name.startswith("HEADWATER_")}
     with directory.with_suffix(".output").open("ab") as output:
         began = time.perf_counter()
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=output, text=True, env=environment)
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=output, text=True, env=environment, preexec_fn=die_with_parent
+        )
     try:
         yield process, began
         if process.poll() is not None:

@@ -2,7 +2,7 @@
 
 python -m bench.cluster_client throughput BOOTSTRAP TOPIC PARTITIONS RECORDS SIZE ACKS
 python -m bench.cluster_client latency BOOTSTRAP TOPIC PARTITIONS RATE SECONDS ACKS
-python -m bench.cluster_client watch BOOTSTRAP TOPIC      (a line per acknowledged record, until it is ended)
+python -m bench.cluster_client watch BOOTSTRAP TOPIC PARTITION     (a line per acknowledged record, until it is ended)
 """
 
 import json
@@ -83,12 +83,12 @@ def latency(bootstrap: str, topic: str, partitions: int, rate: int, seconds: int
     return {"p50_ms": taken[len(taken) // 2] * 1e3, "p99_ms": taken[len(taken) * 99 // 100] * 1e3}
 
 
-def watch(bootstrap: str, topic: str) -> None:
-    """One record after the other to partition 0: each acknowledgement is a line with its time. Headwater's client, for both brokers:
+def watch(bootstrap: str, topic: str, partition: int) -> None:
+    """One record after the other: each acknowledgement is a line with its time. Headwater's client, for both brokers:
     librdkafka takes a second or two of its own to notice that a leader has changed."""
     with HeadwaterProducer({"bootstrap.servers": bootstrap, "acks": "all", **QUICK}) as client:
         while True:
-            offset = client.send(topic, b"x", partition=0).result(STALL_S).offset
+            offset = client.send(topic, b"x", partition=partition).result(STALL_S).offset
             sys.stdout.write(f"{time.time():.4f} {offset}\n")
             sys.stdout.flush()
             time.sleep(0.002)
@@ -97,7 +97,7 @@ def watch(bootstrap: str, topic: str) -> None:
 def main(arguments: list[str]) -> None:
     what, bootstrap, topic, *rest = arguments
     if what == "watch":
-        watch(bootstrap, topic)
+        watch(bootstrap, topic, int(rest[0]))
     elif what == "throughput":
         *numbers, acks = rest
         print(json.dumps(throughput(bootstrap, topic, *map(int, numbers), acks)))

@@ -1,6 +1,8 @@
 """Clusters of three brokers on this machine, each a process of its own: Headwater with a ZooKeeper, Apache Kafka with its own quorum.
 
-Both detect a broker that is gone after SESSION_MS. Everything that was started is ended with the context.
+Both run with their defaults but for addresses, directories, three replicas of the internal topics, and no leaders that move back by
+themselves in the middle of a measurement. With a session, both take a broker for gone after that time. Everything that was started is
+ended with the context: killed, for nobody needs its files, and the last of a quorum would wait a minute for the others.
 """
 
 import contextlib
@@ -15,11 +17,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from bench.brokers import STOP_TIMEOUT_S, _first_line, _free_ports, _jars, _wait_for_port, memory_mb
-from bench.requests import Broken
+from confluent_kafka.admin import AdminClient
+
+from bench.brokers import (
+    STOP_TIMEOUT_S,
+    _first_line,
+    _wait_for_port,
+    apache_command,
+    cpu_seconds,
+    die_with_parent,
+    format_directory,
+    memory_mb,
+)
+from bench.requests import Broken, Calls
+from headwater.server.zookeeper import process as zookeepers
 
 BROKERS = 3
-SESSION_MS = 1500
 REPLICATED = (
     f"offsets.topic.replication.factor={BROKERS}",
     f"transaction.state.log.replication.factor={BROKERS}",
@@ -51,7 +64,9 @@ class Member:
         is_ours = "headwater" in self.command[0]
         with self.directory.with_suffix(".output").open("ab") as output:
             said = subprocess.PIPE if is_ours else output
-            self.process = subprocess.Popen(self.command, stdout=said, stderr=output, text=True)
+            self.process = subprocess.Popen(
+                self.command, stdout=said, stderr=output, text=True, preexec_fn=die_with_parent
+            )
         return began
 
     def wait_until_ready(self, began: float) -> None:
@@ -95,23 +110,40 @@ class Cluster:
     def member(self, number: int) -> Member:
         return next(member for member in self.members if member.number == number)
 
+    def controller(self) -> int:
+        """The number of the broker that is the controller now."""
+        live = [member for member in self.members if member.process is not None]
+        if self.helpers:  # of Headwater: the metadata names it, where Apache Kafka names any broker
+            admin = AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+            return int(admin.list_topics(timeout=30).controller_id)
+        with Calls(live[0].port) as calls:
+            return calls.quorum_leader()
+
+    @property
+    def pids(self) -> list[int]:
+        return [member.process.pid for member in self.members if member.process is not None]
+
     def memory_mb(self) -> float:
-        pids = [member.process.pid for member in self.members if member.process is not None]
-        return sum(memory_mb(pid) for pid in pids + self.helpers)
+        return sum(memory_mb(pid) for pid in self.pids + self.helpers)
+
+    def cpu_seconds(self) -> float:
+        return sum(cpu_seconds(pid) for pid in self.pids + self.helpers)
 
 
 class StartCluster(Protocol):
-    def __call__(self, directory: Path) -> contextlib.AbstractContextManager[Cluster]: ...
+    def __call__(
+        self, directory: Path, session_ms: int | None = None
+    ) -> contextlib.AbstractContextManager[Cluster]: ...
 
 
 @contextlib.contextmanager
-def headwater_cluster(directory: Path) -> Iterator[Cluster]:
-    from headwater.server.zookeeper import process
-
-    zookeeper = process.start(directory / "zookeeper", process.free_ports(1)[0])
+def headwater_cluster(directory: Path, session_ms: int | None = None) -> Iterator[Cluster]:
+    zookeeper_port, *ports = zookeepers.free_ports(1 + BROKERS)
+    zookeeper = zookeepers.start(directory / "zookeeper", zookeeper_port, dies_with_parent=True)
+    session = () if session_ms is None else (f"zookeeper.session.timeout.ms={session_ms}",)
     try:
         cluster = Cluster("headwater", helpers=[zookeeper.pid])
-        for number, port in enumerate(_free_ports(BROKERS), 1):
+        for number, port in enumerate(ports, 1):
             command = [str(Path(sys.executable).with_name("headwater")), "broker", "start"]
             home = directory / f"broker-{number}"
             for setting in (
@@ -119,7 +151,7 @@ def headwater_cluster(directory: Path) -> Iterator[Cluster]:
                 f"listeners=PLAINTEXT://127.0.0.1:{port}",
                 f"log.dirs={home}",
                 f"zookeeper.connect=127.0.0.1:{zookeeper.port}",
-                f"zookeeper.session.timeout.ms={SESSION_MS}",
+                *session,
                 *REPLICATED,
             ):
                 command += ["--set", setting]
@@ -131,8 +163,12 @@ def headwater_cluster(directory: Path) -> Iterator[Cluster]:
 
 
 @contextlib.contextmanager
-def apache_cluster(directory: Path) -> Iterator[Cluster]:
-    ports, controllers = _free_ports(BROKERS), _free_ports(BROKERS)
+def apache_cluster(directory: Path, session_ms: int | None = None) -> Iterator[Cluster]:
+    free = zookeepers.free_ports(2 * BROKERS)
+    ports, controllers = free[:BROKERS], free[BROKERS:]
+    session: tuple[str, ...] = ()
+    if session_ms is not None:
+        session = (f"broker.session.timeout.ms={session_ms}", f"broker.heartbeat.interval.ms={session_ms // 3}")
     voters = ",".join(f"{number}@127.0.0.1:{port}" for number, port in enumerate(controllers, 1))
     cluster = Cluster("Apache Kafka")
     directory.mkdir(parents=True, exist_ok=True)
@@ -147,16 +183,12 @@ def apache_cluster(directory: Path) -> Iterator[Cluster]:
             f"listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
             f"advertised.listeners=PLAINTEXT://127.0.0.1:{port}",
             f"log.dirs={home}",
-            f"broker.session.timeout.ms={SESSION_MS}",
-            "broker.heartbeat.interval.ms=500",
+            *session,
             *REPLICATED,
         )
         properties.write_text("\n".join(settings) + "\n")
-        java = ["java", "-Xms1g", "-Xmx1g", "-cp", f"{_jars()}/*"]
-        format_command = [*java, "kafka.tools.StorageTool", "format", "-t", "AAAAAAAAAAAAAAAAAAAAAA", "-c"]
-        with (directory / "format.output").open("ab") as output:
-            subprocess.run([*format_command, str(properties)], check=True, timeout=60, stdout=output, stderr=output)
-        cluster.members.append(Member(number, port, home, [*java, "kafka.Kafka", str(properties)]))
+        format_directory(properties, directory / "format.output")
+        cluster.members.append(Member(number, port, home, apache_command(properties)))
     with _running(cluster):
         yield cluster
 
@@ -169,8 +201,8 @@ def _running(cluster: Cluster) -> Iterator[None]:
             member.wait_until_ready(at)
         yield
     finally:
-        for member in reversed(cluster.members):
-            member.end(signal.SIGTERM)
+        for member in cluster.members:
+            member.end(signal.SIGKILL)
         for member in cluster.members:
             shutil.rmtree(member.directory, ignore_errors=True)
         os.sync()

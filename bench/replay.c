@@ -3,7 +3,8 @@
  * Replays length-prefixed request frames from FILE against 127.0.0.1:PORT on CONNECTIONS sockets, with up to DEPTH
  * requests in flight on each, and prints one JSON object: requests, seconds, bytes both ways, latency percentiles. One
  * epoll loop in C, prebuilt requests: the client is never the bottleneck. It counts responses, it does not read them:
- * whoever runs it asks the broker afterwards what it has. With REQUESTS it stops after so many, or after SECONDS.
+ * whoever runs it asks the broker afterwards what it has. With REQUESTS it stops after so many, or after SECONDS; with
+ * SIGINT at once.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -11,6 +12,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,6 +158,13 @@ static long receive(Connection *c, char *buffer, double *latencies, size_t *late
     return done;
 }
 
+static volatile sig_atomic_t told_to_stop;
+
+static void stop_now(int number) {
+    (void)number;
+    told_to_stop = 1;
+}
+
 int main(int argc, char **argv) {
     if (argc != 6 && argc != 7) return fprintf(stderr, "usage: replay PORT CONNECTIONS DEPTH SECONDS FILE [REQUESTS]\n"), 2;
     requests_left = argc == 7 ? atol(argv[6]) : -1;
@@ -163,6 +172,7 @@ int main(int argc, char **argv) {
     depth = atoi(argv[3]);
     if (depth > DEPTH_MAX) depth = DEPTH_MAX;
     load(argv[5]);
+    signal(SIGINT, stop_now);
     poller = epoll_create1(0);
     Connection *all = calloc(connections, sizeof *all);
     for (int i = 0; i < connections; i++) open_connection(&all[i], atoi(argv[1]), (long)i * frame_count / connections);
@@ -176,7 +186,7 @@ int main(int argc, char **argv) {
     struct epoll_event events[256];
     while (!(stopping && in_flight_total == 0)) {
         double t = now();
-        if (t > end || requests_left == 0) stopping = 1;
+        if (t > end || requests_left == 0 || told_to_stop) stopping = 1;
         if (t > end + 5) {
             fprintf(stderr, "no answer to %ld requests\n", in_flight_total);
             return 1;

@@ -1,6 +1,7 @@
 """Runs `replay.c`, compiled on demand into bench/build/: the load generator of every row that is not about librdkafka."""
 
 import json
+import signal
 import subprocess
 from pathlib import Path
 from typing import NamedTuple
@@ -61,6 +62,10 @@ class Running:
         if self._process.poll() is None:
             self._process.kill()
         self._process.communicate()
+
+    def stop(self) -> None:
+        """Before its time: what is under way is still awaited."""
+        self._process.send_signal(signal.SIGINT)
 
     def result(self) -> Replayed:
         out, errors = self._process.communicate(timeout=self._timeout_s)

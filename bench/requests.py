@@ -1,7 +1,7 @@
 """Requests as bytes: prebuilt frames for `replay.c`, and the few calls that set up and check a measurement.
 
 The versions (Produce 7, Fetch 11, CreateTopics 2, DeleteTopics 1, ListOffsets 1) are ones that every broker in question
-serves; none is flexible, so the bytes stay plain. Nothing here comes from the package under test.
+serves; none is flexible, so the bytes stay plain (DescribeQuorum 0 is, but has few fields). Nothing here comes from the package under test.
 """
 
 import os
@@ -11,7 +11,7 @@ import time
 
 import crc32c
 
-PRODUCE, FETCH, LIST_OFFSETS, CREATE_TOPICS, DELETE_TOPICS = 0, 1, 2, 19, 20
+PRODUCE, FETCH, LIST_OFFSETS, CREATE_TOPICS, DELETE_TOPICS, DESCRIBE_QUORUM = 0, 1, 2, 19, 20, 55
 CLIENT_ID = "bench"
 READY_TIMEOUT_S = 20
 TIMESTAMP_MS = 1_700_000_000_000
@@ -27,12 +27,13 @@ def varint(number: int) -> bytes:
     return bytes(out)
 
 
-def batch(records: int, value_bytes: int) -> bytes:
-    """A record batch with the same random value in each record."""
+def batch(records: int, value_bytes: int, first_key: int | None = None) -> bytes:
+    """A record batch with the same random value in each record; with keys (8 bytes each) if there is a first one."""
     value = os.urandom(value_bytes)
     rows = bytearray()
     for index in range(records):
-        body = b"\0" + varint(0) + varint(index) + varint(-1) + varint(value_bytes) + value + varint(0)
+        key = varint(-1) if first_key is None else varint(8) + struct.pack(">q", first_key + index)
+        body = b"\0" + varint(0) + varint(index) + key + varint(value_bytes) + value + varint(0)
         rows += varint(len(body)) + body
     tail = struct.pack(">hiqqqhii", 0, records - 1, TIMESTAMP_MS, TIMESTAMP_MS, -1, -1, -1, records) + bytes(rows)
     return struct.pack(">qiibI", 0, len(tail) + 9, -1, 2, crc32c.crc32c(tail)) + tail
@@ -77,6 +78,14 @@ def list_offsets(topic: str, partitions: int, timestamp: int) -> bytes:
     body = struct.pack(">ii", -1, 1) + string(topic) + struct.pack(">i", partitions)
     body += b"".join(struct.pack(">iq", partition, timestamp) for partition in range(partitions))
     return frame(LIST_OFFSETS, 1, body)
+
+
+def describe_quorum() -> bytes:
+    """Of the metadata log, by which Apache Kafka's controllers elect one of them."""
+    name = b"__cluster_metadata"
+    topic = bytes([2, len(name) + 1]) + name + bytes([2]) + struct.pack(">i", 0) + bytes(3)
+    whole = struct.pack(">hhi", DESCRIBE_QUORUM, 0, 1) + string(CLIENT_ID) + b"\0" + topic
+    return struct.pack(">i", len(whole)) + whole
 
 
 class Broken(Exception):
@@ -148,3 +157,14 @@ class Calls:
                 raise Broken(f"ListOffsets of {topic}-{partition}: error {error}")
             offsets[partition] = offset
         return offsets
+
+    def quorum_leader(self) -> int:
+        """The number of the controller that leads Apache Kafka's others."""
+        body = self.call(describe_quorum())
+        (error,) = struct.unpack_from(">h", body, 1)  # after the header's tagged fields
+        if error == 0:
+            at = 4 + body[4] + 1 + 4  # after the name, the count of partitions, the partition's number
+            error, leader = struct.unpack_from(">hi", body, at)
+        if error:
+            raise Broken(f"DescribeQuorum: error {error}")
+        return int(leader)

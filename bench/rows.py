@@ -301,9 +301,9 @@ def scenarios() -> list[Scenario]:
     from bench.clients import client_scenarios  # which need what is above
     from bench.cluster import cluster_scenarios
     from bench.groups import group_scenarios
+    from bench.latency import latency_scenarios
     from bench.recovery import recovery_scenarios
     from bench.spark import spark_scenarios
 
-    return (
-        found + recovery_scenarios() + group_scenarios() + client_scenarios() + spark_scenarios() + cluster_scenarios()
-    )
+    of_the_broker = found + latency_scenarios() + recovery_scenarios() + group_scenarios()
+    return of_the_broker + client_scenarios() + spark_scenarios() + cluster_scenarios()

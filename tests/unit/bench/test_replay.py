@@ -6,7 +6,7 @@ import struct
 
 import pytest
 from bench import limits, requests
-from bench.replay import replay
+from bench.replay import Running, replay
 
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler (cc)")
 
@@ -33,6 +33,22 @@ def test_large_frames_go_through_whole(tmp_path):
     with limits.bare_server_of_many() as (port, _):
         done = replay(port, path, connections=2, depth=2, seconds=20, requests=40)
     assert (done.requests, done.bytes_out) == (40, 40 * len(frame))
+
+
+@needs_compiler
+def test_a_replay_that_is_stopped_waits_for_the_last_answer(tmp_path):
+    frame = requests.produce("t", 0, requests.batch(1, 100))
+    path = tmp_path / "frames.bin"
+    path.write_bytes(frame)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        with Running(port, path, connections=1, depth=1, seconds=600) as running:
+            connection, _ = listener.accept()
+            with connection:
+                assert connection.recv(len(frame), socket.MSG_WAITALL) == frame
+                running.stop()
+                connection.sendall(limits.ANSWER)
+                assert running.result().requests == 1
 
 
 def test_the_bare_server_waits_for_a_length_that_came_in_two():

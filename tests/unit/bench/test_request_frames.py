@@ -30,6 +30,12 @@ def test_batches(records, size):
     assert {len(record.value) for record in found} == {size}
 
 
+def test_batches_with_keys():
+    found = read_records(requests.batch(3, 10, first_key=7), 1 << 21)
+    assert [struct.unpack(">q", record.key)[0] for record in found] == [7, 8, 9]
+    assert {len(record.value) for record in found} == {10}
+
+
 def test_the_large_batch_is_as_large_as_a_batch_may_be_by_default():
     assert 0.9 * (1 << 20) < len(requests.batch(960, 1024)) <= 1_048_588
 
@@ -60,3 +66,35 @@ def test_set_up_and_checks():
     request = decoded(requests.list_offsets("t", 2, -1), ListOffsetsRequest, 1)
     (topic,) = request.topics
     assert [(each.partition_index, each.timestamp) for each in topic.partitions] == [(0, -1), (1, -1)]
+
+
+class Answering(requests.Calls):
+    def __init__(self, answer):
+        self.answer = answer
+        self.asked = b""
+
+    def call(self, request):
+        self.asked = request
+        return self.answer
+
+
+def quorum_answer(error=0, partition_error=0):
+    name = b"__cluster_metadata"
+    partition = struct.pack(">ihi", 0, partition_error, 3) + bytes(20)
+    topics = b"\x01" if error else bytes([2, len(name) + 1]) + name + b"\x02" + partition
+    return b"\0" + struct.pack(">h", error) + topics + bytes(2)
+
+
+def test_who_leads_the_quorum():
+    calls = Answering(quorum_answer())
+    assert calls.quorum_leader() == 3
+    header = decode_request_header(calls.asked[4:])
+    assert (header.api_key, header.api_version) == (55, 0)
+    assert struct.unpack_from(">i", calls.asked)[0] == len(calls.asked) - 4
+    assert b"__cluster_metadata" in calls.asked
+
+
+@pytest.mark.parametrize("answer", [quorum_answer(error=35), quorum_answer(partition_error=6)])
+def test_a_broker_that_does_not_know_the_quorum(answer):
+    with pytest.raises(requests.Broken):
+        Answering(answer).quorum_leader()

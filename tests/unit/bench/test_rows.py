@@ -55,6 +55,22 @@ def test_group_rows():
     assert {"join-1", "join-10", "join-50", "commits"} <= set(KINDS)
 
 
+def test_rows_about_lateness_and_clusters():
+    assert {"end-to-end-p50", "end-to-end-p99", "compaction-p99", "recovery-1gb"} <= set(KINDS)
+    assert {row for row in KINDS if row.startswith(("cluster-", "failover-"))} == {
+        "cluster-acks-all",
+        "cluster-acks-1",
+        "cluster-p99-acks-all",
+        "cluster-p99-acks-1",
+        "cluster-end-to-end-p50",
+        "cluster-end-to-end-p99",
+        "cluster-memory",
+        "cluster-recovery-1000",
+        "failover-kill",
+        "failover-stop",
+    }
+
+
 def test_no_row_is_measured_twice():
     assert len(KINDS) == sum(len(scenario.kinds) for scenario in scenarios())
 
