@@ -55,25 +55,51 @@ def test_without_the_old_disk_another_replica_can_be_made_the_leader(cluster: Cl
     assert values(cluster, topic) == [b"on all"]
 
 
-def has_no_leader(cluster: Cluster, topic: str) -> bool:
-    return all(view[0][0] == -1 for view in cluster.views(topic).values())
+def test_one_replaced_disk_of_two_does_not_erase_what_other_replicas_have(cluster: Cluster, topic: str) -> None:
+    last, *others = cluster.members
+    member = cluster.members[last]
+    cluster.stop(last)
+    replaced = member.directory / "more"
+    member.own_settings = {"log.dirs": f"{member.log_dir},{replaced}"}
+    cluster.start(last)
+    cluster.make_topic(topic, 4)
+    lost = next(partition for partition in range(4) if (replaced / f"{topic}-{partition}").exists())
+    send(cluster, topic, b"on all", lost)
+    for other in others:
+        cluster.stop(other)
+    until(lambda: cluster.describe(topic, last)[lost][2] == [last], "the others have not left", WAIT_S)
+    send(cluster, topic, b"on the last alone", lost)
+    cluster.stop(last)
+    replaced.rename(replaced.with_name("old"))
+
+    cluster.start(*others, last)
+    until(lambda: has_no_leader(cluster, topic, lost), lambda: f"{cluster.views(topic)}\n{cluster.logs()}", WAIT_S)
+    with Admin(bootstrap_servers=cluster.bootstrap) as admin:
+        outcome = admin.elect_leaders([Partition(topic, lost)], election_type=ElectionType.UNCLEAN)
+    assert set(outcome.values()) == {None}
+    assert cluster.leader(topic, lost) in others
+    assert values(cluster, topic, lost) == [b"on all"]
 
 
-def send(cluster: Cluster, topic: str, value: bytes) -> None:
+def has_no_leader(cluster: Cluster, topic: str, partition: int = 0) -> bool:
+    return all(view[partition][0] == -1 for view in cluster.views(topic).values())
+
+
+def send(cluster: Cluster, topic: str, value: bytes, partition: int = 0) -> None:
     told: list[object] = []
     producer = Producer({"bootstrap.servers": cluster.bootstrap, "acks": "all", "log_level": 0})
-    producer.produce(topic, value, partition=0, on_delivery=lambda error, _message: told.append(error))
+    producer.produce(topic, value, partition=partition, on_delivery=lambda error, _message: told.append(error))
     assert producer.flush(WAIT_S) == 0
     assert told == [None]
 
 
-def values(cluster: Cluster, topic: str) -> list[bytes | None]:
+def values(cluster: Cluster, topic: str, partition: int = 0) -> list[bytes | None]:
     """Read without a coordinator, which may be waiting for the disk too."""
     settings = {"group.id": "reader", "enable.auto.commit": False, "log_level": 0}
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, **settings})
     try:
-        end = consumer.get_watermark_offsets(TopicPartition(topic, 0), WAIT_S)[1]
-        consumer.assign([TopicPartition(topic, 0, 0)])
+        end = consumer.get_watermark_offsets(TopicPartition(topic, partition), WAIT_S)[1]
+        consumer.assign([TopicPartition(topic, partition, 0)])
         return [message.value() for message in consumer.consume(end, WAIT_S)]
     finally:
         consumer.close()

@@ -4,14 +4,20 @@ The package's own `__init__` reads its version from the installed metadata and i
 tenth of the broker's start-up time; the extension module beside it is all that we need.
 """
 
-from collections.abc import Callable
 from importlib.machinery import ExtensionFileLoader, FileFinder, PathFinder
 from importlib.util import module_from_spec
+from typing import Protocol
 
 from headwater.base.ports import Buffer
 
 
-def _load() -> Callable[[Buffer], int]:
+class Checksum(Protocol):
+    def __call__(self, data: Buffer, value: int = 0, /) -> int:
+        """Of `data`, or of all that `value` is the checksum of, and `data` behind it."""
+        ...
+
+
+def _load() -> Checksum:
     package = PathFinder.find_spec("crc32c")
     if package is not None:
         for folder in package.submodule_search_locations or ():
@@ -19,7 +25,7 @@ def _load() -> Callable[[Buffer], int]:
             if spec is not None and spec.loader is not None:
                 extension = module_from_spec(spec)
                 spec.loader.exec_module(extension)
-                function: Callable[[Buffer], int] = extension.crc32c
+                function: Checksum = extension.crc32c
                 return function
     from crc32c import crc32c as whole  # the layout is another one: take the package as it is
 

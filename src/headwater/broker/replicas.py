@@ -8,7 +8,7 @@ Owned by the broker, and there only if it has peers.
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from headwater.base.errors import KafkaError
@@ -98,6 +98,11 @@ class Replicas:
         for topic in self._broker.image.topics.values():
             for index in range(len(topic.partitions)):
                 self._follow(PartitionKey(topic.topic_id, index))
+
+    @property
+    def missing(self) -> Collection[PartitionKey]:
+        """Those that have no role here although the image gives them one: their logs could not be opened or made."""
+        return self._missing - self._broker.partitions.keys()
 
     def open_missing(self) -> None:
         for key in tuple(self._missing):

@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Final
 
+from headwater.base.checksum import crc32c
 from headwater.base.ports import File
 from headwater.records import codec, verdict
-from headwater.records.batch import HEADER_BYTES, LENGTH_PREFIX_BYTES, MAGIC, BatchHeader, read_header
+from headwater.records.batch import ATTRIBUTES_AT, HEADER_BYTES, LENGTH_PREFIX_BYTES, MAGIC, BatchHeader, read_header
 
 PIECE_BYTES: Final = 1 << 20
 PIECE_BYTES_MAX: Final = 8 << 20
+LONG_BATCH_BYTES: Final = 32 << 20
 WALK_CHUNK_BYTES: Final = 8192
 OFFSETS: Final = Struct(">qi11xi")  # base offset, batch length, last offset delta
 OFFSETS_BYTES: Final = OFFSETS.size
@@ -144,6 +146,8 @@ def scan_segment(
             problem = f"{len(piece)} bytes, too few for a batch"
         else:
             wanted = max(piece_bytes + 1, read_header(piece).size_bytes)
+            if wanted > LONG_BATCH_BYTES and not _is_sound(file, position, wanted):
+                problem = "a wrong CRC"
     offset_entries, time_entries = scanner.finish()
     return SegmentScan(
         scanner.valid_bytes,
@@ -160,6 +164,14 @@ def scan_segment(
 def _piece_bytes(size: int) -> int:
     """The larger the piece, the fewer batches of producers are told; of a small file it is not worth the memory."""
     return min(max(PIECE_BYTES, size >> 6), PIECE_BYTES_MAX)
+
+
+def _is_sound(file: File, position: int, size: int) -> bool:
+    """Its CRC, a piece at a time: a damaged length may be that of the whole segment, which is not to be held in memory for it."""
+    crc = 0
+    for at in range(ATTRIBUTES_AT, size, PIECE_BYTES):
+        crc = crc32c(file.pread(position + at, min(PIECE_BYTES, size - at)), crc)
+    return crc == read_header(file.pread(position, HEADER_BYTES)).crc
 
 
 def _tell(on_batch: OnBatch, piece: memoryview, places: list[int]) -> None:

@@ -18,7 +18,7 @@ from headwater.broker.broker import Broker
 from headwater.controller.controller import Controller
 from headwater.controller.elections import counts, in_sync_epochs
 from headwater.metadata.cluster.store import ClusterStore
-from headwater.metadata.image import NEW_DATA, BrokerState, Change, ClusterImage, PartitionState
+from headwater.metadata.image import BrokerState, Change, ClusterImage, PartitionState
 from headwater.server import data_since
 
 _LOOK_AGAIN_MS: Final = 20
@@ -66,8 +66,9 @@ class Membership:
         me.data_since = self._data_since
 
         def joined(problem: KafkaError | None) -> None:
-            if problem is None and self._data_since == NEW_DATA:
-                data_since.settle(self._disk, self._config.log_dirs(), self._image.brokers[me.broker_id].data_since)
+            if problem is None:
+                epoch = self._image.brokers[me.broker_id].epoch
+                data_since.settle(self._disk, self._config.log_dirs(), self._data_since, epoch)
             done(problem)
 
         self.store.join(me, joined)

@@ -64,6 +64,7 @@ def test_it_is_asked_for_until_it_is_granted() -> None:
         partitions={KEY: SimpleNamespace(is_leader=True, log=log)},
         image=SimpleNamespace(topics={KEY.topic_id: topic}, brokers=brokers(1, 2)),
         store=SimpleNamespace(propose=lambda change, done: asked.append((change.leader, done))),
+        replicas=SimpleNamespace(missing=set()),
     )
     resigning = Resigning(broker)
     resigning.look()
@@ -75,3 +76,21 @@ def test_it_is_asked_for_until_it_is_granted() -> None:
     asked[0][1](KafkaError(ErrorCode.REQUEST_TIMED_OUT))
     resigning.look()
     assert [leader for leader, _ in asked] == [2, 2]
+
+
+def test_who_cannot_open_its_log_does_not_go_on_leading() -> None:
+    """A disk was full when it was to lead: nobody did, although others had everything."""
+    asked: list[BrokerId] = []
+    topic = SimpleNamespace(name="t", partitions=[state(ids(1, 2))])
+    broker: Any = SimpleNamespace(
+        broker_id=ME,
+        logs=SimpleNamespace(failed_directories=dict),
+        partitions={},
+        image=SimpleNamespace(topics={KEY.topic_id: topic}, brokers=brokers(1, 2)),
+        store=SimpleNamespace(propose=lambda change, _done: asked.append(change.leader)),
+        replicas=SimpleNamespace(
+            missing={KEY, PartitionKey(KEY.topic_id, 7), PartitionKey(TopicId(bytes(15) + b"x"), 0)}
+        ),
+    )
+    Resigning(broker).look()
+    assert asked == [2]

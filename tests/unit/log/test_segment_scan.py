@@ -60,3 +60,22 @@ def test_a_file_that_is_shorter_than_it_said_ends_the_log_there(length: int, mon
     found = scan.scan_segment(file, 0, 0, 4096)  # type: ignore[arg-type]
     assert (found.valid_bytes, found.next_offset) == (len(first), 1)
     assert found.problem == f"{length} bytes, too few for a batch"
+
+
+@pytest.mark.parametrize("is_damaged", [True, False])
+def test_a_damaged_length_does_not_bring_a_whole_segment_into_memory(
+    is_damaged: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scan, "PIECE_BYTES", 100)
+    monkeypatch.setattr(scan, "LONG_BATCH_BYTES", 500)
+    monkeypatch.setattr(scan, "_piece_bytes", lambda size: 200)
+    first, second, third = batches([10, 1000, 3000])
+    data = bytearray(first + second + third)
+    if is_damaged:
+        data[len(first) + 8 : len(first) + 12] = (len(second + third) - 12).to_bytes(4, "big")
+    file = Bytes(bytes(data))
+    found = scan.scan_segment(file, 0, 0, 4096)  # type: ignore[arg-type]
+    if is_damaged:
+        assert (found.valid_bytes, found.problem, max(file.reads)) == (len(first), "a wrong CRC", 200)
+    else:
+        assert (found.next_offset, found.problem) == (3, None)
