@@ -10,7 +10,7 @@ EVERYTHING := $(VENV)/.installed-for-development
 .PHONY: demo up cluster down venv test soak sim sanitize mutants check format bench bench-peers
 
 # What is compiled; a change of it installs anew.
-NATIVE := setup.py $(wildcard src/headwater/*/native/*.[ch])
+NATIVE := setup.py $(wildcard src/headwater/*/native/*.[ch] src/headwater/*/native/*/*.[ch])
 
 $(INSTALLED): pyproject.toml $(NATIVE)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -59,13 +59,10 @@ format: venv
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# Most tests of real clients wait most of the time, so several files run at once; clusters are several processes each. Spark wants
-# the machine for itself: it gives a source's Python ten seconds to start.
+# Single brokers, clusters, Spark: all three run, whatever fails.
 test: venv
 	@tests/tools.sh
-	$(BIN)/pytest -n 4 --dist loadfile --ignore tests/spark -m "not cluster"
-	$(BIN)/pytest -n 2 --dist loadfile -m cluster tests/chaos tests/compat
-	$(BIN)/pytest tests/spark
+	@tests/stages.sh $(BIN)/pytest
 
 # Long rounds of what `make test` does briefly: storms of 50 members, 50 rounds of kills. Half an hour.
 soak: venv

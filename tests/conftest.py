@@ -27,15 +27,18 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 CLUSTERS = ("test_cluster_cli", "test_zookeeper", "test_s2_labs")
+WITHOUT_SPARK = ("test_exactly_once_steps", "test_sink_stores")  # what they test is part of a pipeline, but starts none
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that start a ZooKeeper and several brokers: `make test` runs them after the others, with few at a time."""
+    """Tests that start a ZooKeeper and several brokers, or Spark: `make test` runs them after the others, few at a time."""
     here = Path(__file__).parent
     for item in items:
         folder = item.path.relative_to(here).parts[0]
         if folder == "chaos" or (folder == "compat" and item.path.name.startswith(CLUSTERS)):
             item.add_marker(pytest.mark.cluster)
+        elif folder == "spark" and not item.path.name.startswith(WITHOUT_SPARK):
+            item.add_marker(pytest.mark.spark)
 
 
 def require(tool: str) -> str:
