@@ -2,6 +2,9 @@
 
 A handler returns a `Deferred` in place of a response. The server keeps the response's place in its connection's order, and
 cancels the deferred when the connection is gone, so that nobody answers into a stream that now belongs to somebody else.
+
+Once it is done it lets go of whoever waited: requests and connections that are over leave nothing for the garbage collector, which
+comes seldom.
 """
 
 from collections.abc import Callable
@@ -23,19 +26,22 @@ class Deferred:
         if self.done:
             return
         self.done = True
-        self.response = response
-        if self._listener is not None:
-            self._listener(response)
+        listener, self._listener, self._on_cancel = self._listener, None, None
+        if listener is None:
+            self.response = response
+        else:
+            listener(response)
 
     def cancel(self) -> None:
         if not self.done:
             self.done = True
-            self._listener = None
-            if self._on_cancel is not None:
-                self._on_cancel()
+            on_cancel, self._on_cancel, self._listener = self._on_cancel, None, None
+            if on_cancel is not None:
+                on_cancel()
 
     def listen(self, listener: Callable[[Any], None]) -> None:
         """Tells the one listener: now, if it is done already."""
-        self._listener = listener
         if self.done:
             listener(self.response)
+        else:
+            self._listener = listener

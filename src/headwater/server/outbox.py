@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from headwater.base.ports import Disk, FileSlice, Warm
+from headwater.server.hot_fetch import send_chunks
 
 _SENDFILE_BYTES_MAX: Final = 4 * 1024 * 1024
 _FIRST_AFTER_WARMING_BYTES: Final = 64 * 1024
@@ -37,6 +38,20 @@ class Outbox:
         for chunk in chunks:
             self.chunks.append(chunk)
             self.size_bytes += len(chunk)
+
+    def send(self, chunks: list[Any]) -> None:
+        """Puts in a large answer, of which the socket takes at once what it can. `flush` goes on, and meets what stopped this."""
+        if not self.chunks:
+            stopped = send_chunks(self._fd, chunks)
+            if stopped is None:
+                return
+            at, sent = stopped
+            del chunks[:at]
+            if type(chunks[0]) is FileSlice:
+                self._slice_sent = sent
+            elif sent:
+                chunks[0] = memoryview(chunks[0])[sent:]
+        self.put(chunks)
 
     def flush(self) -> None:
         """Sends what the socket takes now. OSError means that the connection is lost."""
@@ -105,8 +120,14 @@ class Outbox:
         self.flush()
 
     def clear(self) -> None:
+        """At the end of the connection, which it does not hold any longer: nothing is left to the garbage collector."""
         release_chunks(self.chunks)
         self.chunks.clear()
+        self._on_warmed = _nobody
+
+
+def _nobody(_problem: OSError | None) -> None:
+    pass
 
 
 def _is_warm(piece: FileSlice) -> bool:
