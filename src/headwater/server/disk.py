@@ -2,7 +2,8 @@
 
 Files are unbuffered descriptors opened for appending and reading, with a reference count that only the owner of the
 loop touches. `submit` hands work to threads that are started when first needed; they only wait in system calls (fsync,
-reads, unlink), and their completions come back through the `post` function of the loop.
+reads, unlink), and their completions come back through the `post` function of the loop. Each device has threads of its own, so
+that one that is slow or stuck holds up nobody who waits for another.
 
 The directory lock is a POSIX record lock, the kind that Java's `FileChannel.tryLock` takes: a running Apache Kafka and a
 running Headwater keep each other out. Such a lock belongs to the process, so two brokers inside one process are kept
@@ -13,25 +14,21 @@ import contextlib
 import errno
 import fcntl
 import os
-import shutil
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
-from queue import SimpleQueue
 from typing import Any, Final
 
-from headwater.base.ports import Buffer, DiskWork, File, Remove, Replace, Sync, SyncDirectory, Warm, Writeback
+from headwater.base.ports import Buffer, DiskWork, File, Sync, SyncDirectory, Warm, Writeback
+from headwater.server.disk_work import Done, Lane, device_of, perform, replace_file, sync_directory
 
 THREADS_MAX: Final = 4
 SYNC_THREADS_MAX: Final = 16  # they only wait
-WARM_CHUNK_BYTES: Final = 1 << 20
-_SYNC_FILE_RANGE_WRITE: Final = 2
 _APPEND_FLAGS: Final = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
 
 _locked_paths: dict[str, int] = {}  # real path -> descriptor that holds the lock; of this whole process
 
 Post = Callable[[Callable[[], None]], None]
-Done = Callable[[OSError | None], None]
 
 
 class OsFile:
@@ -98,8 +95,7 @@ class OsDisk:
     def __init__(self, post: Post | None = None, threads_max: int = THREADS_MAX) -> None:
         self._post = post
         self._threads_max = threads_max
-        self._threads: list[threading.Thread] = []
-        self._queue: SimpleQueue[tuple[DiskWork, Done] | None] = SimpleQueue()
+        self._lanes: dict[int, Lane] = {}  # by device
         self._under_way = 0  # submitted and not yet completed; touched by the loop only
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -116,7 +112,7 @@ class OsDisk:
             return file.read() or b""
 
     def write_file(self, path: str, data: bytes, *, durable: bool = True) -> None:
-        _replace_file(path, data, durable)
+        replace_file(path, data, durable)
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)
@@ -168,7 +164,7 @@ class OsDisk:
         os.fdatasync(file.fileno())
 
     def sync_directory_now(self, path: str) -> None:
-        _sync_directory(path)
+        sync_directory(path)
 
     def drop_cached(self, path: str) -> None:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
@@ -185,7 +181,7 @@ class OsDisk:
         def take() -> None:
             for at in left:
                 try:
-                    _perform(work[at])
+                    perform(work[at])
                 except OSError as error:
                     errors[at] = error
 
@@ -204,11 +200,13 @@ class OsDisk:
         if isinstance(work, Sync | Warm | Writeback):
             work.file.retain()
         self._under_way += 1
-        if len(self._threads) < min(self._under_way, self._threads_max):
-            thread = threading.Thread(target=self._work, name=f"headwater-disk-{len(self._threads)}", daemon=True)
-            self._threads.append(thread)
-            thread.start()
-        self._queue.put((work, done))
+        device = device_of(work)
+        lane = self._lanes.get(device)
+        if lane is None:
+            lane = self._lanes[device] = Lane(self._threads_max)
+        lane.under_way += 1
+        lane.start_thread_if_needed(self._work)
+        lane.queue.put((work, done))
 
     @property
     def is_idle(self) -> bool:
@@ -217,95 +215,26 @@ class OsDisk:
 
     def close(self) -> None:
         """Finishes what was submitted, then ends the threads. Completions are posted as ever."""
-        for _ in self._threads:
-            self._queue.put(None)
-        for thread in self._threads:
-            thread.join()
-        self._threads.clear()
+        for lane in self._lanes.values():
+            lane.close()
+        self._lanes.clear()
 
-    def _work(self) -> None:
+    def _work(self, lane: Lane) -> None:
         post = self._post
         assert post is not None
-        while (item := self._queue.get()) is not None:
+        while (item := lane.queue.get()) is not None:
             work, done = item
             error: OSError | None = None
             try:
-                _perform(work)
+                perform(work)
             except OSError as raised:
                 error = raised
-            post(partial(self._complete, work, done, error))
+            post(partial(self._complete, lane, work, done, error))
 
-    def _complete(self, work: DiskWork, done: Done, error: OSError | None) -> None:
+    def _complete(self, lane: Lane, work: DiskWork, done: Done, error: OSError | None) -> None:
         """On the loop's thread: lets go of the file, then tells the one who asked."""
         self._under_way -= 1
+        lane.under_way -= 1
         if isinstance(work, Sync | Warm | Writeback):
             work.file.release()
         done(error)
-
-
-def _perform(work: DiskWork) -> None:
-    """On a pool thread: system calls that release the GIL, and nothing that computes."""
-    if isinstance(work, Sync):
-        os.fdatasync(work.file.fileno())
-    elif isinstance(work, SyncDirectory):
-        _sync_directory(work.path)
-    elif isinstance(work, Remove):
-        for path in work.paths:
-            _remove_tree(path)
-    elif isinstance(work, Warm):
-        end = work.position + work.length
-        for position in range(work.position, end, WARM_CHUNK_BYTES):
-            os.pread(work.file.fileno(), min(WARM_CHUNK_BYTES, end - position), position)
-    elif isinstance(work, Replace):
-        _replace_file(work.path, work.data, durable=True, suffix=".background.tmp")  # the loop may write it too
-    else:
-        _start_writeback(work.file.fileno(), work.position, work.length)
-
-
-def _replace_file(path: str, data: bytes, durable: bool, suffix: str = ".tmp") -> None:
-    beside = path + suffix
-    with open(beside, "wb", buffering=0) as file:
-        view = memoryview(data)
-        while view:
-            view = view[file.write(view) :]
-        if durable:
-            os.fsync(file.fileno())
-    os.rename(beside, path)
-    if durable:
-        _sync_directory(os.path.dirname(path))
-
-
-def _remove_tree(path: str) -> None:
-    try:
-        os.unlink(path)
-    except FileNotFoundError:
-        return
-    except (IsADirectoryError, PermissionError):
-        if not os.path.isdir(path):
-            raise
-        shutil.rmtree(path)
-
-
-def _sync_directory(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-_sync_file_range: Any = None
-
-
-def _start_writeback(descriptor: int, position: int, length: int) -> None:
-    """`sync_file_range(2)`, which the standard library lacks; where libc lacks it too, the kernel decides alone."""
-    global _sync_file_range
-    if _sync_file_range is None:
-        import ctypes  # 20 ms to import: only once a broker has written tens of megabytes
-
-        function: Any = getattr(ctypes.CDLL(None, use_errno=True), "sync_file_range", False)
-        if function:
-            function.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctypes.c_uint)
-        _sync_file_range = function
-    if _sync_file_range:
-        _sync_file_range(descriptor, position, length, _SYNC_FILE_RANGE_WRITE)

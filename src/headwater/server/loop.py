@@ -229,7 +229,7 @@ class Loop:
                     if fd in self._on_failure and handlers.get(fd) is handler:
                         self._guarded(self._on_failure[fd])
         if timers and timers[0].due_ns <= began_ns:
-            self._run_timers()
+            self._run_timers(began_ns)
         while self._soon:
             self._run_soon()
         self._ended_ns = ended_ns = time.monotonic_ns()
@@ -264,9 +264,10 @@ class Loop:
         self._poller.close()
         os.close(self._wake_fd)
 
-    def _run_timers(self) -> None:
+    def _run_timers(self, now_ns: int) -> None:
+        """Those that were due when this turn looked for events. If something has taken long since, what came meanwhile goes first:
+        a heartbeat that waits in a socket is not late because we were."""
         timers = self._timers
-        now_ns = time.monotonic_ns()
         while timers and timers[0].due_ns <= now_ns:
             timer = heapq.heappop(timers)
             function, timer.function = timer.function, None

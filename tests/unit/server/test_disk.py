@@ -233,6 +233,36 @@ def test_threads_start_when_needed_and_end_with_the_disk(loop: Loop, tmp_path: P
     assert loop.posted.qsize() == 20
 
 
+def test_a_device_that_is_stuck_holds_up_no_other(
+    disk: OsDisk, loop: Loop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All threads waited in syncs of the slow one, and flushes of the other log directory waited with them."""
+    stuck, well = (str(tmp_path / name) for name in ("stuck", "well"))
+    released = threading.Event()
+    monkeypatch.setattr("headwater.server.disk.device_of", lambda work: int(work.path == stuck))
+    monkeypatch.setattr("headwater.server.disk.perform", lambda work: work.path == well or released.wait(60))
+    told: list[str] = []
+    for path in (*[stuck] * 10, well):
+        disk.submit(SyncDirectory(path), lambda _error, path=path: told.append(path))  # type: ignore[misc]
+    loop.turn()
+    assert told == [well]
+    released.set()
+    for _ in range(10):
+        loop.turn()
+    assert disk.is_idle
+
+
+def test_pages_that_are_dropped_are_read_again(disk: OsDisk, tmp_path: Path) -> None:
+    path = str(tmp_path / "f")
+    file = disk.open(path, create=True)
+    file.append(b"x" * 100_000)
+    disk.drop_cached(path)
+    assert file.pread(0, 200_000) == b"x" * 100_000
+    file.release()
+    with pytest.raises(FileNotFoundError):
+        disk.drop_cached(path + "?")
+
+
 def test_a_disk_travels_to_a_worker_process(disk: OsDisk, tmp_path: Path) -> None:
     copy = pickle.loads(pickle.dumps(disk))
     copy.write_file(str(tmp_path / "f"), b"x")

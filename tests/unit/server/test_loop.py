@@ -2,6 +2,9 @@
 
 import gc
 import logging
+import os
+import select
+import time
 import weakref
 
 import pytest
@@ -46,6 +49,30 @@ def test_timers_run_in_their_order_also_when_many_were_cancelled(loop: Loop) -> 
     loop.run_until(lambda: len(ran) == 334, 2000)
     assert len(ran) == 334
     assert sorted(ran, key=lambda n: due_ns[n]) == ran
+
+
+def test_what_came_while_a_timer_took_long_goes_before_what_became_due(loop: Loop) -> None:
+    """A disk that held the loop up made heartbeats late that had come in time: their sessions were ended first."""
+    ran: list[str] = []
+    reading, writing = os.pipe()
+
+    def heartbeat(_events: int) -> None:
+        os.read(reading, 1)
+        ran.append("heartbeat")
+
+    def slow() -> None:
+        os.write(writing, b"x")
+        while time.monotonic_ns() <= session.due_ns:
+            time.sleep(0.001)
+
+    loop.register(reading, select.EPOLLIN, heartbeat)
+    loop.call_later(0, slow)
+    session = loop.call_later(20, lambda: ran.append("session over"))
+    loop.run_until(lambda: len(ran) == 2, 10_000)
+    loop.unregister(reading)
+    os.close(reading)
+    os.close(writing)
+    assert ran == ["heartbeat", "session over"]
 
 
 def test_a_callback_that_breaks_does_not_cost_the_next_its_turn(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:

@@ -13,8 +13,9 @@ import pytest
 from headwater.base.config.broker import BrokerConfig
 from headwater.base.errors import UserError
 from headwater.log.manager import LogManager
-from headwater.server import disk as disk_module
+from headwater.server import disk_work
 from headwater.server import node as node_module
+from headwater.server.disk import OsDisk
 from headwater.server.node import Node, StartInterrupted
 from headwater.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from unit.server.support.by_hand import TOPIC, Client, frame, produce, produced
@@ -51,7 +52,7 @@ def test_a_checkpoint_under_way_at_shutdown_does_not_overwrite_the_last_one(
     log = node.broker.partition(TOPIC, 0).log
     log.recovery_point = 2
     released = threading.Event()
-    replace, close = disk_module._replace_file, LogManager.close
+    replace, close = disk_work.replace_file, LogManager.close
 
     def slow(path: str, data: bytes, durable: bool, suffix: str = ".tmp") -> None:
         if suffix != ".tmp":
@@ -62,7 +63,7 @@ def test_a_checkpoint_under_way_at_shutdown_does_not_overwrite_the_last_one(
         close(self, *arguments)
         released.set()
 
-    monkeypatch.setattr(disk_module, "_replace_file", slow)
+    monkeypatch.setattr(disk_work, "replace_file", slow)
     monkeypatch.setattr(LogManager, "close", close_then_release)
     node.broker.logs.write_checkpoints()
     node.close()
@@ -131,7 +132,7 @@ def test_a_disk_that_fails_at_the_start_is_explained(tmp_path: Path, monkeypatch
     def broken(self: object, path: str) -> list[str]:
         raise OSError(errno.EIO, "Input/output error", path)
 
-    monkeypatch.setattr(disk_module.OsDisk, "list_directory", broken)
+    monkeypatch.setattr(OsDisk, "list_directory", broken)
     with pytest.raises(UserError, match="cannot be used"):
         Node(config(tmp_path)).start()
     assert open_files() == before
