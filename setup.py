@@ -1,5 +1,5 @@
-"""Builds what is compiled: the codec of records, and the hot path of Produce. Both are optional: without a compiler the
-install works, and their twins in Python serve."""
+"""Builds what is compiled: the codec of records, and the hot paths of Produce, commits and Fetch. All are optional: without
+a compiler the install works, and their twins in Python serve."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ def extension(name: str, folder: str) -> Extension:
     return Extension(
         name,
         sources=sorted(str(path) for path in native.glob("*.c")),
-        depends=sorted(str(path) for path in Path("src/headwater").glob("*/native/*.h")),
+        depends=sorted(str(path) for path in Path("src/headwater").glob("*/native/**/*.h")),
         extra_compile_args=["-O3", "-std=c11", "-Wall", "-Wextra", "-fvisibility=hidden"],
         optional=True,
     )
@@ -21,5 +21,6 @@ setup(
     ext_modules=[
         extension("headwater.records._codec", "src/headwater/records/native"),
         extension("headwater.server._produce", "src/headwater/server/native"),
+        extension("headwater.server._fetch", "src/headwater/server/native/fetch"),
     ]
 )

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The compiled codec of records and hot path of Produce under the address and undefined-behaviour sanitizers: builds them
+# The compiled codec of records and hot paths of Produce and Fetch under the address and undefined-behaviour sanitizers: builds them
 # into a copy of the sources and runs their tests there. Any access outside of a buffer ends the run. Needs gcc.
 set -eu
 cd "$(dirname "$0")/.."
@@ -8,20 +8,24 @@ copy=build/sanitized
 rm -rf "$copy"
 mkdir -p "$copy"
 cp -r src/headwater "$copy"
-rm -f "$copy"/headwater/records/_codec*.so "$copy"/headwater/server/_produce*.so
+rm -f "$copy"/headwater/records/_codec*.so "$copy"/headwater/server/_produce*.so "$copy"/headwater/server/_fetch*.so
 suffix=$($python -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')
 include=$($python -c 'import sysconfig; print(sysconfig.get_paths()["include"])')
 build() {
     gcc -shared -fPIC -O1 -g -std=c11 -fno-omit-frame-pointer -fsanitize=address,undefined \
-        -fno-sanitize-recover=undefined -I"$include" "src/headwater/$1/native/"*.c -o "$copy/headwater/$1/$2$suffix"
+        -fno-sanitize-recover=undefined -I"$include" "src/headwater/$1/$3/"*.c -o "$copy/headwater/$1/$2$suffix"
 }
-build records _codec
-build server _produce
+build records _codec native
+build server _produce native
+build server _fetch native/fetch
 LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so) $(gcc -print-file-name=libstdc++.so)"
 # Python frees little at its end, so leaks are not looked for; its own allocator would hide what is read past a block.
 export LD_PRELOAD ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc PYTHONPATH="$copy"
 $python -c 'from headwater.records import _codec; assert "sanitized" in _codec.__file__, _codec.__file__'
 $python -c 'from headwater.server import _produce; assert "sanitized" in _produce.__file__, _produce.__file__'
+$python -c 'from headwater.server import _fetch; assert "sanitized" in _fetch.__file__, _fetch.__file__'
 # Hypothesis' own profile `ci` has no deadlines: all is slow here.
 exec $python -m pytest --hypothesis-profile=ci tests/property/test_records.py tests/property/test_records_codec.py tests/property/test_log_scan.py tests/unit/records \
-    tests/unit/server/test_hot_path.py tests/unit/server/test_hot_path_and_general_way.py "$@"
+    tests/unit/server/test_hot_path.py tests/unit/server/test_hot_path_and_general_way.py \
+    tests/unit/server/test_hot_fetch.py tests/unit/server/test_hot_fetch_random.py tests/unit/server/test_hot_fetch_followers.py \
+    tests/unit/server/test_sending.py "$@"

@@ -93,6 +93,8 @@ class FetchSession:
 class FetchSessions:
     """Owned by the broker."""
 
+    __slots__ = ("_random", "_sessions", "_slots")
+
     def __init__(self, slots: int, random: Random) -> None:
         self._slots = slots
         self._random = random

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headwater.broker.context import ConnectionContext
 from headwater.broker.deferred import Deferred
+from headwater.server.hot_fetch import handle_frame as handle_fetch_frame
 from headwater.server.hot_path import commit_frames
 from headwater.server.hot_path import handle_frame as handle_produce_frame
 from headwater.server.outbox import Outbox, release_chunks
@@ -41,6 +42,7 @@ _HEAD_BYTES: Final = 8
 _FRAME_HEAD: Final = Struct(">ihhi")  # the same behind the length prefix
 _FRAME_HEAD_BYTES: Final = 12
 _PRODUCE: Final = 0
+_FETCH: Final = 1
 _OFFSET_COMMIT: Final = 8
 _READABLE: Final = select.EPOLLIN
 
@@ -248,6 +250,13 @@ class Connection:
                     self._out.append(reply)
                 server.produce_metrics.observe(perf_counter_ns() - began_ns)
                 return
+        elif key == _FETCH and not self._pending:
+            began_ns = perf_counter_ns()
+            chunks = handle_fetch_frame(self._broker, buffer, begin + _HEAD_BYTES, behind, version, correlation_id)
+            if chunks is not None:
+                server.metrics[_FETCH].observe(perf_counter_ns() - began_ns)
+                self._outbox.send(chunks)
+                return
         elif key == _OFFSET_COMMIT and not self._pending:
             began_ns = perf_counter_ns()
             handle_commit_frame = commit_frames().handle_frame
@@ -367,8 +376,10 @@ class Connection:
             slot = Slot()
             slot.chunks = chunks
             self._pending.append(slot)
+        elif len(chunks) == 1:
+            self._outbox.put(chunks)  # goes out together with those of other small requests
         else:
-            self._outbox.put(chunks)
+            self._outbox.send(chunks)
 
     def answer_later(self) -> Slot:
         slot = Slot()
@@ -388,7 +399,7 @@ class Connection:
             if ready is None:
                 break
             pending.popleft()
-            self._outbox.put(ready)
+            (self._outbox.put if len(ready) == 1 else self._outbox.send)(ready)
         if self._out:
             self._flush()
         if self._blocked and not self.closed:

@@ -9,6 +9,7 @@ import pytest
 
 from headwater.server import connection as connection_module
 from headwater.server import hot_path
+from headwater.server import outbox as outbox_module
 from headwater.server.connection import Connection
 from headwater.server.node import Node
 from headwater.wire.messages.api_versions import ApiVersionsRequest
@@ -39,6 +40,13 @@ def filled(node: Node, client: Client) -> None:
     client.receive()
 
 
+@pytest.fixture
+def unsent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The compiled way sends nothing, as when the socket is full or gone, and leaves all to the outbox."""
+    monkeypatch.setattr(outbox_module, "send_chunks", lambda *_: (0, 0))
+
+
+@pytest.mark.usefixtures("unsent")
 def test_requests_behind_a_lost_connection_are_not_begun(connect: Connect, node: Node) -> None:
     client = connect()
     filled(node, client)
@@ -53,6 +61,7 @@ def test_requests_behind_a_lost_connection_are_not_begun(connect: Connect, node:
     assert not node.broker.partition(TOPIC, 0).waiters
 
 
+@pytest.mark.usefixtures("unsent")
 def test_frames_behind_a_full_socket_are_handled_when_it_drained_at_once(connect: Connect, node: Node) -> None:
     client = connect()
     filled(node, client)
@@ -107,6 +116,7 @@ def test_an_answer_that_cannot_be_encoded_closes_the_connection_and_releases_its
 
     with monkeypatch.context() as patched, caplog.at_level(logging.CRITICAL):
         patched.setattr(FetchResponse, "encode", broken)
+        patched.setattr(connection_module, "handle_fetch_frame", lambda *_: None)
         client.send(fetch(2))
         if is_parked:
             filled(node, producer)
@@ -147,8 +157,10 @@ def test_a_segment_that_cannot_be_opened_is_a_storage_error_of_its_partition(
     def no_handles(*_: object, **__: object) -> None:
         raise OSError(24, "Too many open files")
 
+    segment = node.broker.partition(TOPIC, 0).log.active
+    segment.close()
     with monkeypatch.context() as patched:
-        patched.setattr(type(node.broker.partition(TOPIC, 0).log), "read", no_handles)
+        patched.setattr(type(segment), "open_file", no_handles)
         client.send(fetch(2))
         assert fetched(client.receive()).responses[0].partitions[0].error_code == 56
     client.send(fetch(3, wait_ms=0))

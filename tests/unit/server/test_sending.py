@@ -1,0 +1,163 @@
+"""`send_chunks`, compiled, and the outbox behind it: every byte in order, once, and every file let go of."""
+
+import os
+import random
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.base.ports import FileSlice
+from headwater.server import hot_fetch
+from headwater.server import outbox as outbox_module
+from headwater.server.disk import OsDisk, OsFile
+from headwater.server.outbox import Outbox
+
+BOTH = pytest.mark.parametrize("compiled", [True, False], ids=["compiled", "in Python"])
+
+pytestmark = pytest.mark.skipif(not hot_fetch.COMPILED, reason="the hot path is not compiled")
+
+
+class Line:
+    """An outbox on one end of a connection, whose other end is read by hand."""
+
+    def __init__(self, file: OsFile, content: bytes) -> None:
+        self.file = file
+        self.content = content
+        self.near, self.far = socket.socketpair()
+        for each in (self.near, self.far):
+            each.setblocking(False)
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 20_000)
+        self.outbox = Outbox(self.near, OsDisk(), lambda _problem: None)
+
+    def slice(self, position: int, length: int) -> FileSlice:
+        return FileSlice(self.file, position, length)
+
+    def received(self) -> bytes:
+        data = b""
+        try:
+            while piece := self.far.recv(1 << 16):
+                data += piece
+        except BlockingIOError:
+            pass
+        return data
+
+    def drained(self) -> bytes:
+        """All that it has to send."""
+        data = self.received()
+        while self.outbox.chunks:
+            self.outbox.flush()
+            data += self.received()
+        return data
+
+    def content_of(self, chunks: list[Any]) -> bytes:
+        return b"".join(
+            self.content[chunk.position : chunk.position + chunk.length] if isinstance(chunk, FileSlice) else chunk
+            for chunk in chunks
+        )
+
+
+@pytest.fixture
+def line(tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Line]:
+    if not request.getfixturevalue("compiled"):
+        monkeypatch.setattr(outbox_module, "send_chunks", lambda *_: (0, 0))
+    content = random.Random(1).randbytes(300_000)
+    (tmp_path / "file").write_bytes(content)
+    file = OsDisk().open(str(tmp_path / "file"))
+    made = Line(file, content)
+    yield made
+    made.near.close()
+    made.far.close()
+    assert file._references == 1
+    file.release()
+
+
+@BOTH
+@pytest.mark.parametrize("seed", range(5))
+def test_all_comes_in_order_however_slowly_it_is_read(line: Line, compiled: bool, seed: int) -> None:
+    chance = random.Random(seed)
+    expected = received = b""
+    for _ in range(30):
+        chunks: list[Any] = []
+        for _ in range(chance.randint(1, 4)):
+            if chance.random() < 0.5:
+                chunks.append(chance.randbytes(chance.choice((1, 100, 50_000))))
+            else:
+                position = chance.randrange(200_000)
+                chunks.append(line.slice(position, chance.choice((1, 1000, 90_000))))
+        expected += line.content_of(chunks)
+        line.outbox.send(chunks)
+        if chance.random() < 0.5:
+            received += line.received()
+        line.outbox.flush()
+    assert received + line.drained() == expected
+
+
+@BOTH
+def test_what_the_socket_takes_at_once_does_not_wait(line: Line, compiled: bool) -> None:
+    line.outbox.send([b"head", line.slice(0, 5000), b"tail"])
+    if compiled:
+        assert not line.outbox.chunks
+        assert line.file._references == 1
+    assert line.drained() == b"head" + line.content[:5000] + b"tail"
+
+
+@BOTH
+def test_it_waits_behind_what_was_there_before(line: Line, compiled: bool) -> None:
+    line.outbox.put([b"first"])
+    line.outbox.send([b"second", line.slice(0, 10)])
+    assert line.received() == b""
+    assert line.drained() == b"firstsecond" + line.content[:10]
+
+
+@BOTH
+def test_a_peer_that_is_gone_is_noticed_by_flush(line: Line, compiled: bool) -> None:
+    line.far.close()
+    line.outbox.send([b"head", line.slice(0, 1000)])
+    with pytest.raises(OSError, match=r"pipe|reset"):
+        line.outbox.flush()
+    line.outbox.clear()
+
+
+@BOTH
+def test_a_file_that_lost_bytes_ends_the_stream(line: Line, compiled: bool) -> None:
+    """A slice of what was truncated away: what came of it is not all, and nothing may follow."""
+    chunks = [b"head", line.slice(0, 8000), b"tail"]
+    line.file.truncate(5000)
+    line.outbox.send(chunks)
+    with pytest.raises(OSError, match="shorter"):
+        line.outbox.flush()
+    assert line.received() == b"head" + line.content[:5000]
+    line.outbox.clear()
+
+
+@BOTH
+def test_a_file_whose_name_is_gone_is_sent_to_its_end(line: Line, compiled: bool) -> None:
+    chunks = [b"head", line.slice(0, 200_000)]
+    line.outbox.send(chunks)
+    os.unlink(line.file.path)
+    assert line.drained() == b"head" + line.content[:200_000]
+
+
+@pytest.mark.parametrize("compiled", [True])
+def test_pages_that_are_not_in_memory_are_left_to_the_outbox(line: Line, compiled: bool) -> None:
+    """Where the file system can tell: else both take them for warm."""
+    os.fsync(line.file.fileno())
+    os.posix_fadvise(line.file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    piece = line.slice(100_000, 4000)
+    is_warm = outbox_module._is_warm(piece)
+    os.posix_fadvise(line.file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    stopped = hot_fetch.send_chunks(line.near.fileno(), [b"head", piece])
+    assert stopped in ((None,) if is_warm else ((1, 0),))
+    if stopped is not None:
+        piece.release()
+
+
+@pytest.mark.parametrize("compiled", [True])
+def test_chunks_of_another_kind_are_left_to_the_outbox(line: Line, compiled: bool) -> None:
+    assert hot_fetch.send_chunks(line.near.fileno(), [b"head", memoryview(b"body")]) == (1, 0)
+    closed = OsFile("nowhere", -1)
+    piece = FileSlice(closed, 0, 10)
+    assert hot_fetch.send_chunks(line.near.fileno(), [piece]) == (0, 0)
