@@ -65,7 +65,9 @@ class Fetcher:
         self._replica = replica
         self._throttle = throttle
         self._session = FollowerSession(settings.partition_bytes_max)
-        self._ready: dict[PartitionKey, Position] = {}  # what the next request asks for
+        self._ready: dict[
+            PartitionKey, Position
+        ] = {}  # what the next request asks for; while one is out, what that asks for
         self._changed: dict[PartitionKey, None] = {}  # whose position must be looked at before
         self._resting: dict[PartitionKey, Timer] = {}
         self._failures: dict[PartitionKey, int] = {}
@@ -132,15 +134,11 @@ class Fetcher:
         self._look_at_changed()
         if not self._ready:
             return
-        wanted = dict(self._ready)
-        topics, forgotten = self._session.next(wanted)
+        topics, forgotten = self._session.next(self._ready)
         request = self._request(self._session.session_id, self._session.epoch, topics, forgotten)
         self._is_asking = True
-
-        def done(response: Any | None, problem: Unreachable | None) -> None:
-            self._answered(wanted, response, problem)
-
-        self._peers.ask(self.leader, Lane.FETCH, request, FETCH_VERSION, done, timeout_ms=self._settings.timeout_ms)
+        timeout_ms = self._settings.timeout_ms
+        self._peers.ask(self.leader, Lane.FETCH, request, FETCH_VERSION, self._answered, timeout_ms=timeout_ms)
 
     def _request(
         self, session_id: int, session_epoch: int, topics: list[FetchTopic], forgotten: list[ForgottenTopic]
@@ -171,7 +169,7 @@ class Fetcher:
             self._ready.pop(key, None)
             self._session.changed(key)
             partition = self.partitions.get(key)
-            if partition is None or key in self._resting or self._is_held_back(key):
+            if partition is None or key in self._resting or (self._throttle is not None and self._is_held_back(key)):
                 continue
             log = partition.log
             # Asking from an offset on says that all before it is here: on the device, where that is what counts.
@@ -181,16 +179,15 @@ class Fetcher:
         self._changed.clear()
 
     def _is_held_back(self, key: PartitionKey) -> bool:
-        rest_ms = 0 if self._throttle is None else self._throttle.rest_ms(key)
+        assert self._throttle is not None
+        rest_ms = self._throttle.rest_ms(key)
         if rest_ms:
             self._resting[key] = self._scheduler.call_later(rest_ms, lambda: self._rested(key))
         return rest_ms > 0
 
     # Answers
 
-    def _answered(
-        self, wanted: dict[PartitionKey, Position], response: Any | None, problem: Unreachable | None
-    ) -> None:
+    def _answered(self, response: Any | None, problem: Unreachable | None) -> None:
         self._is_asking = False
         if self._is_closed:
             return
@@ -208,10 +205,12 @@ class Fetcher:
             self._leader_failures = 0
             self._session.answered(response.session_id)
             for topic in response.responses:
+                topic_id = TopicId(topic.topic_id)
                 for data in topic.partitions:
-                    position = wanted.get(PartitionKey(TopicId(topic.topic_id), data.partition_index))
+                    key = PartitionKey(topic_id, data.partition_index)
+                    position = self._ready.get(key)
                     if position is not None:
-                        self._take(position, data)
+                        self._take(key, position, data)
         self._ask()
 
     def _leader_failed(self, why: str) -> None:
@@ -230,19 +229,18 @@ class Fetcher:
     def _rest_ms(self, failures: int) -> int:
         return min(self._settings.rest_max_ms, _FIRST_REST_MS << min(failures, 16))
 
-    def _take(self, position: Position, data: PartitionData) -> None:
+    def _take(self, key: PartitionKey, position: Position, data: PartitionData) -> None:
         partition = position.partition
-        key = PartitionKey(partition.topic_id, partition.index)
         if self.partitions.get(key) is not partition or partition.log.log_end_offset != position.offset:
             return  # of an earlier term, or something else has changed the log since
         self._changed[key] = None
-        if self._went_well(key, partition, lambda: self._apply(partition, data)) and not data.error_code:
+        if self._went_well(key, partition, self._apply, key, partition, data) and not data.error_code:
             self._failures.pop(key, None)
 
-    def _went_well(self, key: PartitionKey, partition: Partition, act: Callable[[], None]) -> bool:
+    def _went_well(self, key: PartitionKey, partition: Partition, act: Callable[..., None], *arguments: Any) -> bool:
         """Whatever goes wrong with one partition, the others go on."""
         try:
-            act()
+            act(*arguments)
         except KafkaError as problem:
             self._rest(key, problem.code, problem.message)
         except OSError as problem:
@@ -254,7 +252,7 @@ class Fetcher:
             return True
         return False
 
-    def _apply(self, partition: Partition, data: PartitionData) -> None:
+    def _apply(self, key: PartitionKey, partition: Partition, data: PartitionData) -> None:
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._find_start(partition)
         elif data.error_code:
@@ -265,7 +263,7 @@ class Fetcher:
             if data.records:
                 following.append_fetched(partition, memoryview(data.records), self._clock.now_ms())
                 if self._throttle is not None:
-                    self._throttle.took(PartitionKey(partition.topic_id, partition.index), len(data.records))
+                    self._throttle.took(key, len(data.records))
             following.follow_offsets(partition, data.high_watermark, data.log_start_offset)
 
     def _rest(self, key: PartitionKey, code: ErrorCode, why: str | None) -> None:
@@ -298,7 +296,7 @@ class Fetcher:
                 return
             self._resting.pop(key).cancel()
             self._changed[key] = None
-            self._went_well(key, partition, lambda: self._begin_again(partition, response))
+            self._went_well(key, partition, self._begin_again, partition, response)
             self._ask_soon()
 
         self._peers.ask(self.leader, Lane.FETCH, request, LIST_OFFSETS_VERSION, done, timeout_ms=timeout_ms)
