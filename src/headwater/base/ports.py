@@ -7,11 +7,13 @@ The disk has two kinds of call. The synchronous ones run at page-cache speed. Wh
 reads, deletion) goes through `submit` and comes back as a completion event.
 """
 
+import errno
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
+FULL: Final = frozenset((errno.ENOSPC, errno.EDQUOT))  # the errors of a disk that may have room again
 
 
 class Clock(Protocol):

@@ -210,7 +210,7 @@ class Replicas:
         try:
             log.begin_epoch(partition.leader_epoch)
         except OSError as error:
-            log.fail(error)
+            log.storage_error(error)  # a full disk may have room again: the epoch begins with the next batch then
 
     def _saved_high_watermark(self, log: Log) -> int:
         """As it was written down. What lies past it is committed or not: the next leader knows."""

@@ -1,5 +1,5 @@
-"""Gives up the leadership of partitions whose log directory has failed or whose log cannot be opened, if another in-sync replica
-lives to take over.
+"""Gives up the leadership of partitions whose log directory has failed or is full, or whose log cannot be opened, if another in-sync
+replica lives to take over.
 
 All in-sync replicas have what is committed, so the leader may name the next one itself. The proposal stands over the version of the state
 that it knows: if that has changed meanwhile, it is refused, and looked at again with the next call. Where there is nobody else, the
@@ -67,12 +67,12 @@ class Resigning:
                 self._resign(key, topic.partitions[key.partition])
 
     def _without_logs(self) -> list[PartitionKey]:
-        """What cannot be led from here: its log has failed, or is not there yet, because a disk is full or a directory is gone."""
+        """What cannot be led from here: its log has failed, its disk is full, or the log is not even there."""
         broker = self._broker
         missing = list(broker.replicas.missing) if broker.replicas is not None else []
-        if broker.logs.failed_directories():
-            led = broker.partitions.items()
-            missing += [key for key, partition in led if partition.is_leader and partition.log.failed is not None]
+        for key, partition in broker.partitions.items():
+            if partition.is_leader and (partition.log.failed is not None or partition.log.is_full):
+                missing.append(key)
         return missing
 
     def _resign(self, key: PartitionKey, state: PartitionState) -> None:

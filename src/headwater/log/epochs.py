@@ -4,21 +4,20 @@ In the file `leader-epoch-checkpoint` (docs/formats/checkpoints.md). It is writt
 the segments: whatever lies past the recovery point is found again in the batch headers. Owned by its log.
 """
 
-from headwater.base.ports import Disk
+from headwater.base.ports import FULL, Disk
 from headwater.log.checkpoint import Epochs, format_epochs
 
 UNDEFINED: int = -1
 
 
-class LeaderEpochs:
-    __slots__ = ("_disk", "dirty", "entries", "latest_epoch", "path")
+class EpochList:
+    """The list alone, without a file."""
 
-    def __init__(self, disk: Disk, path: str, entries: Epochs) -> None:
-        self._disk = disk
-        self.path = path
+    __slots__ = ("entries", "latest_epoch")
+
+    def __init__(self, entries: Epochs) -> None:
         self.entries = entries
         self.latest_epoch = entries[-1][0] if entries else UNDEFINED
-        self.dirty = False  # written since it was last synced
 
     def assign(self, epoch: int, start_offset: int) -> None:
         """`epoch` begins at `start_offset`. Entries that contradict it came from a leader that lost; they go."""
@@ -53,14 +52,46 @@ class LeaderEpochs:
         if len(kept) != len(self.entries):
             self._replace(kept)
 
+    def _replace(self, entries: Epochs) -> None:
+        self.entries = entries
+        self.latest_epoch = entries[-1][0] if entries else UNDEFINED
+
+
+class LeaderEpochs(EpochList):
+    """Those of a log, and its file."""
+
+    __slots__ = ("_disk", "dirty", "is_unwritten", "path")
+
+    def __init__(self, disk: Disk, path: str, entries: Epochs) -> None:
+        super().__init__(entries)
+        self._disk = disk
+        self.path = path
+        self.dirty = False  # written since it was last synced
+        self.is_unwritten = False  # the file still has what was forgotten
+
     def truncate_from_start(self, start_offset: int) -> None:
-        """The epoch in force at `start_offset` begins there now; those before it are gone."""
+        """The epoch in force at `start_offset` begins there now; those before it are gone.
+
+        On a full disk they stay in the file: they say nothing wrong, and what is about to be deleted makes room.
+        """
         gone = [entry for entry in self.entries if entry[1] <= start_offset]
         if gone and gone != [(gone[-1][0], start_offset)]:
-            self._replace([(gone[-1][0], start_offset), *self.entries[len(gone) :]])
+            kept = [(gone[-1][0], start_offset), *self.entries[len(gone) :]]
+            try:
+                self._replace(kept)
+            except OSError as error:
+                if error.errno not in FULL:
+                    raise
+                super()._replace(kept)
+                self.is_unwritten = True
+
+    def write_if_needed(self) -> None:
+        """Raises OSError."""
+        if self.is_unwritten:
+            self._replace(self.entries)
 
     def _replace(self, entries: Epochs) -> None:
         self._disk.write_file(self.path, format_epochs(entries), durable=False)
-        self.entries = entries
-        self.latest_epoch = entries[-1][0] if entries else UNDEFINED
+        self.is_unwritten = False
         self.dirty = True
+        super()._replace(entries)

@@ -23,7 +23,7 @@ from typing import Final
 from headwater.base import checksum as _crc32c
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicId, TopicPartition
-from headwater.base.ports import FileSlice
+from headwater.base.ports import FULL, FileSlice
 from headwater.log import appending, lookup, retention, truncation
 from headwater.log.config import KEEP_PRODUCERS_CODEC, LogConfig
 from headwater.log.context import LogContext
@@ -56,6 +56,7 @@ class Log:
         "_before_max_ms",
         "_fast_bytes_max",
         "_flush_messages",
+        "_full_at_offset",
         "_reported_offset",
         "active",
         "base_offsets",
@@ -122,6 +123,7 @@ class Log:
         self.flush_requested_offset = recovery_point
         self._awaiting_flush = False
         self._reported_offset = -1
+        self._full_at_offset = -1
         self.update_config(config)
 
     def update_config(self, config: LogConfig) -> None:
@@ -388,6 +390,7 @@ class Log:
         """
         self.refuse_if_failed()
         self.active.end_time_index()
+        self.epochs.write_if_needed()
         take_snapshot(self)
         if self.recovery_point < self.log_end_offset or self.active.indexes_dirty or self.flusher.dirty:
             return WholeFlush(self)
@@ -406,6 +409,11 @@ class Log:
                 self.on_flushed(self)
             if self.context.on_failed is not None:
                 self.context.on_failed(self)
+
+    @property
+    def is_full(self) -> bool:
+        """The disk had no room for the last batch, and nothing has been written since."""
+        return self._full_at_offset == self.log_end_offset
 
     def refuse_if_failed(self) -> None:
         if self.failed is not None:
@@ -426,6 +434,8 @@ class Log:
         if self._reported_offset != self.log_end_offset:  # once, however often it is tried again
             self._reported_offset = self.log_end_offset
             logger.error("event=append-failed partition=%s error=%r", self.partition, str(error))
+        if error.errno in FULL:
+            self._full_at_offset = self.log_end_offset
         if error.errno in _DEVICE_ERRORS:
             self.fail(error)
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.partition}: {error.strerror or error}")

@@ -110,6 +110,7 @@ class OffsetIndex:
 
     def rewrite(self, disk: Disk) -> None:
         """Makes the file hold exactly these entries."""
+        self._written_bytes = 0  # if the disk is full now, the file is empty, and all is written with the next entries
         self._written_bytes = rewrite_entries(disk, self.path, self.entries)
 
     @property

@@ -14,12 +14,12 @@ from bisect import bisect_left
 from typing import Final
 
 from headwater.base.errors import KafkaError
-from headwater.base.ports import Disk
+from headwater.base.ports import FULL, Disk
 from headwater.log import names
 from headwater.log.appending import note_producer
-from headwater.log.checkpoint import CheckpointError, parse_epochs
+from headwater.log.checkpoint import CheckpointError, format_epochs, parse_epochs
 from headwater.log.compaction.leftovers import finish_swaps
-from headwater.log.epochs import LeaderEpochs
+from headwater.log.epochs import EpochList
 from headwater.log.offset_index import rewrite_entries
 from headwater.log.producer_state import ProducerStates, SnapshotError
 from headwater.log.scan import SegmentScan, scan_segment
@@ -50,7 +50,9 @@ class _Recovery:
         self.directory = directory
         self.log_start_offset = log_start_offset
         self.states = ProducerStates()
-        self.epochs = LeaderEpochs(disk, f"{directory}/{names.LEADER_EPOCH_CHECKPOINT}", [])
+        self.epochs = EpochList([])
+        self.epochs_path = f"{directory}/{names.LEADER_EPOCH_CHECKPOINT}"
+        self.epochs_text: bytes | None = None
         self.epochs_lost = False
         self.latest_epoch = -1  # of the batches scanned so far
         self.aborted = TransactionIndex("")
@@ -62,12 +64,18 @@ class _Recovery:
     def load_epochs(self, entries: list[str]) -> None:
         if names.LEADER_EPOCH_CHECKPOINT in entries:
             try:
-                self.epochs.entries = parse_epochs(self.disk.read_file(self.epochs.path))
-                self.epochs.latest_epoch = self.epochs.entries[-1][0] if self.epochs.entries else -1
+                self.epochs_text = self.disk.read_file(self.epochs_path)
+                self.epochs = EpochList(parse_epochs(self.epochs_text))
                 return
             except CheckpointError as error:
                 self.result.report.append(f"leader epochs rebuilt: {error}")
         self.epochs_lost = True
+
+    def save_epochs(self) -> None:
+        """Only if they are others: on a full disk there may be no room to write the same once more."""
+        text = format_epochs(self.epochs.entries)
+        if text != self.epochs_text:
+            self.disk.write_file(self.epochs_path, text, durable=False)
 
     def load_snapshot(self, bases: list[int], snapshots: list[int], first: int) -> int:
         """Loads the producers' state as of a segment's beginning; which segment that is, `first` or one before it.
@@ -113,12 +121,22 @@ class _Recovery:
                 file.truncate(scan.valid_bytes)
         finally:
             file.release()
-        rewrite_entries(self.disk, self.path(base_offset, names.OFFSET_INDEX), scan.offset_entries)
-        rewrite_entries(self.disk, self.path(base_offset, names.TIME_INDEX), scan.time_entries)
+        self._write_index(self.path(base_offset, names.OFFSET_INDEX), scan.offset_entries)
+        self._write_index(self.path(base_offset, names.TIME_INDEX), scan.time_entries)
         self.aborted.rewrite(self.disk)
         if scan.next_offset < recovery_point:
             self._sync_indexes(base_offset)
         return scan
+
+    def _write_index(self, path: str, entries: bytearray) -> None:
+        """On a full disk it is left out, and made when it is needed: the log can be read, and retention can make room."""
+        try:
+            rewrite_entries(self.disk, path, entries)
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            self.disk.remove(path)
+            self.result.report.append(f"no room for {path.rpartition('/')[2]}")
 
     def _sync_indexes(self, base_offset: int) -> None:
         """Of a segment that the next recovery would not look at."""
@@ -132,8 +150,17 @@ class _Recovery:
                     file.release()
         self.disk.sync_directory_now(self.directory)
 
-    def write_snapshot(self, offset: int) -> None:
-        self.disk.write_file(self.path(offset, names.SNAPSHOT), self.states.to_snapshot(), durable=False)
+    def write_snapshot(self, offset: int) -> bool:
+        """Whether it is there. Without, the state is made from the records once more."""
+        try:
+            self.disk.write_file(self.path(offset, names.SNAPSHOT), self.states.to_snapshot(), durable=False)
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            self.disk.remove(self.path(offset, names.SNAPSHOT))  # an older one of that name
+            self.result.report.append(f"no room for snapshot {offset}")
+            return False
+        return True
 
     def set_aside(self, base_offset: int) -> None:
         """A segment behind a bad batch."""
@@ -187,12 +214,12 @@ def recover(
         ):
             run.set_aside(bases[at])
             continue
-        if at > first:
-            run.write_snapshot(bases[at])
+        if at > first and run.write_snapshot(bases[at]):
             kept_snapshots.add(bases[at])
         next_offset = run.scan(bases[at], recovery_point, index_interval_bytes).next_offset
     run.result.log_end_offset = next_offset
     run.epochs.truncate_from_end(next_offset)
+    run.save_epochs()
     run.write_snapshot(next_offset)
     for offset in set(snapshots) - kept_snapshots - {next_offset}:
         disk.remove(run.path(offset, names.SNAPSHOT))

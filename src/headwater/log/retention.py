@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headwater.base.ports import Remove
+from headwater.base.ports import FULL, Remove
 from headwater.log import names
 from headwater.log.rolling import roll, snapshot_path
 from headwater.log.segment import Segment
@@ -73,7 +73,12 @@ def _delete_oldest(log: "Log", count: int, now_ms: int, reason: str) -> int:
     if not count:
         return 0
     if count == len(log.segments):
-        roll(log, now_ms)
+        try:
+            roll(log, now_ms)
+        except OSError as error:
+            if error.errno not in FULL or count == 1:
+                raise
+            count -= 1  # no room for a new one; what the others leave will do
     gone = log.segments[:count]
     log.advance_start_offset(max(log.log_start_offset, log.base_offsets[count]))
     logger.info(

@@ -192,10 +192,13 @@ class Segment:
         )
         offset_index = OffsetIndex(self.path(names.OFFSET_INDEX), self.base_offset)
         offset_index.entries = scan.offset_entries
-        offset_index.rewrite(self._disk)
         time_index = TimeIndex(self.path(names.TIME_INDEX), self.base_offset)
         time_index.entries = scan.time_entries
-        time_index.rewrite(self._disk)
+        try:
+            offset_index.rewrite(self._disk)
+            time_index.rewrite(self._disk)
+        except OSError as error:  # they serve from memory, and are written when there is room
+            logger.warning("event=index-not-written segment=%s error=%r", self.path(names.LOG), str(error))
         self._offset_index, self._time_index = offset_index, time_index
         self.indexes_dirty = True
 

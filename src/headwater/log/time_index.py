@@ -96,4 +96,5 @@ class TimeIndex:
         return len(self.entries) - self._written_bytes
 
     def rewrite(self, disk: Disk) -> None:
+        self._written_bytes = 0  # if the disk is full now, the file is empty, and all is written with the next entries
         self._written_bytes = rewrite_entries(disk, self.path, self.entries)

@@ -54,13 +54,13 @@ def test_who_does_not_lead_does_not_resign() -> None:
     assert successor(KEY, state(ids(1, 2), leader=2), ME, brokers(1, 2)) is None
 
 
-def test_it_is_asked_for_until_it_is_granted() -> None:
+@pytest.mark.parametrize("ails", [("failed", OSError(5, "I/O")), ("is_full", True)])
+def test_it_is_asked_for_until_it_is_granted(ails: tuple[str, object]) -> None:
     asked: list[Any] = []
-    log = SimpleNamespace(failed=None)
+    log = SimpleNamespace(failed=None, is_full=False)
     topic = SimpleNamespace(name="t", partitions=[state(ids(1, 2))])
     broker: Any = SimpleNamespace(
         broker_id=ME,
-        logs=SimpleNamespace(failed_directories=lambda: {"/b": "I/O"}),
         partitions={KEY: SimpleNamespace(is_leader=True, log=log)},
         image=SimpleNamespace(topics={KEY.topic_id: topic}, brokers=brokers(1, 2)),
         store=SimpleNamespace(propose=lambda change, done: asked.append((change.leader, done))),
@@ -69,7 +69,7 @@ def test_it_is_asked_for_until_it_is_granted() -> None:
     resigning = Resigning(broker)
     resigning.look()
     assert asked == []  # its own log is well
-    log.failed = OSError(5, "I/O")
+    setattr(log, *ails)
     resigning.look()
     resigning.look()
     assert [leader for leader, _ in asked] == [2]
@@ -84,7 +84,6 @@ def test_who_cannot_open_its_log_does_not_go_on_leading() -> None:
     topic = SimpleNamespace(name="t", partitions=[state(ids(1, 2))])
     broker: Any = SimpleNamespace(
         broker_id=ME,
-        logs=SimpleNamespace(failed_directories=dict),
         partitions={},
         image=SimpleNamespace(topics={KEY.topic_id: topic}, brokers=brokers(1, 2)),
         store=SimpleNamespace(propose=lambda change, _done: asked.append(change.leader)),
