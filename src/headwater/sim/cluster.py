@@ -16,7 +16,7 @@ from headwater.sim.cluster_checks import ClusterChecks
 from headwater.sim.cluster_clients.administering import ClusterAdmin
 from headwater.sim.cluster_clients.producing import ClusterIdempotentProducer, ClusterPlainProducer
 from headwater.sim.cluster_clients.reading import ClusterAuditor, ClusterConsumer
-from headwater.sim.cluster_faults import ClusterFaults
+from headwater.sim.cluster_faults import ClusterFaults, of_seed
 from headwater.sim.cluster_history import ClusterCatalog
 from headwater.sim.cluster_injector import ClusterInjector
 from headwater.sim.cluster_network import ClusterConnection, Network
@@ -52,7 +52,7 @@ class ClusterWorld(Stage):
     faults: ClusterFaults
 
     def __init__(self, seed: int, faults: ClusterFaults | None = None) -> None:
-        super().__init__(seed, faults or ClusterFaults())
+        super().__init__(seed, faults or of_seed(seed))
         count = self.random.choice((3, 3, 3, 4, 5))
         self.node_ids = list(range(1, count + 1))
         self.zookeeper = SimZooKeeper(self.heap, self.random)
@@ -107,11 +107,11 @@ class ClusterWorld(Stage):
         return {
             "zookeeper.connect": "simulated",
             "zookeeper.session.timeout.ms": str(SESSION_MS),
-            "replica.lag.time.max.ms": "1500",
-            "replica.fetch.wait.max.ms": "300",
-            "replica.fetch.backoff.ms": "100",
-            "replica.socket.timeout.ms": "3000",
-            "leader.imbalance.check.interval.seconds": "3",
+            "replica.lag.time.max.ms": "800",
+            "replica.fetch.wait.max.ms": "200",
+            "replica.fetch.backoff.ms": "50",
+            "replica.socket.timeout.ms": "1500",
+            "leader.imbalance.check.interval.seconds": "2",
             "log.retention.check.interval.ms": "5000",
         }
 

@@ -49,8 +49,13 @@ def only(interval_ms: int, cuts_per_mille: int = 0, **weights: int) -> ClusterFa
     return replace(ClusterFaults(), interval_ms=interval_ms, cuts_per_mille=cuts_per_mille, **{**none, **weights})
 
 
+def of_seed(seed: int) -> ClusterFaults:
+    """Every other world has all of them."""
+    return drawn(seed) if seed % 2 else ClusterFaults()
+
+
 def drawn(seed: int) -> ClusterFaults:
-    """Some of them, as the seed decides: what one kind of fault brings about, others would hide."""
+    """Some of them: what one kind of fault brings about, others would hide."""
     chance = random.Random(f"the faults of {seed}")
     kinds = chance.sample(KINDS, chance.randint(1, 6))
     weights = {kind: chance.choice((1, 2, 4)) for kind in kinds}

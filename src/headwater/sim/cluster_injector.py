@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _HOUR_MS: Final = 3_600_000
 _NORMAL_DELAY_MS: Final = (0, 3)
-_RECOVERY_MS: Final = 1000
+_RECOVERY_MS: Final = 800
 
 
 class ClusterInjector:
@@ -115,7 +115,7 @@ class ClusterInjector:
 
     def _down(self, node: "ClusterNode") -> None:
         self._busy.add(node.node_id)
-        self._later((5, 4000) if self._random.random() < 0.5 else (5, 250), lambda: self._come_up(node))
+        self._later((5, 2000) if self._random.random() < 0.5 else (5, 250), lambda: self._come_up(node))
 
     def _come_up(self, node: "ClusterNode") -> None:
         self._world.note(f"node {node.node_id} starts")
@@ -131,7 +131,7 @@ class ClusterInjector:
         node = self._up_node()
         if node is None or node.is_paused or not self._may_be_missed(node):
             return
-        pause_ms = self._random.choice((200, 1000, 2500, 5000))
+        pause_ms = self._random.choice((100, 500, 1200, 2500))
         self._is_unwell_for(node, pause_ms)
         self._world.note(f"fault: {node.node_id} stands still for {pause_ms} ms")
         node.pause()
@@ -232,7 +232,7 @@ class ClusterInjector:
 
     def _block(self, pairs: list[frozenset[str]]) -> None:
         self._world.network.block(pairs)
-        self._later((200, 4000), lambda: self._world.network.free(pairs))
+        self._later((100, 2000), lambda: self._world.network.free(pairs))
 
     # ZooKeeper
 
@@ -243,7 +243,7 @@ class ClusterInjector:
             self._cut(node)
 
     def _cut(self, node: "ClusterNode") -> None:
-        cut_ms = self._random.randint(200, 4000)
+        cut_ms = self._random.randint(100, 2000)
         self._is_unwell_for(node, cut_ms)
         self._world.cut_from_zookeeper(node)
         self._world.heap.call_later(cut_ms, lambda: self._world.let_to_zookeeper(node))
@@ -259,7 +259,7 @@ class ClusterInjector:
         if self._world.zookeeper.is_up:
             self._world.note("fault: ZooKeeper is away")
             self._world.zookeeper.stop()
-            self._later((200, 3000), self._zookeeper_back)
+            self._later((100, 1500), self._zookeeper_back)
 
     def _zookeeper_back(self) -> None:
         if not self._world.zookeeper.is_up:

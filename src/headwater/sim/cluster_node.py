@@ -25,8 +25,8 @@ from headwater.sim.zookeeper_client import SimCoordination
 if TYPE_CHECKING:
     from headwater.sim.cluster import ClusterWorld
 
-SESSION_MS: Final = 1500
-_LEAVE_MS: Final = 10_000
+SESSION_MS: Final = 700
+_LEAVE_MS: Final = 5000
 _PAUSED_DISK_MS: Final = 50
 
 

@@ -12,7 +12,7 @@ from headwater.wire.registry import response_class
 if TYPE_CHECKING:
     from headwater.sim.cluster import ClusterWorld
 
-PATIENCE_MS: Final = 2500  # beyond what the request itself asks to wait
+PATIENCE_MS: Final = 1200  # beyond what the request itself asks to wait
 Answered = Callable[[Any | None], None]
 
 
