@@ -32,7 +32,7 @@ _TRANSACTION_ENTRY: Final = Struct(">hqqqq")
 _SNAPSHOT_HEAD: Final = Struct(">hIi")
 _SNAPSHOT_ENTRY: Final = Struct(">qhiqiqiq")
 _SNAPSHOT_CRC_FROM: Final = 6
-_RECORDS_BYTES_MAX: Final = 512 * 1024 * 1024
+_RECORDS_BYTES_MAX: Final = 256 * 1024 * 1024
 _MARKERS: Final = {ABORT: "abort", COMMIT: "commit"}
 
 

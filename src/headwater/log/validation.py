@@ -100,6 +100,8 @@ def final_form(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms
     recompress = config.codec not in (KEEP_PRODUCERS_CODEC, header.codec) and not header.is_control
     if recompress or (config.cleanup_compact and not header.is_control):
         records = read_records(batch, DECOMPRESSED_BYTES_MAX)
+        if [record.offset for record in records] != list(range(header.base_offset, header.last_offset + 1)):
+            raise _invalid("offsets of records that do not follow one another")
         if config.cleanup_compact and any(record.key is None for record in records):
             raise _invalid("a record without a key on a compacted topic")
         if recompress:

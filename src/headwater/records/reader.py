@@ -6,7 +6,8 @@
 
 All varints are zigzag. Whatever the bytes are, the outcome is records or a `KafkaError`: CORRUPT_MESSAGE where they are
 damaged, UNSUPPORTED_FOR_MESSAGE_FORMAT for the message sets of before 2017 (magic 0 and 1), MESSAGE_TOO_LARGE for a
-batch that decompresses past the limit. The records themselves are read by the codec (`codec.py`). No state.
+batch that takes more memory than the limit: its bytes when decompressed, and `RECORD_BYTES` for each record, because a kilobyte
+can hold a million records that are almost nothing. The records themselves are read by the codec (`codec.py`). No state.
 """
 
 from collections.abc import Iterator
@@ -30,6 +31,8 @@ from headwater.records.record import Headers, Record, corrupt
 __all__ = ["Headers", "Record", "check_crc", "corrupt", "header_at", "open_batch", "read_batches", "read_records"]
 
 _INT64_MAX: Final = (1 << 63) - 1
+_RECORD_BYTES_MIN: Final = 7  # in a batch
+RECORD_BYTES: Final = 128  # what an empty record takes as an object, at least
 
 
 def read_batches(data: Buffer, *, partial_tail: bool = False) -> Iterator[tuple[int, BatchHeader]]:
@@ -84,7 +87,7 @@ def check_crc(batch: Buffer, header: BatchHeader) -> None:
 
 
 def read_records(batch: Buffer, limit_bytes: int) -> list[Record]:
-    """The records of one whole batch, whose CRC is checked; they may decompress to `limit_bytes` together."""
+    """The records of one whole batch, whose CRC is checked; they may take `limit_bytes` together."""
     header = header_at(batch, 0)
     if header is None or header.size_bytes != len(batch):
         raise corrupt(f"{len(batch)} bytes are not one whole batch")
@@ -94,4 +97,10 @@ def read_records(batch: Buffer, limit_bytes: int) -> list[Record]:
 def open_batch(batch: Buffer, header: BatchHeader, limit_bytes: int) -> Buffer:
     """What is in a whole batch after its header, decompressed, if the CRC is right."""
     check_crc(batch, header)
-    return decompress(header.codec, memoryview(batch)[HEADER_BYTES:], limit_bytes)
+    payload = decompress(header.codec, memoryview(batch)[HEADER_BYTES:], limit_bytes)
+    if RECORD_BYTES * header.record_count > limit_bytes and len(payload) >= _RECORD_BYTES_MIN * header.record_count:
+        raise KafkaError(  # more than the bytes can hold is damage, which whoever reads the records will find
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"a batch of {header.record_count} records; {limit_bytes // RECORD_BYTES} are read at once",
+        )
+    return payload

@@ -16,7 +16,8 @@ from headwater.records.batch import (
     read_header,
 )
 from headwater.records.builder import build_batch
-from headwater.records.reader import Record, check_crc, read_batches, read_records
+from headwater.records.compression import compress
+from headwater.records.reader import RECORD_BYTES, Record, check_crc, read_batches, read_records
 
 LIMIT = 1 << 20
 RECORDS = [Record(7, 1000, b"key", b"value", (("a", b"1"),)), Record(8, 900, None, None)]
@@ -144,3 +145,16 @@ def test_a_batch_emptied_by_compaction_is_fine():
     batch = build_batch([], base_offset=40, last_offset_delta=9)
     assert read_records(batch, LIMIT) == []
     assert read_header(batch).last_offset == 49
+
+
+def tiny(count: int, codec: int) -> bytes:
+    """As many records without anything in them, all with the same offset: some bytes of zstd hold a million of them."""
+    return with_payload(bytes(compress(codec, b"\x0c\x00\x00\x00\x01\x01\x00" * count)), count, count - 1, codec)
+
+
+@pytest.mark.parametrize("codec", [0, 1, 2, 3, 4])
+def test_a_bomb_of_many_tiny_records_is_too_large(codec):
+    """13 KB were 16 million records, and two gigabytes as objects."""
+    fits = LIMIT // RECORD_BYTES
+    assert len(read_records(tiny(fits, codec), LIMIT)) == fits
+    assert code_of(tiny(fits + 1, codec)) == ErrorCode.MESSAGE_TOO_LARGE

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from headwater.base.errors import KafkaError
+from headwater.base.errors import ErrorCode, KafkaError
 from headwater.cli.dump import dump_offset_index, dump_snapshot, dump_time_index, dump_transaction_index
 from headwater.records.batch import DELETE_HORIZON, BatchHeader, crc_of, read_header
 from headwater.records.compression import CODEC_NAMES
@@ -14,7 +14,7 @@ from headwater.records.reader import Record, read_batches, read_records
 
 Decode = Callable[[bytes | None, bytes | None], tuple[str | None, str | None]]
 
-_RECORDS_BYTES_MAX: Final = 512 * 1024 * 1024
+_RECORDS_BYTES_MAX: Final = 256 * 1024 * 1024
 _SEQUENCES: Final = 1 << 31
 
 
@@ -36,7 +36,14 @@ def segment(
             batch = data[position:end]
             yield _batch(header, position, crc_of(batch) == header.crc)
             if records:
-                for at, record in enumerate(read_records(batch, _RECORDS_BYTES_MAX)):
+                try:
+                    found = read_records(batch, _RECORDS_BYTES_MAX)
+                except KafkaError as error:
+                    if error.code is not ErrorCode.MESSAGE_TOO_LARGE:
+                        raise
+                    yield f"| The records are not shown: {error.message}"
+                    continue
+                for at, record in enumerate(found):
                     yield _record(header, record, at, contents=contents, metadata=metadata, decode=decode)
     except KafkaError:
         raise TrailingBytes(len(data) - end) from None
