@@ -55,7 +55,8 @@ class Side:
         self.replicas = self.peers = None
         self.fetch_sessions = FetchSessions(3, SimRandom(5))
         self.image = SimpleNamespace(topic=self._topic)
-        context = LogContext(OsDisk(lambda _: None), self.scheduler, SimRandom(1))
+        self.disk = OsDisk(lambda _: None)
+        context = LogContext(self.disk, self.scheduler, SimRandom(1))
         self.manager = LogManager(context, [str(directory)], lambda _: LogConfig(**config))
         self.manager.lock()
         self.manager.claim("cluster", 0)
@@ -161,6 +162,7 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
     yield make
     for side in made:
         side.manager.abandon()
+        side.disk.close()
 
 
 def batch(count: int = 1, size: int = 100, **fields: Any) -> bytearray:

@@ -44,7 +44,8 @@ class Side:
         self.passed_on = 0
         self.compiled = compiled
         self.woken: list[int] = []
-        context = LogContext(OsDisk(lambda _: None), SimScheduler(SimClock()), SimRandom(1))
+        self.disk = OsDisk(lambda _: None)
+        context = LogContext(self.disk, SimScheduler(SimClock()), SimRandom(1))
         self.manager = LogManager(context, [str(directory)], lambda _: LogConfig(**config))
         self.manager.lock()
         self.manager.claim("cluster", 0)
@@ -117,6 +118,7 @@ def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pair]:
     _produce.configure(*classes, produce.handle_frame)
     for side in made:
         side.manager.abandon()
+        side.disk.close()
 
 
 def batch(count: int = 1, size: int = 100, *, timestamp: int = NOW_MS, **fields: Any) -> bytearray:
