@@ -9,6 +9,7 @@ sound. All end in one write, then the notes in memory.
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
+from headwater.base.checksum import crc32c
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.log.producer_state import SEQUENCES, ProducerStates
 from headwater.log.producer_tail import recall_earlier_batches
@@ -17,7 +18,7 @@ from headwater.log.rolling import make_room
 from headwater.log.segment import Segment
 from headwater.log.transaction_index import AbortedTransaction
 from headwater.log.validation import check_batch, final_form
-from headwater.records.batch import LENGTH_PREFIX_BYTES, BatchHeader, crc_of, read_header
+from headwater.records.batch import ATTRIBUTES_AT, LENGTH_PREFIX_BYTES, BatchHeader, read_header
 from headwater.records.control import EndTransactionMarker, read_end_transaction_marker
 from headwater.records.reader import read_batches, read_records
 
@@ -125,10 +126,10 @@ def append_as_follower(log: "Log", records: memoryview, now_ms: int) -> AppendRe
     run: Run = []
     run_at = end = 0
     for at, header in read_batches(records):
-        end = at + header.size_bytes
+        end = at + header.batch_length + LENGTH_PREFIX_BYTES
         if header.base_offset < expected:
             raise _bad_leader(log, f"offset {header.base_offset} where {expected} or later comes")
-        if crc_of(records[at:end]) != header.crc:
+        if crc32c(records[at + ATTRIBUTES_AT : end]) != header.crc:
             raise _bad_leader(log, f"a batch with a wrong CRC at offset {header.base_offset}")
         if run and (
             log.active.size_bytes + end - run_at > log.config.segment_bytes
@@ -137,7 +138,7 @@ def append_as_follower(log: "Log", records: memoryview, now_ms: int) -> AppendRe
             _append_run(log, records[run_at:at], run, now_ms)
             run, run_at = [], at
         run.append((at - run_at, header))
-        expected = header.last_offset + 1
+        expected = header.base_offset + header.last_offset_delta + 1
     if run:
         _append_run(log, records[run_at:end], run, now_ms)
     return AppendResult(first, log.log_end_offset - 1, -1, log.log_start_offset, False)
@@ -150,32 +151,44 @@ def _bad_leader(log: "Log", what: str) -> KafkaError:
 def _append_run(log: "Log", data: memoryview, run: Run, now_ms: int) -> None:
     """Memory changes only after the write. What the disk refuses is a KAFKA_STORAGE_ERROR."""
     first, last = run[0][1], run[-1][1]
-    max_timestamp = max(header.max_timestamp for _, header in run)
+    max_timestamp = first.max_timestamp if len(run) == 1 else max(header.max_timestamp for _, header in run)
+    segment = log.active
     try:
-        log.begin_epoch(first.partition_leader_epoch, first.base_offset)
-        segment = make_room(log, len(data), max_timestamp, last.last_offset, now_ms)
+        if (
+            first.partition_leader_epoch != log.latest_epoch
+            or segment.size_bytes + len(data) > segment.limit_bytes
+            or max_timestamp > segment.roll_after_timestamp
+            or last.last_offset > segment.last_offset_max
+        ):
+            log.begin_epoch(first.partition_leader_epoch, first.base_offset)
+            segment = make_room(log, len(data), max_timestamp, last.last_offset, now_ms)
         segment.open_file().append(data)
     except OSError as error:
         raise log.storage_error(error) from error
     for at, header in run:
-        _note(log, segment, header, data[at : at + header.size_bytes])
+        _note(log, segment, header, data[at : at + header.size_bytes] if header.is_control else None)
     log.flush_if_due()
 
 
 def _note(
-    log: "Log", segment: Segment, header: BatchHeader, batch: memoryview, marker: EndTransactionMarker | None = None
+    log: "Log",
+    segment: Segment,
+    header: BatchHeader,
+    batch: memoryview | None,
+    marker: EndTransactionMarker | None = None,
 ) -> None:
-    """`batch` is in the segment now: indexes, producer state and end offset follow."""
+    """The batch is in the segment now: indexes, producer state and end offset follow. `batch` may be missing if it is no control batch."""
     position = segment.size_bytes
-    last_offset = header.last_offset
-    segment.size_bytes = position + header.size_bytes
+    size_bytes = header.batch_length + LENGTH_PREFIX_BYTES
+    last_offset = header.base_offset + header.last_offset_delta
+    segment.size_bytes = position + size_bytes
     segment.recent[header.base_offset] = position
     if header.max_timestamp > segment.max_timestamp:
         segment.max_timestamp = header.max_timestamp
         segment.max_timestamp_offset = last_offset
     if segment.bytes_since_index > segment.index_interval_bytes:
         segment.add_index_entry(last_offset, position)
-    segment.bytes_since_index += header.size_bytes
+    segment.bytes_since_index += size_bytes
     log.log_end_offset = last_offset + 1
     if header.producer_id < 0:
         return
