@@ -1,7 +1,7 @@
 """Start and stop of a node: what is under way at the end is finished first, and a start that fails leaves nothing behind."""
 
-import errno
 import contextlib
+import errno
 import os
 import socket
 import threading
