@@ -117,7 +117,7 @@ def test_close_commits_and_leaves(
     second.subscribe([topic])
     fill(group_broker.bootstrap, topic, 1, 1, 30)
     assert read(second, 1)[0].offset == 30
-    assert time.monotonic() - began < 10  # the first has left: nobody waits for its session to end
+    assert time.monotonic() - began < 30  # the first has left: nobody waits for its session to end
     with pytest.raises(UserError, match="closed"):
         first.poll(0)
 
@@ -259,7 +259,7 @@ def test_a_listener_that_raises_is_heard_and_keeps_nobody_in_the_group(
     fill(group_broker.bootstrap, topic, 1, 1, 5)
     began = time.monotonic()
     assert read(second, 1)[0].offset == 5
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 30
 
 
 def test_the_asyncio_consumer_in_a_group(group_broker: BrokerProcess, topic: str, protocol: str) -> None:

@@ -124,7 +124,7 @@ def test_a_transaction_that_takes_too_long_is_aborted(
     other.commit()
     began = time.monotonic()
     until(lambda: read(group_broker.bootstrap, topic) == ["waits for it"], "the last stable offset does not move")
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 30
     with pytest.raises(Refused):
         slow.commit()
     again = transactional(name, topic)

@@ -197,9 +197,10 @@ def test_who_answers_late_but_answers_is_waited_for() -> None:
     try:
         waiting.handler.expects_answer = lambda: True
         waiting.handler._silent_since -= 10
+        before = waiting.handler._silent_since
         waiting.far_end.send(b"late")
         assert waiting.select(0.01) == [waiting.server]
         assert not waiting.given_up
-        assert time.monotonic() - waiting.handler._silent_since < 10
+        assert waiting.handler._silent_since > before
     finally:
         waiting.close()
