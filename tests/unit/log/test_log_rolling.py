@@ -98,6 +98,34 @@ def test_offsets_too_far_from_the_segments_base_roll_for_a_leader_too(world: "Wo
     assert segments(log) == [0, 1 << 31]
 
 
+def test_a_followers_segments_are_rolled_like_a_leaders(world: "World") -> None:
+    """By size, by the age of records (with the oldest of several that come at once in between), and its epochs are noted."""
+    start = world.clock.now_ms()
+
+    def follow(log: Any, *timestamps: int, epoch: int = 0) -> None:
+        first = log.log_end_offset
+        batches = [
+            build_batch(
+                [Record(first + at, timestamp, b"k", b"v")], base_offset=first + at, partition_leader_epoch=epoch
+            )
+            for at, timestamp in enumerate(timestamps)
+        ]
+        log.append_as_follower(memoryview(b"".join(batches)), start)
+
+    log = world.create(segment_bytes=6 * 70, segment_ms=1000)
+    for _ in range(3):
+        follow(log, start, start)
+    assert segments(log) == [0]
+    follow(log, start)
+    assert segments(log) == [0, 6]
+    follow(log, start, start + 1001, start)
+    assert segments(log) == [0, 6, 7]
+    follow(log, start + 1002, epoch=3)
+    follow(log, start + 1003, epoch=3)
+    assert segments(log) == [0, 6, 7]
+    assert (log.latest_epoch, log.end_offset_for_epoch(0)) == (3, (0, 10))
+
+
 def test_the_index_has_an_entry_per_interval(world: "World") -> None:
     log = world.create(index_interval_bytes=4096)
     for _ in range(100):
