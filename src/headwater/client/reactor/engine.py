@@ -74,6 +74,8 @@ class Engine:
             result = action()
             self.kernel.run_ready()
             self._hurry()
+            if self._callers:  # one of them may sleep while another polls, and have what it waits for now
+                self._condition.notify_all()
             return result
 
     def advance(self, action: Callable[[], object] | None = None, patience: float = 0.0) -> bool:

@@ -290,6 +290,27 @@ def test_a_caller_that_polls_is_woken_when_another_thread_brings_what_it_waits_f
     assert results == [5]
 
 
+def test_a_caller_that_sleeps_is_woken_when_another_thread_brings_what_it_waits_for(engine: Engine) -> None:
+    """While a third polls, who has no reason to stop."""
+    futures: list[Future[int]] = [Future(), Future()]
+    results: list[int] = []
+    threads = []
+    for number, future in enumerate(futures, 1):
+        threads.append(
+            threading.Thread(target=lambda each=future: results.append(engine.run(wait(each), timeout=120)))  # type: ignore[misc]
+        )
+        threads[-1].start()
+        give_up_at = time.monotonic() + 60
+        while (len(engine._callers) < number or not engine._polling) and time.monotonic() < give_up_at:
+            time.sleep(0.001)
+    engine.submit(lambda: futures[1].resolve(2))
+    threads[1].join(30)
+    assert results == [2]
+    engine.submit(lambda: futures[0].resolve(1))
+    threads[0].join(30)
+    assert results == [2, 1]
+
+
 def test_close_ends_who_waits_in_other_threads_before_the_sockets_go(engine: Engine) -> None:
     """Both the one that polls and the one that sleeps; a selector that is closed under a poller leaves it there for ever."""
     never: Future[None] = Future()
