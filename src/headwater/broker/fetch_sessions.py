@@ -43,6 +43,10 @@ class FetchSpec:
     def key(self) -> tuple[str | bytes, int]:
         return (self.topic or self.topic_id, self.partition)
 
+    def goes_on_from(self, known: "FetchSpec") -> bool:
+        """A follower in a new term, or that went back, may have passed over the answer that told it."""
+        return self.current_leader_epoch == known.current_leader_epoch and self.fetch_offset >= known.fetch_offset
+
 
 def specs_of(request: FetchRequest) -> list[FetchSpec]:
     return [
@@ -74,7 +78,7 @@ class FetchSession:
     def update(self, changed: list[FetchSpec], forgotten: list[tuple[str | bytes, int]]) -> None:
         for spec in changed:
             known = self.specs.get(spec.key)
-            if known is not None:
+            if known is not None and spec.goes_on_from(known):
                 spec.told_high_watermark = known.told_high_watermark
                 spec.told_log_start_offset = known.told_log_start_offset
             self.specs[spec.key] = spec

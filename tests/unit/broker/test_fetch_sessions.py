@@ -78,3 +78,17 @@ def test_the_epoch_after_the_largest_is_one_again() -> None:
     session.epoch = 2**31 - 1
     session.advance()
     assert session.epoch == 1
+
+
+@pytest.mark.parametrize(("leader_epoch", "offset", "told"), [(3, 8, 8), (3, 9, 8), (4, 8, -1), (3, 7, -1)])
+def test_a_follower_that_passed_over_an_answer_of_an_earlier_term_is_told_the_high_watermark_again(
+    leader_epoch: int, offset: int, told: int
+) -> None:
+    """Found in a simulated cluster: its high watermark stayed behind until the next record came."""
+    session = FetchSession(7, False)
+    first = FetchSpec("orders", bytes(16), 0, 8, 1000, 3, 3)
+    session.update([first], [])
+    first.told_high_watermark = first.told_log_start_offset = 8
+    session.update([FetchSpec("orders", bytes(16), 0, offset, 1000, leader_epoch, 3)], [])
+    (known,) = session.specs.values()
+    assert known.told_high_watermark == known.told_log_start_offset == told
