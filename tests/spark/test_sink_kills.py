@@ -22,7 +22,7 @@ def test_a_driver_that_is_killed_leaves_each_effect_once(postgres: Postgres, tmp
     directory = tmp_path / "results"
     with Broker() as broker:
         visits = Visits(broker.bootstrap_servers)
-        for _ in range(lasting(2, 30)):
+        for _ in range(lasting(1, 30)):
             visits.send()
             process = PipelineProcess(broker.bootstrap_servers, directory, until_now=False, postgres=postgres.url)
             try:
