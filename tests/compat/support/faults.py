@@ -26,7 +26,7 @@ _NUMBERS: Final = (
     "late_writes",
     "held_syncs",
 )
-_CLOCK_AT, _BELOW_AT, _NAMED_AT, _BYTES = 40, 48, 48 + 1024, 48 + 1024 + 64
+_CLOCK_AT, _BELOW_AT, _BYTES = 40, 48, 48 + 1024 + 64
 
 
 class Faults:
@@ -51,9 +51,9 @@ class Faults:
     def count(self, name: str) -> int:
         return int(struct.unpack_from("=i", self._page, 4 * _NUMBERS.index(name))[0])
 
-    def only(self, below: Path | str, named: str = "") -> None:
+    def only(self, below: Path, named: str = "") -> None:
         """What is meant by writes and syncs, before any of them is to go wrong."""
-        struct.pack_into("=1024s64s", self._page, _BELOW_AT, str(below).encode(), named.encode())
+        struct.pack_into("=1024s64s", self._page, _BELOW_AT, f"{below}/".encode(), named.encode())
 
     def set_clock(self, ahead_ms: int) -> None:
         struct.pack_into("=q", self._page, _CLOCK_AT, ahead_ms)
