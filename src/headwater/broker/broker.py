@@ -38,6 +38,7 @@ from headwater.replication.partition import Partition
 if TYPE_CHECKING:
     from headwater.broker.coordinators.groups import Groups
     from headwater.broker.coordinators.transactions import Transactions
+    from headwater.broker.quick_writes import QuickWrites
     from headwater.broker.replicas import Replicas
     from headwater.controller.controller import Controller
 
@@ -73,6 +74,7 @@ class Broker:
         self.disk = disk
         self.peers = peers  # the other brokers; None for a broker that stands alone
         self.controller: Controller | None = None  # in a cluster; active on one broker at a time
+        self.quick_writes: QuickWrites | None = None  # of the server
         self.now_ms = clock.now_ms
         self.metrics = BrokerMetrics()
         self.fetch_sessions = FetchSessions(config.int("max.incremental.fetch.session.cache.slots"), random)

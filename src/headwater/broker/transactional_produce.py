@@ -17,6 +17,7 @@ from headwater.base.ids import TopicPartition
 from headwater.broker.context import RequestContext
 from headwater.broker.deferred import Deferred
 from headwater.broker.handlers.produce import ACKS_NONE, append_all, find_partition
+from headwater.log.results import AppendResult
 from headwater.records.batch import HEADER_BYTES, BatchHeader, read_header
 from headwater.replication.partition import Partition
 from headwater.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
@@ -37,6 +38,29 @@ _RETRIED_BY_PRODUCERS: Final = frozenset(
         ErrorCode.NOT_COORDINATOR,
     )
 )  # a producer would take them for news of its own coordinator, so it is told NOT_ENOUGH_REPLICAS
+
+
+def append_at_once(
+    broker: "Broker", partition: Partition, transactional_id: bytes, records: memoryview, acks: int, version: int
+) -> AppendResult | None:
+    """On the hot path: appends what need not be asked about, or can be answered here and now. None: the general way.
+
+    Raises what the log says about the batch, as the general way will.
+    """
+    if acks == ACKS_NONE or len(records) < HEADER_BYTES:
+        return None
+    header = read_header(records)
+    if not header.is_transactional:
+        return None
+    guard = _HAS_BEGUN
+    if partition.needs_verification(header):
+        name = TopicPartition(partition.topic, partition.index)
+        if version >= FIRST_THAT_ADDS or not broker.transactions.is_verified(
+            transactional_id, header.producer_id, header.producer_epoch, name
+        ):
+            return None
+        guard = partition.begin_verification(header, False)
+    return partition.append_verified(records, guard, broker.now_ms())
 
 
 class TransactionalProduce:

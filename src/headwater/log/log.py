@@ -34,11 +34,11 @@ from headwater.log.results import AppendResult, TimestampOffset
 from headwater.log.rolling import make_room, take_snapshot
 from headwater.log.segment import Segment
 from headwater.log.transaction_index import AbortedTransaction
-from headwater.records.batch import ATTRIBUTES_AT, HEADER, HEADER_BYTES, LENGTH_PREFIX_BYTES, MAGIC
+from headwater.records.batch import ATTRIBUTES_AT, HEADER, HEADER_BYTES, LENGTH_PREFIX_BYTES, MAGIC, TRANSACTIONAL
 from headwater.records.control import EndTransactionMarker
 
 _ASSIGN: Final = Struct(">qii")  # base offset, batch length, leader epoch: the first 16 bytes of a batch
-_ORDINARY_ATTRIBUTES_MAX: Final = 4  # a codec and no flag
+_ORDINARY_ATTRIBUTES_MAX: Final = 4  # a codec and no other flag
 
 _DEVICE_ERRORS: Final = frozenset((errno.EIO, errno.EROFS, errno.ENODEV, errno.ENXIO, errno.ESTALE))  # it will not pass
 
@@ -153,17 +153,17 @@ class Log:
             return appending.append_carefully(self, records, leader_epoch, now_ms, True, guard)
         (_, length, _, magic, crc, attributes, last_delta, base_timestamp, max_timestamp, producer_id, producer_epoch,
          base_sequence, count) = _unpack_header(records, 0)  # fmt: skip
+        transactional = attributes & TRANSACTIONAL
         if (
             length + LENGTH_PREFIX_BYTES != size
             or magic != MAGIC
-            or not 0 <= attributes <= _ORDINARY_ATTRIBUTES_MAX
+            or not 0 <= attributes - transactional <= _ORDINARY_ATTRIBUTES_MAX
             or size > self._fast_bytes_max
             or count != last_delta + 1
             or count <= 0
             or max_timestamp - now_ms > self._after_max_ms
             or now_ms - base_timestamp > self._before_max_ms
             or base_timestamp > max_timestamp
-            or _crc(records[ATTRIBUTES_AT:]) != crc
         ):
             return appending.append_carefully(self, records, leader_epoch, now_ms, True, guard)
         producer: Producer | None = None
@@ -173,9 +173,12 @@ class Log:
                 producer is None
                 or producer.next_sequence != base_sequence
                 or producer.epoch != producer_epoch
-                or producer.transaction_first_offset >= 0
+                or (producer.transaction_first_offset >= 0) != (transactional != 0)
+                or (transactional and not guard)
             ):
                 return appending.append_carefully(self, records, leader_epoch, now_ms, True, guard)
+        if _crc(records[ATTRIBUTES_AT:]) != crc or (transactional and producer is None):
+            return appending.append_carefully(self, records, leader_epoch, now_ms, True, guard)
 
         base_offset = self.log_end_offset
         last_offset = base_offset + last_delta
@@ -219,6 +222,14 @@ class Log:
     ) -> AppendResult:
         """The same for a batch that this broker built: a coordinator's records, a marker. No sequence, no verification."""
         return appending.append_own(self, batch, leader_epoch, now_ms, marker)
+
+    def marker_written(
+        self, producer_id: int, producer_epoch: int, marker: EndTransactionMarker, offset: int, now_ms: int
+    ) -> None:
+        """A marker stands at `offset`, in the active segment, and all but its producer is noted: the transaction is over."""
+        aborted = self.producers.end_transaction(producer_id, producer_epoch, marker, offset, now_ms)
+        if aborted is not None:
+            self.active.add_aborted(aborted)
 
     def append_as_follower(self, records: memoryview, now_ms: int = 0) -> AppendResult:
         """Appends whole batches as the leader has them, offsets and all."""

@@ -13,7 +13,7 @@ Owned by the broker's loop.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import BrokerId, LeaderEpoch, TopicId
@@ -26,6 +26,10 @@ from headwater.records.control import EndTransactionMarker, build_end_transactio
 
 if TYPE_CHECKING:
     from headwater.replication.in_sync import InSync
+
+
+AppendMarker: TypeAlias = "Callable[[Partition, int, int, int, bool, int], int]"
+"""Partition, producer id and epoch, coordinator epoch, whether it commits, now. The marker's offset, or -1: not possible, nothing done."""
 
 
 class Waiter(Protocol):
@@ -163,6 +167,7 @@ class Partition:
         now_ms: int,
         *,
         transaction_version: int = 0,
+        append_quickly: "AppendMarker | None" = None,
     ) -> AppendResult:
         """Ends the producer's transaction here, if one is open. Raises INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED."""
         log = self.log
@@ -170,6 +175,12 @@ class Partition:
         if producer is not None:
             producer.check_marker(producer_epoch, coordinator_epoch, transaction_version)
         marker = EndTransactionMarker(committed, coordinator_epoch)
+        if append_quickly is not None:
+            offset = append_quickly(self, producer_id, producer_epoch, coordinator_epoch, committed, now_ms)
+            if offset >= 0:
+                log.marker_written(producer_id, producer_epoch, marker, offset, now_ms)
+                log.last_stable_offset(self.high_watermark)
+                return AppendResult(offset, offset, -1, log.log_start_offset, False)
         batch = build_end_transaction_marker(
             marker, producer_id=producer_id, producer_epoch=producer_epoch, timestamp=now_ms
         )

@@ -2,6 +2,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headwater.broker.handlers.offset_commit_frames import Read
+from headwater.coordinator.effects import CoordinatorRecord
 from headwater.coordinator.groups.plain_commits import Part
 from headwater.replication.partition import Partition
 
@@ -23,4 +24,14 @@ def handle_frame(
 def read_commit(frame: memoryview, at: int, end: int, version: int, correlation_id: int, /) -> Read | None: ...
 def append_commit(
     partition: Partition, group_id: str, topic: str, topic_id: bytes, parts: list[Part], now_ms: int, /
+) -> int: ...
+def append_records(partition: Partition, records: list[CoordinatorRecord], now_ms: int, /) -> int: ...
+def append_marker(
+    partition: Partition,
+    producer_id: int,
+    producer_epoch: int,
+    coordinator_epoch: int,
+    committed: bool,
+    now_ms: int,
+    /,
 ) -> int: ...

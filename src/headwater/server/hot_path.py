@@ -21,6 +21,7 @@ from headwater.server.disk import OsFile
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
     from headwater.broker.handlers.offset_commit_frames import CommitFrames
+    from headwater.broker.quick_writes import QuickWrites
 
 HandleFrame = Callable[["Broker", memoryview, int, int, int, int], bytes | None]
 
@@ -36,7 +37,7 @@ def _compiled() -> HandleFrame | None:
         _produce.configure(Partition, Log, Segment, ProducerStates, Producer, OsFile, produce.handle_frame)
     except (AttributeError, TypeError):
         return None  # built for other classes than these: an old build beside newer Python
-    return _produce.handle_frame if hasattr(_produce, "append_commit") else None
+    return _produce.handle_frame if hasattr(_produce, "append_marker") else None
 
 
 _found: Final = _compiled()
@@ -54,3 +55,13 @@ def commit_frames() -> "CommitFrames":
     from headwater.server import _produce
 
     return CommitFrames(_produce.read_commit, _produce.append_commit)
+
+
+def quick_writes() -> "QuickWrites | None":
+    """What coordinators write; None where Python writes all of it."""
+    if not COMPILED:
+        return None
+    from headwater.broker.quick_writes import QuickWrites
+    from headwater.server import _produce
+
+    return QuickWrites(_produce.append_records, _produce.append_marker)

@@ -15,6 +15,7 @@ from headwater.broker.broker import Broker
 from headwater.metadata.image import Endpoint
 from headwater.server.assembly import Assembly
 from headwater.server.disk import OsDisk
+from headwater.server.hot_path import quick_writes
 from headwater.server.listener import Server
 from headwater.server.loop import Loop, SystemClock, SystemRandom
 from headwater.server.metrics_endpoint import MetricsEndpoint
@@ -84,6 +85,7 @@ class Node:
         self._wait_for(lambda: bool(ready))  # recovery in worker processes
         self.broker = ready[0]
         self.broker.metrics.started_ms = clock.monotonic_ms()
+        self.broker.quick_writes = quick_writes()
         self.server = self._server = Server(self.loop, self.broker, self.disk)
         self._listen()
         self._join(assembly)

@@ -225,7 +225,7 @@ class Hosted(Generic[S]):
     @property
     def is_at_rest(self) -> bool:
         """Whether all that was written is committed and told, and what is written next is committed with the write."""
-        return self.is_loaded and not self._waiting and self.partition.is_alone
+        return self.is_loaded and not self._waiting and not self._postponed and self.partition.is_alone
 
     def wrote(self, offset: int) -> None:
         """Somebody else appended here what the shard is about to count: answers wait for that too."""
@@ -233,6 +233,12 @@ class Hosted(Generic[S]):
 
     def _append(self, effects: Effects) -> None:
         now_ms = self._broker.now_ms()
+        quick = self._broker.quick_writes
+        if quick is not None and effects.producer is None:
+            last_offset = quick.append_records(self.partition, effects.records, now_ms)
+            if last_offset >= 0:
+                self._last_written = last_offset
+                return
         batch = build_decision(effects.records, now_ms, effects.producer)
         result = self.partition.append_internal(memoryview(batch), now_ms)
         self._last_written = result.last_offset

@@ -33,6 +33,7 @@ def write_markers(
 ) -> None:
     """Appends the marker everywhere; `done` gets each partition's outcome once nothing is left to wait for."""
     results: Results = {}
+    quick = broker.quick_writes
     awaited: dict[TopicPartition, tuple[Partition, int]] = {}
     for name in partitions:
         try:
@@ -44,6 +45,7 @@ def write_markers(
                 marker.committed,
                 broker.now_ms(),
                 transaction_version=marker.transaction_version,
+                append_quickly=None if quick is None else quick.append_marker,
             )
         except KafkaError as problem:
             results[name] = problem.code

@@ -137,6 +137,19 @@ class Transactions:
         else:
             done(answer)
 
+    def is_verified(
+        self, transactional_id: bytes, producer_id: int, producer_epoch: int, partition: TopicPartition
+    ) -> bool:
+        """Whether the partition is known to be in the open transaction, without asking anybody or waiting for anything."""
+        try:
+            name = transactional_id.decode()
+        except UnicodeDecodeError:
+            return False
+        hosted = self.runtime.at_rest(name)
+        if hosted is None:
+            return False
+        return hosted.shard.has_partition(name, Producer(producer_id, producer_epoch), partition)
+
     def _coordinator_elsewhere(self, transactional_id: str) -> BrokerId | None:
         """The broker that leads the id's partition, if that is not this one; None also if nobody can be asked."""
         broker = self._broker

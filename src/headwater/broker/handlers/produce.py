@@ -5,7 +5,8 @@ answer, and an error then closes the connection, which is the only way to tell. 
 (-1) is answered when the high watermark has passed the last record, or with REQUEST_TIMED_OUT; there must be enough in-sync
 replicas before the append. v8 has error messages, v9 is flexible, v10 names the leader on NOT_LEADER, v13 has topic ids.
 
-`handle_frame` is the hot path: one topic, one partition, no transaction, appended and committed in one go. It works on the
+`handle_frame` is the hot path: one topic, one partition, appended and committed in one go; in a transaction only if it has begun
+there, or its coordinator is here and knows of it. It works on the
 bytes of the frame without decoding it into objects, and gives up (None) before it has changed anything whenever a request
 is not of that shape; `handle` is the general way and means the same. NON_OBVIOUS.md tells what may not be put in here.
 """
@@ -47,9 +48,10 @@ _FIRST_TOPIC_ID: Final = 13
 _LAST: Final = 13
 
 _SHORT: Final = Struct(">h")
-_CLASSIC_BODY: Final = Struct(">hhiih")  # null transactional id, acks, timeout, one topic, length of its name
+# Behind a transactional id, its last bytes stand where its length does here.
+_CLASSIC_BODY: Final = Struct(">hhiih")  # length of the transactional id, acks, timeout, one topic, length of its name
 _CLASSIC_PARTITION: Final = Struct(">iii")  # one partition, its index, length of its records
-_FLEXIBLE_BODY: Final = Struct(">BBhiB")  # no header tags, null transactional id, acks, timeout, one topic
+_FLEXIBLE_BODY: Final = Struct(">BBhiB")  # no header tags, length of the transactional id, acks, timeout, one topic
 _FLEXIBLE_PARTITION: Final = Struct(">Bi")  # one partition, its index
 _VARINT_SHIFT_MAX: Final = 28  # of the fifth byte, the last that 32 bits can have
 _NO_TAGS: Final = b"\0\0\0"  # partition, topic, request
@@ -59,14 +61,19 @@ def handle_frame(
     broker: "Broker", frame: memoryview, at: int, end: int, version: int, correlation_id: int
 ) -> bytes | None:
     """The whole answer, framed (empty for acks=0), or None: take the general way. `at` is behind the correlation id."""
+    transactional_id = None
     try:
         (size,) = _SHORT.unpack_from(frame, at)  # the client id
         at += 2 + size if size > 0 else 2  # null is -1
         if version < _FIRST_FLEXIBLE:
             if version < 3:
                 return None
-            no_transaction, acks, _, topics, size = _CLASSIC_BODY.unpack_from(frame, at)
-            if no_transaction != -1 or topics != 1 or size < 0:
+            transaction, acks, _, topics, size = _CLASSIC_BODY.unpack_from(frame, at)
+            if transaction >= 0:
+                transactional_id = bytes(frame[at + 2 : at + 2 + transaction])
+                at += transaction
+                _, acks, _, topics, size = _CLASSIC_BODY.unpack_from(frame, at)
+            if transaction < -1 or topics != 1 or size < 0:
                 return None
             at += 14 + size
             partitions = broker.partitions_by_wire_name.get(bytes(frame[at - size : at]))
@@ -75,8 +82,12 @@ def handle_frame(
             if one != 1 or at + size != end:
                 return None
         else:
-            tags, no_transaction, acks, _, topics = _FLEXIBLE_BODY.unpack_from(frame, at)
-            if tags or no_transaction or topics != 2 or version > _LAST:
+            tags, transaction, acks, _, topics = _FLEXIBLE_BODY.unpack_from(frame, at)
+            if transaction:  # one more than the length of its id
+                transactional_id = bytes(frame[at + 2 : at + 1 + transaction])
+                at += transaction - 1
+                _, _, acks, _, topics = _FLEXIBLE_BODY.unpack_from(frame, at)
+            if tags or transaction > 127 or topics != 2 or version > _LAST:
                 return None
             at += 9
             if version < _FIRST_TOPIC_ID:
@@ -106,9 +117,16 @@ def handle_frame(
         partition = partitions[index]
         if not partition.is_alone:
             return None
-        result = partition.append(frame[at : at + size], broker.now_ms())
+        if transactional_id is None:
+            result = partition.append(frame[at : at + size], broker.now_ms())
+        else:
+            from headwater.broker.transactional_produce import append_at_once  # not at start-up
+
+            result = append_at_once(broker, partition, transactional_id, frame[at : at + size], acks, version)
     except (struct.error, IndexError, KafkaError):
         return None  # the general way says what is wrong; nothing was appended
+    if result is None:
+        return None
     if acks == ACKS_NONE:
         return b""
     reply = partition.produce_replies.get(version)

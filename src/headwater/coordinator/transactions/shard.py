@@ -159,6 +159,10 @@ class TransactionShard:
         known = found.partitions
         return {each: ErrorCode.NONE if each in known else ErrorCode.TRANSACTION_ABORTABLE for each in partitions}
 
+    def has_partition(self, transactional_id: str, producer: Producer, partition: TopicPartition) -> bool:
+        """Whether the partition belongs to the transaction that this producer has open."""
+        return self._verify(transactional_id, producer, [partition])[partition] is ErrorCode.NONE
+
     def add_offsets(
         self,
         request: AddOffsetsToTxnRequest,

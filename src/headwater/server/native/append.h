@@ -121,4 +121,9 @@ void commit_prepare(void);
 PyObject *read_commit(PyObject *module, PyObject *const *args, Py_ssize_t count);
 PyObject *append_commit(PyObject *module, PyObject *const *args, Py_ssize_t count);
 
+/* decision.c */
+void decision_prepare(void);
+PyObject *append_records(PyObject *module, PyObject *const *args, Py_ssize_t count);
+PyObject *append_marker(PyObject *module, PyObject *const *args, Py_ssize_t count);
+
 #endif

@@ -1,15 +1,13 @@
 /* The hot path of OffsetCommit, compiled: the bytes of a request into what the coordinator decides upon, and its records
  * into the log. The same as `read_commit` and `append_commit` of `broker/handlers/offset_commit_frames.py`, for what is
  * plainly fine; what is not is handed on, before anything was changed. A test compares both. No state. */
-#include "append.h"
-
-#include "../../records/native/crc32c.h"
+#include "batch.h"
 
 enum { FIRST_VERSION = 2, FIRST_WITHOUT_RETENTION = 5, FIRST_WITH_LEADER_EPOCH = 6, FIRST_WITH_INSTANCE = 7 };
 enum { FIRST_WITH_THROTTLE = 3, FIRST_FLEXIBLE = 8, FIRST_TOPIC_ID = 10, LAST_VERSION = 10 };
 enum { METADATA_BYTES_MAX = 126, PARTS_MAX = 1000, BATCH_BYTES_MAX = 1 << 20, UUID_BYTES = 16 };
 enum { KEY_BYTES = 2 + 2 + 2 + 4, VALUE_BYTES_MAX = 2 + 8 + 4 + 1 + METADATA_BYTES_MAX + 8 + 3 + UUID_BYTES };
-enum { OFFSET_COMMIT_KEY = 1, OFFSET_COMMIT_VERSION = 4, VARINT_BYTES_MAX = 5 };
+enum { OFFSET_COMMIT_KEY = 1, OFFSET_COMMIT_VERSION = 4 };
 
 /* Reading: each function gives NULL, or sets `failed`, where the request is not of the shape. */
 
@@ -219,18 +217,6 @@ typedef struct {
     int64_t now_ms;
 } Commit;
 
-static uint8_t *put_varint(uint8_t *p, Py_ssize_t value) { /* not negative */
-    uint64_t left = (uint64_t)value << 1;
-    for (; left > 127; left >>= 7) *p++ = (uint8_t)(left | 128);
-    *p++ = (uint8_t)left;
-    return p;
-}
-
-static Py_ssize_t varint_bytes(Py_ssize_t value) {
-    uint8_t unused[10];
-    return put_varint(unused, value) - unused;
-}
-
 /* One record behind `p`; NULL where the part is none that `read_commit` makes. */
 static uint8_t *put_record(uint8_t *p, const Commit *c, PyObject *part, Py_ssize_t delta) {
     long long index, offset, leader_epoch;
@@ -274,22 +260,6 @@ static uint8_t *put_record(uint8_t *p, const Commit *c, PyObject *part, Py_ssize
     return p;
 }
 
-static void put_header(uint8_t *p, Py_ssize_t size, Py_ssize_t count, int64_t now_ms) {
-    put64(p, 0);
-    put32(p + 8, (int32_t)(size - LENGTH_PREFIX_BYTES));
-    put32(p + 12, -1);
-    p[16] = MAGIC;
-    put16(p + 21, 0);
-    put32(p + 23, (int32_t)(count - 1));
-    put64(p + 27, now_ms);
-    put64(p + 35, now_ms);
-    put64(p + 43, -1);
-    put16(p + 51, -1);
-    put32(p + 53, -1);
-    put32(p + 57, (int32_t)count);
-    put32(p + 17, (int32_t)crc32c(p + 21, (size_t)(size - 21)));
-}
-
 /* The last offset; -1: nothing was changed, unless there is an exception. */
 static int64_t write_batch(Target *t, const Commit *c, PyObject *parts, uint8_t *batch) {
     uint8_t *p = batch + HEADER_BYTES;
@@ -297,12 +267,8 @@ static int64_t write_batch(Target *t, const Commit *c, PyObject *parts, uint8_t 
     for (Py_ssize_t i = 0; i < count; i++)
         if ((p = put_record(p, c, PyList_GET_ITEM(parts, i), i)) == NULL) return -1;
     Py_ssize_t size = p - batch;
-    Batch b = {.last_delta = (int32_t)(count - 1), .base_timestamp = c->now_ms, .max_timestamp = c->now_ms,
-               .producer_id = -1, .wakes_all = 1};
-    int64_t bytes_max;
-    if (!get(t->log, log_own_bytes_max, &bytes_max) || size > bytes_max || !read_target(t, &b, size)) return -1;
-    put_header(batch, size, count, c->now_ms);
-    return append_batch(t, NULL, &b, batch, size) > 0 ? t->end_offset + b.last_delta : -1;
+    put_header(batch, size, count, c->now_ms, 0, -1, -1);
+    return append_own(t, batch, size, count, c->now_ms);
 }
 
 void commit_prepare(void) { crc32c_prepare(); }

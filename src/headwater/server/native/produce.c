@@ -238,17 +238,22 @@ static PyMethodDef methods[] = {
      "As `broker.handlers.offset_commit_frames.read_commit`."},
     {"append_commit", (PyCFunction)(void (*)(void))append_commit, METH_FASTCALL,
      "As `broker.handlers.offset_commit_frames.append_commit`."},
+    {"append_records", (PyCFunction)(void (*)(void))append_records, METH_FASTCALL,
+     "Appends the records of a decision as one batch."},
+    {"append_marker", (PyCFunction)(void (*)(void))append_marker, METH_FASTCALL,
+     "Appends the marker that ends a transaction."},
     {NULL, NULL, 0, NULL},
 };
 
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "headwater.server._produce", "The hot paths of Produce and OffsetCommit, compiled.", -1, methods, NULL, NULL,
+    PyModuleDef_HEAD_INIT, "headwater.server._produce", "The hot paths of Produce, OffsetCommit and the coordinators, compiled.", -1, methods, NULL, NULL,
     NULL, NULL,
 };
 
 PyMODINIT_FUNC PyInit__produce(void) {
     crc32c_prepare();
     commit_prepare();
+    decision_prepare();
     struct { PyObject **name; const char *text; } names[] = {
         {&name_by_wire_name, "partitions_by_wire_name"},
         {&name_by_topic_id, "partitions_by_topic_id"},
