@@ -2,6 +2,7 @@
 
 import os
 import random
+import select
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -161,3 +162,53 @@ def test_chunks_of_another_kind_are_left_to_the_outbox(line: Line, compiled: boo
     closed = OsFile("nowhere", -1)
     piece = FileSlice(closed, 0, 10)
     assert hot_fetch.send_chunks(line.near.fileno(), [piece]) == (0, 0)
+
+
+@pytest.mark.parametrize("compiled", [True])
+@pytest.mark.parametrize("size", [1, 5000, 16_376, 16_377, 40_000])
+def test_small_answers_wake_the_peer_once(line: Line, compiled: bool, size: int) -> None:
+    """What comes as one message went out in one call."""
+    near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with near, far:
+        far.settimeout(30)
+        chunks = [b"head", line.slice(7, size), b"tail"]
+        expected = line.content_of(chunks)
+        assert hot_fetch.send_chunks(near.fileno(), chunks) is None
+        first = far.recv(1 << 20)
+    assert (first == expected) == (len(expected) <= 16 << 10)
+    assert expected.startswith(first)
+
+
+@pytest.mark.parametrize("compiled", [True])
+def test_a_small_answer_of_which_the_socket_takes_a_part(line: Line, compiled: bool) -> None:
+    """Wherever the border lies between bytes and slices: the rest follows, and nothing twice. Only TCP takes parts of so little."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        near = socket.create_connection(listener.getsockname(), timeout=30)
+        far, _ = listener.accept()
+    with near, far:
+        near.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 10_000)
+        near.setblocking(False)
+        far.settimeout(30)
+        outbox = Outbox(near, OsDisk(), lambda _problem: None)
+        for number in range(100):
+            expected = fill(near)
+            received = far.recv(1000 * number) if number else b""
+            chunks = [b"h" * 3000, line.slice(37 * number, 5000), b"t" * 3000]
+            expected += line.content_of(chunks)
+            outbox.send(chunks)
+            while len(received) < len(expected):
+                readable, _, _ = select.select([far], [near] if outbox.chunks else [], [], 30)
+                outbox.flush()
+                received += far.recv(1 << 16) if readable else b""
+            assert received == expected
+            assert not outbox.chunks
+
+
+def fill(near: socket.socket) -> bytes:
+    """Until it takes no more."""
+    filled = b""
+    try:
+        while True:
+            filled += bytes(near.send(bytes(4096)))
+    except BlockingIOError:
+        return filled
