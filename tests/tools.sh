@@ -1,5 +1,5 @@
 #!/bin/sh
-# Gets what the tests need beside Python packages: kcat, Java, Maven, and the jars of tests/java and tests/spark/connector.
+# Gets what the tests need beside Python packages: kcat, ip, Java, Maven, and the jars of tests/java and tests/spark/connector.
 # Quick when all is there. What cannot be had is named in a hint; the tests that need it then skip and say so.
 set -u
 cd "$(dirname "$0")" || exit 1
@@ -20,6 +20,7 @@ install() { # install PROGRAM PACKAGE...
 }
 
 install kcat kcat
+install ip iproute2
 spark/get_postgres.sh
 install javac default-jdk-headless || exit 0
 install mvn maven || exit 0

@@ -100,8 +100,12 @@ class Cluster:
 
     def cut_between(self, one: int, other: int) -> None:
         """Neither reaches the other; both reach the rest."""
-        self.members[one].inward.cut(self.members[other].name)
-        self.members[other].inward.cut(self.members[one].name)
+        self.cut_way(one, other)
+        self.cut_way(other, one)
+
+    def cut_way(self, source: int, target: int) -> None:
+        """The one does not reach the other, which may still reach it."""
+        self.members[target].inward.cut(self.members[source].name)
 
     def heal(self) -> None:
         """Every link, and every broker that stands still."""
