@@ -5,11 +5,14 @@ and a broker that is killed in the middle of a write is worth testing against. T
 then takes its temporary directory with it: neither outlives the test run, however that ends.
 """
 
+import contextlib
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+import weakref
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Final
 
@@ -32,6 +35,7 @@ class Broker:
         }
         self._given_dir = data_dir
         self._process: subprocess.Popen[str] | None = None
+        self._let_go_of_port: Callable[[], object] = lambda: None  # which is held while the broker is away
         self.data_dir = ""
         self.bootstrap_servers = ""
         self.port = 0
@@ -65,6 +69,7 @@ class Broker:
         self.port = int(self.bootstrap_servers.rsplit(":", 1)[1])
         # A restart comes back where clients expect it.
         self._settings["listeners"] = f"PLAINTEXT://{self.bootstrap_servers}"
+        self._let_go_of_port()
         return self
 
     @property
@@ -82,6 +87,7 @@ class Broker:
 
     def close(self) -> None:
         self.stop()
+        self._let_go_of_port()
         if self.data_dir and self._given_dir is None:
             shutil.rmtree(self.data_dir, ignore_errors=True)
             self.data_dir = ""
@@ -112,6 +118,17 @@ class Broker:
             for stream in (process.stdin, process.stdout):
                 if stream is not None:
                     stream.close()
+        self._hold_port()
+
+    def _hold_port(self) -> None:
+        """Bound, and never listening: nobody else is given the port until the broker comes back, and it may listen there."""
+        if not self.port:
+            return
+        held = socket.socket()
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with contextlib.suppress(OSError):  # an address of another kind is not held
+            held.bind((self.bootstrap_servers.rpartition(":")[0], self.port))
+        self._let_go_of_port = weakref.finalize(self, held.close)
 
 
 def _text(value: object) -> str:

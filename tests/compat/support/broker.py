@@ -11,12 +11,13 @@ import socket
 import subprocess
 import sys
 import time
+import weakref
 from abc import ABC, abstractmethod
 from pathlib import Path
 
 from compat.support.java import classpath, java_command
 
-START_TIMEOUT_S = 40
+START_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 30
 CLUSTER_ID = "aGVhZHdhdGVyLWNvbXBhdA"  # 16 bytes, base64
 
@@ -104,9 +105,11 @@ class BrokerProcess(ABC):
 
 
 class HeadwaterBroker(BrokerProcess):
-    """`headwater broker start`, ready when it says so on stdout."""
+    """`headwater broker start`, ready when it says so on stdout. Its port is nobody else's while it is away."""
 
     def _command(self) -> list[str]:
+        if not self.port:
+            self._hold_a_port()
         properties = {
             "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
             "log.dirs": str(self.log_dir),
@@ -116,6 +119,14 @@ class HeadwaterBroker(BrokerProcess):
         for name, value in properties.items():
             command += ["--set", f"{name}={value}"]
         return command
+
+    def _hold_a_port(self) -> None:
+        """Bound, and never listening: the broker may listen there, and nobody else is given the port."""
+        held = socket.socket()
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        self.port = held.getsockname()[1]
+        weakref.finalize(self, held.close)
 
     def _wait_until_ready(self) -> None:
         assert self._process is not None

@@ -62,6 +62,21 @@ def test_it_is_ready_after_little_work_of_its_own_and_leaves_nothing_behind() ->
     assert not os.path.exists(directory)
 
 
+@pytest.mark.parametrize("ending", ["kill", "stop"])
+def test_its_port_is_nobody_elses_while_it_is_away(ending: str) -> None:
+    """A port that was free for a moment went to another process now and then, and the restart failed."""
+    with Broker() as broker:
+        port = broker.port
+        getattr(broker, ending)()
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind(("127.0.0.1", port))
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port), timeout=60)
+        broker.start()
+        assert broker.port == port
+        socket.create_connection(("127.0.0.1", port), timeout=60).close()
+
+
 def test_a_killed_test_run_leaves_no_process_and_no_directory() -> None:
     script = (
         "from headwater.testing import Broker\n"
