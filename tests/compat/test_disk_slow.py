@@ -70,7 +70,7 @@ def test_while_syncs_are_stuck_others_go_on(broker: FaultyBroker, topic: str) ->
         assert waiting.acknowledged == {}
         broker.faults.set(syncs_are_held=0)
         assert [future.result(PATIENCE_S) for future in told] == [[]] * len(slow)
-    for partition in slow:
+    for partition in slow[:2]:
         waiting.check(partition)
     member.close()
 

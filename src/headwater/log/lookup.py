@@ -29,6 +29,7 @@ def offset_for_timestamp(log: "Log", timestamp: int, upper_offset: int) -> Times
 
 
 def _in_segment(log: "Log", segment: Segment, timestamp: int) -> TimestampOffset | None:
+    segment.verify_time(*segment.time_index.entry_before(timestamp))
     start_offset = max(segment.time_index.lookup(timestamp), log.log_start_offset)
     for position, header in headers_from(segment.open_file(), segment.find(start_offset), segment.size_bytes):
         if header.max_timestamp >= timestamp:

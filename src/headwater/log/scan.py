@@ -6,6 +6,7 @@ damaged runs it in place. A batch is good if its header makes sense, its offsets
 the file at a time: a gigabyte of small batches takes some tenths of a second.
 """
 
+import errno
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from struct import Struct
@@ -22,9 +23,18 @@ LONG_BATCH_BYTES: Final = 32 << 20
 WALK_CHUNK_BYTES: Final = 8192
 OFFSETS: Final = Struct(">qi11xi")  # base offset, batch length, last offset delta
 OFFSETS_BYTES: Final = OFFSETS.size
+MAGIC_AT: Final = 16
 _BATCH_LENGTH_MIN: Final = HEADER_BYTES - LENGTH_PREFIX_BYTES
 _LAST_OFFSET_MAX: Final = (1 << 63) - 2  # one more comes behind it
 _RELATIVE_MAX: Final = (1 << 31) - 1  # what an index can hold
+
+
+class DamagedSegmentError(OSError):
+    """A file that is not what it was when it was written. Only this partition suffers, and only who reads there."""
+
+    def __init__(self, path: str, what: str) -> None:
+        super().__init__(errno.EBADMSG, what, path)
+
 
 OnBatch = Callable[[BatchHeader, memoryview | None], None]
 
@@ -50,6 +60,8 @@ def headers_from(file: File, position: int, end: int) -> Iterator[tuple[int, Bat
         at = 0
         while at + HEADER_BYTES <= len(chunk):
             header = read_header(chunk, at)
+            if header.batch_length < _BATCH_LENGTH_MIN:
+                raise _bad_length(file, position + at, header.batch_length)
             yield position + at, header
             at += header.batch_length + LENGTH_PREFIX_BYTES
         if at == 0:
@@ -68,6 +80,8 @@ def position_of(file: File, offset: int, position: int, end: int) -> int:
             base_offset, length, delta = unpack(chunk, at)
             if base_offset + delta >= offset:
                 return position + at
+            if length < _BATCH_LENGTH_MIN:
+                raise _bad_length(file, position + at, length)
             at += length + LENGTH_PREFIX_BYTES
         if at == 0:
             return end
@@ -83,6 +97,8 @@ def last_border(file: File, position: int, limit: int, end: int) -> int:
         at = 0
         while at + OFFSETS_BYTES <= len(chunk):
             size = unpack(chunk, at)[1] + LENGTH_PREFIX_BYTES
+            if size < HEADER_BYTES:
+                raise _bad_length(file, position + at, size - LENGTH_PREFIX_BYTES)
             if position + at + size > limit:
                 return position + at
             at += size
@@ -90,6 +106,19 @@ def last_border(file: File, position: int, limit: int, end: int) -> int:
             return position
         position += at
     return end
+
+
+def _bad_length(file: File, position: int, length: int) -> DamagedSegmentError:
+    return DamagedSegmentError(file.path, f"at position {position} stands a batch length of {length}")
+
+
+def is_batch_at(file: File, position: int, least_offset: int, most_offset: int) -> bool:
+    """Whether a batch begins there whose offsets lie in these bounds. For positions out of an index, which may be damaged."""
+    head = file.pread(position, OFFSETS_BYTES)
+    if len(head) < OFFSETS_BYTES or head[MAGIC_AT] != MAGIC:
+        return False
+    base_offset, length, delta = OFFSETS.unpack(head)
+    return bool(least_offset <= base_offset <= base_offset + delta <= most_offset and length >= _BATCH_LENGTH_MIN)
 
 
 def problem_of(header: BatchHeader, expected_offset: int, bytes_left: int, base_offset: int) -> str | None:

@@ -8,6 +8,7 @@ lookup. Owned by its log.
 """
 
 import logging
+from collections.abc import Callable
 from typing import Final
 
 from headwater.base.ports import Disk, File
@@ -15,7 +16,7 @@ from headwater.log import names
 from headwater.log.handles import Handles
 from headwater.log.offset_index import ENTRY_BYTES as OFFSET_ENTRY_BYTES
 from headwater.log.offset_index import WRITE_BEHIND_BYTES, OffsetIndex
-from headwater.log.scan import headers_from, last_border, position_of, scan_segment
+from headwater.log.scan import DamagedSegmentError, headers_from, is_batch_at, last_border, position_of, scan_segment
 from headwater.log.time_index import ENTRY_BYTES as TIME_ENTRY_BYTES
 from headwater.log.time_index import TimeIndex
 from headwater.log.transaction_index import AbortedTransaction, TransactionIndex
@@ -49,6 +50,7 @@ class Segment:
         "limit_bytes",
         "max_timestamp",
         "max_timestamp_offset",
+        "on_damaged_transactions",
         "recent",
         "recently_used",
         "reported_bytes",
@@ -77,6 +79,7 @@ class Segment:
         self.max_timestamp_offset = base_offset
         self.first_timestamp = UNKNOWN if size_bytes else -1
         self.created_ms = 0
+        self.on_damaged_transactions: Callable[[Segment], list[AbortedTransaction]] | None = None
         self.recent: dict[int, int] = {}  # offset -> position of the batch that begins with it
         self.less_recent: dict[int, int] = {}  # what `recent` was before it was full
         # What the append path compares. -1 until the log has armed the segment.
@@ -176,12 +179,35 @@ class Segment:
         if index is None:
             path = self.path(names.TRANSACTION_INDEX)
             index = TransactionIndex.load(self._disk, path)
-            if index is None:
-                logger.error(
-                    "event=transaction-index-damaged path=%s: aborted records may be served as committed", path
-                )
-                index = TransactionIndex(path)
+            if index is None or not all(self._has_marker(aborted) for aborted in index.aborted):
+                index = self._rebuild_transactions(path)
             self._transaction_index = index
+        return index
+
+    def _has_marker(self, aborted: AbortedTransaction) -> bool:
+        """Whether the segment has what the entry is about. An entry that is wrong hides records or shows aborted ones."""
+        position = self.find(aborted.last_offset)
+        head = self.open_file().pread(position, HEADER_BYTES)
+        if len(head) < HEADER_BYTES:
+            return False
+        header = read_header(head)
+        return (
+            header.is_control
+            and header.producer_id == aborted.producer_id
+            and header.base_offset <= aborted.last_offset <= header.last_offset
+        )
+
+    def _rebuild_transactions(self, path: str) -> TransactionIndex:
+        """From the records, with the state of the producers at the segment's beginning. Raises OSError if nobody knows that."""
+        logger.error("event=file-damaged path=%s note='it is made again from the records'", path)
+        if self.on_damaged_transactions is None:
+            raise DamagedSegmentError(path, "the index of aborted transactions is damaged")
+        index = TransactionIndex(path)
+        index.aborted = self.on_damaged_transactions(self)
+        try:
+            index.rewrite(self._disk)
+        except OSError as error:
+            logger.warning("event=index-not-written segment=%s error=%r", self.path(names.LOG), str(error))
         return index
 
     def _rebuild_indexes(self, why: str) -> None:
@@ -257,8 +283,22 @@ class Segment:
 
     def _load_max_timestamp(self) -> None:
         if self.max_timestamp == UNKNOWN:
+            self.verify_time(*self.time_index.last_entry())
             self.max_timestamp, self.max_timestamp_offset = self.time_index.last_entry()
             self.bytes_since_index = self.size_bytes - self.offset_index.last_position()
+
+    def verify_time(self, timestamp: int, offset: int) -> bool:
+        """Whether the batch with that offset has that timestamp, as an entry of the time index says. If not, both indexes are made
+        again: retention would delete too early, and lookups skip records."""
+        if timestamp < 0:
+            return True
+        head = self.open_file().pread(self.find(offset), HEADER_BYTES)
+        if len(head) == HEADER_BYTES:
+            header = read_header(head)
+            if header.max_timestamp == timestamp and header.base_offset <= offset <= header.last_offset:
+                return True
+        self._rebuild_indexes("an entry of the time index is not true")
+        return False
 
     def largest_timestamp(self) -> int:
         """For retention: that of its records, or the file's own where records have none."""
@@ -282,6 +322,9 @@ class Segment:
         start, border = self.offset_index.lookup(offset)
         if border >= 0 and int.from_bytes(file.pread(border, 8), "big") == offset:
             return border
+        if start and not is_batch_at(file, start, self.base_offset, offset):
+            self._rebuild_indexes("an entry of the offset index is not true")
+            start, _ = self.offset_index.lookup(offset)
         return position_of(file, offset, start, self.size_bytes)
 
     def cut(self, position: int, limit: int, end: int) -> int:
@@ -290,13 +333,16 @@ class Segment:
         An indexed border is good enough when it leaves something: what it gives away is below one index interval.
         """
         indexed = self.offset_index.floor_position(limit)
-        if indexed > position:
+        if indexed > position and is_batch_at(self.open_file(), indexed, self.base_offset, self.last_offset_max):
             return indexed
         return last_border(self.open_file(), position, limit, end)
 
     def batch_end(self, position: int) -> int:
         """Where the batch at `position` ends."""
-        return position + int.from_bytes(self.open_file().pread(position + 8, 4), "big") + LENGTH_PREFIX_BYTES
+        end = position + int.from_bytes(self.open_file().pread(position + 8, 4), "big") + LENGTH_PREFIX_BYTES
+        if not position + HEADER_BYTES <= end <= self.size_bytes:
+            raise DamagedSegmentError(self.path(names.LOG), f"the batch at position {position} seems to end at {end}")
+        return end
 
     def truncate(self, position: int, offset: int) -> None:
         """Drops everything from `position` on, where `offset` would stand."""

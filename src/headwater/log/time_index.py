@@ -66,6 +66,10 @@ class TimeIndex:
 
     def lookup(self, timestamp: int) -> int:
         """An offset before which no record is as late as `timestamp`."""
+        return self.entry_before(timestamp)[1]
+
+    def entry_before(self, timestamp: int) -> tuple[int, int]:
+        """The last entry of an earlier timestamp, and its offset; (-1, base offset) if there is none."""
         entries = self.entries
         low, high = 0, len(entries) // ENTRY_BYTES
         while low < high:
@@ -75,8 +79,9 @@ class TimeIndex:
             else:
                 low = middle + 1
         if not low:
-            return self.base_offset
-        return self.base_offset + int(ENTRY.unpack_from(entries, (low - 1) * ENTRY_BYTES)[1])
+            return -1, self.base_offset
+        earlier, relative = ENTRY.unpack_from(entries, (low - 1) * ENTRY_BYTES)
+        return earlier, self.base_offset + relative
 
     def truncate_to_offset(self, disk: Disk, offset: int) -> None:
         """Forgets the entries at or past `offset`."""

@@ -13,6 +13,7 @@ from headwater.log.retention import delete_later, delete_segments
 from headwater.log.rolling import snapshot_path
 from headwater.log.scan import headers_from
 from headwater.log.segment import Segment
+from headwater.log.transaction_index import AbortedTransaction
 
 if TYPE_CHECKING:
     from headwater.log.log import Log
@@ -94,6 +95,19 @@ def load_producers(log: "Log", end_offset: int) -> ProducerStates:
     if from_offset < end_offset:
         replay(log, states, from_offset, end_offset)
     return states
+
+
+def aborted_in(log: "Log", segment: Segment) -> list[AbortedTransaction]:
+    """What the segment's index of aborted transactions should hold, from its records. Raises OSError."""
+    states = load_producers(log, segment.base_offset)
+    file = segment.open_file()
+    found = []
+    for position, header in headers_from(file, 0, segment.size_bytes):
+        batch = memoryview(file.pread(position, header.size_bytes)) if header.is_control else None
+        aborted = note_producer(states, header, batch)
+        if aborted is not None:
+            found.append(aborted)
+    return found
 
 
 def replay(log: "Log", states: ProducerStates, from_offset: int, end_offset: int) -> None:
