@@ -20,7 +20,7 @@ from compat.support.clients.base import Message
 from compat.support.clients.confluent import Confluent
 from compat.support.raw import wait_until
 
-TIMEOUT_S = 20
+TIMEOUT_S = 45
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from headwater.client import (
     WakeupError,
 )
 
-TIMEOUT_S = 20
+TIMEOUT_S = 45
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from compat.support.topics import make_topic
 from headwater.client import AsyncProducer, KafkaError, Producer, ProducerRecord, UserError
 from headwater.records.codec import murmur2
 
-TIMEOUT_S = 20
+TIMEOUT_S = 45
 PARTITIONS = 7
 
 

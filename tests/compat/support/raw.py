@@ -13,7 +13,7 @@ from typing import Any
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kio.serial import entity_reader, entity_writer
 
-TIMEOUT_S = 10
+TIMEOUT_S = 30
 WAIT_S = 30
 CRC_AT = 17  # in a record batch
 

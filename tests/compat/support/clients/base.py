@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-TIMEOUT_S = 20
+TIMEOUT_S = 45
 
 
 @dataclass(frozen=True)
