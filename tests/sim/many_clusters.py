@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from headwater.sim.cluster import ClusterWorld
 from headwater.sim.cluster_coordination import ClusterCoordinatorWorld
+from headwater.sim.cluster_storage import ClusterStorageWorld
 
 STEPS: Final = 1000
 AT_ONCE: Final = 20
@@ -23,8 +24,9 @@ class Group(NamedTuple):
 
 
 GROUPS: Final = [
-    *(Group(ClusterWorld, first) for first in range(0, 1200, AT_ONCE)),
-    *(Group(ClusterCoordinatorWorld, first) for first in range(0, 800, AT_ONCE)),
+    *(Group(ClusterWorld, first) for first in range(0, 1000, AT_ONCE)),
+    *(Group(ClusterStorageWorld, first) for first in range(0, 400, AT_ONCE)),
+    *(Group(ClusterCoordinatorWorld, first) for first in range(0, 600, AT_ONCE)),
 ]
 
 

@@ -163,3 +163,16 @@ def test_i1_i2_and_i3_of_what_clients_were_told() -> None:
         history.seen(1, b"a")
     with pytest.raises(Violation, match="I3"):
         history.seen(2, b"a")
+
+
+def test_i12_and_i8_are_not_asked_of_a_topic_that_allows_unclean_elections_which_are_counted(
+    cluster: ClusterOnPaper,
+) -> None:
+    allowed = json.dumps({"version": 1, "config": {"unclean.leader.election.enable": "true"}}).encode()
+    for path, data in (("/config", b""), ("/config/topics", b""), ("/config/topics/clicks", allowed)):
+        cluster.tree.apply(90, 0, [Create(path, data)])
+    cluster.write(1, 3, [1, 2])
+    cluster.replicas[1].high_watermark = 10
+    cluster.write(3, 4, [3])
+    assert cluster.state.unclean_elections == 1
+    cluster.checks.committed(TOPIC_ID, 0, 10)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from headwater.sim.cluster import ClusterWorld
 from headwater.sim.cluster_coordination import ClusterCoordinatorWorld
+from headwater.sim.cluster_storage import ClusterStorageWorld
 from headwater.sim.coordination import CoordinatorWorld
 from headwater.sim.stage import SimulationFailed, Stage
 from headwater.sim.world import World
@@ -18,6 +19,7 @@ WORLDS: dict[str, Callable[[int], Stage]] = {
     "coordinators": CoordinatorWorld,
     "cluster": ClusterWorld,
     "cluster-coordinators": ClusterCoordinatorWorld,
+    "cluster-storage": ClusterStorageWorld,
 }
 
 

@@ -17,7 +17,7 @@ from headwater.sim.cluster_clients.administering import ClusterAdmin
 from headwater.sim.cluster_clients.producing import ClusterIdempotentProducer, ClusterPlainProducer
 from headwater.sim.cluster_clients.reading import ClusterAuditor, ClusterConsumer
 from headwater.sim.cluster_faults import ClusterFaults, of_seed
-from headwater.sim.cluster_history import ClusterCatalog
+from headwater.sim.cluster_history import ClusterCatalog, TrimmedHistory, is_lossy
 from headwater.sim.cluster_injector import ClusterInjector
 from headwater.sim.cluster_network import ClusterConnection, Network
 from headwater.sim.cluster_node import SESSION_MS, ClusterNode
@@ -100,8 +100,9 @@ class ClusterWorld(Stage):
     def replication_factor(self, topic: str) -> int:
         return next((factor for name, factor, _ in self.topics_to_make() if name == topic), _USUAL_FACTOR)
 
-    def is_flushed(self, topic: str) -> bool:
-        return topic.startswith("durable")
+    def needs_no_care(self, topic: str) -> bool:
+        """Nothing that happens to its replicas can break a promise: all is synced, or loss is allowed."""
+        return topic.startswith("durable") or is_lossy(topic)
 
     def properties(self) -> dict[str, str]:
         return {
@@ -117,6 +118,12 @@ class ClusterWorld(Stage):
 
     def node(self, node_id: int) -> ClusterNode:
         return self.nodes[node_id - 1]
+
+    def broker_died(self) -> None:
+        for topic in self.catalog.topics.values():
+            for history in topic.partitions:
+                if isinstance(history, TrimmedHistory):
+                    history.broker_died()
 
     def lives(self) -> int:
         return sum(node.lives for node in self.nodes) + self.state.leader_changes

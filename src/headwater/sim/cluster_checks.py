@@ -97,6 +97,8 @@ class ClusterChecks:
             self._must_have(key, end, "what was acknowledged")
 
     def _must_have(self, key: PartitionKey, end: int, what: str) -> None:
+        if self._state.partitions[key].allows_unclean:
+            return
         for node_id in self._state.counting[key]:
             partition = replica_of(self._nodes[node_id], key)
             if partition is not None and partition.log.log_end_offset < end and partition.log.failed is None:
@@ -119,7 +121,10 @@ class ClusterChecks:
             if set(state.in_sync) != set(state.replicas) or state.is_moving:
                 return f"{state.name} has replicas on {state.replicas}, and in sync are {state.in_sync}"
             replicas = [replica_of(self._nodes[node_id], key) for node_id in state.replicas]
-            ends = {(-1, -1) if p is None else (p.log.log_end_offset, p.high_watermark) for p in replicas}
+            ends = {
+                None if p is None else (p.log.log_start_offset, p.log.log_end_offset, p.high_watermark)
+                for p in replicas
+            }
             if len(ends) != 1 or None in replicas:
                 return f"the replicas of {state.name} have these ends: {ends}"
         return ""

@@ -14,7 +14,6 @@ class ClusterFaults(Faults):
     interval_ms: int = 600
     cuts_per_mille: int = 4
     disk_full: int = 1
-    failed_sync: int = 0
     stalled_followers: int = 0
     pause: int = 4  # a process stands still, often for longer than its session lasts
     partition: int = 4  # some brokers do not reach the others
@@ -40,6 +39,7 @@ KINDS: Final = (
     "cut_from_followers",
     "session_lost",
     "zookeeper_away",
+    "failed_sync",
 )
 
 

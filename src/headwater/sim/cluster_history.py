@@ -10,10 +10,21 @@ from collections.abc import Callable, Sequence
 
 from headwater.sim.catalog import Catalog, Expected, Topic
 from headwater.sim.history import Ends, PartitionHistory
+from headwater.sim.trace import Violation
 from headwater.wire.messages.metadata import MetadataResponse
 
 Committed = Callable[[bytes, int, int], None]
 """Topic id, partition, end: raises Violation if an in-sync replica does not have all below the end."""
+
+
+def is_lossy(topic: str) -> bool:
+    """By its name: a topic with `unclean.leader.election.enable`."""
+    return topic.startswith("lossy")
+
+
+def is_trimmed(topic: str) -> bool:
+    """By its name: a topic whose records are deleted."""
+    return topic.startswith("trimmed")
 
 
 class ClusterHistory(PartitionHistory):
@@ -25,8 +36,45 @@ class ClusterHistory(PartitionHistory):
         super().acknowledged(base_offset, values)
         self._committed(base_offset + len(values))
 
+    def told_earliest(self, offset: int, asked: Ends) -> None:
+        if not self.begins_anywhere:
+            super().told_earliest(offset, asked)
+
     def told_latest(self, offset: int, asked: Ends, what: str) -> None:  # noqa: ARG002
         self._grow(latest=offset)
+
+
+class TrimmedHistory(ClusterHistory):
+    """Of a topic whose records are deleted, by retention and by request. The beginning that one leader told may be ahead of the one
+    that the next tells. But what DeleteRecords was acknowledged for is gone from all in-sync replicas, for as long as they live: where
+    a log begins is written down now and then only."""
+
+    begins_anywhere = True
+    deleted_up_to = 0
+
+    def deleted(self, low_watermark: int) -> None:
+        self.deleted_up_to = max(self.deleted_up_to, low_watermark)
+
+    def broker_died(self) -> None:
+        self.deleted_up_to = 0
+
+    def audited(self, earliest: int, position: int) -> None:
+        super().audited(earliest, position)
+        if earliest < self.deleted_up_to:
+            raise Violation(f"I15: {self.name} was deleted up to {self.deleted_up_to}, and begins at {earliest}")
+
+
+class LossyHistory(ClusterHistory):
+    """Of a topic with `unclean.leader.election.enable`: records may be gone, and others stand where they were. Nothing is served
+    that nobody sent, none of it past the high watermark, and at the end the replicas are equal all the same."""
+
+    may_lose = True
+
+    def _learn(self, offset: int, value: bytes, how: str) -> None:
+        """It may be another one later."""
+
+    def _grow(self, earliest: int = 0, latest: int = 0) -> None:
+        """Both may go back."""
 
 
 class ClusterTopic(Topic):
@@ -35,9 +83,8 @@ class ClusterTopic(Topic):
         self._committed = committed
 
     def new_history(self, index: int) -> PartitionHistory:
-        return ClusterHistory(
-            f"{self.name}-{index}", self.is_durable, lambda end: self._committed(self.topic_id, index, end)
-        )
+        kind = LossyHistory if is_lossy(self.name) else TrimmedHistory if is_trimmed(self.name) else ClusterHistory
+        return kind(f"{self.name}-{index}", self.is_durable, lambda end: self._committed(self.topic_id, index, end))
 
 
 class ClusterCatalog(Catalog):

@@ -42,6 +42,7 @@ class ClusterInjector:
             self._set_clock: faults.clock_jump,
             self._slow_disk: faults.slow_disk,
             self._fill_disk: faults.disk_full,
+            self._fail_sync: faults.failed_sync,
             self._pause: faults.pause,
             self._partition: faults.partition,
             self._cut_from_zookeeper: faults.cut_from_zookeeper,
@@ -114,6 +115,7 @@ class ClusterInjector:
         node.stop_cleanly(lambda: self._down(node))
 
     def _down(self, node: "ClusterNode") -> None:
+        self._world.broker_died()
         self._busy.add(node.node_id)
         self._later((5, 2000) if self._random.random() < 0.5 else (5, 250), lambda: self._come_up(node))
 
@@ -183,7 +185,7 @@ class ClusterInjector:
         return [
             state
             for state in self._world.state.partitions.values()
-            if node.node_id in state.in_sync and not self._world.is_flushed(state.topic)
+            if node.node_id in state.in_sync and not self._world.needs_no_care(state.topic)
         ]
 
     # Machines
@@ -206,6 +208,25 @@ class ClusterInjector:
         self._world.note(f"fault: the disk of {node.node_id} is full")
         node.disk.faults.free_bytes = self._random.randint(0, 2500)
         self._later((100, 1000), lambda: self._disk_mended(node))
+
+    def _fail_sync(self) -> None:
+        """Pages that look written and are not are gone with the next power loss, and a process that starts before it would believe
+        them: so the machine starts again, some time after its broker has given up."""
+        node = self._some_node()
+        if not node.is_serving or node.node_id in self._busy or not self._may_lose_power(node):
+            return
+        self._world.note(f"fault: fsync fails on {node.node_id}")
+        self._busy.add(node.node_id)
+        self._lost_up_to[node.node_id] = self._world.zookeeper.last_transaction
+        node.disk.faults.syncs_to_fail = self._random.randint(1, 2)
+        self._later((100, 800), lambda: self._after_failed_sync(node))
+
+    def _after_failed_sync(self, node: "ClusterNode") -> None:
+        self._world.note(f"node {node.node_id} loses power")
+        node.disk.faults.syncs_to_fail = 0
+        self._dead_up_to[node.node_id] = self._lost_up_to[node.node_id] = self._world.zookeeper.last_transaction
+        node.lose_power()
+        self._down(node)
 
     def _disk_mended(self, node: "ClusterNode") -> None:
         node.disk.faults.free_bytes = UNLIMITED

@@ -65,6 +65,7 @@ class ClusterNode(SimNode):
             coordination=self.coordination,
             peers=self._peers,
         )
+        self._assembly.on_all_failed = self._give_up
         try:
             self._assembly.open(lambda broker: self._join(generation, broker))
         except (UserError, OSError) as problem:
@@ -72,6 +73,17 @@ class ClusterNode(SimNode):
             self._end()
             return False
         return True
+
+    def _give_up(self, why: str) -> None:
+        """As the real one does when no log directory is left. What runs comes to its end first."""
+        generation = self._generation
+
+        def end() -> None:
+            if generation == self._generation:
+                self.world.note(f"node {self.node_id} gives up: {why}")
+                self.kill()
+
+        self.world.heap.call_later(0, end)
 
     def _own_properties(self) -> dict[str, str]:
         return {

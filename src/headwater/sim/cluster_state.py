@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from headwater.base.ids import PartitionKey, TopicId
 from headwater.log.checkpoint import parse_topic_id
+from headwater.metadata.cluster import layout
 from headwater.sim.trace import Violation
 from headwater.sim.zookeeper_tree import Tree
 
@@ -69,6 +70,7 @@ class StateOfCluster:
         self.counting: dict[PartitionKey, list[int]] = {}  # members that are in sync in this very life
         self._registrations: dict[int, Registration] = {}
         self.leader_changes = 0
+        self.unclean_elections = 0
 
     def look(self) -> None:
         """Called after every event that may have changed something."""
@@ -85,7 +87,14 @@ class StateOfCluster:
                 seen = (state.created, state.version, node.version)
                 if self._seen.get(path) != seen:
                     self._seen[path] = seen
-                    new = _parsed(topic, int(index), json.loads(node.data), json.loads(state.data), state.version)
+                    new = _parsed(
+                        topic,
+                        int(index),
+                        json.loads(node.data),
+                        json.loads(state.data),
+                        state.version,
+                        self._is_unclean(topic),
+                    )
                     self._note(f"{new.name}: {new.told}")
                     key = PartitionKey(TopicId(new.topic_id), new.partition)
                     self._changed(self.partitions.get(key), new)
@@ -102,6 +111,10 @@ class StateOfCluster:
             ]
             for key, state in self.partitions.items()
         }
+
+    def _is_unclean(self, topic: str) -> bool:
+        config = self._tree.get(layout.topic_config_path(topic))
+        return config is not None and layout.decode_config(config.data).get("unclean.leader.election.enable") == "true"
 
     def registration(self, node_id: int) -> Registration | None:
         """Of a broker that is registered."""
@@ -132,11 +145,15 @@ class StateOfCluster:
                 raise Violation(
                     f"I11: the controller of epoch {new.controller_epoch} elects a leader of {new.name} in {int(node.data)}"
                 )
-        if new.version == old.version + 1 and new.leader not in (NOBODY, *old.in_sync) and not new.allows_unclean:
-            raise Violation(f"I12: {new.leader} leads {new.name}, and in sync were {old.in_sync}")
+        if new.version == old.version + 1 and new.leader not in (NOBODY, *old.in_sync):
+            if not new.allows_unclean:
+                raise Violation(f"I12: {new.leader} leads {new.name}, and in sync were {old.in_sync}")
+            self.unclean_elections += 1
 
 
-def _parsed(topic: str, index: int, about: dict[str, Any], state: dict[str, Any], version: int) -> TrueState:
+def _parsed(
+    topic: str, index: int, about: dict[str, Any], state: dict[str, Any], version: int, allows_unclean: bool
+) -> TrueState:
     epochs = state.get("isr_epochs") or [-1] * len(state["isr"])
     moving = about.get("adding_replicas", {}).get(str(index)) or about.get("removing_replicas", {}).get(str(index))
     return TrueState(
@@ -150,4 +167,5 @@ def _parsed(topic: str, index: int, about: dict[str, Any], state: dict[str, Any]
         bool(moving),
         version,
         state.get("controller_epoch", -1),
+        allows_unclean,
     )

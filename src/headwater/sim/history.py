@@ -27,6 +27,9 @@ class Ends(NamedTuple):
 
 
 class PartitionHistory:
+    may_lose = False  # a leader that was not in sync may be elected: what was acknowledged may be gone
+    begins_anywhere = False  # records are deleted, and a new leader may not know of it yet
+
     def __init__(self, name: str, is_durable: bool) -> None:
         self.name = name
         self.is_durable = is_durable  # flush.messages=1

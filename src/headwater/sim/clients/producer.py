@@ -185,7 +185,7 @@ class IdempotentProducer(Producer):
             # As in Apache Kafka: a snapshot holds a producer's last batch only, so after a restart an older one is not
             # known again; and a producer that is not known may begin anywhere, so of its first batches the second may
             # be taken where the first was refused. And a power loss may have taken what this batch follows on.
-            may_be_lost = history.losses > self._losses[batch.key] and not history.is_durable
+            may_be_lost = history.may_lose or (history.losses > self._losses[batch.key] and not history.is_durable)
             if not may_be_forgotten and not may_be_lost:
                 raise Violation(f"{self.name} was refused a batch for {history.name} that follows on")
             self._give_up(batches)

@@ -47,17 +47,23 @@ class ClusterAdmin(RoutedClient):
         self._made = 0
 
     def script(self) -> Script:
-        for name, replication_factor, configs in self.world.topics_to_make():
-            yield from self._create(name, replication_factor, configs)
+        yield from self.make_topics()
         while not self.is_stopping:
             yield self.random.randint(100, 1500)
-            if not self.moves:
-                continue
-            todo = self.random.choices(
-                (self._reassign, self._elect, self._add_partition, self._create_for_a_while, self._delete),
-                (4, 2, 1, 2, 2),
-            )[0]
-            yield from todo()
+            if self.moves:
+                yield from self.change()
+
+    def make_topics(self) -> Steps:
+        for name, replication_factor, configs in self.world.topics_to_make():
+            yield from self._create(name, replication_factor, configs)
+
+    def change(self) -> Steps:
+        """Something, now and then."""
+        todo = self.random.choices(
+            (self._reassign, self._elect, self._add_partition, self._create_for_a_while, self._delete),
+            (4, 2, 1, 2, 2),
+        )[0]
+        yield from todo()
 
     def _create(
         self, name: str, replication_factor: int, configs: dict[str, str], attempts: int | None = None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from headwater.base.errors import ErrorCode
 from headwater.sim.clients.client import Ask, SimClient
 from headwater.sim.cluster_clients.line import Line
+from headwater.wire.messages.delete_records import DeleteRecordsRequest
 from headwater.wire.messages.fetch import FetchRequest
 from headwater.wire.messages.find_coordinator import FindCoordinatorRequest
 from headwater.wire.messages.list_offsets import ListOffsetsRequest
@@ -118,7 +119,7 @@ class RoutedClient(SimClient):
         request = ask.request
         if isinstance(request, ProduceRequest):
             self._produce_divided(ask, request, answered)
-        elif isinstance(request, ListOffsetsRequest | FetchRequest):
+        elif isinstance(request, ListOffsetsRequest | FetchRequest | DeleteRecordsRequest):
             self._ask_leader(ask, answered)
         elif isinstance(request, MetadataRequest):
             self._ask_node(self._any_node(), ask, lambda response: self._metadata_came(response, answered))
@@ -161,7 +162,8 @@ class RoutedClient(SimClient):
                 index = part.partition if isinstance(ask.request, FetchRequest) else part.partition_index
                 name = topic.topic if isinstance(ask.request, FetchRequest) else topic.name
                 leader = self.leader_of(getattr(topic, "topic_id", b""), name, index)
-                part.current_leader_epoch = leader.epoch
+                if not isinstance(ask.request, DeleteRecordsRequest):
+                    part.current_leader_epoch = leader.epoch
                 node_id = leader.node_id
         if node_id == NOBODY and ask.node_id == NOBODY:
             self.is_out_of_date = True
@@ -249,7 +251,7 @@ class RoutedClient(SimClient):
         answered(response)
 
 
-_LED: Final = (ProduceRequest, FetchRequest, ListOffsetsRequest)
+_LED: Final = (ProduceRequest, FetchRequest, ListOffsetsRequest, DeleteRecordsRequest)
 
 
 def _coordinator_key(request: Any) -> tuple[int, str] | None:
