@@ -1,6 +1,7 @@
 """A plain loop around librdkafka's Python client, run as a process of its own, so that its cost can be told apart.
 
     python -m bench.client produce PORT TOPIC RECORDS VALUE_BYTES CODEC
+    python -m bench.client fill PORT TOPIC RECORDS VALUE_BYTES CODEC PARTITIONS
     python -m bench.client consume PORT TOPIC RECORDS PARTITIONS
 
 Prints one JSON object: records, bytes, seconds, and the CPU seconds of the busiest thread. A thread cannot be busier than
@@ -15,6 +16,7 @@ from pathlib import Path
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Producer, TopicPartition
 
 STALL_S = 30
+FILL_BYTES = 250_000
 
 
 def value_of(size: int) -> bytes:
@@ -36,7 +38,12 @@ def busiest(before: dict[str, float]) -> float:
     return max(seconds - before.get(thread, 0.0) for thread, seconds in thread_seconds().items())
 
 
-def produce(port: int, topic: str, records: int, size: int, codec: str) -> dict[str, float]:
+def produce(
+    port: int, topic: str, records: int, size: int, codec: str, partitions: int | None = None
+) -> dict[str, float]:
+    """With `partitions`, in batches of the same size, whatever the broker: what is read then is the same for each."""
+    per_batch = FILL_BYTES // size
+    settings = {} if partitions is None else {"linger.ms": 10_000, "batch.num.messages": per_batch}
     failures: list[object] = []
 
     def delivered(error: object, _message: object) -> None:
@@ -50,15 +57,20 @@ def produce(port: int, topic: str, records: int, size: int, codec: str) -> dict[
             "queue.buffering.max.messages": 1_000_000,
             "delivery.report.only.error": True,
             "on_delivery": delivered,
+            **settings,
         }
     )
+
+    def where(index: int) -> dict[str, int]:
+        return {} if partitions is None else {"partition": index // per_batch % partitions}
+
     value = value_of(size)
     before = thread_seconds()
     began = time.perf_counter()
     for index in range(records):
         while True:
             try:
-                producer.produce(topic, value)
+                producer.produce(topic, value, **where(index))
                 break
             except BufferError:
                 producer.poll(0.01)
@@ -108,6 +120,9 @@ def main(arguments: list[str]) -> None:
     if arguments[0] == "produce":
         port, topic, records, size, codec = arguments[1:]
         figures = produce(int(port), topic, int(records), int(size), codec)
+    elif arguments[0] == "fill":
+        port, topic, records, size, codec, partitions = arguments[1:]
+        figures = produce(int(port), topic, int(records), int(size), codec, int(partitions))
     else:
         port, topic, records, partitions = arguments[1:]
         figures = consume(int(port), topic, int(records), int(partitions))
