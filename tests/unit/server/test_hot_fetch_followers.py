@@ -176,6 +176,21 @@ def test_one_that_is_not_in_sync_or_not_known_goes_the_general_way(sides: Sides)
     assert sides[0].answered_compiled == 0
 
 
+def test_one_that_went_back_is_told_the_high_watermark_again(sides: Sides) -> None:
+    """Also where a request names a partition twice, and the second goes back behind the first."""
+    sessions = {replica: begun(sides, replica) for replica in (2, 3)}
+    for epoch in range(1, 6):
+        produce(sides, 0)
+        for replica, session in sessions.items():
+            both(sides, (session, epoch), (0, epoch - 1), replica=replica)
+    both(sides, (sessions[2], 6), (0, 3))
+    both(sides, (sessions[2], 7), (0, 4), (0, 3))
+    produce(sides, 0)
+    both(sides, (sessions[2], 8), (0, 4))
+    both(sides, (sessions[2], 9), (0, 5), (0, 4))
+    assert sides[0].answered_compiled == 12
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_random_fetches_of_followers(sides: Sides, seed: int) -> None:
     chance = random.Random(seed)

@@ -122,8 +122,10 @@ int plan_of_session(const Request *r, Plan *plan) {
     for (int i = 0; i < r->part_count; i++)
         if ((known[i] = known_spec(r, &r->parts[i], specs)) == NULL) return 0;
     for (Py_ssize_t at = 0; PyDict_Next(specs, &at, &key, &spec);) {
-        int i = r->part_count - 1; /* of two for one partition the last counts */
+        int i = r->part_count - 1;
         while (i >= 0 && known[i] != spec) i--;
+        for (int other = i - 1; other >= 0; other--)
+            if (known[other] == spec) return 0; /* asked for twice: each goes on from the one before it, or does not */
         if (!is_a(spec, SPEC)) return 0;
         if (r->replica_id >= 0 && i < 0 && has_no_news(spec, plan->now_ms)) continue;
         if (!plan_spec(r, plan, key, spec, i < 0 ? NULL : &r->parts[i])) return 0;
@@ -132,6 +134,13 @@ int plan_of_session(const Request *r, Plan *plan) {
 }
 
 /* Afterwards */
+
+/* The twin of `FetchSpec.goes_on_from`. */
+static int goes_on(const Part *part, PyObject *known) {
+    int64_t leader_epoch, offset;
+    return get(known, spec_leader_epoch, &leader_epoch) && leader_epoch == part->leader_epoch &&
+           get(known, spec_offset, &offset) && part->offset >= offset;
+}
 
 static PyObject *changed_spec(const Part *part) {
     PyObject *spec = types[SPEC]->tp_alloc(types[SPEC], 0);
@@ -142,6 +151,10 @@ static PyObject *changed_spec(const Part *part) {
         put_object(spec, kept[i], value == NULL ? Py_None : value);
     }
     put_object(spec, spec_found, Py_None);
+    if (!goes_on(part, part->spec) && (put(spec, spec_told_high_watermark, -1) || put(spec, spec_told_start, -1))) {
+        Py_DECREF(spec);
+        return NULL;
+    }
     if (put(spec, spec_offset, part->offset) || put(spec, spec_max_bytes, part->max_bytes) ||
         put(spec, spec_leader_epoch, part->leader_epoch) || put(spec, spec_last_epoch, part->last_epoch) ||
         put(spec, spec_log_start, part->follower_start) || put(spec, spec_noted_ms, 0)) {
