@@ -14,7 +14,15 @@ from confluent_kafka import Consumer, TopicPartition
 
 from headwater.client import NewTopic, read
 from headwater.client.admin import Admin
-from headwater.spark.exactly_once import CommitAll, Digest, NotTheSame, WriteDecision, commit_steps, task_steps
+from headwater.spark.exactly_once import (
+    CommitAll,
+    Digest,
+    NotTheSame,
+    Superseded,
+    WriteDecision,
+    commit_steps,
+    task_steps,
+)
 from headwater.spark.writer.decisions import ensure_topics
 from headwater.spark.writer.digest import RunningDigest
 from headwater.spark.writer.hands import Clients, Hands
@@ -130,6 +138,40 @@ def test_a_lost_transaction_is_replaced_by_the_same_rows_only(
         Run(broker.bootstrap_servers, topic).batch(0, rows="other")
     Run(broker.bootstrap_servers, topic).batch(0)
     assert output() == ["0/0", "0/1"]
+
+
+@pytest.mark.parametrize("settled", [True, False], ids=["settled", "decided"])
+def test_a_driver_that_wakes_up_late_cannot_write_over_what_was_decided_since(
+    broker: Broker, topic: str, output: Callable[[], list[str]], settled: bool
+) -> None:
+    """It stops before it writes of batch 0; its successor settles that, decides batch 1, and dies before the second commit."""
+    asleep, awake = threading.Event(), threading.Event()
+    errors: list[BaseException] = []
+
+    def sleeps(step: Any) -> bool:
+        if isinstance(step, WriteDecision) and step.decision.settled is settled:
+            asleep.set()
+            assert awake.wait(60)
+        return False
+
+    def late() -> None:
+        try:
+            Run(broker.bootstrap_servers, topic, before=sleeps).batch(0)
+        except Superseded as error:
+            errors.append(error)
+
+    zombie = threading.Thread(target=late)
+    zombie.start()
+    assert asleep.wait(60)
+    Run(broker.bootstrap_servers, topic).batch(0)
+    with pytest.raises(Crash):
+        Run(broker.bootstrap_servers, topic, before=lambda step: isinstance(step, CommitAll)).batch(1)
+    awake.set()
+    zombie.join(60)
+    assert not zombie.is_alive()
+    assert len(errors) == 1
+    Run(broker.bootstrap_servers, topic).batch(1)
+    assert output() == ["0/0", "0/1", "1/0", "1/1"]
 
 
 def test_what_a_run_with_more_tasks_left_open_does_not_hold_readers_up(

@@ -9,6 +9,8 @@ step. Why it holds is told in docs/adr/0010-exactly-once-writer.md. In short, fo
   is decided. Then it commits the others. Both may be done again by whoever finds the decision.
 * A task that runs again for a decided batch commits its decided transaction instead of writing. If that one is gone
   (timed out, or aborted by a zombie), it writes again, and only the very same rows.
+* Only the last driver that has begun to decide can write a decision, so that one which was replaced and does not know it
+  cannot put an old decision in the place of its successor's.
 * Before the driver calls the batch settled, it aborts what runs with more tasks have left open: readers of committed
   records stop at the first open transaction.
 
@@ -159,8 +161,13 @@ class CommitAll:
 
 
 @dataclass(frozen=True, slots=True)
+class BeginDeciding:
+    """InitProducerId for the query's own transactional id: drivers that began before cannot write a decision any more."""
+
+
+@dataclass(frozen=True, slots=True)
 class WriteDecision:
-    """One record with acks=all, in place of the query's last decision."""
+    """One record, in place of the query's last decision. Superseded is raised if another driver has begun to decide since."""
 
     decision: Decision
 
@@ -175,6 +182,7 @@ Step = (
     | FindOpen
     | End
     | CommitAll
+    | BeginDeciding
     | WriteDecision
 )
 Steps = Generator[Step, Any, Any]
@@ -251,6 +259,7 @@ def task_steps(batch: int, task: int) -> Steps:
 def commit_steps(batch: int, reports: Sequence[Report]) -> Steps:
     """What the driver does when all tasks have reported. Returns when the batch is committed, and only then."""
     opened = {report.task: Entry(report.producer, report.digest) for report in reports if isinstance(report, Open)}
+    yield BeginDeciding()  # before the look: what others write after it is refused, what they wrote before it is seen
     found: Decision | None = yield ReadDecision()
     if found is not None and (yield from in_force(found, batch)):
         decision = yield from _amend(found, opened)

@@ -47,6 +47,7 @@ class Faults:
     counts: tuple[int, ...] = (2,)  # the number of tasks, by driver
     deterministic: bool = True
     epoch_bump: bool = True  # transaction version 2: EndTxn bumps the epoch
+    zombies_sleep: bool = False  # those who were replaced wake up late, when their successors have gone on
 
 
 @dataclass
@@ -70,6 +71,7 @@ class Cluster:
         self.progress: dict[int, Any] = {}
         self.unseen: dict[int, Any] = {}  # committed, but not yet shown by the group's coordinator
         self.decision: Any = None
+        self.deciding = 0  # the epoch of the last driver that has begun to decide
         self.output: list[tuple[int, int]] = []
         self.log_end = 0
         self.last_row: dict[int, int] = {}  # where a batch's last row stands that is committed
@@ -126,6 +128,16 @@ class Cluster:
         if self.faults.epoch_bump:
             transaction.epoch += 1
         return True
+
+    def begin_deciding(self) -> int:
+        self.deciding += 1
+        return self.deciding
+
+    def decide(self, decision: Any, epoch: int | None) -> None:
+        """`epoch` is None for a driver that never began: nothing holds it back."""
+        if epoch not in (None, self.deciding):
+            raise self.protocol.Superseded("another driver has begun to decide")
+        self.decision = decision
 
     def all_open(self) -> tuple[Any, ...]:
         return tuple(
@@ -197,6 +209,7 @@ class Driver:
         self.batch = next(n for n in range(self.world.batches + 1) if n not in logged)
         self.commit: Generator[Any, Any, Any] | None = None
         self.ended: dict[Any, bool] = {}
+        self.deciding: int | None = None
         self.reports: dict[int, Any] = {}
         self.attempts: dict[int, Attempt] = {}
         if self.batch == self.world.batches:
@@ -235,7 +248,7 @@ class Driver:
                     self.pending = self.commit.send(answers)
                 return
             self.world.check_abort(self.batch, self.pending)
-            self.pending = self.commit.send(self.world.answer(self.pending, None))
+            self.pending = self.commit.send(self._answer(self.pending))
         except StopIteration:
             if self.batch in self.world.commit_log:
                 self.alive, self.error = False, RuntimeError("someone else has written this batch's commit log")
@@ -245,6 +258,15 @@ class Driver:
             self._next_batch()
         except UserError as error:
             self.alive, self.error = False, error
+
+    def _answer(self, step: Any) -> Any:
+        kind = type(step).__name__
+        if kind == "BeginDeciding":
+            self.deciding = self.world.cluster.begin_deciding()
+            return None
+        if kind == "WriteDecision":
+            return self.world.cluster.decide(step.decision, self.deciding)
+        return self.world.answer(step, None)
 
     def _commit_one_of(self, producers: tuple[Any, ...]) -> bool:
         """They go side by side: any of them may be the next, and the driver may die between any two. True: all are."""
@@ -276,9 +298,6 @@ class World:
         kind = type(step).__name__
         if kind == "ReadDecision":
             return cluster.decision
-        if kind == "WriteDecision":
-            cluster.decision = step.decision
-            return None
         if kind == "Begin":
             return cluster.begin(step.task)
         if kind == "ReadProgress":
@@ -305,7 +324,10 @@ class World:
 
     def run(self, steps_max: int = 2000) -> str:
         """'done', or the name of the error that every new driver ends with."""
-        self._new_driver()
+        self.new_driver()
+        return self.go_on(steps_max)
+
+    def go_on(self, steps_max: int = 2000) -> str:
         for _ in range(steps_max):
             options = self._options()
             if not options:
@@ -341,27 +363,28 @@ class World:
         if type(step).__name__ == "End" and not step.commit and self.cluster.batch_of(step.producer) > batch:
             raise Violation(f"a driver at batch {batch} aborts {step.producer}, which is of a later batch")
 
-    def _new_driver(self) -> None:
+    def new_driver(self) -> None:
         self.drivers.append(Driver(self, len(self.drivers)))
 
     def _options(self) -> list[Option]:
         """The first is the ordinary course of things."""
+        order = reversed if self.faults.zombies_sleep else iter
         options: list[Option] = [
-            ("driver", driver.step, ()) for driver in self.drivers if driver.alive and driver.commit is not None
+            ("driver", driver.step, ()) for driver in order(self.drivers) if driver.alive and driver.commit is not None
         ]
-        options += [("task", attempt.step, ()) for attempt in self.attempts if attempt.alive]
+        options += [("task", attempt.step, ()) for attempt in order(self.attempts) if attempt.alive]
         current = self.drivers[-1]
         if not current.alive and len(self.commit_log) < self.batches and len(self.drivers) < 8:
-            options.append(("a new driver", self._new_driver, ()))
+            options.append(("a new driver", self.new_driver, ()))
         return options + self._faults(current)
 
     def _faults(self, current: Driver) -> list[Option]:
         options: list[Option] = []
         left = self.faults
         if current.alive and left.crashes:
-            options.append(("crash", self._replace, (current, False)))
+            options.append(("crash", self.replace, (current, False)))
         if current.alive and left.zombies:
-            options.append(("a second driver", self._replace, (current, True)))
+            options.append(("a second driver", self.replace, (current, True)))
         if current.alive and left.lost_attempts and current.commit is None:
             options += [
                 ("given up", self._give_up, (current, task)) for task, it in current.attempts.items() if it.alive
@@ -379,14 +402,14 @@ class World:
         self.faults.forgets -= 1
         self.cluster.decision = None
 
-    def _replace(self, current: Driver, zombie: bool) -> None:
+    def replace(self, current: Driver, zombie: bool) -> None:
         """The tasks of a driver that crashed may go on for a while: nobody takes their reports."""
         if zombie:
             self.faults.zombies -= 1
         else:
             self.faults.crashes -= 1
             current.alive = False
-        self._new_driver()
+        self.new_driver()
 
     def _give_up(self, current: Driver, task: int) -> None:
         self.faults.lost_attempts -= 1

@@ -7,14 +7,15 @@ ones. A broken variant is the protocol's own source with one rule changed: each 
 import importlib.util
 import inspect
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 from headwater.spark import exactly_once
-from unit.spark.exactly_once_world import Faults, Violation, World
+from unit.spark.exactly_once_world import Driver, Faults, Violation, World
 
 CRASHES = Faults(crashes=2)
 EVERYTHING = Faults(crashes=1, zombies=1, lost_attempts=1, timeouts=1, slow_offsets=1)
@@ -22,6 +23,7 @@ MOVING = replace(EVERYTHING, counts=(2, 3, 1))
 FEWER = replace(EVERYTHING, counts=(3, 1))  # what the first driver leaves open is no task's of the second
 WILD = replace(EVERYTHING, deterministic=False)
 OLD = replace(FEWER, epoch_bump=False)  # brokers without KIP-890
+SLEEPY = Faults(crashes=1, zombies=1, zombies_sleep=True)
 FORGETFUL = replace(MOVING, zombies=2, forgets=1)
 
 
@@ -95,7 +97,9 @@ def test_every_run_with_two_turns_of_fate(faults: Faults) -> None:
 
 
 @pytest.mark.parametrize(
-    "faults", [MOVING, FEWER, WILD, OLD, FORGETFUL], ids=["moving", "fewer", "wild", "old", "forgetful"]
+    "faults",
+    [MOVING, FEWER, WILD, OLD, FORGETFUL, SLEEPY],
+    ids=["moving", "fewer", "wild", "old", "forgetful", "sleepy"],
 )
 def test_random_runs(faults: Faults) -> None:
     """Never a wrong result. Stuck, with a word of explanation, only where nobody could know what was written."""
@@ -108,6 +112,40 @@ def test_random_runs(faults: Faults) -> None:
 def test_with_a_deterministic_plan_it_gets_there_in_the_end() -> None:
     """A new driver always finishes what the others left."""
     assert outcomes(exactly_once, EVERYTHING, range(800, 2000)) == {"done"}
+
+
+@pytest.mark.parametrize("settled", [True, False], ids=["settled", "decided"])
+def test_a_driver_that_wakes_up_late_does_not_hide_what_its_successor_has_decided(settled: bool) -> None:
+    assert _wakes_up_late(exactly_once, settled=settled) == "done"
+
+
+@pytest.mark.parametrize("settled", [True, False], ids=["settled", "decided"])
+def test_a_driver_that_wakes_up_late_is_fenced_and_that_is_needed(settled: bool) -> None:
+    """Half of a batch would be there, and nobody could tell which rows belong to it."""
+    broken = variant("    yield BeginDeciding()  #", "    #")
+    assert _wakes_up_late(broken, settled=settled) == "Superseded"
+
+
+def _wakes_up_late(protocol: ModuleType, *, settled: bool) -> str:
+    """A driver stops before it writes of batch 0. Its successor settles that, decides batch 1, and dies between two commits."""
+    world = World(protocol, replace(SLEEPY), lambda _: 0)
+    world.new_driver()
+    sleeper = world.drivers[0]
+    _run_until(world, sleeper, lambda step: type(step).__name__ == "WriteDecision" and step.decision.settled is settled)
+    world.replace(sleeper, zombie=True)
+    successor = world.drivers[1]
+    _run_until(world, successor, lambda step: successor.batch == 1 and type(step).__name__ == "CommitAll")
+    sleeper.step()
+    world.replace(successor, zombie=False)
+    return world.go_on()
+
+
+def _run_until(world: World, driver: Driver, reached: Callable[[Any], bool]) -> None:
+    """The driver and its tasks alone, until it is about to do that."""
+    while driver.commit is None or not reached(driver.pending):
+        tasks = [attempt for attempt in world.attempts if attempt.alive and attempt.driver is driver]
+        (tasks[0] if tasks else driver).step()
+        assert driver.alive, driver.error
 
 
 # (what is left out, the line as it is, the line as it would be, the faults that show it: by a wrong result, or because
@@ -224,13 +262,20 @@ BROKEN = [
         "it is aborted without asking whether there is a later batch by now",
         "    if last is None or (last.batch, last.settled) < (decision.batch, True):",
         "    if True:",
-        FEWER,
+        replace(FEWER, zombies=2, zombies_sleep=True),
+    ),
+    (
+        "drivers are fenced only after the look",
+        "    yield BeginDeciding()  # before the look: what others write after it is refused, what they wrote before it is seen\n"
+        "    found: Decision | None = yield ReadDecision()\n",
+        "    found: Decision | None = yield ReadDecision()\n    yield BeginDeciding()\n",
+        replace(SLEEPY, zombies=2, crashes=2),
     ),
     (
         "a run that came too late puts its dead transactions in the place of committed ones",
         "        if not (yield AllOpen(tuple(entry.producer for entry in again.values()))):\n            raise TransactionsLost  #",
         "        #",
-        OLD,
+        replace(EVERYTHING, zombies=2, timeouts=2, zombies_sleep=True),
     ),
 ]
 

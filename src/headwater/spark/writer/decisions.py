@@ -1,10 +1,12 @@
 """Where the writer's decisions and progress are kept, and how they are written down.
 
-`_headwater.sink.decisions` is compacted; a record's key is the query, its value JSON. The last record of a key counts.
+`_headwater.sink.decisions` is compacted; a record's key is the query, its value JSON. The last record of a key counts, once its
+transaction is committed: each is written in one of its own, by a producer that fences those of drivers before.
 `_headwater.sink.progress` has partitions and never a record: offsets can only be committed for partitions that exist.
 """
 
 import json
+import time
 from typing import Final
 
 from headwater.base.errors import ErrorCode, KafkaError
@@ -12,7 +14,7 @@ from headwater.base.ids import TopicPartition
 from headwater.client.admin import Admin
 from headwater.client.consumer.ranges import RangeReader
 from headwater.client.partitioner import partition_for_key
-from headwater.client.types import NewTopic
+from headwater.client.types import LATEST, NewTopic
 from headwater.spark.exactly_once import Decision, Digest, Entry, Producer, Progress
 
 DECISIONS: Final = "_headwater.sink.decisions"
@@ -20,6 +22,8 @@ PROGRESS: Final = "_headwater.sink.progress"
 _DECISION_PARTITIONS: Final = 4
 _PROGRESS_PARTITIONS: Final = 32
 _LOOK_BACK: Final = 200
+_WAIT_S: Final = 0.02
+DECIDING_TIMEOUT_MS: Final = 60_000  # of a decision's transaction: a broker may be gone for a while
 _TOPICS: Final = (
     NewTopic(
         DECISIONS,
@@ -44,6 +48,11 @@ def task_of(name: str, transactional: str) -> int | None:
     """The task of this query whose transactional id it is; None for any other."""
     prefix, _, number = transactional.rpartition("-")
     return int(number) if prefix == name and number.isdecimal() else None
+
+
+def driver_id(name: str) -> str:
+    """The transactional id under which drivers write decisions. It is no task's."""
+    return f"{name}-driver"
 
 
 def progress_place(name: str, task: int) -> tuple[str, TopicPartition]:
@@ -86,12 +95,16 @@ def decode_decision(name: str, value: bytes, age_ms: int) -> Decision:
     return Decision(tree["batch"], entries, first, point, tree["settled"], age_ms)
 
 
-def read_decision(reader: RangeReader, name: str, now_ms: int) -> Decision | None:
-    """The last one: looked for from the end backwards, in stretches that grow."""
+def read_decision(reader: RangeReader, admin: Admin, name: str, now_ms: int) -> Decision | None:
+    """The last one: looked for from the end backwards, in stretches that grow. `reader` is one of committed records.
+
+    None may be missing that was committed when this began, so what is open there is waited for. That is somebody about to write
+    a decision of this query or of another; at the longest, one that has died in doing so (`DECIDING_TIMEOUT_MS`).
+    """
     key = name.encode()
     partition = TopicPartition(DECISIONS, partition_for_key(key, len(reader.topic(DECISIONS).partitions)))
     begin = reader.ends([partition], earliest=True)[partition]
-    stop = reader.ends([partition], earliest=False)[partition]
+    stop = _stable_end(reader, admin, partition)
     length = _LOOK_BACK
     while stop > begin:
         start = max(begin, stop - length)
@@ -103,3 +116,16 @@ def read_decision(reader: RangeReader, name: str, now_ms: int) -> Decision | Non
             return decode_decision(name, bytes(found.value), now_ms - found.timestamp_ms)
         stop, length = start, length * 4
     return None
+
+
+def _stable_end(reader: RangeReader, admin: Admin, partition: TopicPartition) -> int:
+    """An end before which nothing is open, and behind all that was written when it was asked for."""
+    written = admin.list_offsets({partition: LATEST})[partition]
+    if isinstance(written, KafkaError):
+        raise written
+    give_up_at = time.monotonic() + 2 * DECIDING_TIMEOUT_MS / 1000
+    while (stop := reader.ends([partition], earliest=False)[partition]) < written.offset:
+        if time.monotonic() > give_up_at:
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"a transaction in {DECISIONS} does not end")
+        time.sleep(_WAIT_S)
+    return stop

@@ -1,6 +1,6 @@
 """The hands of the exactly-once protocol: each step that `exactly_once` asks for is done here, with the client.
 
-One for a task's attempt or for a driver's commit; it owns the task's producer. A prepared transaction outlives it.
+One for a task's attempt or for a driver's commit; it owns the task's producer, or that of decisions. A prepared transaction outlives it.
 """
 
 import time
@@ -18,8 +18,10 @@ from headwater.client.producer.transactions import OpenTransaction
 from headwater.client.session import KeyType, Session
 from headwater.spark import exactly_once as protocol
 from headwater.spark.writer.decisions import (
+    DECIDING_TIMEOUT_MS,
     DECISIONS,
     decode_progress,
+    driver_id,
     encode_decision,
     encode_progress,
     progress_place,
@@ -54,6 +56,7 @@ _REPEATABLE: Final = (
     protocol.FindOpen,
     protocol.End,
     protocol.CommitAll,
+    protocol.BeginDeciding,
 )
 _PATIENCE_S: Final = 180.0
 _PAUSE_S: Final = 0.25
@@ -62,7 +65,7 @@ _STABLE_PATIENCE_S: Final = 120.0
 
 
 class Clients:
-    """What asks and ends: an admin client, which ends transactions, too, a reader, a producer of decisions. Made on first use."""
+    """What asks and ends: an admin client, which ends transactions, too, and a reader of decisions. Made on first use."""
 
     def __init__(self, options: SinkOptions) -> None:
         self.settings = {**options.client, "bootstrap.servers": options.bootstrap_servers}
@@ -74,12 +77,8 @@ class Clients:
 
     @property
     def reader(self) -> RangeReader:
-        settings = {**self.settings, "isolation.level": "read_uncommitted"}
+        settings = {**self.settings, "isolation.level": "read_committed"}
         return cast(RangeReader, self._get("reader", lambda: RangeReader(settings)))
-
-    @property
-    def decider(self) -> ProducerClient:
-        return cast(ProducerClient, self._get("decider", lambda: ProducerClient({**self.settings, "acks": "all"})))
 
     def close(self) -> None:
         for client in self._made.values():
@@ -109,11 +108,13 @@ class Hands:
         self._clients = clients
         self._rows = rows
         self._producer: ProducerClient | None = None
+        self._decider: ProducerClient | None = None
 
     def close(self) -> None:
         """Leaves a prepared transaction open, and aborts any other."""
-        if self._producer is not None:
-            self._producer.close()
+        for client in (self._producer, self._decider):
+            if client is not None:
+                client.close()
 
     def run(self, steps: protocol.Steps) -> Any:
         """To the end; gives what the steps return, raises what they raise."""
@@ -139,7 +140,10 @@ class Hands:
     def _do_once(self, step: protocol.Step) -> Any:
         match step:
             case protocol.ReadDecision():
-                return read_decision(self._clients.reader, self._name, time.time_ns() // 1_000_000)
+                now_ms = time.time_ns() // 1_000_000
+                return read_decision(self._clients.reader, self._clients.admin, self._name, now_ms)
+            case protocol.BeginDeciding():
+                return self._begin_deciding()
             case protocol.WriteDecision(decision):
                 return self._write_decision(decision)
             case protocol.Begin(task):
@@ -249,10 +253,24 @@ class Hands:
                 found.append(protocol.Producer(name, answer.producer_id, answer.producer_epoch))
         return tuple(found)
 
+    def _begin_deciding(self) -> None:
+        if self._decider is not None:  # a try before, which came to nothing
+            self._decider.close()
+        given = {"transaction.timeout.ms": DECIDING_TIMEOUT_MS, **self._clients.settings, "acks": "all"}
+        self._decider = ProducerClient({**given, "transactional.id": driver_id(self._name)})
+        self._decider.init_transactions()
+
     def _write_decision(self, decision: protocol.Decision) -> None:
-        delivery = self._clients.decider.send(DECISIONS, encode_decision(decision), key=self._name.encode())
-        self._clients.decider.flush()
-        delivery.result()
+        """Nobody reads it before its transaction is committed, and nobody has before this returns."""
+        assert self._decider is not None
+        try:
+            self._decider.begin_transaction()
+            self._decider.send(DECISIONS, encode_decision(decision), key=self._name.encode())
+            self._decider.commit_transaction()
+        except KafkaError as error:
+            if error.code in _REFUSED:
+                raise protocol.Superseded("it has begun to decide since, or this one took too long to") from error
+            raise
 
 
 async def _ended(session: Session, producers: Sequence[protocol.Producer], commit: bool) -> list[BaseException | None]:
