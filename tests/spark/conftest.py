@@ -26,6 +26,13 @@ _numbers = itertools.count(1)
 Produce = Callable[..., None]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        mine = item.path.is_relative_to(Path(__file__).parent)
+        if mine and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(900))  # JVMs on a machine that is busy: minutes for what takes seconds
+
+
 @pytest.fixture(scope="session")
 def broker() -> Iterator[Broker]:
     with Broker(auto_create_topics_enable=False) as running:

@@ -64,7 +64,7 @@ def test_it_writes_and_its_checkpoint_is_taken_over_by_one_word(
             .trigger(availableNow=True)
             .start()
         )
-        assert query.awaitTermination(100)
+        assert query.awaitTermination(300)
 
     produce(topic, [b"0", b"1", b"2"])
     produce(topic, [b"3", b"4"], partition=1)

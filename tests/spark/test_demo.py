@@ -56,7 +56,7 @@ def test_each_page_view_is_in_each_output_once(spark: SparkSession, broker: Brok
     for _ in range(2):
         visits.send()
         for query in engine.start_queries(spark, broker.bootstrap_servers, tmp_path, until_now=True):
-            assert query.awaitTermination(120)
+            assert query.awaitTermination(300)
     visits.check(tmp_path)
 
 
@@ -69,7 +69,7 @@ def test_ctrl_c_ends_all(tmp_path: Path) -> None:
         family = psutil.Process(process.pid).children(recursive=True)
         assert any("java" in each.name() for each in family)
         os.killpg(process.pid, signal.SIGINT)  # as the terminal does: to all of its group
-        shown += process.communicate(timeout=120)[0]
+        shown += process.communicate(timeout=300)[0]
     finally:
         process.kill()
     assert process.returncode == 0, shown
@@ -81,7 +81,7 @@ def test_ctrl_c_ends_all(tmp_path: Path) -> None:
 def _wait_for(process: "subprocess.Popen[str]", pattern: str) -> str:
     assert process.stdout is not None
     shown = ""
-    deadline_s = time.monotonic() + 150
+    deadline_s = time.monotonic() + 400
     while time.monotonic() < deadline_s and process.poll() is None:
         if select.select([process.stdout], [], [], 1)[0]:
             shown += process.stdout.readline()

@@ -73,7 +73,7 @@ def numbers(
 
 def finish(writer: Any, tmp_path: Path) -> None:
     query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
-    assert query.awaitTermination(100)
+    assert query.awaitTermination(300)
 
 
 def test_a_stream_into_a_table(numbers: DataFrame, table: Table, tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def run(
             .trigger(availableNow=True)
             .start()
         )
-        assert started.awaitTermination(60)
+        assert started.awaitTermination(300)
 
     return query
 

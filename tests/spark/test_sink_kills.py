@@ -15,7 +15,7 @@ from spark.support.postgres import Postgres, postgres  # noqa: F401
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(lasting(900, 3600))
+@pytest.mark.timeout(lasting(1200, 3600))
 def test_a_driver_that_is_killed_leaves_each_effect_once(postgres: Postgres, tmp_path: Path) -> None:  # noqa: F811
     seed = random.randrange(1 << 30)
     chance = random.Random(seed)

@@ -40,7 +40,7 @@ class Pipe:
             .trigger(availableNow=True)
             .start()
         )
-        assert query.awaitTermination(100)
+        assert query.awaitTermination(300)
 
     def forget_last_commit(self) -> None:
         """As if the driver had died after the sink's commit, before Spark wrote it down."""

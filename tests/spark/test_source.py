@@ -45,7 +45,7 @@ class Source:
             .trigger(availableNow=True)
             .start()
         )
-        assert query.awaitTermination(100)
+        assert query.awaitTermination(300)
         return batches
 
 

@@ -11,7 +11,7 @@ from spark.support.pipelines import PipelineProcess
 from spark.support.standalone import StandaloneCluster
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_the_same_pipeline_on_a_cluster(tmp_path: Path) -> None:
     logs = tmp_path / "cluster"
     logs.mkdir()

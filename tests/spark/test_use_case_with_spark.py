@@ -17,7 +17,7 @@ def test_stream_processing(broker: Broker, tmp_path: Path) -> None:
             [sys.executable, str(SCRIPT), str(tmp_path / "checkpoint")],
             env={**os.environ, "HEADWATER_BOOTSTRAP": broker.bootstrap_servers},
             stdout=subprocess.PIPE,
-            timeout=200,
+            timeout=400,
         )
         assert done.returncode == 0
         orders = sorted(

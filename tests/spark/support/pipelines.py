@@ -47,7 +47,7 @@ class PipelineProcess:
                 return
         raise AssertionError(self._log.read_text(errors="replace")[-3000:])
 
-    def finish(self, timeout_s: float = 240) -> None:
+    def finish(self, timeout_s: float = 600) -> None:
         self._process.wait(timeout_s)
         assert self._process.returncode == 0, self._log.read_text(errors="replace")[-3000:]
 
