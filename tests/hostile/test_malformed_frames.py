@@ -134,3 +134,17 @@ def test_every_version_takes_a_huge_client_id_and_refuses_one_that_is_no_text(
         frame = bytearray(whole(key, version, body, client_id="abc"))
         frame[14:17] = b"a\xff\xfe"
         assert broker.send(bytes(frame)) is None
+
+
+LONGEST = "x" * 32_767
+
+
+@pytest.mark.parametrize("key", sorted(APIS), ids=lambda key: APIS[key].name)
+def test_the_longest_strings_come_back_in_answers_that_can_be_read(broker: Watched, known: Known, key: int) -> None:
+    """An error message that quoted a group's name was longer than any client reads."""
+    longest = Known([LONGEST], known.topic_ids, [LONGEST], [LONGEST], [LONGEST])
+    for version in range(APIS[key].serves[0], APIS[key].serves[1] + 1):
+        for number in range(3):
+            answer = broker.send(whole(key, version, body_of(key, version, longest, number, mild=True)))
+            if answer is not None:
+                check_answer(answer, key, version)

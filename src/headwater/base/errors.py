@@ -161,12 +161,17 @@ _RETRIABLE: Final = frozenset(
 MESSAGE_CHARACTERS_MAX: Final = 2000
 
 
+def bounded(message: str) -> str:
+    """A message that quotes what a peer sent, cut where it is too long for log lines and for a string of the protocol."""
+    return message if len(message) <= MESSAGE_CHARACTERS_MAX else f"{message[:MESSAGE_CHARACTERS_MAX]}..."
+
+
 class KafkaError(Exception):
     """What a peer did wrong, or what we cannot do for it: travels as a code, with a message where the API has one."""
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
-        if message is not None and len(message) > MESSAGE_CHARACTERS_MAX:  # it quotes what a peer sent
-            message = f"{message[:MESSAGE_CHARACTERS_MAX]}..."
+        if message is not None:
+            message = bounded(message)
         super().__init__(code, message)
         self.code = code
         self.message = message

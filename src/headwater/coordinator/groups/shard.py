@@ -10,7 +10,7 @@ The shard owns `ShardState` and `Offsets`; the engines own what is inside their 
 from collections.abc import Callable, Collection
 from typing import Final
 
-from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.errors import ErrorCode, KafkaError, bounded
 from headwater.base.ports import Random
 from headwater.coordinator.effects import CoordinatorRecord, Effects, Producer, Ticket, TimerKey
 from headwater.coordinator.groups import offset_fetch
@@ -156,7 +156,7 @@ class GroupShard:
         if self.consumer is not None:
             return _reply(ticket, self.consumer.consumer_group_describe(group_id))
         missing = DescribedConsumerGroup(group_id=group_id, error_code=ErrorCode.GROUP_ID_NOT_FOUND)
-        missing.error_message = f"Group {group_id} not found."
+        missing.error_message = bounded(f"Group {group_id} not found.")
         return _reply(ticket, missing)
 
     def list_groups(self, states: Collection[str] = (), types: Collection[str] = ()) -> list[ListedGroup]:

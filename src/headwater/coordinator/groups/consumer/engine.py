@@ -6,7 +6,7 @@ every request is answered by the decision that it sets off.
 
 from base64 import urlsafe_b64encode
 
-from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.errors import ErrorCode, KafkaError, bounded
 from headwater.coordinator.effects import CoordinatorRecord, Effects, Ticket, TimerKey
 from headwater.coordinator.groups.classic.group import ClassicGroup
 from headwater.coordinator.groups.consumer import classic_members, conversion, describe, heartbeat, leave, validation
@@ -56,7 +56,7 @@ class ConsumerGroups:
         return DescribedGroup(
             group_id=group_id,
             error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-            error_message=f"Group {group_id} {reason}.",
+            error_message=bounded(f"Group {group_id} {reason}."),
         )
 
     def _heartbeat(
