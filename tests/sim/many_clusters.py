@@ -10,7 +10,6 @@ from headwater.sim.cluster import ClusterWorld
 from headwater.sim.cluster_coordination import ClusterCoordinatorWorld
 from headwater.sim.cluster_storage import ClusterStorageWorld
 
-STEPS: Final = 1000
 AT_ONCE: Final = 20
 FILES: Final = 4
 
@@ -18,15 +17,20 @@ FILES: Final = 4
 class Group(NamedTuple):
     kind: type[ClusterWorld]
     first: int
+    steps: int
 
     def __str__(self) -> str:
         return f"{self.kind.__name__} from {self.first}"
 
 
+def _groups(kind: type[ClusterWorld], count: int, steps: int) -> list[Group]:
+    return [Group(kind, first, steps) for first in range(0, count, AT_ONCE)]
+
+
 GROUPS: Final = [
-    *(Group(ClusterWorld, first) for first in range(0, 1000, AT_ONCE)),
-    *(Group(ClusterStorageWorld, first) for first in range(0, 400, AT_ONCE)),
-    *(Group(ClusterCoordinatorWorld, first) for first in range(0, 600, AT_ONCE)),
+    *_groups(ClusterWorld, 1200, 1000),
+    *_groups(ClusterStorageWorld, 400, 1000),
+    *_groups(ClusterCoordinatorWorld, 400, 1500),  # their first transactions come late
 ]
 
 
@@ -40,6 +44,6 @@ def run(group: Group) -> None:
     logging.disable(logging.WARNING)
     try:
         for seed in range(group.first, group.first + AT_ONCE):
-            group.kind(seed).run(STEPS)
+            group.kind(seed).run(group.steps)
     finally:
         logging.disable(logging.NOTSET)

@@ -47,3 +47,4 @@ def test_all_that_coordinators_do_happens_in_a_cluster_without_faults() -> None:
     assert ended.count(False) > 2
     assert any(t.has_offsets and t.is_committed for t in world.transactions.transactions)
     assert world.groups.generation("classic") > 1
+    assert world.groups._claims, "nobody has owned anything by the word of a true coordinator"

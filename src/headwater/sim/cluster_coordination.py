@@ -5,6 +5,10 @@ so what is only read may be old (`may_be_stale`) until all faults are gone. A re
 carried out when the network lets it through.
 """
 
+from typing import Final
+
+from headwater.base.names import CONSUMER_OFFSETS
+from headwater.broker.coordinators.placement import partition_for
 from headwater.sim.clients.client import SimClient
 from headwater.sim.cluster import ClusterWorld, TopicToMake
 from headwater.sim.cluster_clients.administering import ClusterAdmin
@@ -21,6 +25,8 @@ from headwater.sim.coordinated import CoordinatedStage
 from headwater.sim.groups import Commit, GroupHistory
 from headwater.sim.transactions import TransactionHistory
 
+_OFFSETS_PARTITIONS: Final = 2
+
 
 class ClusterGroupHistory(GroupHistory):
     """Reads may be old until the end, and a commit without an answer may be applied at any time."""
@@ -35,9 +41,6 @@ class ClusterGroupHistory(GroupHistory):
 
     def fetched(self, group: str, partition: int, offset: int, asked_at: int) -> None:
         super().fetched(group, partition, offset, asked_at if self.is_strict else -1)
-
-    def claim(self, group: str, member: str, partitions: set[int], until_ms: int, now_ms: int) -> None:
-        """Two coordinators may believe in different owners, each for as long as a session lasts: not written down."""
 
 
 class ClusterCoordinatorWorld(CoordinatedStage, ClusterWorld):
@@ -59,13 +62,21 @@ class ClusterCoordinatorWorld(CoordinatedStage, ClusterWorld):
     def topic_names(self) -> tuple[str, str]:
         return "plain-in", "plain-out"
 
+    def coordinator_of(self, group: str) -> tuple[int, int] | None:
+        """The broker that truly coordinates the group now, and the leader epoch in which it does."""
+        index = partition_for(group, _OFFSETS_PARTITIONS)
+        for state in self.state.partitions.values():
+            if state.topic == CONSUMER_OFFSETS and state.partition == index:
+                return state.leader, state.leader_epoch
+        return None
+
     def topics_to_make(self) -> list[TopicToMake]:
         return [("plain-in", 2, {}), ("plain-out", 3, {"min.insync.replicas": "2"})]
 
     def properties(self) -> dict[str, str]:
         return {
             **super().properties(),
-            "offsets.topic.num.partitions": "2",
+            "offsets.topic.num.partitions": str(_OFFSETS_PARTITIONS),
             "offsets.topic.replication.factor": "3",
             "transaction.state.log.num.partitions": "2",
             "transaction.state.log.replication.factor": "3",

@@ -100,12 +100,12 @@ class Cluster:
 
     def cut_between(self, one: int, other: int) -> None:
         """Neither reaches the other; both reach the rest."""
-        self.cut_way(one, other)
-        self.cut_way(other, one)
+        self.members[one].inward.cut(self.members[other].name)
+        self.members[other].inward.cut(self.members[one].name)
 
     def cut_way(self, source: int, target: int) -> None:
-        """The one does not reach the other, which may still reach it."""
-        self.members[target].inward.cut(self.members[source].name)
+        """What the one sends does not reach the other. A proxy carries whole connections, and of those none does without answers."""
+        self.cut_between(source, target)
 
     def heal(self) -> None:
         """Every link, and every broker that stands still."""

@@ -46,7 +46,7 @@ class ConsumerMember(GroupClient):
             elif todo < 0.35:
                 yield from self.look()
             else:
-                yield from self._heartbeat()
+                yield from self.heartbeat()
             yield self.random.choice((20, 100, 250, 250, 250, 2000))
 
     def _begin(self) -> None:
@@ -70,7 +70,7 @@ class ConsumerMember(GroupClient):
         request.topic_partitions = owned
         return request
 
-    def _heartbeat(self) -> Steps:
+    def heartbeat(self) -> Steps:
         request = self._request()
         sent_ms = self.world.clock.monotonic_ms()
         (answer,) = yield [Ask(request, 1)]
@@ -90,6 +90,10 @@ class ConsumerMember(GroupClient):
         self.generation = answer.member_epoch
         if answer.assignment is not None:
             self.owned = [index for topic in answer.assignment.topic_partitions for index in topic.partitions]
+        self.claim(sent_ms)
+
+    def claim(self, sent_ms: int) -> None:
+        """What it was told by an answer to a heartbeat of then."""
         now_ms = self.world.clock.monotonic_ms()
         self.world.groups.claim(self.group, self.name, set(self.owned), sent_ms + _SESSION_MS, now_ms)
 

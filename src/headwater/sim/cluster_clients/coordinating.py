@@ -4,9 +4,10 @@ while leaders and coordinators change places."""
 from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.errors import ErrorCode
+from headwater.sim.clients.client import Steps
 from headwater.sim.clients.committed import CommittedAuditor, CommittedReader
 from headwater.sim.clients.consumer_members import ConsumerMember
-from headwater.sim.clients.coordinated import CoordinatedClient
+from headwater.sim.clients.coordinated import GROUP, CoordinatedClient
 from headwater.sim.clients.members import ClassicMember
 from headwater.sim.clients.transactional import Replayer, TransactionalProducer
 from headwater.sim.cluster_clients.routed import OUT_OF_DATE, RoutedClient
@@ -43,7 +44,21 @@ class ClusterClassicMember(ClusterCoordinated, ClassicMember):
 
 
 class ClusterConsumerMember(ClusterCoordinated, ConsumerMember):
-    pass
+    """A coordinator that was deposed and does not know it yet may tell a member that it owns what another has been given. So a member
+    counts as an owner only by the word of one that truly coordinated, from the question to the answer."""
+
+    _term: tuple[int, int] | None = None
+
+    def heartbeat(self) -> Steps:
+        self._term = self.world.coordinator_of(self.group)
+        yield from super().heartbeat()
+
+    def claim(self, sent_ms: int) -> None:
+        term = self.world.coordinator_of(self.group)
+        if term is not None and term == self._term and term[0] == self.coordinator(GROUP, self.group):
+            super().claim(sent_ms)
+        else:
+            self.world.groups.release(self.group, self.name, set(self.owned))
 
 
 class ClusterTransactionalProducer(ClusterCoordinated, TransactionalProducer):

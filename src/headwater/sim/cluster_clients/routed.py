@@ -217,6 +217,10 @@ class RoutedClient(SimClient):
 
     # Coordinators
 
+    def coordinator(self, key_type: int, key: str) -> int:
+        """The broker that was asked last, as far as it is known still."""
+        return self._coordinators.get((key_type, key), NOBODY)
+
     def _ask_coordinator(self, key: tuple[int, str], ask: Ask, answered: Callable[[Any], None]) -> None:
         if key in self._coordinators:
             self._ask_node(self._coordinators[key], ask, lambda response: self._coordinated(key, response, answered))
