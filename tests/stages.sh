@@ -6,13 +6,17 @@ trap 'exit 130' INT TERM
 cd "$(dirname "$0")/.." || exit 1
 pytest=$1
 failed=""
+# Where every test must pass, their order and their dice are the same each time, as Hypothesis' examples are (conftest.py).
+order=""
+[ "${HEADWATER_REQUIRE_ALL:-}" = 1 ] && order="--randomly-seed=1"
 
 stage() { # stage NAME ARGUMENT...
     name=$1
     shift
-    echo "== $name: $pytest $*"
+    echo "== $name: $pytest $order $*"
     began=$(date +%s)
-    "$pytest" "$@" || failed="$failed $name"
+    # shellcheck disable=SC2086
+    "$pytest" $order "$@" || failed="$failed $name"
     echo "== $name took $(($(date +%s) - began)) s"
 }
 
