@@ -16,6 +16,7 @@ from headwater.cli.state import read_state
 
 COMMAND = [sys.executable, "-m", "headwater.cli.main"]
 PATIENCE_S = 120
+PORTS = range(20_000, 32_000, 3_000)
 
 
 def until(condition: Callable[[], object], what: str) -> None:
@@ -26,9 +27,13 @@ def until(condition: Callable[[], object], what: str) -> None:
 
 
 def ports_in_a_row(count: int) -> int:
-    """The first of some that are free, below those that the system hands out: a restarted broker gets its own again."""
+    """The first of some that are free, below those that the system hands out: a restarted broker gets its own again.
+
+    Not by the dice of the tests, which are the same in all processes of a run: two of them took the same ports at once. Each of
+    those processes has ports of its own."""
+    process = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % len(PORTS)
     while True:
-        first = random.randrange(20_000, 32_000 - count)
+        first = random.SystemRandom().randrange(PORTS[process], PORTS[process] + PORTS.step - count)
         with ExitStack() as held:
             try:
                 for port in range(first, first + count):
