@@ -8,26 +8,26 @@ import time
 
 from confluent_kafka.admin import AdminClient
 
-from bench.failover import SESSION_MS, failover
+from bench.failover import failover
 from bench.replicated import RATE, cluster_of, create, in_sync, replicated, wait_until
 from bench.report import LESS, MORE, Figure, Kind
 from bench.rows import Bench, Figures, Scenario
 
 MANY_PARTITIONS = 1000
-UNNOTICED_S = 1.0
+SETTLE_S = 1.0
 
 
 def recovery(bench: Bench) -> Figures:
     """A broker with many partitions is killed, missed by all, and started again: until it is in sync everywhere."""
     partitions = max(50, int(MANY_PARTITIONS * bench.scale))
-    with cluster_of(bench, SESSION_MS) as cluster:
+    with cluster_of(bench) as cluster:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
         create(admin, "many", partitions)
         controller = cluster.controller()
         member = next(member for member in cluster.members if member.number != controller)
         member.end(signal.SIGKILL)
         wait_until(lambda: missed(admin, partitions, member.number), "the others without it")
-        time.sleep(UNNOTICED_S)
+        time.sleep(SETTLE_S)
         began = time.perf_counter()
         ready_ms = member.start()
         wait_until(lambda: in_sync(admin, "many", partitions), "all in sync again")

@@ -8,13 +8,14 @@ import contextlib
 import time
 from pathlib import Path
 
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from bench import requests
 from bench.replay import Replayed, Running, replay
 from bench.replicated import RATE, end_to_end, wait_until
 from bench.report import LESS, Figure, Kind
-from bench.requests import Calls
+from bench.requests import Broken, Calls
 from bench.rows import LARGE_RECORDS, LARGE_VALUE_BYTES, Bench, Figures, Scenario, check
 
 PARTITIONS = 4
@@ -88,7 +89,10 @@ def compact(port: int) -> None:
     admin = AdminClient({"bootstrap.servers": f"127.0.0.1:{port}", "log_level": 0})
     entry = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, CLEANED, incremental_configs=[entry])
-    admin.incremental_alter_configs([resource])[resource].result(READY_S)
+    try:
+        admin.incremental_alter_configs([resource])[resource].result(READY_S)
+    except KafkaException as problem:
+        raise Broken(f"the topic's policy was not changed: {problem}") from problem
 
 
 def latency_scenarios() -> list[Scenario]:

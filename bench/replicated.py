@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from bench import limits
@@ -32,7 +33,10 @@ DELETE_AT_ONCE = {"file.delete.delay.ms": "1"}  # so that its pages are never wr
 def cluster_of(bench: Bench, session_ms: int | None = None) -> Iterator[Cluster]:
     start = headwater_cluster if bench.start is headwater else apache_cluster
     with start(bench.directory(), session_ms) as cluster:
-        yield cluster
+        try:
+            yield cluster
+        except KafkaException as problem:
+            raise Broken(f"a client was refused: {problem}") from problem
 
 
 def create(admin: AdminClient, topic: str, partitions: int) -> None:
