@@ -178,7 +178,7 @@ class Transactions:
     def _write(self, hosted: Hosted[TransactionShard], asked: MarkersToWrite) -> None:
         shard = hosted.shard
         attempt = (shard, asked.transactional_id, asked.attempt)
-        if attempt[1:] in self._given_up.get(shard, ()):
+        if self._given_up and attempt[1:] in self._given_up.get(shard, ()):
             return
         under_way = self._under_way.get(attempt, ())
         partitions = [name for name in asked.partitions if name not in under_way]

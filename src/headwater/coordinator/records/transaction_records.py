@@ -8,6 +8,8 @@ One record holds the whole state of a transactional id, so the last one is all t
 and value versions that we do not know are left alone when the topic is loaded: somebody newer wrote them.
 """
 
+from collections.abc import Collection
+from functools import lru_cache
 from struct import Struct as PackedStruct
 from typing import Final, NamedTuple
 
@@ -27,6 +29,7 @@ _TIMES: Final = PackedStruct(">qq")
 _ID_TAG: Final = PackedStruct(">BBq")  # tag, size, value
 _VERSION_TAG: Final = PackedStruct(">BBh")
 _NO_PARTITIONS: Final = b"\0"  # null
+_FEW_PARTITIONS: Final = 8
 
 
 class TransactionLogKey(Message, key=0, versions=(0, 0)):
@@ -84,22 +87,47 @@ def packed_transaction_record(
 ) -> CoordinatorRecord:
     """What `transaction_record` makes of a value of version 1, by hand: three of them are written for each transaction."""
     id_bytes = transactional_id.encode()
-    value = bytearray(_START.pack(1, producer_id, producer_epoch, timeout_ms, status))
-    if partitions is None:
-        value += _NO_PARTITIONS
-    else:
-        topics: dict[str, list[int]] = {}
-        for topic, partition in sorted(partitions):
-            topics.setdefault(topic, []).append(partition)
-        put_uvarint(value, len(topics) + 1)
-        for topic, indexes in topics.items():
-            topic_bytes = topic.encode()
-            put_uvarint(value, len(topic_bytes) + 1)
-            value += topic_bytes
-            put_uvarint(value, len(indexes) + 1)
-            value += b"".join(map(_INT32.pack, indexes))
-            value.append(0)  # no tags
-    value += _TIMES.pack(last_update_ms, start_ms)
+    tags = b"\0"
+    if previous_producer_id != -1 or next_producer_id != -1 or client_transaction_version:
+        tags = _packed_tags(previous_producer_id, next_producer_id, client_transaction_version)
+    value = b"%b%b%b%b" % (
+        _START.pack(1, producer_id, producer_epoch, timeout_ms, status),
+        _NO_PARTITIONS if partitions is None else _packed_partitions(partitions),
+        _TIMES.pack(last_update_ms, start_ms),
+        tags,
+    )
+    return CoordinatorRecord(_TWO_INT16.pack(KEY_VERSION, len(id_bytes)) + id_bytes, value)
+
+
+def _packed_partitions(partitions: set[TopicPartition]) -> bytes:
+    if len(partitions) <= _FEW_PARTITIONS:  # as nearly always, and the same in all records of a transaction
+        return _packed_few(frozenset(partitions))
+    return _pack_partitions(partitions)
+
+
+@lru_cache(maxsize=1024)
+def _packed_few(partitions: frozenset[TopicPartition]) -> bytes:
+    return _pack_partitions(partitions)
+
+
+def _pack_partitions(partitions: Collection[TopicPartition]) -> bytes:
+    topics: dict[str, list[int]] = {}
+    for topic, partition in sorted(partitions):
+        topics.setdefault(topic, []).append(partition)
+    out = bytearray()
+    put_uvarint(out, len(topics) + 1)
+    for topic, indexes in topics.items():
+        topic_bytes = topic.encode()
+        put_uvarint(out, len(topic_bytes) + 1)
+        out += topic_bytes
+        put_uvarint(out, len(indexes) + 1)
+        for index in indexes:
+            out += _INT32.pack(index)
+        out.append(0)  # no tags
+    return bytes(out)
+
+
+def _packed_tags(previous_producer_id: int, next_producer_id: int, client_transaction_version: int) -> bytes:
     tags = [
         _ID_TAG.pack(tag, 8, tagged)
         for tag, tagged in ((0, previous_producer_id), (1, next_producer_id))
@@ -107,9 +135,7 @@ def packed_transaction_record(
     ]
     if client_transaction_version:
         tags.append(_VERSION_TAG.pack(2, 2, client_transaction_version))
-    value.append(len(tags))
-    value += b"".join(tags)
-    return CoordinatorRecord(_TWO_INT16.pack(KEY_VERSION, len(id_bytes)) + id_bytes, bytes(value))
+    return b"%c%b" % (len(tags), b"".join(tags))
 
 
 def put_uvarint(out: bytearray, value: int) -> None:
