@@ -106,7 +106,13 @@ def _check_producer(log: "Log", header: BatchHeader, from_client: bool) -> Appen
     if old is not None:
         append_time_ms = old.timestamp if log.config.log_append_time else -1
         return AppendResult(old.first_offset, old.last_offset, append_time_ms, log.log_start_offset, True)
-    producer.check(header.producer_epoch, header.base_sequence, header.is_transactional)
+    try:
+        producer.check(header.producer_epoch, header.base_sequence, header.is_transactional)
+    except KafkaError as problem:
+        if problem.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and log.is_full:
+            # The disk had no room for the batch before it. Clients that are told of a gap may give up their producer id.
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{log.partition}: no room for an earlier batch") from None
+        raise
     return None
 
 

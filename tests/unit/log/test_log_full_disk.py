@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from headwater.base.errors import KafkaError
+from headwater.base.errors import ErrorCode, KafkaError
 from headwater.log import names
 from headwater.log.log import Log
 
@@ -88,3 +88,23 @@ def test_a_truncation_that_finds_no_room_for_its_index_leaves_none_that_is_wrong
             index.truncate_to_position(world.disk, 1000)
     index.write(world.disk)
     assert world.disk.read_file(index.path) == bytes(index.entries)
+
+
+def test_batches_behind_one_that_found_no_room_are_refused_as_it_was(world: "World") -> None:
+    """They were out of order then; librdkafka bumped its epoch over that, and sent again what other partitions had already."""
+    log = world.create()
+    producer = {"producer_id": 7, "producer_epoch": 0}
+    world.append(log, base_sequence=0, **producer)
+    world.disk.faults.free_bytes = 0
+    for sequence in (1, 2, 3):
+        with pytest.raises(KafkaError) as caught:
+            world.append(log, base_sequence=sequence, **producer)
+        assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    world.disk.faults.free_bytes = ROOMY
+    with pytest.raises(KafkaError) as caught:
+        world.append(log, base_sequence=2, **producer)
+    assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert [world.append(log, base_sequence=sequence, **producer) for sequence in (1, 2)] == [1, 2]
+    with pytest.raises(KafkaError) as caught:
+        world.append(log, base_sequence=5, **producer)
+    assert caught.value.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
