@@ -58,7 +58,8 @@ def _end(broker: BrokerProcess) -> None:
 @pytest.fixture(scope="session")
 def headwater_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     # Tests write records with timestamps of years ago; retention, every five minutes, would take one away now and then.
-    broker = _make_broker(tmp_path_factory.mktemp("broker"), {"log.retention.check.interval.ms": "86400000"})
+    settings = {"log.retention.check.interval.ms": "86400000", "group.initial.rebalance.delay.ms": "0"}
+    broker = _make_broker(tmp_path_factory.mktemp("broker"), settings)
     broker.start()
     yield broker
     _end(broker)
