@@ -4,7 +4,6 @@ A test keeps to itself by its own topic names (fixture `topic`) and its own chec
 """
 
 import itertools
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -18,9 +17,7 @@ from headwater.testing import Broker
 
 collect_ignore = [] if SOAK else ["test_hdfs.py"]
 
-# For this JVM, and those of the processes that tests start: none lives long enough for thorough compiling to pay.
-os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # none lives long enough for thorough compiling to pay
 _numbers = itertools.count(1)
 
 Produce = Callable[..., None]
@@ -31,6 +28,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         mine = item.path.is_relative_to(Path(__file__).parent)
         if mine and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(900))  # JVMs on a machine that is busy: minutes for what takes seconds
+
+
+@pytest.fixture(autouse=True)
+def quick_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For the JVMs of processes that tests start."""
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", QUICK_JAVA)
 
 
 @pytest.fixture(scope="session")
@@ -46,7 +49,11 @@ def spark() -> Iterator[SparkSession]:
     session = headwater.spark.session(
         "headwater tests",
         master="local[2]",
-        **{"spark.jars": ",".join(_connector_jars()), "spark.sql.shuffle.partitions": 2},
+        **{
+            "spark.jars": ",".join(_connector_jars()),
+            "spark.sql.shuffle.partitions": 2,
+            "spark.driver.extraJavaOptions": QUICK_JAVA,
+        },
     )
     yield session
     session.stop()
