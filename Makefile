@@ -7,7 +7,7 @@ PIPELINES := $(VENV)/.installed-for-pipelines
 CLUSTERED := $(VENV)/.installed-for-clusters
 EVERYTHING := $(VENV)/.installed-for-development
 
-.PHONY: demo up cluster down venv test soak sim sanitize mutants check format bench bench-peers
+.PHONY: demo up cluster down venv test soak sim sanitize fuzz mutants check format bench bench-peers
 
 # What is compiled; a change of it installs anew.
 NATIVE := setup.py $(wildcard src/headwater/*/native/*.[ch] src/headwater/*/native/*/*.[ch])
@@ -76,6 +76,16 @@ sim: venv
 # The compiled codec of records, with every access to memory checked.
 sanitize: venv
 	PYTHON=$(BIN)/python tests/sanitize.sh
+
+# Any bytes against the reader of records, the compiled paths and all handlers, led by what code they reach: SECONDS=… for each. What is
+# found lies in build/fuzz as crash-*, and is run again by its name in place of the corpus (tests/hostile/fuzz). Gets atheris, for this alone.
+fuzz: venv
+	@test -d build/fuzz/atheris || $(BIN)/pip install --quiet --disable-pip-version-check --target build/fuzz/atheris 'atheris>=3'
+	@for target in records compiled requests; do \
+	    echo "fuzzing $$target"; \
+	    (cd build/fuzz && PYTHONPATH=$(CURDIR)/build/fuzz/atheris:$(CURDIR)/tests $(CURDIR)/$(BIN)/python -m hostile.fuzz $$target corpus/$$target \
+	        -max_total_time=$(or $(SECONDS),300) -timeout=60 -rss_limit_mb=2000 -print_final_stats=1) || exit 1; \
+	done
 
 # One broken promise at a time, from mutants/*.patch: the tests must notice each of them.
 mutants: venv

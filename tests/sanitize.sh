@@ -29,4 +29,4 @@ exec $python -m pytest --hypothesis-profile=ci tests/property/test_records.py te
     tests/unit/server/test_hot_path.py tests/unit/server/test_hot_path_and_general_way.py \
     tests/unit/server/test_commit_path.py tests/unit/server/test_decision_path.py \
     tests/unit/server/test_hot_fetch.py tests/unit/server/test_hot_fetch_random.py tests/unit/server/test_hot_fetch_followers.py \
-    tests/unit/server/test_sending.py "$@"
+    tests/unit/server/test_sending.py tests/hostile/test_fuzz_targets.py "$@"

@@ -14,12 +14,14 @@ from pathlib import Path
 
 import atheris
 
-with atheris.instrument_imports(
-    include=["headwater.wire", "headwater.records", "headwater.broker", "headwater.coordinator"]
-):
+with atheris.instrument_imports(include=["headwater"]):
+    from headwater.broker.registry import APIS
     from hostile.support.frames import Known, Maker, served, whole
     from hostile.support.targets import COMPILED, Targets, seed_for
     from hostile.support.watched import watched
+
+    for each in APIS.values():
+        each.load()  # or its handler would be imported later, and not be followed
 
 from headwater.records.builder import build_batch
 from headwater.records.reader import Record

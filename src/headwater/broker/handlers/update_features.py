@@ -7,7 +7,7 @@ feature has a result of its own when all went well.
 
 from typing import TYPE_CHECKING, Final
 
-from headwater.base.errors import ErrorCode
+from headwater.base.errors import ErrorCode, bounded
 from headwater.broker.context import RequestContext
 from headwater.broker.features import FEATURES
 from headwater.wire.messages.update_features import (
@@ -32,7 +32,7 @@ def handle(broker: "Broker", context: RequestContext, request: UpdateFeaturesReq
         if problem is not None:
             reason = f"Invalid update version {update.max_version_level} for feature {update.feature}. {problem}"
             return UpdateFeaturesResponse(
-                error_code=int(ErrorCode.INVALID_UPDATE_VERSION), error_message=_FAILED + reason, results=[]
+                error_code=int(ErrorCode.INVALID_UPDATE_VERSION), error_message=bounded(_FAILED + reason), results=[]
             )
     return UpdateFeaturesResponse(
         error_code=0,
