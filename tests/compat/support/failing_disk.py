@@ -97,6 +97,4 @@ def own_mounts() -> tuple[str, ...]:
         probe = [*command, "sh", "-c", "mount --bind /tmp /tmp && mount -o remount,bind,ro /tmp"]
         if subprocess.run(probe, capture_output=True, check=False).returncode == 0:
             return command
-    pytest.skip(
-        "a read-only directory needs a mount namespace: `unshare --mount` works neither with --user nor as root"
-    )
+    pytest.skip("a disk of one's own needs a mount namespace: `unshare --mount` works neither with --user nor as root")

@@ -51,28 +51,32 @@ def test_timers_run_in_their_order_also_when_many_were_cancelled(loop: Loop) -> 
     assert sorted(ran, key=lambda n: due_ns[n]) == ran
 
 
-def test_what_came_while_a_timer_took_long_goes_before_what_became_due(loop: Loop) -> None:
+def test_what_came_while_the_loop_was_held_up_goes_before_what_became_due(loop: Loop) -> None:
     """A disk that held the loop up made heartbeats late that had come in time: their sessions were ended first."""
     ran: list[str] = []
-    reading, writing = os.pipe()
+    produces, heartbeats = os.pipe(), os.pipe()
 
     def heartbeat(_events: int) -> None:
-        os.read(reading, 1)
+        os.read(heartbeats[0], 1)
         ran.append("heartbeat")
 
-    def slow() -> None:
-        os.write(writing, b"x")
+    def produce(_events: int) -> None:
+        os.read(produces[0], 1)
+        os.write(heartbeats[1], b"x")
         while time.monotonic_ns() <= session.due_ns:
             time.sleep(0.001)
 
-    loop.register(reading, select.EPOLLIN, heartbeat)
-    loop.call_later(0, slow)
+    loop.register(heartbeats[0], select.EPOLLIN, heartbeat)
+    loop.register(produces[0], select.EPOLLIN, produce)
+    os.write(produces[1], b"x")
+    loop.call_later(0, lambda: ran.append("tick"))  # something is due in this turn already
     session = loop.call_later(20, lambda: ran.append("session over"))
-    loop.run_until(lambda: len(ran) == 2, 10_000)
-    loop.unregister(reading)
-    os.close(reading)
-    os.close(writing)
-    assert ran == ["heartbeat", "session over"]
+    loop.run_until(lambda: len(ran) == 3, 10_000)
+    for descriptor in (produces[0], heartbeats[0]):
+        loop.unregister(descriptor)
+    for descriptor in (*produces, *heartbeats):
+        os.close(descriptor)
+    assert ran == ["tick", "heartbeat", "session over"]
 
 
 def test_a_callback_that_breaks_does_not_cost_the_next_its_turn(loop: Loop, caplog: pytest.LogCaptureFixture) -> None:
