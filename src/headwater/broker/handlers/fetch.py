@@ -145,11 +145,14 @@ class Fetch:
     def _park(self) -> None:
         broker = self._broker
         self.deferred = Deferred(self._cancelled)
+        is_follower, parked_on = self._reader.is_follower, self._parked_on
         for spec in self._specs:
-            partition = self._find(spec)
+            partition = spec.found  # a follower's session may be of very many
+            if partition is None or partition.deleted:
+                partition = self._find(spec)
             if partition is not None:
-                (partition.append_waiters if self._reader.is_follower else partition.waiters)[self] = None
-                self._parked_on.append(partition)
+                (partition.append_waiters if is_follower else partition.waiters)[self] = None
+                parked_on.append(partition)
         if broker.replicas is not None and self._reader.is_follower:
             broker.replicas.parked[self._reader.replica_id] = self
         self._timer = broker.scheduler.call_later(self._max_wait_ms, self._expired)
@@ -202,9 +205,9 @@ class Fetch:
         replicas = self._broker.replicas
         if replicas is not None and replicas.parked.get(self._reader.replica_id) is self:
             del replicas.parked[self._reader.replica_id]
+        is_follower = self._reader.is_follower
         for partition in self._parked_on:
-            partition.waiters.pop(self, None)
-            partition.append_waiters.pop(self, None)
+            (partition.append_waiters if is_follower else partition.waiters).pop(self, None)
         self._parked_on.clear()
 
     # Reading
