@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from headwater.base.errors import ErrorCode
 from headwater.broker.deferred import Deferred
 from headwater.broker.registry import APIS
 from headwater.server.node import Node
 from headwater.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from headwater.wire.primitives import encode_uvarint
 from unit.server.support.by_hand import Client, correlation, frame, produce, produced
 
 MakeNode = Callable[..., Node]
@@ -106,6 +108,18 @@ def test_a_large_request_that_comes_drop_by_drop_gives_way_to_those_who_wait_for
     assert slow.is_closed() if is_refused else node.server.connection_count == 2
     for client in (slow, waiting):
         client.socket.close()
+
+
+def test_a_request_without_records_is_refused_before_millions_of_names_become_objects(connect: Connect) -> None:
+    """A hundred megabytes of empty topic names held up everybody for a minute, and took gigabytes."""
+    greedy, other = connect(), connect()
+    count = (8 << 20) // 2
+    names = encode_uvarint(count + 1) + b"\x01\x00" * count + bytes(4)
+    greedy.node.server.frame_bytes_max = 16 << 20
+    greedy.send(frame(3, 9, 1, [names]))
+    assert greedy.is_closed()
+    other.send(produce(1, bytes(9 << 20)))  # records are another matter
+    assert produced(other.receive())[0] == ErrorCode.MESSAGE_TOO_LARGE
 
 
 def test_a_negative_idle_time_is_no_limit(make_node: MakeNode) -> None:
