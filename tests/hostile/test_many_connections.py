@@ -64,18 +64,32 @@ def test_ten_thousand_connections(start_broker: StartBroker) -> None:
         for _ in range(ROUNDS):
             opened = open_many(broker, count)
             try:
+                memory_idle = memory_bytes(broker)
                 neighbour.is_served_again()
                 ask_all(opened, frame(metadata(TOPIC)))
                 park_all(broker, opened)
                 neighbour.is_served_again()
-                assert memory_bytes(broker) - memory_before < count * CONNECTION_BYTES_MAX
+                memory_with = memory_bytes(broker)
+                assert memory_with - memory_before < count * CONNECTION_BYTES_MAX
             finally:
                 close_all(opened)
             wait_for(lambda: descriptors(broker) <= open_before, "their descriptors are given back")
             neighbour.is_served_again()
             memory_after.append(memory_bytes(broker))
+            tell(
+                f"{count} connections",
+                before=memory_before,
+                idle=memory_idle,
+                parked=memory_with,
+                after=memory_after[-1],
+            )
         # What the allocator keeps of the first round serves the next ones.
         assert memory_after[-1] - memory_after[0] < 30_000_000, memory_after
+
+
+def tell(what: str, **bytes_by_name: int) -> None:
+    """For whoever runs it with -s."""
+    print(what, ", ".join(f"{name} {size / 1e6:.0f} MB" for name, size in bytes_by_name.items()))
 
 
 def ask_all(opened: list[socket.socket], request: bytes) -> None:
