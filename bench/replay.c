@@ -38,7 +38,8 @@ typedef struct {
 
 static char *requests;
 static size_t *frame_at, *frame_bytes;
-static int frame_count, depth, stopping, poller;
+static int frame_count, depth, poller;
+static volatile sig_atomic_t stopping; /* nothing more is sent */
 static long in_flight_total, requests_left;
 static double bytes_out, bytes_in;
 
@@ -158,11 +159,9 @@ static long receive(Connection *c, char *buffer, double *latencies, size_t *late
     return done;
 }
 
-static volatile sig_atomic_t told_to_stop;
-
 static void stop_now(int number) {
     (void)number;
-    told_to_stop = 1;
+    stopping = 1;
 }
 
 int main(int argc, char **argv) {
@@ -186,7 +185,7 @@ int main(int argc, char **argv) {
     struct epoll_event events[256];
     while (!(stopping && in_flight_total == 0)) {
         double t = now();
-        if (t > end || requests_left == 0 || told_to_stop) stopping = 1;
+        if (t > end || requests_left == 0) stopping = 1;
         if (t > end + 5) {
             fprintf(stderr, "no answer to %ld requests\n", in_flight_total);
             return 1;
