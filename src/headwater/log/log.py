@@ -173,8 +173,11 @@ class Log:
                 producer is None
                 or producer.next_sequence != base_sequence
                 or producer.epoch != producer_epoch
-                or (producer.transaction_first_offset >= 0) != (transactional != 0)
-                or (transactional and not guard)
+                or (
+                    not self.producers.may_write_in_transaction(producer, base_sequence, guard)
+                    if transactional
+                    else producer.transaction_first_offset >= 0
+                )
             ):
                 return appending.append_carefully(self, records, leader_epoch, now_ms, True, guard)
         if _crc(records[ATTRIBUTES_AT:]) != crc or (transactional and producer is None):
@@ -213,6 +216,8 @@ class Log:
             producer.batches.append((base_sequence, last_sequence, base_offset, last_offset, max_timestamp))
             producer.next_sequence = last_sequence + 1 if last_sequence < SEQUENCES - 1 else 0
             producer.last_timestamp = max_timestamp
+            if transactional and producer.transaction_first_offset < 0:
+                self.producers.begin_transaction(producer, base_offset)
         if last_offset - self.flush_requested_offset >= self._flush_messages - 1:
             self.flush_if_due()
         return AppendResult(base_offset, last_offset, -1, self.log_start_offset, False)

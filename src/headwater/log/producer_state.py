@@ -170,9 +170,12 @@ class ProducerStates:
             producer.next_sequence = (last_sequence + 1) % SEQUENCES
         producer.last_timestamp = timestamp
         if transactional and producer.transaction_first_offset < 0:
-            producer.transaction_first_offset = first_offset
-            self.ongoing[first_offset] = producer_id
-            self.verifying.pop(producer_id, None)
+            self.begin_transaction(producer, first_offset)
+
+    def begin_transaction(self, producer: Producer, first_offset: int) -> None:
+        producer.transaction_first_offset = first_offset
+        self.ongoing[first_offset] = producer.producer_id
+        self.verifying.pop(producer.producer_id, None)
 
     def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
         """Whether this epoch's transaction has begun here. Raises INVALID_PRODUCER_EPOCH if a later epoch has been seen."""
@@ -200,6 +203,13 @@ class ProducerStates:
             self._guard = guard = self._guard + 1
         self.verifying[producer_id] = Verification(guard, epoch, first_sequence, epoch_bump)
         return guard
+
+    def may_write_in_transaction(self, producer: Producer, first_sequence: int, guard: int) -> bool:
+        """Whether a transactional batch of a producer that is known here is certainly fine; `check_verification` says why not."""
+        if producer.transaction_first_offset >= 0:
+            return guard != 0
+        found = self.verifying.get(producer.producer_id)
+        return found is not None and guard == found.guard and first_sequence <= found.lowest_sequence
 
     def check_verification(self, producer_id: int, epoch: int, first_sequence: int, guard: int) -> None:
         """Raises if a batch may not begin a transaction here."""
