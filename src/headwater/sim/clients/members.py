@@ -53,7 +53,9 @@ class GroupClient(CoordinatedClient):
         """The error code; None without an answer."""
         groups = self.world.groups
         index = self.random.choice(self.owned)
-        topic, _ = self.world.inputs()[index]
+        topic, _ = self.world.inputs()[
+            0
+        ]  # all are of one topic, and this one may be so new that only the coordinator knows it
         commit: Commit = groups.commit(self.group, index)
         part = OffsetCommitRequestPartition(
             partition_index=index, committed_offset=commit.offset, committed_metadata=""
