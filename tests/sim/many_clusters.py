@@ -10,7 +10,7 @@ from headwater.sim.cluster import ClusterWorld
 from headwater.sim.cluster_coordination import ClusterCoordinatorWorld
 from headwater.sim.cluster_storage import ClusterStorageWorld
 
-AT_ONCE: Final = 20
+AT_ONCE: Final = 10
 FILES: Final = 4
 
 
