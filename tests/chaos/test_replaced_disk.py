@@ -79,6 +79,9 @@ def test_one_replaced_disk_of_two_does_not_erase_what_other_replicas_have(cluste
     assert set(outcome.values()) == {None}
     assert cluster.leader(topic, lost) in others
     assert values(cluster, topic, lost) == [b"on all"]
+    cluster.stop(last)
+    member.own_settings = {}
+    cluster.start(last)
 
 
 def has_no_leader(cluster: Cluster, topic: str, partition: int = 0) -> bool:
