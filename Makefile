@@ -69,7 +69,7 @@ soak: venv
 	HEADWATER_SOAK=1 tests/tools.sh
 	HEADWATER_SOAK=1 $(BIN)/pytest -m soak
 
-# `make sim SEED=… STEPS=…` runs one world again, `make sim` random ones for a minute; WORLD=coordinators has groups and transactions, WORLD=cluster several brokers, cluster-coordinators and cluster-storage (logs that are trimmed, or may lose) both.
+# `make sim SEED=… STEPS=…` runs one world again, `make sim` random ones for a minute; WORLD=coordinators has groups and transactions, WORLD=cluster several brokers; so have cluster-coordinators, and cluster-storage, whose logs are trimmed or may lose.
 sim: venv
 	@$(BIN)/python -m headwater.sim $(if $(WORLD),--world $(WORLD)) $(if $(SEED),--seed $(SEED)) $(if $(STEPS),--steps $(STEPS))
 
