@@ -24,7 +24,7 @@ OPENED = {"compacted": {"cleanup.policy": "compact"}, "recompressed": {"compress
 BROKER_BYTES_MAX = 400 * MEGABYTE  # its limit is 128 MiB for a batch; the requests themselves are pooled
 READER_BYTES_MAX = 700 * MEGABYTE  # its limit is 256 MiB, which a buffer that grows may have twice for a moment
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(300)
 every_bomb = pytest.mark.parametrize("codec", BOMBS)
 
 
@@ -97,7 +97,7 @@ def run(script: str, *arguments: str) -> tuple[str, int]:
         [sys.executable, "-c", textwrap.dedent(script) + ending, *arguments],
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=220,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     output, _, peak_kilobytes = done.stdout.rpartition("VmHWM ")
