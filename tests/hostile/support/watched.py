@@ -20,7 +20,7 @@ TURNS_MAX = 12  # for an answer; what is parked for longer stays so
 
 class Lines(logging.Handler):
     def __init__(self) -> None:
-        super().__init__(logging.WARNING)
+        super().__init__(logging.DEBUG)
         self.records: list[logging.LogRecord] = []
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -117,7 +117,7 @@ def watched(directory: Path, **properties: object) -> Iterator[Watched]:
     node = Node(BrokerConfig(settings))
     logger.addHandler(lines)
     level = logger.level
-    logger.setLevel(logging.WARNING)
+    logger.setLevel(logging.DEBUG)
     logger.propagate = False
     node.start()
     observed = Watched(node, lines)
