@@ -57,7 +57,7 @@ def test_all_that_clients_do_happens_in_a_cluster_without_faults() -> None:
 
 def test_leaders_change_and_brokers_come_back_in_clusters_with_faults() -> None:
     changes = lives = 0
-    for seed in range(5):
+    for seed in range(20):
         world = ClusterWorld(seed)
         world.run(STEPS)
         changes += world.state.leader_changes
