@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from headwater.sim.cluster_node import ClusterNode
 
 _BYTES_AT_ONCE: Final = 1 << 20
-_START_BYTES: Final = 8
 
 
 class Presumed:
@@ -121,21 +120,23 @@ class ClusterChecks:
             if set(state.in_sync) != set(state.replicas) or state.is_moving:
                 return f"{state.name} has replicas on {state.replicas}, and in sync are {state.in_sync}"
             replicas = [replica_of(self._nodes[node_id], key) for node_id in state.replicas]
-            ends = {
-                None if p is None else (p.log.log_start_offset, p.log.log_end_offset, p.high_watermark)
-                for p in replicas
-            }
+            ends = {None if p is None else (p.log.log_end_offset, p.high_watermark) for p in replicas}
             if len(ends) != 1 or None in replicas:
                 return f"the replicas of {state.name} have these ends: {ends}"
+            starts = {p.log.log_start_offset for p in replicas if p is not None}
+            leader = replica_of(self._nodes[state.leader], key)
+            if leader is not None and min(starts) < leader.log.log_start_offset:
+                return (
+                    f"the replicas of {state.name} begin at {starts}, and the leader at {leader.log.log_start_offset}"
+                )
         return ""
 
     def replicas_are_equal(self) -> None:
         for key, state in self._state.partitions.items():
-            contents: list[bytes] = []
-            for node_id in state.replicas:
-                partition = replica_of(self._nodes[node_id], key)
-                assert partition is not None
-                contents.append(_content(partition.log, partition.high_watermark))
+            replicas = [replica_of(self._nodes[node_id], key) for node_id in state.replicas]
+            # One that led may have deleted more than whoever leads now: it was not acknowledged, and does not come back.
+            start = max(p.log.log_start_offset for p in replicas if p is not None)
+            contents = [_content(p.log, start, p.high_watermark) for p in replicas if p is not None]
             if state.topic in INTERNAL_TOPICS:  # each broker compacts by itself
                 different = _records_differ([_records(content) for content in contents])
             else:
@@ -148,10 +149,10 @@ def replica_of(node: "ClusterNode", key: PartitionKey) -> "Partition | None":
     return None if node.broker is None else node.broker.partitions.get(key)
 
 
-def _content(log: Log, end: int) -> bytes:
-    """Its bytes below `end`; the offset first, so that logs that begin elsewhere differ."""
-    content = bytearray(log.log_start_offset.to_bytes(_START_BYTES))
-    offset = log.log_start_offset
+def _content(log: Log, start: int, end: int) -> bytes:
+    """Its bytes from `start` to `end`."""
+    content = bytearray()
+    offset = start
     while offset < end:
         piece = log.read(offset, _BYTES_AT_ONCE, end, min_one_batch=True)
         assert piece is not None
@@ -167,11 +168,10 @@ Records = dict[int, tuple[bytes | None, bytes | None, bool]]  # offset -> key, v
 
 def _records(content: bytes) -> Records:
     """Without those of control batches: markers stay behind when what they end is compacted away."""
-    data = content[_START_BYTES:]
     found: Records = {}
-    for at, header in read_batches(data):
+    for at, header in read_batches(content):
         if not header.is_control:
-            batch = data[at : at + header.size_bytes]
+            batch = content[at : at + header.size_bytes]
             for record in read_records(batch, _BYTES_AT_ONCE):
                 found[record.offset] = (record.key, record.value, header.is_transactional)
     return found
