@@ -35,6 +35,7 @@ enum type {
     X(SEGMENT, segment_file, "file") X(SEGMENT, segment_recent, "recent")                                               \
     X(SEGMENT, segment_less_recent, "less_recent") X(SEGMENT, segment_offset_index, "_offset_index")                    \
     X(SEGMENT, segment_transaction_index, "_transaction_index") X(SEGMENT, segment_used, "recently_used")               \
+    X(SEGMENT, segment_last_offset_max, "last_offset_max")                                                              \
     X(OFFSET_INDEX, index_base_offset, "base_offset") X(OFFSET_INDEX, index_entries, "entries")                         \
     X(TRANSACTION_INDEX, transaction_index_aborted, "aborted")                                                          \
     X(PRODUCERS, producers_ongoing, "ongoing") X(PRODUCERS, producers_ended, "ended")                                   \

@@ -4,7 +4,7 @@
 
 #include <unistd.h>
 
-enum { ENTRY_BYTES = 8 };
+enum { ENTRY_BYTES = 8, MAGIC = 2, MAGIC_AT = 16, LAST_DELTA_AT = 23, HEAD_BYTES = 27, BATCH_LENGTH_MIN = 49 };
 
 static int64_t call(PyObject *object, PyObject *name, int64_t first, int64_t second, int64_t third, int count) {
     PyObject *args[4] = {object, NULL, NULL, NULL};
@@ -77,6 +77,25 @@ static int64_t find(PyObject *segment, int64_t offset) {
     return position >= 0 ? position : call(segment, name_find, offset, 0, 0, 1);
 }
 
+/* The twin of `scan.is_batch_at`: an index may be damaged, and an answer must not end within a batch. */
+static int is_batch_at(PyObject *segment, int64_t position) {
+    int64_t descriptor, least, most;
+    PyObject *file = SLOT(segment, segment_file);
+    if (!is_a(file, FILE_) || !get(file, file_descriptor, &descriptor) || !get(segment, segment_base_offset, &least) ||
+        !get(segment, segment_last_offset_max, &most))
+        return 0;
+    uint8_t head[HEAD_BYTES];
+    ssize_t got;
+    Py_INCREF(file);
+    Py_BEGIN_ALLOW_THREADS
+    got = pread((int)descriptor, head, sizeof head, (off_t)position);
+    Py_END_ALLOW_THREADS
+    Py_DECREF(file);
+    if (got != sizeof head || head[MAGIC_AT] != MAGIC || int32_at(head + 8) < BATCH_LENGTH_MIN) return 0;
+    int64_t base_offset = int64_at(head), delta = int32_at(head + LAST_DELTA_AT);
+    return least <= base_offset && base_offset <= most && delta >= 0 && delta <= most - base_offset;
+}
+
 /* Where to end at `limit` or before it. */
 static int64_t cut(PyObject *segment, int64_t position, int64_t limit, int64_t end) {
     Py_ssize_t count;
@@ -84,7 +103,7 @@ static int64_t cut(PyObject *segment, int64_t position, int64_t limit, int64_t e
     const uint8_t *entries = entries_of(segment, &count, &base_offset);
     Py_ssize_t at = entries == NULL ? 0 : entries_up_to(entries, count, 4, limit);
     int64_t border = at > 0 ? int32_at(entries + (at - 1) * ENTRY_BYTES + 4) : 0;
-    return border > position ? border : call(segment, name_cut, position, limit, end, 3);
+    return border > position && is_batch_at(segment, border) ? border : call(segment, name_cut, position, limit, end, 3);
 }
 
 /* The last of the segments that begins at or before `offset`; -1 if there is none. */
