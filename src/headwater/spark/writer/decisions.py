@@ -60,6 +60,11 @@ def progress_place(name: str, task: int) -> tuple[str, TopicPartition]:
     return f"{name}-{task // _PROGRESS_PARTITIONS}", TopicPartition(PROGRESS, task % _PROGRESS_PARTITIONS)
 
 
+def decision_place(reader: RangeReader, name: str) -> TopicPartition:
+    """Where a query's decisions stand, whatever partitioner its rows have."""
+    return TopicPartition(DECISIONS, partition_for_key(name.encode(), len(reader.topic(DECISIONS).partitions)))
+
+
 def encode_progress(progress: Progress) -> str:
     return f"{progress.batch} {progress.producer_id} {progress.epoch}"
 
@@ -102,7 +107,7 @@ def read_decision(reader: RangeReader, admin: Admin, name: str, now_ms: int) -> 
     a decision of this query or of another; at the longest, one that has died in doing so (`DECIDING_TIMEOUT_MS`).
     """
     key = name.encode()
-    partition = TopicPartition(DECISIONS, partition_for_key(key, len(reader.topic(DECISIONS).partitions)))
+    partition = decision_place(reader, name)
     begin = reader.ends([partition], earliest=True)[partition]
     stop = _stable_end(reader, admin, partition)
     length = _LOOK_BACK

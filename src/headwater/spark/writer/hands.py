@@ -20,6 +20,7 @@ from headwater.spark import exactly_once as protocol
 from headwater.spark.writer.decisions import (
     DECIDING_TIMEOUT_MS,
     DECISIONS,
+    decision_place,
     decode_progress,
     driver_id,
     encode_decision,
@@ -109,6 +110,7 @@ class Hands:
         self._rows = rows
         self._producer: ProducerClient | None = None
         self._decider: ProducerClient | None = None
+        self._place = -1  # the partition of its decisions, once it may decide
 
     def close(self) -> None:
         """Leaves a prepared transaction open, and aborts any other."""
@@ -215,11 +217,9 @@ class Hands:
         return [self._is_ended(each) for each in outcomes]
 
     def _is_ended(self, outcome: BaseException | None) -> bool:
-        if isinstance(outcome, KafkaError) and outcome.code in _REFUSED:
-            return False
-        if outcome is not None:
+        if outcome is not None and not (isinstance(outcome, KafkaError) and outcome.code in _REFUSED):
             raise outcome
-        return True
+        return outcome is None
 
     # Of the driver
 
@@ -256,8 +256,11 @@ class Hands:
     def _begin_deciding(self) -> None:
         if self._decider is not None:  # a try before, which came to nothing
             self._decider.close()
-        given = {"transaction.timeout.ms": DECIDING_TIMEOUT_MS, **self._clients.settings, "acks": "all"}
-        self._decider = ProducerClient({**given, "transactional.id": driver_id(self._name)})
+        self._place = decision_place(self._clients.reader, self._name).partition
+        given = self._clients.settings
+        timeout_ms = min(int(given.get("transaction.timeout.ms", DECIDING_TIMEOUT_MS)), DECIDING_TIMEOUT_MS)
+        ours = {"transaction.timeout.ms": timeout_ms, "acks": "all", "transactional.id": driver_id(self._name)}
+        self._decider = ProducerClient({**given, **ours})
         self._decider.init_transactions()
 
     def _write_decision(self, decision: protocol.Decision) -> None:
@@ -265,7 +268,7 @@ class Hands:
         assert self._decider is not None
         try:
             self._decider.begin_transaction()
-            self._decider.send(DECISIONS, encode_decision(decision), key=self._name.encode())
+            self._decider.send(DECISIONS, encode_decision(decision), key=self._name.encode(), partition=self._place)
             self._decider.commit_transaction()
         except KafkaError as error:
             if error.code in _REFUSED:

@@ -1,0 +1,74 @@
+"""How the driver of the exactly-once writer writes decisions: where readers look for them, and never open for long."""
+
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import pytest
+
+from headwater.client.partitioner import partition_for_key
+from headwater.spark import exactly_once as protocol
+from headwater.spark.writer import hands
+from headwater.spark.writer.decisions import DECIDING_TIMEOUT_MS, DECISIONS
+from headwater.spark.writer.options import SinkOptions
+
+PARTITIONS = 4
+
+
+class FakeProducer:
+    made: ClassVar[list["FakeProducer"]] = []
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self.settings = settings
+        self.sent: list[tuple[Any, ...]] = []
+        FakeProducer.made.append(self)
+
+    def init_transactions(self) -> None: ...
+
+    def begin_transaction(self) -> None: ...
+
+    def commit_transaction(self) -> None: ...
+
+    def send(self, topic: str, value: bytes, *, key: bytes, partition: int | None = None) -> None:
+        self.sent.append((topic, key, partition))
+
+
+class Reader:
+    def topic(self, name: str) -> Any:
+        assert name == DECISIONS
+        return SimpleNamespace(partitions=list(range(PARTITIONS)))
+
+
+def decided(monkeypatch: pytest.MonkeyPatch, query: str = "q", **client: str) -> FakeProducer:
+    """The producer of a driver that has written one decision, with these settings given by the user."""
+    monkeypatch.setattr(hands, "ProducerClient", FakeProducer)
+    monkeypatch.setattr(hands.Clients, "reader", Reader())
+    given = {name.replace("_", "."): text for name, text in client.items()}
+    options = SinkOptions("localhost:9092", "out", "exactly-once", "headwater", given)
+    driver = hands.Hands(options, query, hands.Clients(options))
+    point = protocol.Producer("headwater-q-0", 1, 0)
+
+    def steps() -> protocol.Steps:
+        yield protocol.BeginDeciding()
+        yield protocol.WriteDecision(protocol.Decision(7, {0: protocol.Entry(point, protocol.Digest(1, 2))}, 0, point))
+
+    driver.run(steps())
+    return FakeProducer.made[-1]
+
+
+@pytest.mark.parametrize(
+    ("given", "used"), [(None, DECIDING_TIMEOUT_MS), ("900000", DECIDING_TIMEOUT_MS), ("30000", 30_000)]
+)
+def test_no_decision_is_left_open_for_longer_than_readers_wait(
+    monkeypatch: pytest.MonkeyPatch, given: str | None, used: int
+) -> None:
+    """What a user sets is meant for the transactions of tasks; but a broker may allow no more than that."""
+    producer = decided(monkeypatch, **({} if given is None else {"transaction_timeout_ms": given}))
+    assert int(producer.settings["transaction.timeout.ms"]) == used
+
+
+def test_a_decision_is_written_where_it_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a user wants for the rows."""
+    for query in ("a", "b", "c"):
+        producer = decided(monkeypatch, query, partitioner_ignore_keys="true")
+        key = f"headwater-{query}".encode()
+        assert producer.sent == [(DECISIONS, key, partition_for_key(key, PARTITIONS))]
