@@ -33,6 +33,7 @@ ReadCommit: TypeAlias = Callable[[memoryview, int, int, int, int], Read | None]
 KEY: Final = 8
 _HEAD_BYTES: Final = 8  # API key, version, correlation id
 _FIRST, _FIRST_TOPIC_ID, _LAST = 2, 10, 10
+_BYTES_MAX: Final = 1 << 20  # of what is read here: the general way refuses what would take too many objects
 
 
 class CommitFrames:
@@ -54,8 +55,8 @@ class CommitFrames:
 
 
 def read_commit(frame: memoryview, at: int, end: int, version: int, correlation_id: int) -> Read | None:
-    """None for what is not of the shape, or no request at all."""
-    if not _FIRST <= version <= _LAST:
+    """None for what is not of the shape, too large, or no request at all."""
+    if not _FIRST <= version <= _LAST or end - at > _BYTES_MAX:
         return None
     try:
         header = decode_request_header(frame[at - _HEAD_BYTES : end])

@@ -167,6 +167,12 @@ def test_versions_that_are_not_served(shop: Any, version: int) -> None:
     assert PURE.handle_frame(shop.broker, data, 8, len(data), version, 77) is None
 
 
+def test_a_large_frame_is_left_to_the_general_way_which_has_limits(shop: Any) -> None:
+    message = request(shop, 5)
+    message.topics[0].partitions *= 100_000
+    assert at_once(shop, message, 2) is None
+
+
 def test_before_the_coordinator_is_there(lab: Any) -> None:
     lab.ask(CreateTopicsRequest(topics=[CreatableTopic(name="orders", num_partitions=1, replication_factor=1)]))
     assert at_once(lab, request(lab, 5)) is None
