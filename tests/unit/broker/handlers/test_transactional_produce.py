@@ -274,6 +274,16 @@ def test_consumers_see_a_transaction_when_its_marker_is_there(lab: Any, committe
     assert fetch() == (True, 3, [] if committed else [(7, 0)])
 
 
+def test_readers_are_sent_to_no_place_before_the_log_though_a_transaction_began_there(lab: Any) -> None:
+    produce(lab, batch(lab))
+    produce(lab, batch(lab, 1))
+    partition = lab.broker.partition("t", 0)
+    partition.log.delete_records_before(1)
+    assert partition.last_stable_offset == 1
+    marker(lab)
+    assert partition.last_stable_offset == 3
+
+
 def test_a_fetch_tells_only_the_aborted_transactions_among_its_records(lab: Any) -> None:
     for epoch in range(20):
         assert produce(lab, batch(lab, epoch=epoch)) == [E.NONE]
