@@ -70,7 +70,7 @@ def test_one_replaced_disk_of_two_does_not_erase_what_other_replicas_have(cluste
     until(lambda: cluster.describe(topic, last)[lost][2] == [last], "the others have not left", WAIT_S)
     send(cluster, topic, b"on the last alone", lost)
     cluster.stop(last)
-    replaced.rename(replaced.with_name("old"))
+    replaced.rename(replaced.with_name("more-before"))
 
     cluster.start(*others, last)
     until(lambda: has_no_leader(cluster, topic, lost), lambda: f"{cluster.views(topic)}\n{cluster.logs()}", WAIT_S)
