@@ -37,6 +37,7 @@ class Segment:
         "_stem",
         "_time_index",
         "_transaction_index",
+        "_unindexed",
         "base_offset",
         "bytes_since_index",
         "created_ms",
@@ -67,6 +68,7 @@ class Segment:
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
         self._transaction_index: TransactionIndex | None = None
+        self._unindexed: list[AbortedTransaction] = []  # since the index could not be read
         self.file: File | None = None
         self.recently_used = False
         self.base_offset = base_offset
@@ -181,6 +183,10 @@ class Segment:
             index = TransactionIndex.load(self._disk, path)
             if index is None or not all(self._has_marker(aborted) for aborted in index.aborted):
                 index = self._rebuild_transactions(path)
+            if self._unindexed:
+                index.aborted += [aborted for aborted in self._unindexed if aborted not in index.aborted]
+                index.is_unwritten = True
+                self._unindexed = []
             self._transaction_index = index
         return index
 
@@ -230,9 +236,14 @@ class Segment:
 
     def add_index_entry(self, last_offset: int, position: int) -> None:
         """For the batch at `position`; the append path calls it every `index.interval.bytes`."""
-        index = self.offset_index
+        try:
+            index, time_index = self.offset_index, self.time_index
+        except OSError as error:  # the batch is in the log, and indexes may lack entries: tried again later
+            logger.warning("event=index-not-read segment=%s error=%r", self.path(names.LOG), str(error))
+            self.bytes_since_index = 0
+            return
         index.append(last_offset, position)
-        self.time_index.append(self.max_timestamp, self.max_timestamp_offset)
+        time_index.append(self.max_timestamp, self.max_timestamp_offset)
         self.bytes_since_index = 0
         if index.unwritten_bytes >= WRITE_BEHIND_BYTES:
             try:
@@ -247,7 +258,13 @@ class Segment:
     def add_aborted(self, aborted: AbortedTransaction) -> None:
         self.indexes_dirty = True
         try:
-            self.transaction_index.append(self._disk, aborted)
+            index = self.transaction_index
+        except OSError as error:  # the marker is in the log: it must come into the index, before anybody reads that
+            logger.warning("event=index-not-read segment=%s error=%r", self.path(names.LOG), str(error))
+            self._unindexed.append(aborted)
+            return
+        try:
+            index.append(self._disk, aborted)
         except OSError as error:
             logger.warning("event=index-not-written segment=%s error=%r", self.path(names.LOG), str(error))
 
@@ -264,9 +281,10 @@ class Segment:
             if index is not None and index.unwritten_bytes:
                 self.indexes_dirty = True
                 index.write(self._disk)
-        if self._transaction_index is not None and self._transaction_index.is_unwritten:
+        transactions = self.transaction_index if self._unindexed else self._transaction_index
+        if transactions is not None and transactions.is_unwritten:
             self.indexes_dirty = True
-            self._transaction_index.rewrite(self._disk)
+            transactions.rewrite(self._disk)
 
     def end_time_index(self) -> None:
         """Makes the largest timestamp its last entry, as a rolled or cleanly closed segment has it; writes both."""
