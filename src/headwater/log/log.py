@@ -41,6 +41,7 @@ _ASSIGN: Final = Struct(">qii")  # base offset, batch length, leader epoch: the 
 _ORDINARY_ATTRIBUTES_MAX: Final = 4  # a codec and no other flag
 
 _DEVICE_ERRORS: Final = frozenset((errno.EIO, errno.EROFS, errno.ENODEV, errno.ENXIO, errno.ESTALE))  # it will not pass
+_NO_DESCRIPTORS: Final = frozenset((errno.EMFILE, errno.ENFILE))  # until somebody closes one
 
 logger = logging.getLogger("headwater.log")
 
@@ -446,7 +447,8 @@ class Log:
             if file.size() != segment.size_bytes:
                 file.truncate(segment.size_bytes)
         except OSError as second:
-            self.fail(second)
+            if second.errno not in _NO_DESCRIPTORS:  # else it was not open, so nothing was written
+                self.fail(second)
         if self._reported_offset != self.log_end_offset:  # once, however often it is tried again
             self._reported_offset = self.log_end_offset
             logger.error("event=append-failed partition=%s error=%r", self.partition, str(error))

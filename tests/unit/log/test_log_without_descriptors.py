@@ -1,11 +1,12 @@
-"""Indexes that cannot be read for a moment (no descriptors are left, the device stumbles) when something was appended: the log goes on
-as if they could, and what belongs into them comes there later."""
+"""Files that cannot be opened for a moment, since no descriptors are left. A batch that cannot be written is refused. Where only an index
+cannot be read when the batch is in the log, the log goes on as if it could, and what belongs into the index comes there later."""
 
 import errno
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from headwater.base.errors import ErrorCode, KafkaError
 from headwater.log.log import Log
 from headwater.records.builder import build_batch
 from headwater.records.control import EndTransactionMarker, build_end_transaction_marker
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from unit.log.conftest import World
 
 
-def without_descriptors(_path: str) -> bytes:
+def without_descriptors(_path: str, **_options: bool) -> bytes:
     raise OSError(errno.EMFILE, "Too many open files")
 
 
@@ -40,6 +41,23 @@ def test_offsets_go_on_though_an_index_cannot_be_read(world: "World", monkeypatc
     offsets.append(log.append_as_leader(batch(world), 0, world.clock.now_ms()).base_offset)
     assert offsets == [3, 4, 5, 6, 7]
     assert world.contents(log) == list(range(8))
+
+
+def test_a_log_whose_file_cannot_be_opened_for_a_moment_goes_on_later(
+    world: "World", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = world.create()
+    log.append_as_leader(batch(world), 0, world.clock.now_ms())
+    log.active.let_go()
+    with monkeypatch.context() as patch:
+        patch.setattr(world.disk, "open", without_descriptors)
+        for append in (log.append_as_leader, log.append_own):
+            with pytest.raises(KafkaError) as refused:
+                append(batch(world), 0, world.clock.now_ms())
+            assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert log.failed is None
+    assert log.append_as_leader(batch(world), 0, world.clock.now_ms()).base_offset == 1
+    assert world.contents(log) == [0, 1]
 
 
 def end_transaction(world: "World", log: Log, producer_id: int, committed: bool) -> None:
