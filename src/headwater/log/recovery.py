@@ -4,7 +4,7 @@ From the segment that was active at the recovery point on, every batch past that
 rebuilt, producer state and leader epochs are collected again. At the first bad batch the log ends: the rest of that
 segment is cut off, later segments are set aside as `.deleted`. Usually that is a torn tail that was never acknowledged as
 durable; if whole batches lie behind the bad one, the report says how many bytes went. What is below the recovery
-point is not read, except to rebuild an index or a state that is missing.
+point is not read, except to rebuild an index or a state that is missing; and a segment there that is damaged is left as it is.
 
 Doing it twice does no harm: a crash during recovery is just another crash.
 """
@@ -22,7 +22,7 @@ from headwater.log.compaction.leftovers import finish_swaps
 from headwater.log.epochs import EpochList
 from headwater.log.offset_index import rewrite_entries
 from headwater.log.producer_state import ProducerStates, SnapshotError
-from headwater.log.scan import SegmentScan, scan_segment
+from headwater.log.scan import scan_segment
 from headwater.log.transaction_index import TransactionIndex
 from headwater.records.batch import BatchHeader
 
@@ -54,8 +54,9 @@ class _Recovery:
         self.epochs_path = f"{directory}/{names.LEADER_EPOCH_CHECKPOINT}"
         self.epochs_text: bytes | None = None
         self.epochs_lost = False
-        self.latest_epoch = -1  # of the batches scanned so far
+        self.latest_epoch = -1  # of the batches scanned so far, from the recovery point's segment on
         self.aborted = TransactionIndex("")
+        self.is_behind_damage = False  # the segment before has lost something
         self.result = Recovered(log_start_offset)
 
     def path(self, offset: int, suffix: str) -> str:
@@ -93,6 +94,15 @@ class _Recovery:
                     self.result.report.append(f"snapshot {bases[at]} not used: {error}")
         return 0
 
+    def recall_producers(self, offset: int, snapshots: list[int]) -> None:
+        """What a damaged segment held of them is in the snapshot behind it."""
+        self.is_behind_damage = False
+        if offset in snapshots:
+            try:
+                self.states = ProducerStates.from_snapshot(self.disk.read_file(self.path(offset, names.SNAPSHOT)))
+            except SnapshotError as error:
+                self.result.report.append(f"snapshot {offset} not used: {error}")
+
     def on_batch(self, header: BatchHeader, batch: memoryview | None) -> None:
         if header.partition_leader_epoch > self.epochs.latest_epoch:
             self.epochs.assign(header.partition_leader_epoch, header.base_offset)
@@ -104,13 +114,22 @@ class _Recovery:
         if aborted is not None:
             self.aborted.aborted.append(aborted)
 
-    def scan(self, base_offset: int, recovery_point: int, interval_bytes: int) -> SegmentScan:
-        """Scans one segment, cuts its bad tail off and writes its indexes anew."""
+    def scan(self, base_offset: int, recovery_point: int, interval_bytes: int, end_offset: int | None) -> int:
+        """Scans one segment, cuts its bad tail off and writes its indexes anew. Where the next one begins.
+
+        `end_offset`: all of it was synced, and it ends there. If it is damaged all the same, it is left as it is.
+        """
         self.aborted = TransactionIndex(self.path(base_offset, names.TRANSACTION_INDEX))
         file = self.disk.open(self.path(base_offset, names.LOG))
         try:
             scan = scan_segment(file, base_offset, recovery_point, interval_bytes, self.on_batch, self.latest_epoch)
-            self.latest_epoch = scan.latest_epoch
+            self.latest_epoch = scan.latest_epoch if end_offset is None else -1
+            if scan.problem is not None and end_offset is not None:
+                self.result.report.append(
+                    f"{names.segment_name(base_offset)}.log is damaged at position {scan.valid_bytes}: {scan.problem}"
+                )
+                self.is_behind_damage = True
+                return end_offset
             if scan.problem is not None:
                 cut = file.size() - scan.valid_bytes
                 self.result.bytes_cut += cut
@@ -126,7 +145,7 @@ class _Recovery:
         self.aborted.rewrite(self.disk)
         if scan.next_offset < recovery_point:
             self._sync_indexes(base_offset)
-        return scan
+        return scan.next_offset
 
     def _write_index(self, path: str, entries: bytearray) -> None:
         """On a full disk it is left out, and made when it is needed: the log can be read, and retention can make room."""
@@ -198,9 +217,10 @@ def recover(
     _remove_orphans(disk, directory, entries, set(bases))
     run.load_epochs(entries)
     snapshots = [names.offset_of(name) for name in entries if name.endswith(names.SNAPSHOT)]
-    first = run.load_snapshot(bases, snapshots, 0 if run.epochs_lost else first_to_scan(bases, recovery_point))
+    checked = first_to_scan(bases, recovery_point)
+    first = run.load_snapshot(bases, snapshots, 0 if run.epochs_lost else checked)
     if distrusts_cache:
-        for base in bases[first_to_scan(bases, recovery_point) :]:
+        for base in bases[checked:]:
             disk.drop_cached(run.path(base, names.LOG))
     run.epochs.truncate_from_end(recovery_point)
 
@@ -214,9 +234,12 @@ def recover(
         ):
             run.set_aside(bases[at])
             continue
+        if run.is_behind_damage:
+            run.recall_producers(bases[at], snapshots)
         if at > first and run.write_snapshot(bases[at]):
             kept_snapshots.add(bases[at])
-        next_offset = run.scan(bases[at], recovery_point, index_interval_bytes).next_offset
+        end_offset = bases[at + 1] if at < checked else None
+        next_offset = run.scan(bases[at], recovery_point, index_interval_bytes, end_offset)
     run.result.log_end_offset = next_offset
     run.epochs.truncate_from_end(next_offset)
     run.save_epochs()

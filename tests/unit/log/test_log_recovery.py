@@ -414,3 +414,34 @@ def test_other_partitions_do_not_suffer(world: "World") -> None:
     cut(world, path_of(world, 0), 20)
     world.kill()
     assert world.manager.logs[other].log_end_offset == 1
+
+
+@pytest.mark.parametrize(("position", "bit"), [(16, 0), (12, 6)])  # the message format, the leader epoch
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_damage_below_the_recovery_point_costs_no_later_segment(
+    world: "World", is_clean: bool, position: int, bit: int
+) -> None:
+    """What was synced is walked over only to find the leader epochs again: whatever stops the walk, nothing there is cut."""
+    log = world.create(segment_bytes=500, index_interval_bytes=100)
+    world.append(log, 2, 60, producer_id=7, producer_epoch=0, base_sequence=0)
+    for epoch in (0, 0, 0, 0, 0, 3, 3, 3, 3, 3, 3):
+        world.append(log, 2, 60, epoch=epoch)
+    bases = list(log.base_offsets)
+    assert len(bases) > 3
+    world.disk.run()
+    world.manager.close()
+    if not is_clean:
+        world.disk.remove("/data/.kafka_cleanshutdown")
+    sizes = {base: world.disk.file_size(path_of(world, base)) for base in bases}
+    index = world.disk.read_file(path_of(world, 0, ".index"))
+    world.disk.flip_bit(path_of(world, 0), position, bit)
+    world.disk.write_file(f"{world.directory}/leader-epoch-checkpoint", b"0\n7\nno\n")
+    log = world.open().logs[world.partition]
+    assert log.base_offsets == bases
+    assert log.log_end_offset == 24
+    assert {base: world.disk.file_size(path_of(world, base)) for base in bases} == sizes
+    assert world.disk.read_file(path_of(world, 0, ".index")) == index
+    if position == 16:
+        assert log.epochs.latest_epoch == 3
+        assert log.end_offset_for_epoch(0) == (0, 12)
+    assert log.producers.producers[7].next_sequence == 2
