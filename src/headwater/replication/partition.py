@@ -279,12 +279,8 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """Where a read_committed consumer must stop: the first offset of an open transaction, or the high watermark.
-
-        Not before the log, though a transaction may have begun there: who was sent to such a place would find himself out of range.
-        """
-        log = self.log
-        return min(max(log.last_stable_offset(self.high_watermark), log.log_start_offset), self.high_watermark)
+        """Where a read_committed consumer must stop: the first offset of an open transaction, or the high watermark."""
+        return self.log.last_stable_offset(self.high_watermark)
 
     def check_leader_epoch(self, current_leader_epoch: int) -> None:
         """A client that knows an older or a newer leader than we do is told so; -1 means that it does not say."""

@@ -102,7 +102,10 @@ def _find(
 def _upper(partition: Partition, request: ListOffsetsRequest) -> int:
     if request.replica_id >= 0:
         return partition.log.log_end_offset
-    return partition.last_stable_offset if request.isolation_level == _READ_COMMITTED else partition.high_watermark
+    if request.isolation_level != _READ_COMMITTED:
+        return partition.high_watermark
+    # An open transaction may have begun before the log does by now: nobody is sent there, where he would be out of range.
+    return max(partition.last_stable_offset, partition.log.log_start_offset)
 
 
 def _check_is_known(partition: Partition, version: int) -> None:
