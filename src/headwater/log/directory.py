@@ -17,7 +17,7 @@ from functools import partial
 from headwater.base.checksum import crc32c
 from headwater.base.errors import UserError
 from headwater.base.ids import TopicPartition
-from headwater.base.ports import Disk, Random, Replace
+from headwater.base.ports import Disk, Random, Replace, SyncDirectory
 from headwater.log import names
 from headwater.log.checkpoint import (
     CheckpointError,
@@ -56,7 +56,7 @@ class LogDirectory:
         self.cleaner_offsets: Offsets = {}  # below it, a log is compacted
         self.mentioned: set[TopicPartition] = set()  # whose offsets may stand in a checkpoint on the disk
         self._written: dict[str, bytes] = {}  # what each checkpoint held when we last wrote it
-        self._in_flight: dict[str, bytes | None] = {}  # being written off the loop; what must follow, if anything
+        self._in_flight: dict[str, bool] = {}  # being written off the loop; whether it is still wanted then
 
     def _file(self, name: str) -> str:
         return f"{self.path}/{name}"
@@ -173,17 +173,23 @@ class LogDirectory:
             self._submit(name, data)
 
     def _submit(self, name: str, data: bytes) -> None:
-        self._in_flight[name] = None
-        self._disk.submit(Replace(self._file(name), data), partial(self._checkpointed, name, data))
+        """It is made beside, and put in its place by the loop: never over one that was written meanwhile."""
+        self._in_flight[name] = True
+        self._disk.submit(Replace(self._file(name + names.NEXT), data), partial(self._made, name, data))
 
-    def _checkpointed(self, name: str, data: bytes, error: OSError | None) -> None:
-        newer = self._in_flight.pop(name)
-        if error is None:
-            self._written[name] = data
-        else:
-            logger.error("event=checkpoint-failed path=%s error=%r", self._file(name), str(error))
-        if newer is not None:
-            self._submit(name, newer)
+    def _made(self, name: str, data: bytes, error: OSError | None) -> None:
+        is_wanted = self._in_flight.pop(name)
+        try:
+            if error is not None:
+                raise error
+            if is_wanted:
+                self._disk.rename(self._file(name + names.NEXT), self._file(name))
+                self._written[name] = data
+                self._disk.submit(SyncDirectory(self.path), _nobody_waits)  # until then, the older one will do
+            else:
+                self._disk.remove(self._file(name + names.NEXT))
+        except OSError as problem:
+            logger.error("event=checkpoint-failed path=%s error=%r", self._file(name), str(problem))
 
     def checkpoint_now(self, name: str, offsets: Offsets) -> None:
         """At shutdown, and where nothing may go on before it is on the device. Raises OSError."""
@@ -192,7 +198,7 @@ class LogDirectory:
         if name == names.RECOVERY_POINT_CHECKPOINT:
             self.recovery_points = offsets
         if name in self._in_flight:
-            self._in_flight[name] = data  # the older one may come to lie on top of this: write it once more then
+            self._in_flight[name] = False
         self._disk.write_file(self._file(name), data)
         self._written[name] = data
 
@@ -220,6 +226,10 @@ class LogDirectory:
             self._disk.remove(self._file(names.SYNC_FAILED))
         except OSError as error:
             logger.error("event=file-not-removed path=%s error=%r", self._file(names.SYNC_FAILED), str(error))
+
+
+def _nobody_waits(_error: OSError | None) -> None:
+    """For a sync that only makes a later recovery shorter."""
 
 
 def _reason(error: Exception) -> str:

@@ -227,3 +227,24 @@ def test_a_thousand_clean_partitions_are_opened_with_few_reads(world: "World") -
     assert len(world.manager.logs) == 50
     assert [path for path in opened if not path.endswith(".lock")] == []
     assert len(world.disk.bytes_read) <= 5 + 3 * 50
+
+
+def test_a_checkpoint_on_its_way_never_takes_the_place_of_a_later_one(world: "World") -> None:
+    """Past a truncation, the recovery point from before it would leave what comes after it unchecked."""
+    log = world.create()
+    world.append(log)
+    log.flush(lambda _error: None)
+    world.disk.run()
+    path = "/data/recovery-point-offset-checkpoint"
+    world.manager.write_checkpoints()  # it is being written while the log is truncated
+    log.truncate_to(0)
+    for _ in range(5):
+        assert world.disk.read_file(path) == b"0\n1\ntopic 0 0\n"
+        world.disk.run(1)
+    world.append(log)
+    log.flush(lambda _error: None)
+    world.disk.run()
+    world.manager.write_checkpoints()
+    world.disk.run()
+    assert world.disk.read_file(path) == b"0\n1\ntopic 0 1\n"
+    assert not [name for name in world.disk.list_directory("/data") if name.endswith((".next", ".tmp"))]
