@@ -445,3 +445,20 @@ def test_damage_below_the_recovery_point_costs_no_later_segment(
         assert log.epochs.latest_epoch == 3
         assert log.end_offset_for_epoch(0) == (0, 12)
     assert log.producers.producers[7].next_sequence == 2
+
+
+def test_to_find_leader_epochs_again_in_a_big_log_is_work_for_another_process(
+    world: "World", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = world.create(segment_bytes=500)
+    for _ in range(12):
+        world.append(log, 2, 60)
+    world.disk.run()
+    world.manager.close()
+    world.disk.remove(f"{world.directory}/leader-epoch-checkpoint")
+    monkeypatch.setattr("headwater.log.opening.RECOVER_IN_PLACE_BYTES", 1500)  # more than the last segments have
+    manager = world.open()
+    is_open_at_once = world.opened
+    world.scheduler.run_due()
+    assert manager.logs[world.partition].epochs.entries == [(0, 0)]
+    assert not is_open_at_once
