@@ -44,10 +44,19 @@ class KafkaPythonMember(ThreadMember):
         self._consumer.subscribe(topics=list(joining.topics) or None, pattern=joining.pattern, listener=Listener(self))
 
     def _turn(self) -> None:
+        self._remember_the_join()
         for place, records in self._consumer.poll(timeout_ms=POLL_MS).items():
             for record in records:
                 self.received.append(Got(place.topic, place.partition, record.offset, record.value))
         self.assignment = frozenset((one.topic, one.partition) for one in self._consumer.assignment())
+
+    def _remember_the_join(self) -> None:
+        """Of kafka-python 3.0.12: when a poll ends while it joins again because of new metadata, and it leads the group, the
+        answer makes it believe that all is as it should be. It never takes its assignment in, sends no heartbeats, and is out of
+        the group for good, whatever the broker does."""
+        coordinator = self._consumer._coordinator
+        if coordinator._join_task is not None:
+            coordinator.request_rejoin()
 
     def _end(self) -> None:
         self._consumer.close()
