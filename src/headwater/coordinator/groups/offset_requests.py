@@ -42,6 +42,7 @@ from headwater.wire.messages.txn_offset_commit import (
 COMMIT_BY_ID_SINCE = 10
 TXN_COMMIT_BY_ID_SINCE = 6
 GROUP_ID_NOT_FOUND_SINCE = 9  # of OffsetCommit; before that, an unknown group had an illegal generation
+EXPIRY_MAX_MS = (1 << 63) - 1  # what a record can say: whoever wants to keep offsets for longer gets that
 
 
 class _Wanted(NamedTuple):
@@ -66,7 +67,7 @@ class OffsetRequests:
         records: list[CoordinatorRecord] = []
         error = ErrorCode.NONE
         retention_ms = request.retention_time_ms
-        expire_timestamp_ms = NO_EXPIRY if retention_ms < 0 else now_ms + retention_ms
+        expire_timestamp_ms = NO_EXPIRY if retention_ms < 0 else min(now_ms + retention_ms, EXPIRY_MAX_MS)
         try:
             validator = self._validate_commit(context, request)
             records = self._write(request.group_id, wanted, validator, now_ms, expire_timestamp_ms, None)

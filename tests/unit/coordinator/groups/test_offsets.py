@@ -288,6 +288,12 @@ def test_of_a_group_whose_subscription_cannot_be_read_nothing_is_deleted(world: 
 # Retention
 
 
+def test_a_client_may_keep_its_offsets_for_as_long_as_a_record_can_say() -> None:
+    """Longer than that broke the handler, and with it the connection."""
+    world = World()
+    assert world.commit({ORDERS: 1}, version=4, retention_ms=(1 << 63) - 1) == {ORDERS: ErrorCode.NONE}
+
+
 def test_a_retention_of_the_clients_own_counts_from_the_commit() -> None:
     world = World(GroupSettings(offsets_retention_check_interval_ms=1_000))
     world.commit({ORDERS: 1}, version=4, retention_ms=5_000)
