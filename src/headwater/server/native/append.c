@@ -3,8 +3,6 @@
 #include "append.h"
 
 #include <errno.h>
-#include <stddef.h>
-#include <structmember.h>
 #include <unistd.h>
 
 static const int64_t SEQUENCES = (int64_t)1 << 31;
@@ -15,14 +13,6 @@ SLOTS(DEFINE)
 
 PyTypeObject *slot_types[TYPES];
 static PyObject *name_append, *name_add_index_entry, *name_flush_if_due, *name_progressed, *name_fail;
-
-static int put(PyObject *object, Py_ssize_t offset, int64_t value) {
-    PyObject *new = PyLong_FromLongLong(value), *old = SLOT(object, offset);
-    if (new == NULL) return -1;
-    SLOT(object, offset) = new;
-    Py_XDECREF(old);
-    return 0;
-}
 
 /* Where it goes */
 
@@ -151,20 +141,10 @@ int append_batch(Target *t, PyObject *producer, const Batch *b, uint8_t *records
 
 /* The beginning */
 
-static int look_up(enum type type, const char *text, Py_ssize_t *offset) {
-    PyObject *found = PyObject_GetAttrString((PyObject *)slot_types[type], text);
-    if (found == NULL) return -1;
-    int is_slot = Py_TYPE(found) == &PyMemberDescr_Type;
-    if (is_slot) *offset = ((PyMemberDescrObject *)found)->d_member->offset;
-    Py_DECREF(found);
-    if (!is_slot) PyErr_Format(PyExc_TypeError, "%s.%s is no slot", slot_types[type]->tp_name, text);
-    return is_slot ? 0 : -1;
-}
-
 int look_up_slots(PyObject *const given[TYPES]) {
     for (int i = 0; i < TYPES; i++) Py_XSETREF(slot_types[i], (PyTypeObject *)Py_NewRef(given[i]));
 #define LOOK_UP(type, name, text)                                                                                      \
-    if (look_up(type, text, &name)) return -1;
+    if (look_up(slot_types[type], text, &name)) return -1;
     SLOTS(LOOK_UP)
 #undef LOOK_UP
     return 0;

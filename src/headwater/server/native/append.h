@@ -1,4 +1,4 @@
-/* What the compiled paths share: the slots of the objects they touch, bytes, and one batch at the end of a log.
+/* What the paths that write share: the slots of the objects they touch, and one batch at the end of a log.
  *
  * The objects are those of Python, with `__slots__`: `look_up_slots` finds where each slot lies. Nothing is kept but
  * these places. One thread calls it all, the owner of the loop.
@@ -6,14 +6,7 @@
 #ifndef HEADWATER_APPEND_H
 #define HEADWATER_APPEND_H
 
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-#include <stdint.h>
-#include <string.h>
-
-#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
-#error "written for little endian; the way in Python serves"
-#endif
+#include "slots.h"
 
 enum { HEADER_BYTES = 61, LENGTH_PREFIX_BYTES = 12, MAGIC = 2 };
 
@@ -51,44 +44,7 @@ extern PyTypeObject *slot_types[TYPES];
 int look_up_slots(PyObject *const given[TYPES]);
 int append_prepare(void);
 
-#define SLOT(object, offset) (*(PyObject **)((char *)(object) + (offset)))
-
 static inline int is_a(PyObject *object, enum type type) { return object != NULL && Py_TYPE(object) == slot_types[type]; }
-
-/* 0 when the slot has no integer of 64 bits. */
-static inline int get(PyObject *object, Py_ssize_t offset, int64_t *value) {
-    PyObject *held = SLOT(object, offset);
-    if (held == NULL || !PyLong_CheckExact(held)) return 0;
-    int overflow;
-    *value = PyLong_AsLongLongAndOverflow(held, &overflow);
-    return !overflow;
-}
-
-/* Bytes, big endian */
-
-static inline int16_t int16_at(const uint8_t *p) { return (int16_t)(p[0] << 8 | p[1]); }
-static inline int32_t int32_at(const uint8_t *p) {
-    uint32_t v;
-    memcpy(&v, p, 4);
-    return (int32_t)__builtin_bswap32(v);
-}
-static inline int64_t int64_at(const uint8_t *p) {
-    uint64_t v;
-    memcpy(&v, p, 8);
-    return (int64_t)__builtin_bswap64(v);
-}
-static inline void put16(uint8_t *p, int16_t value) {
-    p[0] = (uint8_t)((uint16_t)value >> 8);
-    p[1] = (uint8_t)value;
-}
-static inline void put32(uint8_t *p, int32_t value) {
-    uint32_t v = __builtin_bswap32((uint32_t)value);
-    memcpy(p, &v, 4);
-}
-static inline void put64(uint8_t *p, int64_t value) {
-    uint64_t v = __builtin_bswap64((uint64_t)value);
-    memcpy(p, &v, 8);
-}
 
 /* One batch, and where it goes */
 

@@ -1,4 +1,4 @@
-/* What the pieces of the hot path of Fetch use: the slots of Python's objects, and bytes in the order of the network. No state. */
+/* What all compiled paths use: the slots of Python's objects, and bytes in the order of the network. No state. */
 #ifndef HEADWATER_SLOTS_H
 #define HEADWATER_SLOTS_H
 
