@@ -7,7 +7,6 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 
@@ -19,12 +18,7 @@ WITH_ONE_FAULT = 3
 STEPS = 1000
 
 
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    """Errors are still told: a world takes exceptions that were only written down for failures."""
-    logging.disable(logging.WARNING)
-    yield
-    logging.disable(logging.NOTSET)
+pytestmark = pytest.mark.usefixtures("only_errors_are_told")
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,6 @@
 `many_clusters.py` has many more of them.
 """
 
-import logging
-from collections.abc import Iterator
-
 import pytest
 
 from headwater.sim.cluster_faults import NO_FAULTS, ClusterFaults, only
@@ -16,12 +13,7 @@ from headwater.sim.trace import Violation
 STEPS = 1000
 
 
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    """Errors are still told: a world takes exceptions that were only written down for failures."""
-    logging.disable(logging.WARNING)
-    yield
-    logging.disable(logging.NOTSET)
+pytestmark = pytest.mark.usefixtures("only_errors_are_told")
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,8 @@
 """Many small worlds of groups and transactions, each from its seed: coordinators keep their word whatever goes wrong."""
 
-import logging
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -18,11 +16,7 @@ SEEDS_AT_ONCE = 15
 STEPS = 250
 
 
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
+pytestmark = pytest.mark.usefixtures("nothing_is_told")
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, SEEDS_AT_ONCE))

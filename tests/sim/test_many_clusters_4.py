@@ -4,6 +4,8 @@ import pytest
 
 from sim.many_clusters import Group, run, share
 
+pytestmark = pytest.mark.usefixtures("only_errors_are_told")
+
 
 @pytest.mark.parametrize("group", share(4), ids=str)
 def test_clusters_with_faults(group: Group) -> None:

@@ -1,7 +1,5 @@
 """A checker that cannot fail proves nothing: brokers with a promise taken out of them must be found out, and soon."""
 
-import logging
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,11 +17,7 @@ WITHIN_SEEDS = 40
 STEPS = 500
 
 
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
+pytestmark = pytest.mark.usefixtures("nothing_is_told")
 
 
 def must_be_found(*signs: str) -> None:

@@ -1,10 +1,8 @@
 """Many small worlds, each from its seed: whatever goes wrong in them, no client is told anything that does not hold."""
 
-import logging
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 
@@ -15,12 +13,7 @@ SEEDS_AT_ONCE = 20
 STEPS = 350
 
 
-@pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    """A broker among faults has much to report, and formatting it would be most of the run."""
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
+pytestmark = pytest.mark.usefixtures("nothing_is_told")
 
 
 @pytest.mark.parametrize("first", range(0, 300, SEEDS_AT_ONCE))
