@@ -84,9 +84,8 @@ def test_a_device_that_fails_takes_only_its_directory_offline(start: Start, topi
         ledger.check(partition)
 
 
-def test_without_any_directory_left_the_broker_gives_up_and_a_restart_finds_what_was_flushed(
-    start: Start, topic: str
-) -> None:
+def given_up(start: Start, topic: str) -> tuple[FaultyBroker, Ledger]:
+    """A broker that wrote ten records, flushed each, and lost its only directory to a failed sync."""
     broker = start("only")
     create(broker, topic, flush_messages="1")
     ledger = Ledger(broker.bootstrap, topic)
@@ -95,6 +94,13 @@ def test_without_any_directory_left_the_broker_gives_up_and_a_restart_finds_what
     broker.faults.set(sync_error=errno.EIO)
     assert Ledger(broker.bootstrap, topic, **HASTY).write(2)
     until(lambda: not broker.alive, lambda: broker.log[-3000:], PATIENCE_S)
+    return broker, ledger
+
+
+def test_without_any_directory_left_the_broker_gives_up_and_a_restart_finds_what_was_flushed(
+    start: Start, topic: str
+) -> None:
+    broker, ledger = given_up(start, topic)
     assert "event=giving-up" in broker.log
     assert (broker.directory / "only" / ".headwater_syncfailed").exists()
     assert broker.stop() == 1
@@ -109,14 +115,7 @@ def test_without_any_directory_left_the_broker_gives_up_and_a_restart_finds_what
 
 def test_what_a_failed_sync_left_in_the_page_cache_only_is_not_needed(start: Start, topic: str) -> None:
     """As if the device never got what was being synced: the files are cut back, as after a power loss, and all that counts is there."""
-    broker = start("only")
-    create(broker, topic, flush_messages="1")
-    ledger = Ledger(broker.bootstrap, topic)
-    assert ledger.write(10) == []
-    broker.faults.only(broker.directory / "only")
-    broker.faults.set(sync_error=errno.EIO)
-    assert Ledger(broker.bootstrap, topic, **HASTY).write(2)
-    until(lambda: not broker.alive, lambda: broker.log[-3000:], PATIENCE_S)
+    broker, ledger = given_up(start, topic)
     broker.kill()
     lose_power(broker)
     broker.faults.set(sync_error=0)

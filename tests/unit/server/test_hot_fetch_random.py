@@ -7,6 +7,7 @@ import pytest
 
 from headwater.base.errors import KafkaError
 from headwater.server import hot_fetch
+from unit.server.support.damage import damaged_at
 from unit.server.test_hot_fetch import (
     _CLIENT_ID_ENDS_AT,
     FIRST_TOPIC_ID,
@@ -107,18 +108,8 @@ def random_request(chance: random.Random, side: Side, version: int, session: tup
 
 
 def damaged(chance: random.Random, data: bytes) -> bytes:
-    changing = bytearray(data)
     at = chance.randrange(_CLIENT_ID_ENDS_AT, len(data))
-    match chance.randrange(4):
-        case 0:
-            changing[at] = chance.choice((0, 1, 2, 127, 128, 255))
-        case 1:
-            changing[at] ^= 1 << chance.randrange(8)
-        case 2:
-            del changing[at : at + chance.randint(1, 4)]
-        case _:
-            changing[at:at] = bytes(chance.choice((0, 1, 128, 255)) for _ in range(chance.randint(1, 4)))
-    return bytes(changing)
+    return damaged_at(chance, data, at)
 
 
 def next_session(chance: random.Random, side: Side, version: int) -> tuple[int, int]:

@@ -12,6 +12,7 @@ from headwater.broker.context import ConnectionContext
 from headwater.log.producer_state import ProducerStates
 from headwater.replication.partition import Partition
 from headwater.server.dispatch import begin
+from unit.server.support.damage import damaged_at
 from unit.server.test_hot_path import NOW_MS, TOPIC, VERSIONS, Side, batch, changed, frame
 
 _CLIENT_ID_ENDS_AT = 16  # the hot paths do not look at it, so that one which is not UTF-8 means nothing to them
@@ -63,20 +64,10 @@ def random_batch(chance: random.Random, states: ProducerStates) -> bytearray:
 
 
 def damaged(chance: random.Random, data: bytes) -> bytes:
-    changing = bytearray(data)
     at = chance.randrange(
         _CLIENT_ID_ENDS_AT + 3, len(data) if chance.random() < 0.3 else 60
     )  # the transaction stays null
-    match chance.randrange(4):
-        case 0:
-            changing[at] = chance.choice((0, 1, 2, 127, 128, 255))
-        case 1:
-            changing[at] ^= 1 << chance.randrange(8)
-        case 2:
-            del changing[at : at + chance.randint(1, 4)]
-        case _:
-            changing[at:at] = bytes(chance.choice((0, 1, 128, 255)) for _ in range(chance.randint(1, 4)))
-    return bytes(changing)
+    return damaged_at(chance, data, at)
 
 
 @pytest.fixture
