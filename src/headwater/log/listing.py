@@ -135,7 +135,7 @@ def _age(disk: Disk, path: str) -> tuple[int, int, int]:
         epoch = epochs[-1][0] if epochs else _NO_EPOCH
     except CheckpointError:
         pass
-    logs = [name for name in disk.list_directory(path) if name.endswith(names.LOG)]
+    logs = [name for name in names.own_files(disk.list_directory(path)) if name.endswith(names.LOG)]
     if not logs:
         return epoch, -1, 0
     return epoch, names.offset_of(logs[-1]), disk.file_size(f"{path}/{logs[-1]}")

@@ -32,8 +32,6 @@ from headwater.log.truncation import aborted_in, load_producers, truncate_fully
 
 logger = logging.getLogger("headwater.log")
 
-_LEFTOVERS = (names.DELETED, names.CLEANED, names.SWAP, ".tmp")
-
 
 def create_log(
     context: LogContext, partition: TopicPartition, topic_id: TopicId, directory: str, config: LogConfig
@@ -73,7 +71,8 @@ def load_log(
 ) -> Log:
     """The log in `directory`, which is in order. `log_end_offset` is given where recovery has found it."""
     disk = context.disk
-    entries = disk.list_directory(directory)
+    found = disk.list_directory(directory)
+    entries = names.own_files(found)
     segments = [
         Segment(
             disk,
@@ -89,7 +88,7 @@ def load_log(
     if not segments:
         segments = [Segment.create(disk, context.handles, directory, log_start_offset, config.index_interval_bytes)]
     for name in entries:
-        if name.endswith(_LEFTOVERS):
+        if names.is_leftover(name):
             disk.remove(f"{directory}/{name}")
     recovered = log_end_offset is not None
     if log_end_offset is None:
@@ -120,7 +119,17 @@ def load_log(
         truncate_fully(log, log.log_start_offset)
     else:
         log.producers = load_producers(log, log_end_offset)
+    _tell_of_foreign_files(directory, found)
     return log
+
+
+def _tell_of_foreign_files(directory: str, found: list[str]) -> None:
+    """Apache Kafka does not start over a file like `notes.log`, and removes one like `notes.deleted`. Here they just lie there."""
+    for name in filter(names.is_foreign, found):
+        logger.warning(
+            "event=file-ignored path=%r reason='it is not named like a file of a log, and is left alone'",
+            f"{directory}/{name}",
+        )
 
 
 def _end_offset(active: Segment, recovery_point: int) -> int:

@@ -31,6 +31,16 @@ MOVED_FROM: Final = (
 
 KRAFT_METADATA: Final = "__cluster_metadata"  # the log of Apache Kafka's controllers, which lies among the partitions
 
+TEMPORARY: Final = ".tmp"  # behind the name of a file that is about to take its place
+
+_OF_A_SEGMENT: Final = (LOG, OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX, SNAPSHOT)
+_LEFT_BY_A_CRASH: Final = (DELETED, CLEANED, SWAP, TEMPORARY)
+_SEGMENT_FILE: Final = re.compile(
+    r"([0-9]{20})\.(log|index|timeindex|txnindex|snapshot)(\.deleted|\.cleaned|\.swap|\.tmp)?"
+)
+_SMALL_FILES: Final = tuple(name + TEMPORARY for name in (LEADER_EPOCH_CHECKPOINT, PARTITION_METADATA, MOVED_FROM))
+_OFFSET_MAX: Final = (1 << 63) - 1
+
 _DELETED_DIRECTORY: Final = re.compile(r"(.+)\.([0-9a-f]{32})-delete")
 _FUTURE_DIRECTORY: Final = re.compile(r"(.+)-([0-9]+)\.([0-9a-f]{32})-future")
 _OTHER_DIRECTORY: Final = re.compile(r".+\.([0-9a-f]{32})-(future|stray)")
@@ -43,6 +53,23 @@ def segment_name(offset: int) -> str:
 
 def snapshot_name(offset: int) -> str:
     return segment_name(offset) + SNAPSHOT
+
+
+def is_foreign(name: str) -> bool:
+    """Whether a file in a partition's directory ends like one of a log and is none: somebody has put it there."""
+    if not name.endswith(_OF_A_SEGMENT + _LEFT_BY_A_CRASH) or name in _SMALL_FILES:
+        return False
+    return _SEGMENT_FILE.fullmatch(name) is None or offset_of(name) > _OFFSET_MAX
+
+
+def own_files(entries: list[str]) -> list[str]:
+    """What a log may read, rename and remove of what lies in its directory."""
+    return [name for name in entries if not is_foreign(name)]
+
+
+def is_leftover(name: str) -> bool:
+    """Of a log's own files: one that a crash has left half made or half gone."""
+    return name.endswith(_LEFT_BY_A_CRASH)
 
 
 def offset_of(name: str) -> int:

@@ -122,8 +122,8 @@ class Opening:
             if directory.clean and self._are_epochs_as_left(directory, partition, path):
                 self._load(directory, partition, path, recovery_point, None)
                 return
-        except OSError as error:
-            self._leave_offline(directory, partition, error)
+        except Exception as problem:  # noqa: BLE001 - whatever it is: one log must not keep the others down
+            self._leave_offline(directory, partition, problem)
             return
         self.is_clean = False
         start_offset = directory.log_start_offsets.get(partition, 0)
@@ -139,8 +139,8 @@ class Opening:
                 self._context.scheduler.compute(recover, self._context.disk, *arguments, done=finished)
                 return
             recovered = recover(self._context.disk, *arguments)
-        except OSError as error:
-            finished(None, error)
+        except Exception as problem:  # noqa: BLE001 - the same
+            finished(None, problem)
         else:
             finished(recovered, None)
 

@@ -209,7 +209,7 @@ def recover(
     scan reads what the device has.
     """
     finish_swaps(disk, directory)
-    entries = disk.list_directory(directory)
+    entries = names.own_files(disk.list_directory(directory))
     bases = [names.offset_of(name) for name in entries if name.endswith(names.LOG)]
     run = _Recovery(disk, directory, max(log_start_offset, bases[0] if bases else 0))
     if not bases:
@@ -268,7 +268,7 @@ def first_to_scan(bases: list[int], recovery_point: int) -> int:
 
 def bytes_to_scan(disk: Disk, directory: str, recovery_point: int) -> int:
     """Roughly, to decide whether a worker process is worth its start."""
-    entries = disk.list_directory(directory)
+    entries = names.own_files(disk.list_directory(directory))
     bases = [names.offset_of(name) for name in entries if name.endswith(names.LOG)]
     first = first_to_scan(bases, recovery_point) if names.LEADER_EPOCH_CHECKPOINT in entries else 0
     return sum(disk.file_size(f"{directory}/{names.segment_name(base)}{names.LOG}") for base in bases[first:])

@@ -74,7 +74,7 @@ def _copy_rest(move: "Move") -> None:
 def _remove_what_is_gone(move: "Move") -> None:
     """Segments that retention has deleted since they were copied."""
     log, disk = move.log, move.log.context.disk
-    for name in disk.list_directory(move.path):
+    for name in names.own_files(disk.list_directory(move.path)):
         known = log.snapshot_offsets if name.endswith(names.SNAPSHOT) else log.base_offsets
         if name.endswith((names.LOG, names.SNAPSHOT, *INDEXES)) and names.offset_of(name) not in known:
             disk.remove(f"{move.path}/{name}")

@@ -15,7 +15,7 @@ _NOTHING_CHECKED = 1 << 62
 
 def finish_swaps(disk: Disk, directory: str) -> None:
     """Raises OSError."""
-    entries = disk.list_directory(directory)
+    entries = names.own_files(disk.list_directory(directory))
     cleaned = [name for name in entries if name.endswith(names.CLEANED)]
     swaps = [name for name in entries if name.endswith(names.SWAP)]
     if not cleaned and not swaps:
