@@ -6,6 +6,8 @@ trap 'exit 130' INT TERM
 cd "$(dirname "$0")/.." || exit 1
 pytest=$1
 failed=""
+# Every worker reads every test: 7 s instead of 19 where compiled tests are kept.
+unset PYTHONDONTWRITEBYTECODE
 # Where every test must pass, their order and their dice are the same each time, as Hypothesis' examples are (conftest.py).
 order=""
 [ "${HEADWATER_REQUIRE_ALL:-}" = 1 ] && order="--randomly-seed=1"
