@@ -121,6 +121,15 @@ def is_batch_at(file: File, position: int, least_offset: int, most_offset: int) 
     return bool(least_offset <= base_offset <= base_offset + delta <= most_offset and length >= _BATCH_LENGTH_MIN)
 
 
+def last_offset_at(file: File, position: int) -> int:
+    """Of the batch that begins there; -1 if none does."""
+    head = file.pread(position, OFFSETS_BYTES)
+    if len(head) < OFFSETS_BYTES or head[MAGIC_AT] != MAGIC:
+        return -1
+    base_offset, length, delta = OFFSETS.unpack(head)
+    return int(base_offset + delta) if delta >= 0 and length >= _BATCH_LENGTH_MIN else -1
+
+
 def problem_of(header: BatchHeader, expected_offset: int, bytes_left: int, base_offset: int) -> str | None:
     """Why this header cannot belong here, in a segment that begins at `base_offset`; None if it can."""
     if header.magic != MAGIC:

@@ -16,7 +16,8 @@ from headwater.log import names
 from headwater.log.handles import Handles
 from headwater.log.offset_index import ENTRY_BYTES as OFFSET_ENTRY_BYTES
 from headwater.log.offset_index import WRITE_BEHIND_BYTES, OffsetIndex
-from headwater.log.scan import DamagedSegmentError, headers_from, is_batch_at, last_border, position_of, scan_segment
+from headwater.log.rebuilding import rebuild
+from headwater.log.scan import DamagedSegmentError, headers_from, is_batch_at, last_border, position_of
 from headwater.log.time_index import ENTRY_BYTES as TIME_ENTRY_BYTES
 from headwater.log.time_index import TimeIndex
 from headwater.log.transaction_index import AbortedTransaction, TransactionIndex
@@ -46,6 +47,7 @@ class Segment:
         "index_bytes_max",
         "index_interval_bytes",
         "indexes_dirty",
+        "is_damaged",
         "last_offset_max",
         "less_recent",
         "limit_bytes",
@@ -76,6 +78,7 @@ class Segment:
         self.index_interval_bytes = index_interval_bytes
         self.index_bytes_max = 10 << 20
         self.indexes_dirty = False  # written since they were last synced
+        self.is_damaged = False  # a batch cannot be walked over: what the time index says cannot be compared
         self.bytes_since_index = 0
         self.max_timestamp = UNKNOWN if size_bytes else -1
         self.max_timestamp_offset = base_offset
@@ -219,13 +222,22 @@ class Segment:
     def _rebuild_indexes(self, why: str) -> None:
         """Both from one walk over the headers. Rare: recovery has rebuilt what a crash could have broken."""
         logger.warning("event=index-rebuilt segment=%s reason=%r", self.path(names.LOG), why)
-        scan = scan_segment(
-            self.open_file(), self.base_offset, self.base_offset + RELATIVE_OFFSET_MAX + 1, self.index_interval_bytes
+        offset_path, time_path = self.path(names.OFFSET_INDEX), self.path(names.TIME_INDEX)
+        old_offsets = self._offset_index or OffsetIndex.load(self._disk, offset_path, self.base_offset, self.size_bytes)
+        old_times = self._time_index or TimeIndex.load(self._disk, time_path, self.base_offset)
+        rebuilt = rebuild(
+            self.open_file(),
+            self.base_offset,
+            self.index_interval_bytes,
+            b"" if old_offsets is None else bytes(old_offsets.entries),
+            b"" if old_times is None else bytes(old_times.entries),
         )
-        offset_index = OffsetIndex(self.path(names.OFFSET_INDEX), self.base_offset)
-        offset_index.entries = scan.offset_entries
-        time_index = TimeIndex(self.path(names.TIME_INDEX), self.base_offset)
-        time_index.entries = scan.time_entries
+        if rebuilt.damage is not None:
+            self._note_damage(rebuilt.damage)
+        offset_index = OffsetIndex(offset_path, self.base_offset)
+        offset_index.entries = rebuilt.offset_entries
+        time_index = TimeIndex(time_path, self.base_offset)
+        time_index.entries = rebuilt.time_entries
         try:
             offset_index.rewrite(self._disk)
             time_index.rewrite(self._disk)
@@ -305,25 +317,37 @@ class Segment:
             self.max_timestamp, self.max_timestamp_offset = self.time_index.last_entry()
             self.bytes_since_index = self.size_bytes - self.offset_index.last_position()
 
-    def verify_time(self, timestamp: int, offset: int) -> bool:
-        """Whether the batch with that offset has that timestamp, as an entry of the time index says. If not, both indexes are made
-        again: retention would delete too early, and lookups skip records."""
-        if timestamp < 0:
-            return True
-        head = self.open_file().pread(self.find(offset), HEADER_BYTES)
+    def verify_time(self, timestamp: int, offset: int) -> None:
+        """Makes both indexes again if the batch with that offset has not that timestamp, as an entry of the time index says: retention
+        would delete too early, and lookups skip records."""
+        if timestamp < 0 or self.is_damaged:
+            return
+        try:
+            head = self.open_file().pread(self.find(offset), HEADER_BYTES)
+        except DamagedSegmentError as error:
+            self._note_damage(error.strerror or str(error))
+            return
         if len(head) == HEADER_BYTES:
             header = read_header(head)
             if header.max_timestamp == timestamp and header.base_offset <= offset <= header.last_offset:
-                return True
+                return
         self._rebuild_indexes("an entry of the time index is not true")
-        return False
+
+    def _note_damage(self, what: str) -> None:
+        """Told once. Whoever reads there is told too; appending and retention go on."""
+        if not self.is_damaged:
+            self.is_damaged = True
+            logger.error(
+                "event=segment-damaged segment=%s reason=%r note='it expires by the age of its file, if that is younger'",
+                self.path(names.LOG), what,
+            )  # fmt: skip
 
     def largest_timestamp(self) -> int:
-        """For retention: that of its records, or the file's own where records have none."""
+        """For retention: that of its records, or the file's own where records have none, or not all of them can be seen."""
         self._load_max_timestamp()
-        if self.max_timestamp >= 0:
+        if self.max_timestamp >= 0 and not self.is_damaged:
             return self.max_timestamp
-        return self._disk.modified_ms(self.path(names.LOG))
+        return max(self.max_timestamp, self._disk.modified_ms(self.path(names.LOG)))
 
     # Positions
 
@@ -375,6 +399,7 @@ class Segment:
         self.size_bytes = position
         self.reported_bytes = min(self.reported_bytes, position)
         self.limit_bytes = -1
+        self.is_damaged = False
         if position == 0:
             self.max_timestamp = self.first_timestamp = -1
             self.max_timestamp_offset = self.base_offset

@@ -110,3 +110,81 @@ def test_a_damaged_length_is_told_and_nobody_hangs(world: "World", length: int) 
     if length < HEADER_BYTES:
         with pytest.raises(DamagedSegmentError):
             log.read(12, 1, 20, min_one_batch=True)
+
+
+DAMAGED_LENGTHS = [0, -12, 5, 1000, (1 << 31) - 1]
+
+
+def with_a_damaged_length(world: "World", length: int, *, interval_bytes: int) -> None:
+    """Segments of some 20 batches, one a second, closed cleanly; in the first, and in the last, the length of the fifth batch is wrong."""
+    log = world.create(segment_bytes=20 * 150, index_interval_bytes=interval_bytes, retention_ms=60_000)
+    for _ in range(50):
+        world.append(log, size=70)
+        world.pass_time(1_000)
+    assert len(log.segments) == 3
+    bases = (log.base_offsets[0], log.base_offsets[2])
+    world.disk.run()
+    world.manager.close()
+    for base in bases:
+        path = f"{world.directory}/{names.segment_name(base)}{names.LOG}"
+        data = world.disk.read_file(path)
+        at = [position for position, _ in read_batches(data)][5] + 8
+        for wrong, right in zip(length.to_bytes(4, "big", signed=True), data[at : at + 4], strict=True):
+            for bit in range(8):
+                if (wrong ^ right) & (1 << bit):
+                    world.disk.flip_bit(path, at, bit)
+            at += 1
+
+
+@pytest.mark.parametrize("interval_bytes", [300, 1 << 20])
+@pytest.mark.parametrize("length", DAMAGED_LENGTHS)
+def test_a_damaged_length_does_not_keep_segments_from_expiring(
+    world: "World", length: int, interval_bytes: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The last entry of the time index could not be compared, and each pass of retention ended there, for ever."""
+    with_a_damaged_length(world, length, interval_bytes=interval_bytes)
+    manager = world.open()
+    log = manager.logs[world.partition]
+    manager.apply_retention(world.clock.now_ms())
+    assert len(log.segments) == 3, "nothing is old enough"
+    world.pass_time(30_000)
+    manager.apply_retention(world.clock.now_ms())
+    manager.apply_retention(world.clock.now_ms())
+    assert len(log.segments) == 2, "the first is"
+    world.pass_time(60_000)
+    manager.apply_retention(world.clock.now_ms())
+    assert log.size_bytes() == 0
+    assert "retention-failed" not in caplog.text
+    assert caplog.text.count("event=segment-damaged") <= 2
+
+
+@pytest.mark.parametrize("length", DAMAGED_LENGTHS)
+def test_records_behind_a_damaged_length_are_not_taken_for_older_than_they_are(world: "World", length: int) -> None:
+    """The time index that was made again ended before the damage, and the segment expired with what is there."""
+    begin_ms = world.clock.now_ms()
+    with_a_damaged_length(world, length, interval_bytes=1 << 20)
+    world.disk.remove(f"{world.directory}/{names.segment_name(0)}{names.TIME_INDEX}")
+    log = world.open().logs[world.partition]
+    assert log.segments[0].largest_timestamp() == begin_ms + (log.base_offsets[1] - 1) * 1_000
+
+
+@pytest.mark.parametrize("length", DAMAGED_LENGTHS)
+def test_what_stands_behind_a_damaged_length_can_still_be_read(world: "World", length: int) -> None:
+    """The offset index was made again too, without anything behind the damage, and so nothing led there any more."""
+    with_a_damaged_length(world, length, interval_bytes=300)
+    log = world.open().logs[world.partition]
+    log.segments[0]._rebuild_indexes("somebody wants it")
+    last = log.base_offsets[1] - 1
+    assert first_read(log, last, 1) == last
+
+
+@pytest.mark.parametrize("length", DAMAGED_LENGTHS)
+def test_a_log_whose_last_segment_is_damaged_takes_records(world: "World", length: int) -> None:
+    """Before the first append the largest timestamp is loaded: it could not be compared, and every append was refused."""
+    with_a_damaged_length(world, length, interval_bytes=1 << 20)
+    log = world.open().logs[world.partition]
+    assert world.append(log) == 50
+    assert first_read(log, 50, 1) == 50
+    world.disk.run()
+    world.manager.close()
+    assert world.open().logs[world.partition].log_end_offset == 51
