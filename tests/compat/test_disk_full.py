@@ -208,3 +208,17 @@ def test_retention_makes_room(start: Start, topic: str) -> None:
     broker.properties["log.retention.check.interval.ms"] = "200"
     broker.start()
     until(lambda: ledger.write(1, 60_000) == [], lambda: broker.log[-3000:], PATIENCE_S)
+
+
+def test_the_only_segment_of_a_log_makes_room(start: Start, topic: str) -> None:
+    """It has to be rolled before it can be deleted, and found no room for that: a small topic kept its disk full for ever."""
+    broker = start(6 * MEGABYTE, "small", log_retention_check_interval_ms=86_400_000)
+    create(broker, topic, segment_bytes=str(64 * MEGABYTE), retention_ms="1000", file_delete_delay_ms="0")
+    ledger = Ledger(broker.bootstrap, topic)
+    write_until_refused(ledger)
+    disks = disks_of(broker)
+    disks.fill(disks.paths[0])
+    broker.kill()
+    broker.properties["log.retention.check.interval.ms"] = "200"
+    broker.start()
+    until(lambda: ledger.write(1, 60_000) == [], lambda: broker.log[-3000:], PATIENCE_S)

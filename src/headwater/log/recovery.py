@@ -76,7 +76,21 @@ class _Recovery:
         """Only if they are others: on a full disk there may be no room to write the same once more."""
         text = format_epochs(self.epochs.entries)
         if text != self.epochs_text:
-            self.disk.write_file(self.epochs_path, text, durable=False)
+            try:
+                self.disk.write_file(self.epochs_path, text, durable=False)
+            except OSError as error:
+                if error.errno not in FULL or not self._file_says_nothing_wrong():
+                    raise
+                self.result.report.append("no room for the leader epochs, the file has older ones too")
+
+    def _file_says_nothing_wrong(self) -> bool:
+        """What it has besides was written before the log's first record: retention found no room to take it out."""
+        try:
+            in_file = parse_epochs(self.epochs_text or b"")
+        except CheckpointError:
+            return False
+        later = [entry for entry in in_file if entry[1] >= self.log_start_offset]
+        return self.epochs.entries in (later, in_file)
 
     def load_snapshot(self, bases: list[int], snapshots: list[int], first: int) -> int:
         """Loads the producers' state as of a segment's beginning; which segment that is, `first` or one before it.
@@ -210,6 +224,9 @@ def recover(
     """
     finish_swaps(disk, directory)
     entries = names.own_files(disk.list_directory(directory))
+    for name in entries:
+        if name.endswith(names.DELETED):  # on a full disk it is what makes room for the rest
+            disk.remove(f"{directory}/{name}")
     bases = [names.offset_of(name) for name in entries if name.endswith(names.LOG)]
     run = _Recovery(disk, directory, max(log_start_offset, bases[0] if bases else 0))
     if not bases:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from headwater.base.ports import FULL, Remove
 from headwater.log import names
-from headwater.log.rolling import roll, snapshot_path
+from headwater.log.rolling import roll_expired, snapshot_path
 from headwater.log.segment import Segment
 
 if TYPE_CHECKING:
@@ -74,11 +74,11 @@ def _delete_oldest(log: "Log", count: int, now_ms: int, reason: str) -> int:
         return 0
     if count == len(log.segments):
         try:
-            roll(log, now_ms)
+            roll_expired(log, now_ms)
         except OSError as error:
             if error.errno not in FULL or count == 1:
                 raise
-            count -= 1  # no room for a new one; what the others leave will do
+            count -= 1  # not even the name of a new one has room; what the others leave will do
     gone = log.segments[:count]
     log.advance_start_offset(max(log.log_start_offset, log.base_offsets[count]))
     logger.info(

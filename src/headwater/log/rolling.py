@@ -5,14 +5,18 @@ from its first batch), when an index is full, and when an offset would not fit t
 old segment's indexes final, saves the producers' state at the border, and starts a flush of what is behind it.
 """
 
+import logging
 from typing import TYPE_CHECKING
 
+from headwater.base.ports import FULL
 from headwater.log.dirty import PIECE_BYTES
 from headwater.log.names import snapshot_name
 from headwater.log.segment import Segment
 
 if TYPE_CHECKING:
     from headwater.log.log import Log
+
+logger = logging.getLogger("headwater.log")
 
 
 def make_room(log: "Log", size: int, max_timestamp: int, last_offset: int, now_ms: int) -> Segment:
@@ -68,6 +72,25 @@ def roll(log: "Log", now_ms: int) -> Segment:
     """Ends the active segment and begins the next at the log's end. Raises OSError and changes nothing."""
     log.active.end_time_index()
     take_snapshot(log)
+    return _begin_next(log, now_ms)
+
+
+def roll_expired(log: "Log", now_ms: int) -> Segment:
+    """The same for a segment that is about to be deleted, which needs no room on the disk, or else it could never make any.
+
+    The indexes of that segment are left as they are. If there is no room for the producers' state either, a crash before the next roll
+    or close forgets the producers: of all that they wrote, nothing is left.
+    """
+    try:
+        take_snapshot(log)
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        logger.warning("event=snapshot-not-written partition=%s error=%r", log.partition, str(error))
+    return _begin_next(log, now_ms)
+
+
+def _begin_next(log: "Log", now_ms: int) -> Segment:
     new = Segment.create(
         log.context.disk, log.context.handles, log.directory, log.log_end_offset, log.config.index_interval_bytes
     )

@@ -62,12 +62,79 @@ def test_retention_makes_room_on_a_full_disk(world: "World") -> None:
     log = fill(world)
     world.clock.advance(log.config.retention_ms + 1)
     before = len(log.segments)
-    assert log.apply_retention(world.clock.now_ms()) == before - 1  # all have expired; there is no room for a new one
-    assert log.epochs.entries == [(3, log.log_start_offset)]
+    assert log.apply_retention(world.clock.now_ms()) == before
+    assert log.epochs.entries == [(3, 40)]
     world.disk.faults.free_bytes = ROOMY
     log = world.reopen()
-    assert log.epochs.entries == [(3, log.log_start_offset)]
+    assert log.epochs.entries == [(3, 40)]
+    assert world.append(log, epoch=3) == 40
+
+
+@pytest.mark.parametrize("ending", ["reopen", "kill", "crash"])
+def test_the_only_segment_of_a_log_expires_on_a_full_disk(world: "World", ending: str) -> None:
+    """It had to be rolled first, its index and a snapshot found no room, and so it stayed, and the disk stayed full."""
+    log = world.create()
+    producer = {"producer_id": 7, "producer_epoch": 0}
+    for sequence in range(20):
+        world.append(log, base_sequence=sequence, **producer)
+    log.flush()
+    world.disk.run()
+    world.disk.faults.free_bytes = 0
+    world.clock.advance(log.config.retention_ms + 1)
+    assert log.apply_retention(world.clock.now_ms()) == 1
+    assert (log.log_start_offset, log.log_end_offset, log.size_bytes()) == (20, 20, 0)
+    with pytest.raises(KafkaError):
+        world.append(log, base_sequence=20, **producer)
+    world.disk.run()
+    world.pass_time(log.config.file_delete_delay_ms)
+    assert not [name for name in world.files() if name.startswith(names.segment_name(0))]
+    assert world.disk.faults.free_bytes > 1000, "there is room again"
+    assert world.append(log, base_sequence=20, **producer) == 20
+    log.flush()
+    world.disk.run()
+    log = getattr(world, ending)()
+    assert (log.log_start_offset, world.contents(log)) == (20, [20])
+
+
+def test_a_disk_without_room_for_a_name_keeps_the_last_segment(world: "World", monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where not even an empty file can be made, the others go, and nothing is left half done."""
+    log = fill(world)
+    world.clock.advance(log.config.retention_ms + 1)
+    before = len(log.segments)
+    open_file = world.disk.open
+
+    def full(path: str, *, create: bool = False) -> object:
+        if create and not world.disk.exists(path):
+            raise OSError(errno.ENOSPC, "No space left on device", path)
+        return open_file(path, create=create)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.disk, "open", full)
+        assert log.apply_retention(world.clock.now_ms()) == before - 1
+        with pytest.raises(OSError, match="No space"):
+            log.apply_retention(world.clock.now_ms())
     assert world.contents(log)[-1] == 39
+    assert log.apply_retention(world.clock.now_ms()) == 1
+    assert world.contents(world.kill()) == []
+
+
+@pytest.mark.parametrize("is_removed", [True, False])
+def test_a_start_needs_no_room_after_all_has_expired(world: "World", is_removed: bool) -> None:
+    """The file of leader epochs still had those of what had been deleted, and the log was offline for want of room to correct it."""
+    log = fill(world)
+    world.clock.advance(log.config.retention_ms + 1)
+    log.apply_retention(world.clock.now_ms())
+    if is_removed:
+        world.disk.run()
+        world.pass_time(log.config.file_delete_delay_ms)
+        world.disk.faults.free_bytes = 0
+    log = world.kill()
+    assert (log.log_start_offset, log.log_end_offset, world.contents(log)) == (40, 40, [])
+    assert not [name for name in world.files() if name.endswith(names.DELETED)]
+    world.disk.faults.free_bytes = ROOMY
+    assert world.append(log, epoch=4) == 40
+    assert log.epochs.entries[-1] == (4, 40)
+    assert world.contents(world.kill()) == [40]
 
 
 def test_a_truncation_that_finds_no_room_for_its_index_leaves_none_that_is_wrong(
