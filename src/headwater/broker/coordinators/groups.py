@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.names import CONSUMER_OFFSETS
 from headwater.broker.context import RequestContext
-from headwater.broker.coordinators.hosted import MayWrite
+from headwater.broker.coordinators.port import MayWrite
 from headwater.broker.coordinators.runtime import Runtime
 from headwater.coordinator.effects import Effects, Producer, Ticket
 from headwater.coordinator.groups.consumer.engine import ConsumerGroups
@@ -114,13 +114,13 @@ class Groups:
         return True
 
     def topics_changed(self) -> None:
-        """The image has other topics or partitions than before."""
+        """The image has other topics or partitions than before. Shards that are being loaded hear of it too."""
         self._topics = TopicsView(self._broker.image, self._topics.version + 1)
-        for hosted in self.runtime.active():
+        for hosted in list(self.runtime.hosted.values()):
             hosted.decide(lambda shard: shard.on_metadata_changed(self._topics, self._broker.now_ms()))
 
     def topic_deleted(self, topic: str, topic_id: bytes) -> None:
-        for hosted in self.runtime.active():
+        for hosted in list(self.runtime.hosted.values()):
             hosted.decide(lambda shard: shard.topic_deleted(topic, topic_id, self._broker.now_ms()))
 
     def transaction_ended(self, partition: int, producer: Producer, *, committed: bool, offset: int) -> None:

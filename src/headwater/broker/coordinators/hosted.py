@@ -8,19 +8,22 @@ While there are fewer in-sync replicas than `min.insync.replicas` asks for, noth
 requests that may write are told to come again, timers begin anew, and what others report is kept for later. Who only asks,
 and the heartbeats of classic members, are served.
 
+A shard that cannot be loaded is made anew and tried again, with growing pauses: half a state is never asked.
+
 Owned by the broker's loop.
 """
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+from collections.abc import Callable, Generator, Iterator
+from typing import TYPE_CHECKING, Any, Final, Generic
 
 from headwater.base.errors import ErrorCode, KafkaError
-from headwater.base.ports import Timer
 from headwater.broker.coordinators.batches import build_decision
 from headwater.broker.coordinators.loading import Loading, replay_log
-from headwater.coordinator.effects import CoordinatorRecord, Effects, Producer, Ticket, TimerKey
+from headwater.broker.coordinators.port import ErrorResponse, MayWrite, S, coordinator_error
+from headwater.broker.coordinators.timers import Timers
+from headwater.coordinator.effects import Effects, Ticket, TimerKey
 from headwater.replication.partition import Partition
 
 if TYPE_CHECKING:
@@ -29,26 +32,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger("headwater.broker")
 
 _RELOAD_AFTER_MS: Final = 1000
+_RELOAD_AFTER_MS_MAX: Final = 32_000
+_TIMERS_PER_STEP: Final = 50
 _LOOK_AGAIN_MS: Final = 500  # for replicas that are back in sync
 
 # The partition cannot be written to, so there is no hurry; anything else was wrong with that one batch.
 _LOST: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
-
-ErrorResponse = Callable[[ErrorCode], Any]
-MayWrite = bool | Callable[[Any], bool]  # whether a request can lead to records; for some, the shard must be asked
-
-
-class Shard(Protocol):
-    def replay(self, record: CoordinatorRecord, producer: Producer | None) -> None: ...
-
-    def replay_marker(self, producer: Producer, *, committed: bool) -> None: ...
-
-    def loaded(self, now_ms: int) -> Effects: ...
-
-    def on_timer(self, key: TimerKey, now_ms: int) -> Effects: ...
-
-
-S = TypeVar("S", bound=Shard)
 
 
 class Hosted(Generic[S]):
@@ -64,14 +53,17 @@ class Hosted(Generic[S]):
         self._make_shard = make_shard
         self.shard = make_shard()
         self.is_loaded = False
+        self._loaded_at_ms = 0
         self.after_run: Callable[[Hosted[S], Effects, int], None] | None = None
-        self._timers: dict[TimerKey, Timer] = {}
+        self._timers = Timers(broker.scheduler, self._timer_due)
         self._waiting: deque[tuple[int, list[tuple[Ticket, Any]], list[Callable[[], None]]]] = deque()
         self._unanswered: dict[Ticket, ErrorResponse] = {}  # and how to say no to each
         self._last_written = -1
         self._is_woken = False
         self._postponed: list[Callable[[S], Effects]] = []  # decisions that may write, and cannot for now
-        self._generation = 0  # of the shard: timers and loads of an earlier one are void
+        self._when_loaded: list[Callable[[S], Effects]] = []
+        self._failed_loads = 0  # in a row
+        self._generation = 0  # of the shard: loads of an earlier one are void
         self._is_closed = False
 
     # Loading
@@ -82,6 +74,7 @@ class Hosted(Generic[S]):
             return
         self._generation += 1
         self.is_loaded = False
+        self._timers.clear()
         self.shard = self._make_shard()
         steps = self._load_steps(self._generation)
         if self.partition.log.log_start_offset < self.partition.log.log_end_offset:
@@ -91,39 +84,62 @@ class Hosted(Generic[S]):
 
     def _load_steps(self, generation: int) -> Iterator[int]:
         """Another life of the shard, or the end of its partition, ends it."""
-        log = self.partition.log
-        replaying = replay_log(log, self.shard)
+        steps = self._read_and_begin()
         while generation == self._generation and not self.partition.deleted:
             try:
-                yield next(replaying)
-            except StopIteration as over:
-                self._loaded(end=over.value)
+                yield next(steps)
+            except StopIteration:
                 return
-            except (KafkaError, OSError) as problem:
-                logger.error("event=coordinator-not-loaded partition=%s reason=%r", log.partition, str(problem))
-                self._broker.scheduler.call_later(_RELOAD_AFTER_MS, lambda: self._reload(generation))
-                return
+            except Exception as problem:  # noqa: BLE001 - whatever it was, nobody else would try again
+                self._not_loaded(problem)
+
+    def _read_and_begin(self) -> Generator[int, None, None]:
+        log = self.partition.log
+        end = yield from replay_log(log, self.shard, log.log_start_offset)
+        for count, (key, delay_ms) in enumerate(self.shard.timers_found(), 1):
+            self._timers.set(key, delay_ms)
+            if count % _TIMERS_PER_STEP == 0:
+                yield _TIMERS_PER_STEP
+        end = yield from replay_log(log, self.shard, end)  # markers of transactions, which others wrote meanwhile
+        self._last_written = end - 1
+        self.is_loaded = True
+        self._loaded_at_ms = self._broker.clock.monotonic_ms()
+        self.decide(lambda shard: shard.loaded(self._broker.now_ms()))
+        waiting, self._when_loaded = self._when_loaded, []
+        for decide in waiting:
+            self.decide(decide)
+        self._failed_loads = 0
+
+    def _not_loaded(self, problem: Exception) -> None:
+        """All that was read is thrown away, and read again after a pause."""
+        pause_ms = min(_RELOAD_AFTER_MS << self._failed_loads, _RELOAD_AFTER_MS_MAX)
+        self._failed_loads = min(self._failed_loads + 1, _RELOAD_AFTER_MS_MAX.bit_length())
+        is_expected = isinstance(problem, KafkaError | OSError)
+        logger.error(
+            "event=coordinator-not-loaded partition=%s reason=%r next_try_ms=%d",
+            self.partition.log.partition,
+            f"{type(problem).__name__}: {problem}",
+            pause_ms,
+            exc_info=None if is_expected else problem,
+        )
+        self.unload(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        generation = self._generation
+        self._broker.scheduler.call_later(pause_ms, lambda: self._reload(generation))
 
     def _reload(self, generation: int) -> None:
         if generation == self._generation and not self.partition.deleted:
             self.load()
 
-    def _loaded(self, end: int) -> None:
-        self.is_loaded = True
-        self._last_written = end - 1
-        self.decide(lambda shard: shard.loaded(self._broker.now_ms()))
-
     def close(self) -> None:
         """The partition is no longer ours: nothing that was planned happens any more."""
         self._is_closed = True
+        self._when_loaded.clear()
         self.unload()
 
     def unload(self, code: ErrorCode = ErrorCode.NOT_COORDINATOR) -> None:
         """What the shard believes is no longer true."""
         self._generation += 1
         self.is_loaded = False
-        for timer in self._timers.values():
-            timer.cancel()
         self._timers.clear()
         self._postponed.clear()
         self.partition.waiters.pop(self, None)
@@ -160,7 +176,10 @@ class Hosted(Generic[S]):
         self.run(effects)
 
     def decide(self, decide: Callable[[S], Effects]) -> None:
-        """What nobody asked for and must not be lost: now, or as soon as there are enough replicas."""
+        """What nobody asked for and must not be lost: now, or as soon as it is loaded and there are enough replicas."""
+        if not self.is_loaded:
+            self._when_loaded.append(decide)
+            return
         if self._can_write:
             self.run(decide(self.shard))
             return
@@ -183,9 +202,12 @@ class Hosted(Generic[S]):
             self._look_again()
             return
         postponed, self._postponed = self._postponed, []
-        for decide in postponed:
-            if generation == self._generation:
-                self.decide(decide)
+        try:
+            for decide in postponed:
+                if generation == self._generation:
+                    self.decide(decide)
+        except Exception as problem:  # noqa: BLE001 - the rest would be lost
+            self._not_loaded(problem)
 
     def run(self, effects: Effects, then: Callable[[], None] | None = None) -> None:
         """Does what a decision asks for; `then` is called when its records are committed."""
@@ -196,7 +218,7 @@ class Hosted(Generic[S]):
                 self._append_failed(effects, problem)
                 return
         for key, delay_ms in effects.timers.items():
-            self._set_timer(key, delay_ms)
+            self._timers.set(key, delay_ms)
         if effects.replies or then is not None:
             self._waiting.append((self._last_written, effects.replies, [then] if then is not None else []))
         if self.after_run is not None:
@@ -269,36 +291,14 @@ class Hosted(Generic[S]):
         else:
             self._release()
 
-    # Timers
-
-    def _set_timer(self, key: TimerKey, delay_ms: int | None) -> None:
-        old = self._timers.pop(key, None)
-        if old is not None:
-            old.cancel()
-        if delay_ms is not None:
-            generation = self._generation
-            self._timers[key] = self._broker.scheduler.call_later(
-                max(0, delay_ms), lambda: self._timer_due(key, generation, delay_ms)
-            )
-
-    def _timer_due(self, key: TimerKey, generation: int, delay_ms: int) -> None:
-        if generation != self._generation or not self.is_loaded:
+    def _timer_due(self, key: TimerKey, delay_ms: int) -> None:
+        if (
+            not self.is_loaded or not self._can_write
+        ):  # members could not be heard either: they get their whole time again
+            self._timers.set(key, max(delay_ms, _LOOK_AGAIN_MS))
             return
-        if not self._can_write:  # members could not write either: they get their whole time again
-            self._set_timer(key, max(delay_ms, _LOOK_AGAIN_MS))
+        rest_ms = delay_ms - (self._broker.clock.monotonic_ms() - self._loaded_at_ms)
+        if rest_ms > 0:  # set while others were still being loaded
+            self._timers.set(key, rest_ms)
         else:
-            self._timers.pop(key, None)
             self.run(self.shard.on_timer(key, self._broker.now_ms()))
-
-
-def coordinator_error(code: ErrorCode) -> ErrorCode:
-    """What a client is told when a coordinator could not write: something that makes it look for the coordinator again."""
-    match code:
-        case ErrorCode.UNKNOWN_TOPIC_OR_PARTITION | ErrorCode.NOT_ENOUGH_REPLICAS | ErrorCode.REQUEST_TIMED_OUT:
-            return ErrorCode.COORDINATOR_NOT_AVAILABLE
-        case ErrorCode.NOT_LEADER_OR_FOLLOWER | ErrorCode.KAFKA_STORAGE_ERROR:
-            return ErrorCode.NOT_COORDINATOR
-        case ErrorCode.MESSAGE_TOO_LARGE | ErrorCode.RECORD_LIST_TOO_LARGE:
-            return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
-        case _:
-            return code

@@ -19,6 +19,7 @@ from headwater.records.control import read_end_transaction_marker
 from headwater.records.reader import read_batches, read_records
 
 RECORDS_PER_TURN: Final = 200  # some milliseconds
+_BYTES_LIKE_A_RECORD: Final = 256  # two members of a classic group
 _READ_BYTES: Final = 1 << 18
 _BATCH_BYTES_MAX: Final = 128 << 20
 
@@ -64,9 +65,8 @@ class Loading:
         self._plan()
 
 
-def replay_log(log: Log, shard: Replayed) -> Generator[int, None, int]:
-    """Tells the shard all that stands in its log, past the high watermark too. Gives the end of what was read."""
-    offset = log.log_start_offset
+def replay_log(log: Log, shard: Replayed, offset: int) -> Generator[int, None, int]:
+    """Tells the shard all that stands in its log from there on, past the high watermark too. Gives the end of what was read."""
     while offset < log.log_end_offset:
         piece = log.read(offset, _READ_BYTES, log.log_end_offset, min_one_batch=True)
         if piece is None:
@@ -80,7 +80,7 @@ def replay_log(log: Log, shard: Replayed) -> Generator[int, None, int]:
 
 
 def _replay_batch(header: BatchHeader, batch: bytes, shard: Replayed) -> Iterator[int]:
-    """Most batches are of a few records; a large one is cut."""
+    """Most batches are of a few records; a large one is cut. A record counts by its size too: that of a group holds all its members."""
     producer = Producer(header.producer_id, header.producer_epoch)
     of_transaction = producer if header.is_transactional else None
     taken = 1  # an empty batch, too, takes its time
@@ -91,7 +91,7 @@ def _replay_batch(header: BatchHeader, batch: bytes, shard: Replayed) -> Iterato
                 shard.replay_marker(producer, committed=marker.committed)
         elif record.key is not None:
             shard.replay(CoordinatorRecord(record.key, record.value), of_transaction)
-        taken += 1
+        taken += 1 if record.value is None else 1 + len(record.value) // _BYTES_LIKE_A_RECORD
         if taken >= RECORDS_PER_TURN:
             yield taken
             taken = 0

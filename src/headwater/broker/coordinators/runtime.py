@@ -8,9 +8,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Generic
 
 from headwater.base.errors import ErrorCode, KafkaError
-from headwater.broker.coordinators.hosted import ErrorResponse, Hosted, MayWrite, S
+from headwater.broker.coordinators.hosted import Hosted
 from headwater.broker.coordinators.loading import Loading
 from headwater.broker.coordinators.placement import partition_for
+from headwater.broker.coordinators.port import ErrorResponse, MayWrite, S
 from headwater.broker.deferred import Deferred
 from headwater.broker.forwarding import create_topics
 from headwater.broker.topics import plan_topic

@@ -4,6 +4,7 @@ A group is `classic` (its leader assigns) or `consumer` (KIP-848: the coordinato
 their id. Validations raise `KafkaError`; whoever calls turns it into the response.
 """
 
+from collections.abc import Iterator
 from typing import Literal, Protocol, TypeAlias
 
 from headwater.coordinator.effects import CoordinatorRecord, Effects, Ticket, TimerKey
@@ -95,7 +96,9 @@ class Engine(Protocol):
         """False for a record of a type that this engine does not write: others may know it."""
         ...
 
-    def loaded(self, now_ms: int) -> Effects: ...
+    def timers_found(self) -> Iterator[tuple[TimerKey, int]]:
+        """Those of all members that were read from the log: they get their whole time again."""
+        ...
 
     def on_timer(self, key: TimerKey, now_ms: int) -> Effects: ...
 

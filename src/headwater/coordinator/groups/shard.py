@@ -7,7 +7,7 @@ carry whole response messages, or, where one request names many groups, the part
 The shard owns `ShardState` and `Offsets`; the engines own what is inside their groups.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from typing import Final
 
 from headwater.base.errors import ErrorCode, KafkaError, bounded
@@ -22,7 +22,7 @@ from headwater.coordinator.groups.group import ConsumerEngine, Engine
 from headwater.coordinator.groups.offset_requests import OffsetRequests
 from headwater.coordinator.groups.offsets import Offsets
 from headwater.coordinator.groups.plain_commits import PlainCommits
-from headwater.coordinator.records.group_records import OffsetCommitRecord, read_record
+from headwater.coordinator.records.group_records import GroupMetadataRecord, OffsetCommitRecord, read_record
 from headwater.wire.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from headwater.wire.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -197,16 +197,21 @@ class GroupShard:
             if read.value is not None and key.group not in self.state.groups:
                 self.state.groups[key.group] = ClassicGroup(key.group)
             self.offsets.apply(key.group, key.topic, key.partition, read.value, producer)
-        elif not self.classic.replay(record) and self.consumer is not None:
+        elif isinstance(read, GroupMetadataRecord):
+            self.classic.replay_group(read)
+        elif self.consumer is not None:
             self.consumer.replay(record)
 
     def replay_marker(self, producer: Producer, *, committed: bool) -> None:
         self.offsets.end_transaction(producer.producer_id, committed=committed)
 
+    def timers_found(self) -> Iterator[tuple[TimerKey, int]]:
+        yield from self.classic.timers_found()
+        if self.consumer is not None:
+            yield from self.consumer.timers_found()
+
     def loaded(self, now_ms: int) -> Effects:
         effects = self.classic.loaded(now_ms)
-        if self.consumer is not None:
-            effects.add(self.consumer.loaded(now_ms))
         self._sweeper.start(effects)
         return effects
 

@@ -9,7 +9,7 @@ where one request names many transactional ids, with the part about one of them.
 producer id; see `coordinator.effects` for who does the rest.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from typing import Final
 
 from headwater.base.errors import ErrorCode
@@ -376,6 +376,9 @@ class TransactionShard:
 
     def replay_marker(self, producer: Producer, committed: bool) -> None:  # noqa: ARG002
         raise AssertionError("the state of transactions is itself not written in transactions")
+
+    def timers_found(self) -> Iterator[tuple[TimerKey, int]]:
+        return iter(())  # few transactions are open: `loaded` sets theirs
 
     def loaded(self, now_ms: int) -> TransactionEffects:
         """Takes up what the coordinator before left: markers of decided transactions, timeouts of open ones."""

@@ -94,7 +94,7 @@ def test_a_large_batch_is_cut_and_what_is_appended_meanwhile_is_read_too(lab: An
     ends: list[int] = []
 
     def load() -> Iterator[int]:
-        ends.append((yield from replay_log(lab.broker.partition("orders", 0).log, seen)))
+        ends.append((yield from replay_log(lab.broker.partition("orders", 0).log, seen, 0)))
 
     steps = load()
     assert next(steps) <= RECORDS_PER_TURN

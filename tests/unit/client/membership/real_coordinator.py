@@ -58,7 +58,7 @@ class RealCoordinator:
         self._timers: dict[TimerKey, object] = {}
         self._waiting: list[_Call] = []
         self.shard = self._new_shard()
-        self._run(self.shard.loaded(self._now_ms))
+        self._loaded()
         broker.coordinates()
         for request_type, method in (
             (JoinGroupRequest, "join_group"),
@@ -80,6 +80,10 @@ class RealCoordinator:
         for record in self._log:
             self.shard.replay(record, None)
         self._timers.clear()
+        self._loaded()
+
+    def _loaded(self) -> None:
+        self._run(Effects(timers=dict(self.shard.timers_found())))
         self._run(self.shard.loaded(self._now_ms))
 
     @property

@@ -189,7 +189,7 @@ class Shard:
         other.log = list(self.log if log is None else log)
         for record in other.log:
             assert other.consumer.replay(record) or other.classic.replay(record)
-        other.run(other.consumer.loaded(self.now_ms))
+        other.run(Effects(timers={**dict(other.consumer.timers_found()), **dict(other.classic.timers_found())}))
         other.run(other.classic.loaded(self.now_ms))
         return other
 

@@ -3,6 +3,8 @@
 Owns no state of its own: groups live in `ShardState.groups`, and those of type classic are changed here only.
 """
 
+from collections.abc import Iterator
+
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.coordinator.effects import CoordinatorRecord, Effects, Ticket, TimerKey
 from headwater.coordinator.groups.classic import rebalance
@@ -128,18 +130,24 @@ class ClassicGroups:
         read = read_record(record)
         if not isinstance(read, GroupMetadataRecord):
             return False
+        self.replay_group(read)
+        return True
+
+    def replay_group(self, read: GroupMetadataRecord) -> None:
         group_id = read.key.group
         if read.value is not None:
             self._state.groups[group_id] = ClassicGroup.from_record(group_id, read.value)
         elif self.group(group_id) is not None:
             del self._state.groups[group_id]
-        return True
+
+    def timers_found(self) -> Iterator[tuple[TimerKey, int]]:
+        for group in self._all():
+            for member in group.members.values():
+                yield group.session_timer(member.member_id), member.session_timeout_ms
 
     def loaded(self, now_ms: int) -> Effects:
         effects = Effects()
         for group in self._all():
-            for member in group.members.values():
-                rebalance.reset_session(group, member, effects)
             if len(group.members) > self._state.settings.group_size_max:
                 rebalance.prepare(group, self._state.settings, now_ms, effects)
         return effects

@@ -5,13 +5,14 @@ every request is answered by the decision that it sets off.
 """
 
 from base64 import urlsafe_b64encode
+from collections.abc import Iterator
 
 from headwater.base.errors import ErrorCode, KafkaError, bounded
 from headwater.coordinator.effects import CoordinatorRecord, Effects, Ticket, TimerKey
 from headwater.coordinator.groups.classic.group import ClassicGroup
 from headwater.coordinator.groups.consumer import classic_members, conversion, describe, heartbeat, leave, validation
 from headwater.coordinator.groups.consumer.decision import Decision
-from headwater.coordinator.groups.consumer.group import ConsumerGroup
+from headwater.coordinator.groups.consumer.group import ConsumerGroup, timer_key
 from headwater.coordinator.groups.consumer.member import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH, MemberState
 from headwater.coordinator.groups.context import GroupContext, Parked, ShardState
 from headwater.coordinator.records.consumer_records import RecordType, decode
@@ -142,17 +143,15 @@ class ConsumerGroups:
             del self._state.groups[read.group_id]
         return True
 
-    def loaded(self, now_ms: int) -> Effects:
-        effects = Effects()
-        for group in list(self._state.groups.values()):
+    def timers_found(self) -> Iterator[tuple[TimerKey, int]]:
+        session_ms = self._state.settings.consumer_session_timeout_ms
+        for group in self._state.groups.values():
             if isinstance(group, ConsumerGroup):
-                decision = Decision(self._state, group, now_ms, effects)
                 for member in group.members.values():
-                    decision.set_timer("session", member.member_id, self._state.settings.consumer_session_timeout_ms)
+                    yield timer_key("session", group.group_id, member.member_id), session_ms
                     if member.state is MemberState.UNREVOKED_PARTITIONS and member.classic is None:
                         group.revoking_at[member.member_id] = member.member_epoch
-                        decision.set_timer("rebalance", member.member_id, member.rebalance_timeout_ms)
-        return effects
+                        yield timer_key("rebalance", group.group_id, member.member_id), member.rebalance_timeout_ms
 
     def on_timer(self, key: TimerKey, now_ms: int) -> Effects:
         assert isinstance(key, tuple)

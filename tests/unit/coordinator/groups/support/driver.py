@@ -74,9 +74,13 @@ class World:
         self.timers: dict[TimerKey, int] = {}
         self.random = SimRandom(seed)
         self.shard = GroupShard(self.settings, self.random, self.topics)
-        self.run(self.shard.loaded(self.now_ms))
+        self._loaded()
 
     # The runtime
+
+    def _loaded(self) -> None:
+        self.run(Effects(timers=dict(self.shard.timers_found())))
+        self.run(self.shard.loaded(self.now_ms))
 
     def run(self, effects: Effects) -> Effects:
         self.log += [(record, effects.producer) for record in effects.records]
@@ -118,7 +122,7 @@ class World:
             self.run(Effects(replies=[(ticket, make(ErrorCode.NOT_COORDINATOR))]))
         self.shard = self.replayed()
         self.timers.clear()
-        self.run(self.shard.loaded(self.now_ms))
+        self._loaded()
 
     # Requests
 
