@@ -17,13 +17,24 @@ class Lane(Enum):
     CONTROL = "control"  # what is asked of the controller in a client's name
     TRANSACTIONS = "transactions"  # partitions added to transactions: producers wait for it
     MARKERS = "markers"  # of transactions: answered when they are on all in-sync replicas
+    WATCH = "watch"  # of the controller: whether the broker is there
 
 
 class Unreachable(Exception):
-    """No answer: the broker is not known, not connected, too slow, or it closed the connection. What was asked may have been done."""
+    """No answer: the broker is not known, not connected, too slow, or it closed the connection. What was asked may have been done.
+
+    `is_refused`: a connection was tried, and at each of its addresses the broker's host said that nobody listens there.
+    """
+
+    def __init__(self, why: str, *, is_refused: bool = False) -> None:
+        super().__init__(why)
+        self.is_refused = is_refused
 
 
 class Peers(Protocol):
+    on_lost: Callable[[BrokerId], None]
+    """A connection to the broker was open and has ended, and not by us."""
+
     def ask(
         self,
         broker: BrokerId,

@@ -24,8 +24,9 @@ from headwater.controller.lost_data import LostData
 from headwater.controller.planning import Election, Planned, Planner
 from headwater.controller.preferred import imbalanced
 from headwater.controller.reassignment import Move, Moving, moving
-from headwater.controller.requests import Answer, Request, election, reassignment
+from headwater.controller.requests import Answer, Request, election, not_controller, reassignment
 from headwater.controller.unclean import UncleanElections
+from headwater.controller.vigil import Vigil
 from headwater.metadata.image import (
     BrokerConfigured,
     BrokerGone,
@@ -57,6 +58,7 @@ class Controller:
         clock: Clock,
         config: BrokerConfig,
         metrics: ControllerMetrics,
+        vigil: Vigil | None = None,
     ) -> None:
         self.is_active = False
         self._image = image
@@ -65,7 +67,9 @@ class Controller:
         self._clock = clock
         self._config = config
         self._metrics = metrics
-        self._planner = Planner(image, config)
+        self._vigil = vigil or Vigil(image)
+        self._vigil.on_change = self.reconcile
+        self._planner = Planner(image, config, self._vigil)
         self._term = 0  # callbacks of an earlier term are void
         self._touched: OrderedDict[PartitionKey, None] = OrderedDict()
         self._must_look_at_all = False
@@ -87,6 +91,7 @@ class Controller:
         self.is_active = True
         self._metrics.is_active = True
         self._await_balance()
+        self._vigil.begin()
         self.reconcile()
 
     def deactivate(self) -> None:
@@ -95,6 +100,7 @@ class Controller:
             return
         self.is_active = False
         self._term += 1
+        self._vigil.end()
         self._is_committing = self._is_scheduled = self._must_look_at_all = False
         for timer in (self._rest, self._balance_timer):
             if timer is not None:
@@ -107,7 +113,7 @@ class Controller:
         self._metrics.offline_partitions = 0
         waiting, self._requests = self._requests, deque()
         for request in waiting:
-            request.answer(_not_controller())
+            request.answer(not_controller())
 
     def on_changes(self, changes: Sequence[Change]) -> None:
         """After the image has applied them."""
@@ -116,6 +122,7 @@ class Controller:
                 self._unclean.applied(change)
         if not self.is_active:
             return
+        self._vigil.on_changes(changes)
         noted = [self._note(change) for change in changes]
         if any(noted):
             self._metrics.offline_partitions = len(self._offline)
@@ -142,7 +149,7 @@ class Controller:
 
     def _submit(self, request: Request) -> None:
         if not self.is_active:
-            request.answer(_not_controller())
+            request.answer(not_controller())
         elif len(self._requests) >= REQUESTS_MAX:
             request.answer(KafkaError(ErrorCode.REQUEST_TIMED_OUT, "Too many requests wait for the controller."))
         else:
@@ -180,7 +187,7 @@ class Controller:
 
     def _look_at_all(self) -> None:
         self._must_look_at_all = False
-        look = look_at_all(self._image)
+        look = look_at_all(self._image, self._vigil.brokers)
         self._touched = OrderedDict.fromkeys(look.unwell)
         self._offline = look.offline
         self._metrics.offline_partitions = len(look.offline)
@@ -284,13 +291,10 @@ class Controller:
     def _balance(self, term: int) -> None:
         if term != self._term:
             return
-        keys = imbalanced(self._image, self._config.int("leader.imbalance.per.broker.percentage"))
+        percentage = self._config.int("leader.imbalance.per.broker.percentage")
+        keys = imbalanced(self._image, self._vigil.brokers, percentage)
         if keys:
             logger.info("event=leaders-imbalanced partitions=%d", len(keys))
             names = [TopicPartition(self._image.topics[key.topic_id].name, key.partition) for key in keys]
             self.elect(names, Election.PREFERRED, BALANCE_TIMEOUT_MS, lambda _error, _results: None)
         self._await_balance()
-
-
-def _not_controller() -> KafkaError:
-    return KafkaError(ErrorCode.NOT_CONTROLLER, "This is not the correct controller for this cluster.")

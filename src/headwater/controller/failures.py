@@ -4,7 +4,7 @@ Almost all partitions are well at almost every look, and a cluster may have ten 
 per in-sync replica, and only what is not well is decided by `elections` and `reassignment`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from headwater.base.ids import BrokerId, PartitionKey
@@ -36,9 +36,8 @@ def is_well(state: PartitionState, epochs: Mapping[BrokerId, int]) -> bool:
     return True
 
 
-def look_at_all(image: ClusterImage) -> Look:
-    epochs = well_epochs(image.brokers)
-    brokers = image.brokers
+def look_at_all(image: ClusterImage, brokers: Brokers) -> Look:
+    epochs = well_epochs(brokers)
     offline: list[PartitionKey] = []
     others: list[PartitionKey] = []
     for topic in image.topics.values():
@@ -57,15 +56,6 @@ def state_of(image: ClusterImage, key: PartitionKey) -> PartitionState | None:
         return None
     state = topic.partitions[key.partition]
     return state if state.version >= 0 else None
-
-
-def unwell(image: ClusterImage, keys: Iterable[PartitionKey]) -> Iterator[tuple[PartitionKey, PartitionState]]:
-    """Those of `keys` that are there and want a decision."""
-    epochs = well_epochs(image.brokers)
-    for key in keys:
-        state = state_of(image, key)
-        if state is not None and not is_well(state, epochs):
-            yield key, state
 
 
 def repaired(state: PartitionState, brokers: Brokers, *, unclean: bool, preferred: bool = False) -> Outcome:

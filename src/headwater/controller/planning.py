@@ -14,6 +14,7 @@ from headwater.controller.elections import Outcome, change_to
 from headwater.controller.failures import is_well, repaired, state_of, well_epochs
 from headwater.controller.placement import check_replicas
 from headwater.controller.reassignment import Move, cancelled, check_factor, started
+from headwater.controller.vigil import Vigil
 from headwater.metadata.image import ClusterImage, PartitionChanged, PartitionState, TopicState
 
 UNCLEAN_CONFIG: Final = "unclean.leader.election.enable"
@@ -36,13 +37,17 @@ class Planned(NamedTuple):
 
 
 class Planner:
-    def __init__(self, image: ClusterImage, config: BrokerConfig) -> None:
+    """`vigil` knows the brokers, and which of them are suspects."""
+
+    def __init__(self, image: ClusterImage, config: BrokerConfig, vigil: Vigil) -> None:
         self._image = image
         self._config = config
+        self._vigil = vigil
 
     def repairs(self, keys: "OrderedDict[PartitionKey, None]", limit: int) -> list[Planned]:
         """What is due for the first of `keys`, which are taken out, until `limit` changes are found."""
-        epochs = well_epochs(self._image.brokers)
+        brokers = self._vigil.brokers
+        epochs = well_epochs(brokers)
         planned: list[Planned] = []
         while keys and len(planned) < limit:
             key, _ = keys.popitem(last=False)
@@ -50,7 +55,7 @@ class Planner:
             if state is None or is_well(state, epochs):
                 continue
             topic = self._image.topics[key.topic_id]
-            outcome = repaired(state, self._image.brokers, unclean=self.allows_unclean(topic))
+            outcome = repaired(state, brokers, unclean=self.allows_unclean(topic))
             found = _planned(topic, key.partition, state, outcome)
             if found is not None:
                 planned.append(found)
@@ -62,7 +67,7 @@ class Planner:
         if state.leader == state.replicas[0] or (kind is Election.UNCLEAN and state.leader != NO_BROKER):
             raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
         unclean = kind is Election.UNCLEAN or self.allows_unclean(topic)
-        outcome = repaired(state, self._image.brokers, unclean=unclean, preferred=kind is Election.PREFERRED)
+        outcome = repaired(state, self._vigil.brokers, unclean=unclean, preferred=kind is Election.PREFERRED)
         if kind is Election.PREFERRED and outcome.state.leader != outcome.state.replicas[0]:
             raise KafkaError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader was not available.")
         if outcome.state.leader == NO_BROKER:
@@ -85,7 +90,7 @@ class Planner:
             if not may_change_factor:
                 check_factor(state, move.replicas)
             wanted = started(state, move.replicas, name)
-        outcome = repaired(wanted, self._image.brokers, unclean=self.allows_unclean(topic))
+        outcome = repaired(wanted, self._vigil.brokers, unclean=self.allows_unclean(topic))
         return _planned(topic, move.partition, state, outcome)
 
     def allows_unclean(self, topic: TopicState) -> bool:

@@ -8,12 +8,12 @@ alone: their first replica is only on its way.
 from collections import defaultdict
 
 from headwater.base.ids import BrokerId, PartitionKey
-from headwater.controller.elections import may_lead
+from headwater.controller.elections import Brokers, may_lead
 from headwater.controller.reassignment import is_moving
 from headwater.metadata.image import ClusterImage
 
 
-def imbalanced(image: ClusterImage, percentage: int) -> list[PartitionKey]:
+def imbalanced(image: ClusterImage, brokers: Brokers, percentage: int) -> list[PartitionKey]:
     """The partitions of brokers that lead fewer than they should by more than `percentage`."""
     preferring: defaultdict[BrokerId, int] = defaultdict(int)
     elsewhere: defaultdict[BrokerId, list[PartitionKey]] = defaultdict(list)
@@ -26,12 +26,12 @@ def imbalanced(image: ClusterImage, percentage: int) -> list[PartitionKey]:
     return [
         key
         for broker_id, keys in elsewhere.items()
-        if broker_id in image.brokers and len(keys) * 100 > percentage * preferring[broker_id]
+        if broker_id in brokers and len(keys) * 100 > percentage * preferring[broker_id]
         for key in keys
-        if _may_go_back(image, key, broker_id)
+        if _may_go_back(image, key, broker_id, brokers)
     ]
 
 
-def _may_go_back(image: ClusterImage, key: PartitionKey, broker_id: BrokerId) -> bool:
+def _may_go_back(image: ClusterImage, key: PartitionKey, broker_id: BrokerId, brokers: Brokers) -> bool:
     state = image.topics[key.topic_id].partitions[key.partition]
-    return state.version >= 0 and not is_moving(state) and may_lead(broker_id, state, image.brokers)
+    return state.version >= 0 and not is_moving(state) and may_lead(broker_id, state, brokers)

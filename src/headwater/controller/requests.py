@@ -98,3 +98,7 @@ def _repeated(partition: TopicPartition) -> PlanOne:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Partition {partition} is named more than once.")
 
     return plan
+
+
+def not_controller() -> KafkaError:
+    return KafkaError(ErrorCode.NOT_CONTROLLER, "This is not the correct controller for this cluster.")

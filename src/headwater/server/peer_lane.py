@@ -4,7 +4,8 @@ Knows no socket: a `Wire` carries the frames, the kernel's (`server/peers.py`) o
 `ask`; by then the lane is as if nothing had been asked, so that whoever hears of one may ask again at once.
 
 A connection is made when something is asked. One that does not come about, or ends before it has answered anything, makes the next
-attempt wait: 50 ms, then twice as long each time, up to a second. Meanwhile requests wait too, within their own time-outs.
+attempt wait: 50 ms, then twice as long each time, up to a second. Meanwhile requests wait too, within their own time-outs. After one
+that has answered, the next is tried at once.
 
 Owned by the broker's loop.
 """
@@ -59,18 +60,25 @@ class _Asked:
 
 
 class PeerLane:
-    """`dial` begins a connection and gives it, or gives None if nobody knows where the broker is."""
+    """`dial` begins a connection and gives it, or gives None if nobody knows where the broker is. `on_lost`: one that was open ended."""
 
     def __init__(
-        self, scheduler: Scheduler, clock: Clock, dial: Callable[["PeerLane"], Wire | None], client_id: str
+        self,
+        scheduler: Scheduler,
+        clock: Clock,
+        dial: Callable[["PeerLane"], Wire | None],
+        client_id: str,
+        on_lost: Callable[[], None] = lambda: None,
     ) -> None:
         self._scheduler = scheduler
         self._clock = clock
         self._dial = dial
         self._client_id = client_id
+        self._on_lost = on_lost
         self._asked: deque[_Asked] = deque()
         self._wire: Wire | None = None
         self._is_open = False
+        self._has_answered = False  # the connection that there is
         self._next_correlation_id = 0
         self._failures = 0  # connections in a row that answered nothing
         self._not_before_ms = 0
@@ -125,10 +133,14 @@ class PeerLane:
             for asked in self._asked:
                 self._send(asked)
 
-    def lost(self, wire: Wire, why: str) -> None:
+    def lost(self, wire: Wire, why: str, *, is_refused: bool = False) -> None:
+        """`is_refused`: it never came about, since nobody listens there."""
         if wire is self._wire:
+            was_open = self._is_open
             self._wire = None
-            self._failed(why)
+            self._failed(why, is_refused=is_refused)
+            if was_open:
+                self._on_lost()
 
     def drop(self, why: str) -> None:
         """Closes the connection, if there is one, and tells everybody who waits."""
@@ -149,13 +161,16 @@ class PeerLane:
             self._watch.cancel()
             self._watch = None
 
-    def _failed(self, why: str) -> None:
+    def _failed(self, why: str, *, is_refused: bool = False) -> None:
         self._is_open = False
-        back_off_ms = min(_BACK_OFF_MAX_MS, _BACK_OFF_FIRST_MS << min(self._failures, _DOUBLINGS_MAX))
-        self._not_before_ms = self._clock.monotonic_ms() + back_off_ms
-        self._failures += 1
+        if self._has_answered:
+            self._has_answered = False
+        else:
+            back_off_ms = min(_BACK_OFF_MAX_MS, _BACK_OFF_FIRST_MS << min(self._failures, _DOUBLINGS_MAX))
+            self._not_before_ms = self._clock.monotonic_ms() + back_off_ms
+            self._failures += 1
         waiting, self._asked = self._asked, deque()
-        self._tell_soon([asked.done for asked in waiting], why)
+        self._tell_soon([asked.done for asked in waiting], why, is_refused=is_refused)
 
     # Answers
 
@@ -178,6 +193,7 @@ class PeerLane:
             return
         self._asked.popleft()
         self._failures = 0
+        self._has_answered = True
         if asked.done is not None:
             asked.done(response, None)
 
@@ -210,8 +226,8 @@ class PeerLane:
         if waiting:
             self._watch_until(min(waiting))
 
-    def _tell_soon(self, waiting: Iterable[Done | None], why: str) -> None:
-        problem = Unreachable(why)
+    def _tell_soon(self, waiting: Iterable[Done | None], why: str, *, is_refused: bool = False) -> None:
+        problem = Unreachable(why, is_refused=is_refused)
         for done in waiting:
             if done is not None:
                 self._scheduler.call_later(0, partial(done, None, problem))  # which also ends a wait for events

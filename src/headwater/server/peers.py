@@ -30,12 +30,14 @@ _GROW_BY: Final = 4
 _LENGTH_BYTES: Final = 4
 _CONNECT_MS: Final = 5000
 _LOOK_AGAIN_MS: Final = 5
+_NOT_FROM_HERE: Final = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)  # this host has no addresses of that family
 
 
 class LoopPeers:
     """`endpoint_of` says where a broker is now: on the listener that brokers use among themselves."""
 
     def __init__(self, loop: Loop, endpoint_of: Callable[[BrokerId], tuple[str, int] | None], client_id: str) -> None:
+        self.on_lost: Callable[[BrokerId], None] = lambda _broker: None
         self._loop = loop
         self._endpoint_of = endpoint_of
         self._client_id = client_id
@@ -50,7 +52,13 @@ class LoopPeers:
         found = self._lanes.get((broker, lane))
         if found is None:
             client_id = f"{FORWARDED_CLIENT}-{self._client_id}" if lane is Lane.CONTROL else self._client_id
-            found = PeerLane(self._loop, self._clock, lambda asking: self._dial(broker, asking), client_id)
+            found = PeerLane(
+                self._loop,
+                self._clock,
+                lambda asking: self._dial(broker, asking),
+                client_id,
+                lambda: self.on_lost(broker),
+            )
             self._lanes[broker, lane] = found
         found.ask(request, version, done, timeout_ms)
 
@@ -80,6 +88,7 @@ class PeerSocket:
         self._events = 0
         self._is_open = False
         self._is_closed = False
+        self._problems: set[int] = set()  # why its addresses gave no connection; 0: for a reason of our own
         self._out: deque[Any] = deque()
         self._leftover = b""  # the start of an answer that fits into the shared buffer
         self._buffer = bytearray()  # for larger ones; kept
@@ -101,23 +110,28 @@ class PeerSocket:
             self._addresses = list(lookup.addresses)
             self._connect_next()
 
+    def _not_connected(self, code: int) -> None:
+        if code not in _NOT_FROM_HERE:
+            self._problems.add(code)
+        self._connect_next(os.strerror(code))
+
     def _connect_next(self, why: str = "its name has no address") -> None:
         if self._is_closed:
             return
         self._drop_socket()
         if not self._addresses:
-            self._lose(why)
+            self._lose(why, is_refused=self._problems == {errno.ECONNREFUSED})
             return
         family, address = self._addresses.pop(0)
         try:
             self._socket = sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         except OSError as problem:  # no descriptor is left, or no such family here
-            self._connect_next(problem.strerror or "no socket")
+            self._not_connected(problem.errno or errno.EIO)
             return
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         code = sock.connect_ex(address)
         if code not in (0, errno.EINPROGRESS):
-            self._connect_next(os.strerror(code))
+            self._not_connected(code)
             return
         self._events = select.EPOLLOUT
         self._loop.register(sock.fileno(), self._events, self._on_events, lambda: self._lose("internal error"))
@@ -127,10 +141,11 @@ class PeerSocket:
         assert sock is not None
         code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if code != 0:
-            self._connect_next(os.strerror(code))
+            self._not_connected(code)
         elif is_own_end(sock):
             # Nobody listens on a port that the kernel gives to clients, and it gave it to us: we would talk to ourselves,
             # and keep the broker from taking its port again.
+            self._problems.add(0)
             self._connect_next("connected to itself")
         else:
             self._timer.cancel()
@@ -253,10 +268,10 @@ class PeerSocket:
 
     # The end
 
-    def _lose(self, why: str) -> None:
+    def _lose(self, why: str, *, is_refused: bool = False) -> None:
         if not self._is_closed:
             self.close()
-            self._lane.lost(self, why)
+            self._lane.lost(self, why, is_refused=is_refused)
 
     def close(self) -> None:
         if not self._is_closed:

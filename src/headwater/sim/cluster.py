@@ -23,6 +23,7 @@ from headwater.sim.cluster_network import ClusterConnection, Network
 from headwater.sim.cluster_node import SESSION_MS, ClusterNode
 from headwater.sim.cluster_state import StateOfCluster
 from headwater.sim.network import SimConnection
+from headwater.sim.peers import REFUSED
 from headwater.sim.stage import Stage
 from headwater.sim.trace import Violation
 from headwater.sim.zookeeper import SimZooKeeper
@@ -219,7 +220,9 @@ class ClusterWorld(Stage):
     def reach(
         self, source: str, node_id: int, deliver: Callable[[bytes], None], gone: Callable[[str], None]
     ) -> ClusterConnection | None:
-        return self.network.connect(source, self.node(node_id), deliver, gone)
+        """For clients, to whom it is all one why there is none."""
+        connection = self.network.connect(source, self.node(node_id), deliver, gone)
+        return None if connection is REFUSED else connection
 
     def connect(
         self, client: str, deliver: Callable[[bytes], None], gone: Callable[[str], None]

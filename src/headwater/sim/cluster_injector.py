@@ -240,7 +240,7 @@ class ClusterInjector:
         clients = [client.name for client in self._world.clients if self._random.random() < 0.5]
         pairs += [frozenset((str(one), client)) for one in some for client in clients]
         self._world.note(f"fault: {some} do not reach {rest}, nor do {clients} reach them")
-        self._block(pairs)
+        self._block(pairs, self._world.node_ids)
         if self._random.random() < 0.5:
             for node_id in some:
                 if self._may_be_missed(self._world.node(node_id)):
@@ -249,11 +249,19 @@ class ClusterInjector:
     def _cut_from_followers(self) -> None:
         node = self._some_node()
         self._world.note(f"fault: {node.node_id} is cut from the other brokers")
-        self._block([frozenset((node.place, other.place)) for other in self._world.nodes if other is not node])
+        pairs = [frozenset((node.place, other.place)) for other in self._world.nodes if other is not node]
+        self._block(pairs, self._world.node_ids)
 
-    def _block(self, pairs: list[frozenset[str]]) -> None:
-        self._world.network.block(pairs)
-        self._later((100, 2000), lambda: self._world.network.free(pairs))
+    def _block(self, pairs: list[frozenset[str]], node_ids: list[int]) -> None:
+        """Who is refused may be taken for dead: so another one must not lose its power then."""
+        block_ms = self._random.randint(100, 2000)
+        refuses = self._random.random() < 0.3
+        if refuses:
+            self._world.note("and connections are refused there")
+            for node_id in node_ids:
+                self._is_unwell_for(self._world.node(node_id), block_ms)
+        self._world.network.block(pairs, refuses=refuses)
+        self._world.heap.call_later(block_ms, lambda: self._world.network.free(pairs))
 
     # ZooKeeper
 

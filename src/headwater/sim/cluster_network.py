@@ -2,7 +2,8 @@
 
 A place is a broker ("1", "2", …) or a client (its name). When the way between two places is blocked, each connection there is either
 reset, and both ends notice, or falls silent: then what is sent waits, and arrives when the way is free again, as TCP would bring it,
-even if the sender has given up long ago. Owned by the world.
+even if the sender has given up long ago. A new connection gets no answer; some blocks refuse it, as a firewall may, and so does a
+machine that runs and whose broker does not. Owned by the world.
 """
 
 from collections import deque
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from headwater.sim.network import SimConnection
+from headwater.sim.peers import REFUSED, Refusal
 
 if TYPE_CHECKING:
     from headwater.sim.cluster_node import ClusterNode
@@ -23,7 +25,7 @@ class Network:
     def __init__(self, world: "Stage") -> None:
         self.world = world
         self.delays_ms = DELAYS_MS
-        self._blocked: dict[Pair, None] = {}
+        self._blocked: dict[Pair, bool] = {}  # whether connections are refused there
         self._open: dict[ClusterConnection, None] = {}
 
     def is_blocked(self, one: str, other: str) -> bool:
@@ -32,9 +34,9 @@ class Network:
     def is_pair_blocked(self, pair: Pair) -> bool:
         return pair in self._blocked
 
-    def block(self, pairs: list[Pair]) -> None:
+    def block(self, pairs: list[Pair], *, refuses: bool = False) -> None:
         for pair in pairs:
-            self._blocked[pair] = None
+            self._blocked[pair] = refuses
         for connection in list(self._open):
             if connection.pair in pairs and self.world.random.random() < 0.5:
                 connection.reset("the network is cut")
@@ -51,10 +53,13 @@ class Network:
 
     def connect(
         self, source: str, node: "ClusterNode", deliver: Callable[[bytes], None], gone: Callable[[str], None]
-    ) -> "ClusterConnection | None":
-        """None: it is refused, or no answer comes."""
-        if not node.is_serving or self.is_blocked(source, node.place):
-            return None
+    ) -> "ClusterConnection | Refusal | None":
+        """None: no answer comes."""
+        refuses = self._blocked.get(frozenset((source, node.place)))
+        if refuses is not None:
+            return REFUSED if refuses else None
+        if not node.is_serving:
+            return REFUSED if node.is_machine_on else None
         connection = ClusterConnection(self, source, node, deliver, gone)
         self._open[connection] = None
         node.accept(connection)

@@ -17,7 +17,7 @@ from headwater.server.assembly import Assembly
 from headwater.sim.cluster_network import ClientEnd, ClusterConnection
 from headwater.sim.network import SimConnection
 from headwater.sim.node import PROPERTIES, SimNode
-from headwater.sim.peers import SimPeers
+from headwater.sim.peers import REFUSED, Refusal, SimPeers
 from headwater.sim.scheduler import ProcessScheduler, SimRandom
 from headwater.sim.trace import Violation
 from headwater.sim.zookeeper_client import SimCoordination
@@ -39,6 +39,7 @@ class ClusterNode(SimNode):
         self.is_serving = False
         self.is_paused = False
         self.is_up = False  # the process lives, serving or not yet
+        self.is_machine_on = True  # while it is, connections to a process that does not serve are refused
         self.has_run = False  # since the world last looked
         self.coordination: SimCoordination | None = None
         self._outgoing: list[ClusterConnection] = []  # to other brokers
@@ -49,7 +50,7 @@ class ClusterNode(SimNode):
         self.lives += 1
         self._generation += 1
         generation = self._generation
-        self.is_up = True
+        self.is_up = self.is_machine_on = True
         self.disk.now_ms = self.clock.now_ms()
         self._scheduler = ProcessScheduler(self.clock, self.world.heap, self._runs)
         self.coordination = self.world.zookeeper.client(self._scheduler, SESSION_MS)
@@ -109,6 +110,7 @@ class ClusterNode(SimNode):
         """Nobody is left to close connections: others notice when no answer comes."""
         self._outgoing.clear()
         super().lose_power()
+        self.is_machine_on = self.world.random.random() < 0.5  # again, soon
 
     def _end(self) -> None:
         self.has_run = True
@@ -181,14 +183,17 @@ class ClusterNode(SimNode):
 
     def _dial(
         self, broker: BrokerId, deliver: Callable[[bytes], None], gone: Callable[[str], None]
-    ) -> ClientEnd | None:
+    ) -> ClientEnd | Refusal | None:
         """To another broker, from this process: it hears nothing while it stands still, or when it is dead."""
         enter = self._scheduler.enter
-        connection = self.world.reach(
-            self.place, broker, lambda data: enter(lambda: deliver(data)), lambda why: enter(lambda: gone(why))
+        connection = self.world.network.connect(
+            self.place,
+            self.world.node(broker),
+            lambda data: enter(lambda: deliver(data)),
+            lambda why: enter(lambda: gone(why)),
         )
-        if connection is None:
-            return None
+        if connection is None or connection is REFUSED:
+            return connection
         self._outgoing = [each for each in self._outgoing if not each.closed]
         self._outgoing.append(connection)
         return ClientEnd(connection)

@@ -1,11 +1,13 @@
 """The Peers port in a simulated world: the lanes of `server/peer_lane.py` over connections that the world makes, delays and cuts.
 
 `connect` is the world's: given a broker and the two ends of ours (`deliver` for answers with their length, `gone` for the end of the
-connection), it gives a connection to that broker's node, or None when nobody is there or nobody can be reached. Bytes of an answer
-are overwritten when its callback returns, as a buffer that is used again would be. Owned by the process that asks, and closed with it.
+connection), it gives a connection to that broker's node, REFUSED when nobody listens there, or None when nobody can be reached. Bytes
+of an answer are overwritten when its callback returns, as a buffer that is used again would be. Owned by the process that asks, and
+closed with it.
 """
 
 from collections.abc import Callable
+from enum import Enum
 from typing import Any, Protocol
 
 from headwater.base.ids import BrokerId
@@ -25,11 +27,17 @@ class Link(Protocol):
     def close(self, why: str) -> None: ...
 
 
-Connect = Callable[[BrokerId, Callable[[bytes], None], Callable[[str], None]], Link | None]
+class Refusal(Enum):
+    REFUSED = "the host says that nobody listens there"
+
+
+REFUSED = Refusal.REFUSED
+Connect = Callable[[BrokerId, Callable[[bytes], None], Callable[[str], None]], Link | Refusal | None]
 
 
 class SimPeers:
     def __init__(self, scheduler: Scheduler, clock: Clock, client_id: str, connect: Connect) -> None:
+        self.on_lost: Callable[[BrokerId], None] = lambda _broker: None
         self._scheduler = scheduler
         self._clock = clock
         self._client_id = client_id
@@ -40,7 +48,13 @@ class SimPeers:
         found = self._lanes.get((broker, lane))
         if found is None:
             client_id = f"{FORWARDED_CLIENT}-{self._client_id}" if lane is Lane.CONTROL else self._client_id
-            found = PeerLane(self._scheduler, self._clock, lambda asking: self._dial(broker, asking), client_id)
+            found = PeerLane(
+                self._scheduler,
+                self._clock,
+                lambda asking: self._dial(broker, asking),
+                client_id,
+                lambda: self.on_lost(broker),
+            )
             self._lanes[broker, lane] = found
         found.ask(request, version, done, timeout_ms)
 
@@ -49,6 +63,9 @@ class SimPeers:
         link = self._connect(broker, wire.deliver, wire.gone)
         if link is None:
             return None
+        if link is REFUSED:
+            self._scheduler.call_soon(wire.refused)
+            return wire
         wire.link = link
         self._scheduler.call_soon(wire.open)
         return wire
@@ -89,6 +106,11 @@ class SimWire:
         if not self._is_closed:
             self._is_closed = True
             self._lane.lost(self, why)
+
+    def refused(self) -> None:
+        if not self._is_closed:
+            self._is_closed = True
+            self._lane.lost(self, REFUSED.value, is_refused=True)
 
     def close(self) -> None:
         if not self._is_closed:

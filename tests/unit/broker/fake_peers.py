@@ -21,12 +21,13 @@ class Asked(NamedTuple):
         """Over the bytes of its version, as it would come."""
         self.done(type(response).decode(b"".join(response.encode(self.version)), 0, self.version), None)
 
-    def fail(self) -> None:
-        self.done(None, Unreachable("reset"))
+    def fail(self, *, is_refused: bool = False) -> None:
+        self.done(None, Unreachable("reset", is_refused=is_refused))
 
 
 class FakePeers:
     def __init__(self) -> None:
+        self.on_lost: Callable[[BrokerId], None] = lambda _broker: None
         self.asked: list[Asked] = []
         self.forgotten: list[int] = []
 

@@ -40,7 +40,7 @@ def test_who_is_in_sync_on_a_stopping_broker_is_not_well() -> None:
 
 def test_a_look_finds_what_is_not_well_and_first_what_has_no_leader() -> None:
     states = [partition(1, ALL), partition(1, (1, 2)), partition(3, ALL), partition(-1, ALL, [4])]
-    look = look_at_all(image_of(states, 1, 2))
+    look = look_at_all(image_of(states, 1, 2), live(1, 2))
     assert [key.partition for key in look.unwell] == [2, 3, 0]
     assert look.offline == {PartitionKey(TOPIC, 2), PartitionKey(TOPIC, 3)}
 

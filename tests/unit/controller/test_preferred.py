@@ -8,7 +8,7 @@ from unit.controller.controller_support import TOPIC, broker, live, partition
 def found(partitions: list[PartitionState], percentage: int, *some: int | BrokerState) -> list[int]:
     image = ClusterImage("cluster", brokers=live(*some))
     image.topics[TOPIC] = TopicState("t", TOPIC, partitions)
-    return [key.partition for key in imbalanced(image, percentage)]
+    return [key.partition for key in imbalanced(image, image.brokers, percentage)]
 
 
 def test_leaderships_go_back_only_beyond_the_percentage() -> None:

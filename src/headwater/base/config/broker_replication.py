@@ -39,6 +39,7 @@ REPLICATION: Final = (
     Definition("leader.replication.throttled.rate", LONG, LONG_MAX, "Bytes a second that this broker sends, as leader, to replicas that are being moved.", AtLeast(0), CLUSTER, hidden=True),
     Definition("follower.replication.throttled.rate", LONG, LONG_MAX, "Bytes a second that this broker fetches for replicas that are being moved.", AtLeast(0), CLUSTER, hidden=True),
     Definition("replica.alter.log.dirs.io.max.bytes.per.second", LONG, LONG_MAX, "Bytes a second that are copied between the log directories of this broker.", AtLeast(0), CLUSTER, hidden=True),
+    Definition("controller.quick.failover.enable", BOOLEAN, True, "Headwater's own: whether others lead in place of a broker whose host refuses connections, before its session with ZooKeeper ends."),
     Definition("controlled.shutdown.enable", BOOLEAN, True, "Whether a stopping broker hands its leaderships over first."),
     Definition("zookeeper.connect", STRING, None, "The ZooKeeper ensemble of a cluster, as host:port,host:port/path; unset for one broker on its own.", importance=HIGH, hidden=True),
     Definition("zookeeper.session.timeout.ms", INT, 18000, "How long ZooKeeper waits before it counts a broker as gone.", importance=HIGH, hidden=True),

@@ -5,11 +5,11 @@ between is found by loading everything again.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
-from headwater.base.coordination import Coordination, CoordinationError
+from headwater.base.coordination import Check, Coordination, CoordinationError, Written
 from headwater.base.ids import BrokerId
 from headwater.base.ports import Scheduler
 from headwater.metadata.cluster import layout
@@ -174,6 +174,22 @@ class Attempt:
         )
         self._trimming = Trimming(self._coordination, self.life, guard_version)
         self._owner.controls(True)
+
+    def read_members(self, done: Callable[[], None]) -> None:
+        """`done` once the image has who is registered now. What another session wrote is seen for sure only after a write: this one
+        changes nothing."""
+        assert self.committing is not None
+        guard_version = self.committing.guard_version
+
+        def checked(_written: list[Written] | None, error: CoordinationError | None) -> None:
+            if error is None:
+                self._membership.refresh(done)
+            elif is_disconnection(error):
+                self.life.fail(error)
+            else:
+                self._deposed(guard_version)
+
+        self._coordination.write([Check(layout.CONTROLLER_EPOCH, guard_version)], self.life.bind(checked))
 
     def _deposed(self, guard_version: int) -> None:
         """A write was refused: there is another controller. Unless it was a write of an earlier term."""

@@ -114,6 +114,11 @@ class ClusterStore:
         else:
             self._attempt.committing.commit(changes, done)
 
+    def read_members(self, done: Callable[[], None]) -> None:
+        """As the active controller: `done` once the image has who is registered now. Never, if it is that no more."""
+        if self._attempt is not None and self._attempt.committing is not None:
+            self._attempt.read_members(done)
+
     def propose(self, change: PartitionChanged, done: Done) -> None:
         if self._attempt is None or self._attempt.proposing is None:
             self._refuse(done, connection_lost())

@@ -16,7 +16,7 @@ ROWS = [
 BROKER_ROWS = {row[1]: row for row in ROWS if row[0] == "B"}
 TOPIC_ROWS = {row[1]: row for row in ROWS if row[0] == "T"}
 
-OURS = {"metrics.port", "log.format"}
+OURS = {"metrics.port", "log.format", "controller.quick.failover.enable"}
 DIFFERENT_DEFAULT = {"log.dir", "node.id"}  # no data in /tmp; and one broker needs no number
 
 
