@@ -6,6 +6,7 @@ has them. For what this broker writes itself (`append_own`: coordinator records,
 sound. All end in one write, then the notes in memory.
 """
 
+import logging
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 CONTROL_BATCH_BYTES_MAX: Final = 1 << 20
 _ASSIGNED: Final = Struct(">qii")  # base offset, batch length, leader epoch
+logger = logging.getLogger("headwater.log")
+
 Run = list[tuple[int, BatchHeader]]  # batches of one leader epoch for one segment: where each begins, its header
 
 
@@ -227,8 +230,13 @@ def note_producer(states: ProducerStates, header: BatchHeader, batch: memoryview
         )
         return None
     assert batch is not None, "a control batch must be read to know what it ends"
-    for record in read_records(batch, CONTROL_BATCH_BYTES_MAX):
-        marker = read_end_transaction_marker(record)
+    try:
+        records = read_records(batch, CONTROL_BATCH_BYTES_MAX)
+        markers = [(record, read_end_transaction_marker(record)) for record in records]
+    except KafkaError as error:  # damaged, or of a later version: its transaction stays open here
+        logger.warning("event=marker-unreadable offset=%d reason=%r", header.base_offset, str(error))
+        return None
+    for record, marker in markers:
         if marker is not None:
             return states.end_transaction(
                 header.producer_id, header.producer_epoch, marker, header.base_offset, record.timestamp

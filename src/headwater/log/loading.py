@@ -7,7 +7,6 @@ copied, a checkpoint that is missing) are the last batches looked at.
 """
 
 import logging
-from functools import partial
 
 from headwater.base.ids import NO_TOPIC_ID, TopicId, TopicPartition
 from headwater.base.ports import Disk
@@ -28,7 +27,7 @@ from headwater.log.producer_state import ProducerStates
 from headwater.log.recovery import first_to_scan
 from headwater.log.scan import headers_from
 from headwater.log.segment import Segment
-from headwater.log.truncation import aborted_in, load_producers, truncate_fully
+from headwater.log.truncation import load_producers, truncate_fully
 
 logger = logging.getLogger("headwater.log")
 
@@ -107,8 +106,6 @@ def load_log(
         producers=ProducerStates(),
         snapshot_offsets=_snapshots(disk, directory, entries, {segment.base_offset for segment in segments}),
     )
-    for segment in log.segments:
-        segment.on_damaged_transactions = partial(aborted_in, log)
     if (
         recovered
     ):  # what recovery wrote is not on the device yet; nor, perhaps, is what the last process made just before

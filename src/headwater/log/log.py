@@ -17,6 +17,7 @@ import errno
 import logging
 from bisect import bisect_right
 from collections.abc import Callable
+from functools import partial
 from struct import Struct
 from typing import Final
 
@@ -112,7 +113,7 @@ class Log:
         self.on_flushed: Callable[[Log], None] | None = None  # told when the recovery point has moved, or never will
         self.on_truncated: Callable[[Log], None] | None = None  # told before anything may follow a truncation
         self.requires_verification = False  # of transactions: set by a partition, which knows whom to ask
-        self.segments = segments
+        self.segments = [self.take_in(segment) for segment in segments]
         self.base_offsets = [segment.base_offset for segment in segments]
         self.active = segments[-1]
         self.epochs = epochs
@@ -126,6 +127,11 @@ class Log:
         self._reported_offset = -1
         self._full_at_offset = -1
         self.update_config(config)
+
+    def take_in(self, segment: Segment) -> Segment:
+        """It is one of this log's from now on: what is damaged of its indexes is made again with what the log knows."""
+        segment.on_damaged_transactions = partial(truncation.aborted_in, self)
+        return segment
 
     def update_config(self, config: LogConfig) -> None:
         self.config = config

@@ -13,7 +13,7 @@ segment.
 from struct import Struct
 from typing import Final
 
-from headwater.base.ports import Disk
+from headwater.base.ports import FULL, Disk
 
 ENTRY: Final = Struct(">ii")
 ENTRY_BYTES: Final = 8
@@ -110,8 +110,13 @@ class OffsetIndex:
 
     def rewrite(self, disk: Disk) -> None:
         """Makes the file hold exactly these entries."""
-        self._written_bytes = 0  # if the disk is full now, the file is empty, and all is written with the next entries
+        self._written_bytes = 0  # if it cannot be written now, all is written with the next entries
         self._written_bytes = rewrite_entries(disk, self.path, self.entries)
+
+    def replace(self, disk: Disk) -> None:
+        """The same, and it is on the device then: for a segment that no recovery will look at."""
+        self._written_bytes = 0
+        self._written_bytes = replace_entries(disk, self.path, self.entries)
 
     @property
     def unwritten_bytes(self) -> int:
@@ -127,13 +132,20 @@ def without_zero_tail(data: bytes, entry_bytes: int) -> bytes:
 
 
 def write_entries(disk: Disk, path: str, entries: bytearray, written_bytes: int) -> int:
+    """Adds those behind `written_bytes`. If nothing is known to be written, whatever stands in the file goes."""
+    if not written_bytes:
+        return rewrite_entries(disk, path, entries)
     if written_bytes < len(entries):
-        file = disk.open(path, create=True)
-        try:
-            file.append(bytes(memoryview(entries)[written_bytes:]))
-        finally:
-            file.release()
+        append_entry(disk, path, bytes(memoryview(entries)[written_bytes:]))
     return len(entries)
+
+
+def append_entry(disk: Disk, path: str, data: bytes) -> None:
+    file = disk.open(path, create=True)
+    try:
+        file.append(data)
+    finally:
+        file.release()
 
 
 def rewrite_entries(disk: Disk, path: str, entries: bytearray) -> int:
@@ -144,4 +156,15 @@ def rewrite_entries(disk: Disk, path: str, entries: bytearray) -> int:
             file.append(bytes(entries))
     finally:
         file.release()
+    return len(entries)
+
+
+def replace_entries(disk: Disk, path: str, entries: bytearray) -> int:
+    """As one step, because half an index may look like a whole one; unless there is no room for two."""
+    try:
+        disk.write_file(path, bytes(entries))
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        return rewrite_entries(disk, path, entries)
     return len(entries)

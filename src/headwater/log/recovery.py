@@ -9,11 +9,9 @@ point is not read, except to rebuild an index or a state that is missing; and a 
 Doing it twice does no harm: a crash during recovery is just another crash.
 """
 
-import logging
 from bisect import bisect_left
 from typing import Final
 
-from headwater.base.errors import KafkaError
 from headwater.base.ports import FULL, Disk
 from headwater.log import names
 from headwater.log.appending import note_producer
@@ -27,8 +25,6 @@ from headwater.log.transaction_index import TransactionIndex
 from headwater.records.batch import BatchHeader
 
 NOTHING_CHECKED: Final = 1 << 62
-
-logger = logging.getLogger("headwater.log")
 
 
 class Recovered:
@@ -120,11 +116,7 @@ class _Recovery:
     def on_batch(self, header: BatchHeader, batch: memoryview | None) -> None:
         if header.partition_leader_epoch > self.epochs.latest_epoch:
             self.epochs.assign(header.partition_leader_epoch, header.base_offset)
-        try:
-            aborted = note_producer(self.states, header, batch)
-        except KafkaError as error:  # a marker of a later version: its transaction stays open here
-            logger.warning("event=marker-unreadable offset=%d reason=%r", header.base_offset, str(error))
-            return
+        aborted = note_producer(self.states, header, batch)
         if aborted is not None:
             self.aborted.aborted.append(aborted)
 

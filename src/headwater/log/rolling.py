@@ -95,7 +95,7 @@ def _begin_next(log: "Log", now_ms: int) -> Segment:
         log.context.disk, log.context.handles, log.directory, log.log_end_offset, log.config.index_interval_bytes
     )
     new.created_ms = now_ms
-    log.segments.append(new)
+    log.segments.append(log.take_in(new))
     log.base_offsets.append(new.base_offset)
     log.active = new
     log.flusher.directory_dirty = True

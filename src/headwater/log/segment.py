@@ -214,7 +214,7 @@ class Segment:
         index = TransactionIndex(path)
         index.aborted = self.on_damaged_transactions(self)
         try:
-            index.rewrite(self._disk)
+            index.replace(self._disk)
         except OSError as error:
             logger.warning("event=index-not-written segment=%s error=%r", self.path(names.LOG), str(error))
         return index
@@ -239,8 +239,8 @@ class Segment:
         time_index = TimeIndex(time_path, self.base_offset)
         time_index.entries = rebuilt.time_entries
         try:
-            offset_index.rewrite(self._disk)
-            time_index.rewrite(self._disk)
+            offset_index.replace(self._disk)
+            time_index.replace(self._disk)
         except OSError as error:  # they serve from memory, and are written when there is room
             logger.warning("event=index-not-written segment=%s error=%r", self.path(names.LOG), str(error))
         self._offset_index, self._time_index = offset_index, time_index

@@ -11,7 +11,7 @@ from struct import Struct
 from typing import Final
 
 from headwater.base.ports import Disk
-from headwater.log.offset_index import rewrite_entries, without_zero_tail, write_entries
+from headwater.log.offset_index import replace_entries, rewrite_entries, without_zero_tail, write_entries
 
 ENTRY: Final = Struct(">qi")
 ENTRY_BYTES: Final = 12
@@ -101,5 +101,10 @@ class TimeIndex:
         return len(self.entries) - self._written_bytes
 
     def rewrite(self, disk: Disk) -> None:
-        self._written_bytes = 0  # if the disk is full now, the file is empty, and all is written with the next entries
+        self._written_bytes = 0  # if it cannot be written now, all is written with the next entries
         self._written_bytes = rewrite_entries(disk, self.path, self.entries)
+
+    def replace(self, disk: Disk) -> None:
+        """The same, and it is on the device then."""
+        self._written_bytes = 0
+        self._written_bytes = replace_entries(disk, self.path, self.entries)

@@ -12,7 +12,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from headwater.base.ports import Disk
-from headwater.log.offset_index import rewrite_entries, write_entries
+from headwater.log.offset_index import append_entry, replace_entries, rewrite_entries
 
 ENTRY: Final = Struct(">hqqqq")
 ENTRY_BYTES: Final = 34
@@ -58,7 +58,7 @@ class TransactionIndex:
             self.rewrite(disk)
         else:
             self.is_unwritten = True
-            write_entries(disk, self.path, bytearray(ENTRY.pack(VERSION, *entry)), 0)
+            append_entry(disk, self.path, ENTRY.pack(VERSION, *entry))
             self.is_unwritten = False
 
     def truncate_to_offset(self, disk: Disk, offset: int) -> None:
@@ -70,7 +70,16 @@ class TransactionIndex:
     def rewrite(self, disk: Disk) -> None:
         self.is_unwritten = True
         if self.aborted:
-            rewrite_entries(disk, self.path, bytearray().join(ENTRY.pack(VERSION, *entry) for entry in self.aborted))
+            rewrite_entries(disk, self.path, self._entries())
         else:
             disk.remove(self.path)
         self.is_unwritten = False
+
+    def replace(self, disk: Disk) -> None:
+        """The same, and it is on the device then: half an index would hide that transactions were aborted."""
+        self.is_unwritten = True
+        replace_entries(disk, self.path, self._entries())
+        self.is_unwritten = False
+
+    def _entries(self) -> bytearray:
+        return bytearray().join(ENTRY.pack(VERSION, *entry) for entry in self.aborted)

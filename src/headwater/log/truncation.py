@@ -54,7 +54,7 @@ def truncate_fully(log: "Log", offset: int) -> None:
     log.active = Segment.create(
         log.context.disk, log.context.handles, log.directory, offset, log.config.index_interval_bytes
     )
-    log.segments.append(log.active)
+    log.segments.append(log.take_in(log.active))
     log.base_offsets.append(offset)
     _end_at(log, offset)
     log.log_start_offset = offset

@@ -1,12 +1,13 @@
 """A bit that flipped in a file that a clean shutdown has left: nothing is hidden or shown because of it, and nothing hangs."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
 from headwater.log import names
 from headwater.log.log import Log
+from headwater.log.rolling import roll
 from headwater.log.scan import DamagedSegmentError
 from headwater.records.batch import HEADER_BYTES
 from headwater.records.builder import build_batch
@@ -68,8 +69,8 @@ def test_a_flipped_bit_in_an_index_misleads_nobody(world: "World") -> None:
             world.disk.write_file(f"{world.directory}/{name}", data)
 
 
-def test_a_damaged_index_of_aborted_transactions_is_made_again(world: "World") -> None:
-    log = world.create()
+def transactions(world: "World", log: Log) -> None:
+    """Six, each of one record; every other one is aborted."""
     for number in range(6):
         record = Record(0, world.clock.now_ms(), b"key", b"value")
         batch = build_batch([record], producer_id=number, producer_epoch=0, base_sequence=0, transactional=True)
@@ -77,6 +78,41 @@ def test_a_damaged_index_of_aborted_transactions_is_made_again(world: "World") -
         marker = EndTransactionMarker(number % 2 == 0, 0)
         ending = build_end_transaction_marker(marker, producer_id=number, producer_epoch=0, timestamp=1)
         log.append_own(memoryview(ending), 0, world.clock.now_ms(), marker)
+
+
+@pytest.mark.parametrize("way", ["made", "rolled", "compacted", "truncated"])
+def test_whatever_made_a_segment_its_index_of_aborted_transactions_is_made_again(world: "World", way: str) -> None:
+    """Only segments that a start had found knew how; for those that were rolled or compacted since, reading failed until a restart."""
+    log = world.create(cleanup_compact=way == "compacted")
+    if way == "truncated":
+        world.append(log)
+        log.truncate_fully(1)
+    elif way == "rolled":
+        world.append(log)
+        roll(log, world.clock.now_ms())
+    transactions(world, log)
+    if way == "compacted":
+        roll(log, world.clock.now_ms())
+        log.flush()
+        world.disk.run()
+        world.manager.cleaner.tick(world.clock.now_ms(), world.clock.monotonic_ms())
+        world.scheduler.run_due()
+        world.disk.run()
+        assert world.manager.cleaner.counts.cleanings == 1
+    segment = log.segments[-2] if way == "compacted" else log.active
+    expected = log.aborted_transactions(0, 100)
+    assert [entry.producer_id for entry in expected] == [1, 3, 5]
+    segment.let_go()
+    path = segment.path(names.TRANSACTION_INDEX)
+    right = world.disk.read_file(path)
+    world.disk.flip_bit(path, 34 + 25, 2)
+    assert log.aborted_transactions(0, 100) == expected
+    assert world.disk.read_file(path) == right
+
+
+def test_a_damaged_index_of_aborted_transactions_is_made_again(world: "World") -> None:
+    log = world.create()
+    transactions(world, log)
     expected = log.aborted_transactions(0, 100)
     assert [entry.producer_id for entry in expected] == [1, 3, 5]
     world.disk.run()
@@ -90,6 +126,64 @@ def test_a_damaged_index_of_aborted_transactions_is_made_again(world: "World") -
         world.disk.run()
         world.manager.close()
         assert world.disk.read_file(path) == right
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_an_index_that_was_made_again_is_whole_after_a_power_loss(worlds: Callable[[int], "World"], seed: int) -> None:
+    """It was cut to nothing and filled again in its place, and no recovery looks at old segments: half an index was left and believed."""
+    world = worlds(seed)
+    log = world.create(index_interval_bytes=100)
+    transactions(world, log)
+    for number in range(20):
+        world.append(log, timestamp=world.clock.now_ms() + number)
+    for _ in range(2):
+        roll(log, world.clock.now_ms())
+        world.append(log)
+    aborted = log.aborted_transactions(0, 100)
+    latest = log.segments[0].largest_timestamp()
+    world.disk.run()
+    world.manager.close()
+    stem = f"{world.directory}/{names.segment_name(0)}"
+    world.disk.flip_bit(stem + names.TRANSACTION_INDEX, 9, 2)
+    world.disk.flip_bit(stem + names.TIME_INDEX, world.disk.file_size(stem + names.TIME_INDEX) - 6, 2)
+    log = world.open().logs[world.partition]
+    assert (log.aborted_transactions(0, 100), log.segments[0].largest_timestamp()) == (aborted, latest)
+    log = world.crash()
+    assert (log.aborted_transactions(0, 100), log.segments[0].largest_timestamp()) == (aborted, latest)
+
+
+def test_a_damaged_marker_keeps_no_log_from_being_opened(world: "World", caplog: pytest.LogCaptureFixture) -> None:
+    """Where the state of producers had to be collected from the records, it ended the start of the broker."""
+    log = world.create()
+    transactions(world, log)
+    data = log.active.open_file().pread(0, log.active.size_bytes)
+    position = [at for at, header in read_batches(data) if header.is_control][3]
+    path = log.active.path(names.LOG)
+    world.disk.run()
+    world.manager.close()
+    world.disk.flip_bit(path, position + HEADER_BYTES + 4, 1)
+    for name in world.files():
+        if name.endswith(names.SNAPSHOT):
+            world.disk.remove(f"{world.directory}/{name}")
+    log = world.open().logs[world.partition]
+    assert world.contents(log) == list(range(12))
+    assert "event=marker-unreadable offset=7" in caplog.text
+    assert list(log.producers.ongoing) == [6]
+
+
+def test_a_follower_goes_on_behind_a_marker_that_it_cannot_read(world: "World") -> None:
+    """All batches of a fetch were in the file, and those behind the marker were never noted: the next one got a wrong place."""
+    log = world.create()
+    now_ms = world.clock.now_ms()
+    fields = {"producer_id": 1, "producer_epoch": 0, "partition_leader_epoch": 0}
+    unreadable = build_batch(
+        [Record(0, now_ms, b"\0\0\0\0", b"")], base_offset=0, transactional=True, control=True, **fields
+    )
+    others = [build_batch([Record(at, now_ms, b"k", b"v")], base_offset=at, **fields) for at in (1, 2)]
+    log.append_as_follower(memoryview(b"".join((unreadable, *others))))
+    world.append(log)
+    assert world.contents(log) == [0, 1, 2, 3]
+    assert log.active.size_bytes == log.active.open_file().size()
 
 
 @pytest.mark.parametrize("length", [0, -12, -(1 << 31), 5, (1 << 31) - 1])

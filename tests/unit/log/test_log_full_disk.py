@@ -157,6 +157,27 @@ def test_a_truncation_that_finds_no_room_for_its_index_leaves_none_that_is_wrong
     assert world.disk.read_file(index.path) == bytes(index.entries)
 
 
+def test_an_index_that_could_not_be_opened_is_written_whole_later(
+    world: "World", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was to be written anew was added to what stood in the file."""
+    log = world.create(index_interval_bytes=100)
+    for _ in range(20):
+        world.append(log, size=100)
+    log.active.write_indexes()
+    index = log.active.offset_index
+
+    def failing(path: str, *, create: bool = False) -> None:
+        raise OSError(errno.EMFILE, f"Too many open files {create}", path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.disk, "open", failing)
+        with pytest.raises(OSError, match="Too many"):
+            index.truncate_to_position(world.disk, 1000)
+    index.write(world.disk)
+    assert world.disk.read_file(index.path) == bytes(index.entries)
+
+
 def test_batches_behind_one_that_found_no_room_are_refused_as_it_was(world: "World") -> None:
     """They were out of order then; librdkafka bumped its epoch over that, and sent again what other partitions had already."""
     log = world.create()

@@ -36,7 +36,6 @@ def is_unchanged(log: "Log", facts: dict[int, SegmentFacts], cleaned: CleanedSeg
 
 def swap_in(log: "Log", cleaned: CleanedSegment) -> None:
     """Raises OSError; the log must not be used any more then, until a restart has put it in order."""
-    disk = log.context.disk
     stem = f"{log.directory}/{names.segment_name(cleaned.base_offset)}"
     for suffix in SUFFIXES:
         _rename_if_there(log, f"{stem}{suffix}{names.CLEANED}", f"{stem}{suffix}{names.SWAP}")
@@ -52,16 +51,15 @@ def swap_in(log: "Log", cleaned: CleanedSegment) -> None:
         gone += [path + names.DELETED for path in paths if _rename_if_there(log, path, path + names.DELETED)]
     for suffix in reversed(SUFFIXES):
         _rename_if_there(log, f"{stem}{suffix}{names.SWAP}", f"{stem}{suffix}")
-    log.segments[at : at + count] = [
-        Segment(
-            disk,
-            log.context.handles,
-            log.directory,
-            cleaned.base_offset,
-            cleaned.size_bytes,
-            log.config.index_interval_bytes,
-        )
-    ]
+    result = Segment(
+        log.context.disk,
+        log.context.handles,
+        log.directory,
+        cleaned.base_offset,
+        cleaned.size_bytes,
+        log.config.index_interval_bytes,
+    )
+    log.segments[at : at + count] = [log.take_in(result)]
     del log.base_offsets[at + 1 : at + count]
     log.flusher.directory_dirty = True
     log.context.scheduler.call_later(log.config.file_delete_delay_ms, partial(_remove, log, tuple(gone)))
