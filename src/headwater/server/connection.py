@@ -45,6 +45,7 @@ _PRODUCE: Final = 0
 _FETCH: Final = 1
 _OFFSET_COMMIT: Final = 8
 _READABLE: Final = select.EPOLLIN
+_FAREWELL: Final = select.EPOLLRDHUP  # the client sends nothing more
 
 
 class Slot:
@@ -124,7 +125,7 @@ class Connection:
                 self._unblock()
         if events & ~select.EPOLLOUT and not self.closed:
             if self._blocked:
-                if events & (select.EPOLLHUP | select.EPOLLERR):
+                if events & (select.EPOLLHUP | select.EPOLLERR) or (events & _FAREWELL and self._owes_only()):
                     self.close("peer is gone")
             elif self._frame is not None:
                 self._read_frame()
@@ -360,8 +361,12 @@ class Connection:
             left = bytearray(self._leftover)
             self._consume(memoryview(left), len(left))
 
+    def _owes_only(self) -> bool:
+        """Whether nothing is read because requests are held back: only then is the end of what a client sends the end of it all."""
+        return self._blocked and bool(self._pending) and not self._out and not self._awaits_memory
+
     def _want(self) -> None:
-        events = (0 if self._blocked else select.EPOLLIN) | (
+        events = ((_FAREWELL if self._owes_only() else 0) if self._blocked else select.EPOLLIN) | (
             select.EPOLLOUT if self._out and not self._outbox.is_warming else 0
         )
         if events != self._events and not self.closed:

@@ -145,6 +145,7 @@ def test_what_unblocks_a_connection_does_not_overwrite_the_requests_that_are_bei
         waiting[0].complete(ApiVersionsResponse(error_code=0, api_keys=[]))
         return ApiVersionsResponse(error_code=0, api_keys=[])
 
+    APIS[18].load()
     monkeypatch.setattr(APIS[18], "handle", handle)
     held.send(ping(1) + produce(2, b"h" * 5000) + produce(3, b"h" * 5000))
     active.send(ping(1) + produce(2, b"a" * 100) + produce(3, b"a" * 100))
