@@ -76,7 +76,6 @@ class Vigil:
         self._watched: dict[BrokerId, Watched] = {}
         self._round = 0  # a new one with each doubt
         self._is_confirming = False
-        self._term = 0
 
     @property
     def brokers(self) -> Brokers:
@@ -95,7 +94,6 @@ class Vigil:
             self._watch(broker)
 
     def end(self) -> None:
-        self._term += 1
         self._is_confirming = False
         self._watched.clear()
         if self._peers is not None:
@@ -180,14 +178,12 @@ class Vigil:
     def _advance(self) -> None:
         if not self._is_confirming and self._of(Standing.DOUBTED) and self._have_all_answered():
             self._is_confirming = True
-            self._confirm(partial(self._confirmed, self._term, self._round))
+            self._confirm(partial(self._confirmed, self._round))
 
     def _have_all_answered(self) -> bool:
         return all(each.answered_round == self._round for each in self._witnesses())
 
-    def _confirmed(self, term: int, number: int) -> None:
-        if term != self._term:
-            return
+    def _confirmed(self, number: int) -> None:
         self._is_confirming = False
         if number != self._round or not self._have_all_answered():
             self._advance()

@@ -10,6 +10,7 @@ from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import BrokerId, LeaderEpoch, PartitionKey, TopicId
 from headwater.base.metrics import ControllerMetrics
 from headwater.controller.controller import Controller
+from headwater.controller.vigil import Vigil
 from headwater.metadata.image import (
     BrokerGone,
     BrokerRegistered,
@@ -183,7 +184,12 @@ class Desk:
     """A controller over one topic `t`, with everything that it needs."""
 
     def __init__(
-        self, partitions: Sequence[PartitionState], *some: int | BrokerState, topic: Any = (), **properties: Any
+        self,
+        partitions: Sequence[PartitionState],
+        *some: int | BrokerState,
+        topic: Any = (),
+        vigil: Callable[[ClusterImage], Vigil] = Vigil,
+        **properties: Any,
     ) -> None:
         self.clock = SimClock()
         self.scheduler = SimScheduler(self.clock)
@@ -193,7 +199,9 @@ class Desk:
         self.store = FakeStore(self.image, self.scheduler)
         self.metrics = ControllerMetrics()
         config = BrokerConfig({name.replace("_", "."): str(value) for name, value in properties.items()})
-        self.controller = Controller(self.image, self.store, self.scheduler, self.clock, config, self.metrics)
+        self.controller = Controller(
+            self.image, self.store, self.scheduler, self.clock, config, self.metrics, vigil(self.image)
+        )
         self.store.on_applied = self.controller.on_changes
 
     @property
