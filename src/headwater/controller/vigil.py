@@ -143,6 +143,8 @@ class Vigil:
             self._not_answered(watched, is_refused=problem is not None and problem.is_refused)
 
     def _answered(self, watched: Watched, number: int) -> None:
+        if not watched.has_answered:
+            logger.info("event=broker-watched broker=%d epoch=%d", watched.broker_id, watched.epoch)
         watched.has_answered = True
         watched.answered_round = max(watched.answered_round, number)
         watched.refusals = 0
