@@ -3,6 +3,7 @@
 With HEADWATER_REQUIRE_ALL=1 (`.ci/run` sets it) a skip is a failure: a green run then means that every test ran.
 """
 
+import gc
 import os
 import shutil
 import signal
@@ -39,6 +40,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.cluster)
         elif folder == "spark" and not item.path.name.startswith(WITHOUT_SPARK):
             item.add_marker(pytest.mark.spark)
+
+
+def pytest_collection_finish() -> None:
+    """What was collected stays to the end: to look through it for garbage again and again is a fifth of a simulation's time."""
+    gc.collect()
+    gc.freeze()
 
 
 def require(tool: str) -> str:
