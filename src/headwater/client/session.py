@@ -24,7 +24,8 @@ from headwater.client.errors import (
     error_for,
     raise_for,
 )
-from headwater.client.reactor.kernel import Kernel, Signal, Task
+from headwater.client.finding import LinkFinder
+from headwater.client.reactor.kernel import Future, Kernel, Signal, Task
 from headwater.client.reactor.link import Link
 from headwater.client.reactor.network import Dialer
 from headwater.client.routing import MetadataView
@@ -168,14 +169,13 @@ class Session:
 
     async def call_any(self, request: Message, response_type: type[R]) -> R:
         """Any broker will do: one that is connected, else one that is known, else the bootstrap addresses."""
-        failures: list[KafkaError] = []
-        for address in self._candidates():
+        finder = LinkFinder(self.kernel, self._candidates(), self._dial)
+        while (link := await finder.next()) is not None:
             try:
-                link = await self.link_to(address)
                 return await link.call(request, response_type)
             except (ConnectionFailed, RequestTimedOut) as error:
-                failures.append(error)
-        raise BootstrapFailed(failures)
+                finder.failures.append(error)
+        raise BootstrapFailed(finder.failures)
 
     async def per_leader(
         self,
@@ -348,19 +348,25 @@ class Session:
             link.close()
 
     async def link_to(self, address: Address, channel: str = "") -> Link:
-        key = (address, channel)
-        link = self._links.get(key)
+        link = self._links.get((address, channel))
         if link is not None and link.is_open:
             return link
+        return await self._dial(address, channel)
+
+    def _dial(self, address: Address, channel: str = "") -> Future[Link]:
+        key = (address, channel)
         opening = self._opening.get(key)
         if opening is None:
             opening = self.kernel.spawn(self._open(address, channel), f"connect {address}")
             self._opening[key] = opening
             opening.when_done(lambda _: self._opening.pop(key, None))
-        return await opening
+        return opening
 
     async def _open(self, address: Address, channel: str) -> Link:
         """A broker that just refused is not asked again before its pause is over."""
+        known = self._links.get((address, channel))
+        if known is not None and known.is_open:
+            return known
         wait = self._not_before.get(address, 0.0) - self.kernel.clock()
         if wait > 0:
             await self.kernel.sleep(wait)

@@ -11,7 +11,7 @@ from headwater.wire.messages.find_coordinator import Coordinator, FindCoordinato
 from headwater.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from headwater.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from headwater.wire.messages.metadata import MetadataRequest
-from unit.client.reactor.fakes import CLOSE, FakeBroker, FakeWorld
+from unit.client.reactor.fakes import CLOSE, HOLD, FakeBroker, FakeWorld
 
 
 def test_the_same_question_under_way_is_asked_once() -> None:
@@ -201,3 +201,42 @@ def test_closing_ends_everything() -> None:
     world.pass_time(1)
     assert task.done
     assert task.error is not None
+
+
+def test_a_bootstrap_server_that_says_nothing_is_passed_over_after_a_second() -> None:
+    """A process that is stopped takes connections and does not answer: 30 seconds were waited for the versions it speaks."""
+    world = FakeWorld()
+    silent = world.broker(0)
+    world.broker(1)
+    world.topic("orders")
+    silent.on_key(18, lambda _: HOLD)
+    session = world.session()
+    began = world.now
+    assert len(world.run(session.refresh(["orders"]))) == 1
+    assert 1 <= world.now - began < 2
+
+
+def test_one_that_answers_late_is_not_given_up() -> None:
+    world = FakeWorld()
+    late, dead = world.broker(0), world.broker(1)
+    dead.listening = False
+    world.topic("orders")
+    late.on_key(18, lambda _: HOLD)
+    session = world.session()
+    refreshing = world.kernel.spawn(session.refresh(["orders"]))
+    world.pass_time(5)
+    late.answer_held(late._api_versions())
+    assert len(world.finish(refreshing)) == 1
+    assert world.dialled == [late.address, dead.address]
+
+
+def test_brokers_that_all_say_nothing_have_failed_when_the_time_for_a_connection_is_up() -> None:
+    world = FakeWorld()
+    for number in range(3):
+        world.broker(number).on_key(18, lambda _: HOLD)
+    session = world.session(connect_timeout_ms=10_000)
+    began = world.now
+    with pytest.raises(BootstrapFailed) as caught:
+        world.run(session.refresh())
+    assert len(caught.value.attempts) == 3
+    assert 12 <= world.now - began < 13, "the third is dialled after two seconds"

@@ -10,7 +10,7 @@ A kernel has one owner at a time (`engine` has the lock). Times are monotonic, i
 import heapq
 import itertools
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from typing import Any, Final, Generic, Protocol, TypeVar, cast
 
 from headwater.base.errors import UserError
@@ -220,6 +220,24 @@ class Kernel:
             timer.cancel()
             future.forget(came)
         return future.result()
+
+    async def first_done(self, futures: "Sequence[Future[T]]", seconds: float | None) -> None:
+        """Until one of them is done, or the time is up. They all go on."""
+        over: Future[None] = Future()
+
+        def end(_: object = None) -> None:
+            over.resolve(None)
+
+        timer = None if seconds is None else self.after(seconds, end)
+        for future in futures:
+            future.when_done(end)
+        try:
+            await over
+        finally:
+            if timer is not None:
+                timer.cancel()
+            for future in futures:
+                future.forget(end)
 
     async def all_of(self, coroutines: list[Coroutine[Any, Any, T]]) -> list[T | BaseException]:
         """Runs them side by side; gives each one's value or exception, in order."""

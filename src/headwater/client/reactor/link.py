@@ -67,11 +67,14 @@ class Link:
         connect_timeout_ms: int = 10_000,
         request_timeout_ms: int = 30_000,
     ) -> "Link":
+        """Within `connect_timeout_ms` it is connected and has said which versions it speaks: a process that is stopped connects, too."""
+        until = kernel.clock() + connect_timeout_ms / 1000
         link = cls(kernel, address, client_id, request_timeout_ms)
         link._stream = dialer.dial(address, link, RESPONSE_BYTES_MAX)
         try:
             await kernel.within(connect_timeout_ms / 1000, link._connected)
-            await link._negotiate()
+            rest_ms = round((until - kernel.clock()) * 1000)
+            await link._negotiate(max(1, min(rest_ms, request_timeout_ms)))
         except TimedOut:
             link.close()
             raise ConnectionFailed(address, f"no connection within {connect_timeout_ms} ms") from None
@@ -165,20 +168,21 @@ class Link:
         self._stream.write(chunks)
         return future
 
-    async def _negotiate(self) -> None:
-        response = await self._ask_versions(ApiVersionsRequest.VERSIONS[1])
+    async def _negotiate(self, timeout_ms: int) -> None:
+        response = await self._ask_versions(ApiVersionsRequest.VERSIONS[1], timeout_ms)
         if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
             spoken = {entry.api_key: VersionRange(entry.min_version, entry.max_version) for entry in response.api_keys}
             mine = VersionRange(*ApiVersionsRequest.VERSIONS)
             offered = {API_VERSIONS_KEY: spoken.get(API_VERSIONS_KEY, VersionRange(0, 0))}
-            response = await self._ask_versions(choose_version(API_VERSIONS_KEY, "ApiVersions", mine, offered))
+            version = choose_version(API_VERSIONS_KEY, "ApiVersions", mine, offered)
+            response = await self._ask_versions(version, timeout_ms)
         raise_for(response.error_code, f"{self.address} refused to say which versions it speaks")
         self.versions = {key.api_key: VersionRange(key.min_version, key.max_version) for key in response.api_keys}
         self.features = {feature.name: feature.max_version_level for feature in response.finalized_features}
 
-    async def _ask_versions(self, version: int) -> ApiVersionsResponse:
+    async def _ask_versions(self, version: int, timeout_ms: int) -> ApiVersionsResponse:
         request = ApiVersionsRequest(client_software_name=_SOFTWARE_NAME, client_software_version=VERSION)
-        return await self._call(request, version, ApiVersionsResponse, None)
+        return await self._call(request, version, ApiVersionsResponse, timeout_ms)
 
     def _watch_until(self, deadline: float) -> None:
         """One timer per link: it looks at the earliest deadline, and again at what is the earliest then."""

@@ -46,7 +46,7 @@ COMMON: Final = table_of(
         "socket.connection.setup.timeout.ms",
         ConfigType.LONG,
         10_000,
-        "How long the making of a connection may take.",
+        "How long the making of a connection may take, until the broker has said which versions it speaks. Where any broker will do, the next is tried beside it after a second.",
         AtLeast(1),
     ),
     row(

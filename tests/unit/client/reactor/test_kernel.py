@@ -146,3 +146,19 @@ def test_cancelled_timers_do_not_pile_up() -> None:
     assert len(world.kernel._timers) < 1000
     world.pass_time(61)
     assert fired == [1]
+
+
+def test_the_first_of_several_or_the_end_of_the_time() -> None:
+    world = FakeWorld()
+    futures: list[Future[int]] = [Future(), Future()]
+    waiting = world.kernel.spawn(world.kernel.first_done(futures, 5))
+    world.pass_time(1)
+    assert not waiting.done
+    futures[1].resolve(1)
+    world.finish(waiting)
+    assert not futures[0].done
+    began = world.now
+    world.run(world.kernel.first_done(futures[:1], 5))
+    assert world.now - began == 5
+    world.run(world.kernel.first_done(futures, None))
+    assert world.now - began == 5, "one is done already"
