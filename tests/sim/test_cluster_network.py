@@ -7,6 +7,7 @@ import pytest
 from headwater.sim.clock import SimClock
 from headwater.sim.cluster_faults import NO_FAULTS
 from headwater.sim.cluster_network import Network
+from headwater.sim.peers import REFUSED
 from headwater.sim.scheduler import ProcessScheduler, SimScheduler
 from headwater.sim.stage import Stage
 
@@ -18,6 +19,7 @@ class Machine:
 
     place = "1"
     is_serving = True
+    is_machine_on = True
     broker = None
 
     def __init__(self, world: Stage) -> None:
@@ -59,6 +61,25 @@ def test_what_is_sent_arrives_in_order(seed: int) -> None:
         wires.connection.send(frame)
     wires.run()
     assert wires.machine.received == frames
+
+
+def test_a_process_that_is_gone_is_refused_while_its_machine_runs() -> None:
+    wires = Wires(0)
+    wires.machine.is_serving = False
+    assert wires.connect() is REFUSED
+    wires.machine.is_machine_on = False
+    assert wires.connect() is None
+    wires.machine.is_machine_on = True
+    wires.network.block(WAY)
+    assert wires.connect() is None, "nothing comes through"
+
+
+def test_some_blocks_refuse() -> None:
+    wires = Wires(0)
+    wires.network.block(WAY, refuses=True)
+    assert wires.connect() is REFUSED
+    wires.network.free(WAY)
+    assert wires.connect() not in (None, REFUSED)
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -45,7 +45,11 @@ class Rig:
         self.wires: list[FakeWire] = []
         self.is_known = True
         self.told: list[tuple[str, Any]] = []
-        self.lane = PeerLane(self.scheduler, self.clock, self._dial, "broker-1")
+        self.lost = 0
+        self.lane = PeerLane(self.scheduler, self.clock, self._dial, "broker-1", self._lost)
+
+    def _lost(self) -> None:
+        self.lost += 1
 
     def _dial(self, lane: PeerLane) -> FakeWire | None:
         if not self.is_known:
@@ -144,6 +148,45 @@ def test_an_answer_ends_the_waiting(rig: Rig) -> None:
     rig.ask("three")
     rig.pass_ms(50)
     assert len(rig.wires) == count + 1
+
+
+def test_after_a_connection_that_has_answered_the_next_is_tried_at_once_and_then_later(rig: Rig) -> None:
+    rig.ask("one")
+    rig.open().answer(0)
+    rig.lane.lost(rig.wires[-1], "reset")
+    rig.ask("two")
+    assert len(rig.wires) == 2
+    rig.lane.lost(rig.wires[-1], "refused", is_refused=True)
+    rig.ask("three")
+    rig.pass_ms(49)
+    assert len(rig.wires) == 2
+    rig.pass_ms(1)
+    assert len(rig.wires) == 3
+
+
+def test_the_end_of_a_connection_is_told_if_it_was_open_and_not_ended_here(rig: Rig) -> None:
+    rig.ask("refused")
+    rig.lane.lost(rig.wires[-1], "refused", is_refused=True)
+    assert rig.lost == 0
+    rig.ask("answered")
+    rig.pass_ms(60)
+    rig.open().answer(1)
+    rig.lane.lost(rig.wires[-1], "reset")
+    assert rig.lost == 1
+    rig.ask("answered")
+    rig.open()
+    rig.lane.drop("the broker is gone")
+    assert rig.lost == 1
+
+
+def test_a_refusal_is_told_as_one(rig: Rig) -> None:
+    problems: list[Unreachable | None] = []
+    for is_refused in (True, False):
+        rig.lane.ask(ListGroupsRequest(), VERSION, lambda _response, problem: problems.append(problem), 1000)
+        rig.pass_ms(100)
+        rig.lane.lost(rig.wires[-1], "no connection", is_refused=is_refused)
+        rig.scheduler.run_due()
+    assert [problem is not None and problem.is_refused for problem in problems] == [True, False]
 
 
 def test_a_request_that_waits_for_a_connection_is_told_when_its_time_is_over(rig: Rig) -> None:

@@ -1,5 +1,6 @@
 """Peers on real sockets: against a real node on the same loop, and against listeners that misbehave."""
 
+import errno
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -202,8 +203,52 @@ def test_nobody_listens(loop: Loop) -> None:
     asker = Asker(loop, {NODE: ("127.0.0.1", port)})
     asker.ask("one", metadata(), 9)
     assert asker.told == [], "never inside ask"
-    assert isinstance(asker.next()[2], Unreachable)
+    assert refused(asker.next())
+    asker.endpoints[NODE] = ("localhost", port)
+    asker.ask("two", metadata(), 9)
+    assert refused(asker.next()), "by each of its addresses"
     asker.peers.close()
+
+
+def refused(told: tuple[str, Any, Unreachable | None]) -> bool:
+    problem = told[2]
+    assert problem is not None
+    return problem.is_refused
+
+
+@pytest.mark.parametrize(
+    ("codes", "expected"),
+    [
+        ((errno.ECONNREFUSED, errno.ECONNREFUSED), True),
+        ((errno.ECONNREFUSED, errno.EADDRNOTAVAIL), True),
+        ((errno.ECONNREFUSED, errno.EHOSTUNREACH), False),
+        ((errno.ETIMEDOUT, errno.ECONNREFUSED), False),
+        ((errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL), False),
+    ],
+)
+def test_refused_is_what_no_address_contradicts(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch, codes: tuple[int, int], expected: bool
+) -> None:
+    left = list(codes)
+    monkeypatch.setattr(socket.socket, "connect_ex", lambda *_: left.pop(0))
+    asker = Asker(loop, {NODE: ("localhost", 9092)})
+    asker.ask("one", metadata(), 9)
+    assert refused(asker.next()) is expected
+    asker.peers.close()
+
+
+def test_the_end_of_an_open_connection_is_told_although_nobody_waits_for_an_answer(
+    alone: Asker, listener: Listener
+) -> None:
+    lost: list[int] = []
+    alone.peers.on_lost = lost.append
+    alone.ask("answered", ListGroupsRequest(), 0)
+    connection = listener.accept()
+    listener.receive(connection)
+    connection.send(b"\0\0\0\x0a" + bytes(10))
+    assert alone.next()[2] is None
+    connection.close()
+    alone.until(lambda: lost == [NODE])
 
 
 def test_a_broker_without_an_address(loop: Loop) -> None:
@@ -318,7 +363,9 @@ def test_a_name_that_does_not_exist(alone: Asker, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(socket, "getaddrinfo", lookup)
     alone.endpoints[NODE] = ("broker.example", 9092)
     alone.ask("one", metadata(), 9)
-    assert str(alone.next()[2]) == "its name has no address"
+    told = alone.next()
+    assert str(told[2]) == "its name has no address"
+    assert not refused(told)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from headwater.base.coordination import Delete
 from headwater.base.errors import ErrorCode
 from headwater.base.ids import BrokerId, LeaderEpoch
@@ -320,3 +322,32 @@ def test_the_cluster_keeps_the_id_that_the_first_broker_gave_it() -> None:
     late.image.cluster_id = "another"  # what it would call a new cluster
     cluster.wait(late.join_answer)
     assert late.image.cluster_id == "new-cluster"
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_controller_can_ask_who_is_registered_now_however_far_its_server_lags(seed: int) -> None:
+    cluster = Cluster(seed)
+    brokers = cluster.joined(3)
+    controller = cluster.controller()
+    other = next(broker for broker in brokers if broker is not controller)
+    cluster.zookeeper.expire(other.coordination.session_id)
+    told: list[bool] = []
+    controller.store.read_members(lambda: told.append(BrokerId(other.broker_id) in controller.image.brokers))
+    assert told == [], "never inside the call"
+    cluster.until(lambda: bool(told))
+    assert told == [False]
+
+
+def test_who_is_not_the_controller_or_is_it_no_more_is_not_told_who_is_registered() -> None:
+    cluster = Cluster()
+    brokers = cluster.joined(3)
+    controller = cluster.controller()
+    told: list[int] = []
+    for broker in brokers:
+        if broker is not controller:
+            broker.store.read_members(lambda: told.append(1))
+    cluster.zookeeper.expire(controller.coordination.session_id)
+    controller.store.read_members(lambda: told.append(2))
+    cluster.settle()
+    assert told == []
+    assert all(broker.problems == [] for broker in brokers)
