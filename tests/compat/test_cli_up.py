@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from headwater.cli.processes import identify
+
 Run = Callable[..., subprocess.CompletedProcess[str]]
 COMMAND = [sys.executable, "-m", "headwater.cli.main"]
 
@@ -135,6 +137,38 @@ def test_a_killed_supervisor_takes_its_broker_with_it(headwater: Run) -> None:
     _until(lambda: _gone(status["brokers"][0]["pid"]))
     assert _status(headwater)["brokers"] == []  # the file is still there, and stale
     headwater("up", "-d", "--port", "0")
+    assert _status(headwater)["brokers"][0]["ready"]
+
+
+def test_up_waits_for_a_broker_that_a_killed_supervisor_left_behind(
+    headwater: Run, environment: dict[str, str]
+) -> None:
+    """It said that all was running already, and a moment later nothing ran."""
+    headwater("up", "-d", "--port", "0")
+    file = Path(environment["XDG_DATA_HOME"]) / "headwater" / "up.json"
+    state = json.loads(file.read_text())
+    os.kill(state["supervisor_pid"], signal.SIGKILL)
+    _until(lambda: _gone(state["supervisor_pid"]) and _gone(state["brokers"][0]["pid"]))
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as slow:  # a broker that takes its time to end
+        found = identify(slow.pid)
+        assert found is not None
+        state["brokers"][0] |= {"pid": found.pid, "start_ticks": found.start_ticks}
+        file.write_text(json.dumps(state))
+        with subprocess.Popen(
+            [*COMMAND, "up", "-d", "--port", "0"],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as up:
+            assert up.stderr is not None
+            said = up.stderr.readline()
+            assert slow.stdin is not None
+            slow.stdin.close()
+            output, _ = up.communicate(timeout=60)
+    assert f"waiting for process {slow.pid}" in said
+    assert up.returncode == 0
+    assert "Headwater is up" in output
     assert _status(headwater)["brokers"][0]["ready"]
 
 

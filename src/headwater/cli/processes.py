@@ -2,10 +2,13 @@
 
 import os
 import signal
+import time
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 _START_TIME_FIELD: Final = 19  # of /proc/PID/stat, counted after the command's closing bracket
 _STATE_FIELD: Final = 0
+_LOOK_S: Final = 0.02
 
 
 class ProcessId(NamedTuple):
@@ -36,6 +39,16 @@ def parse_stat(text: str) -> list[str] | None:
 
 def is_alive(process: ProcessId) -> bool:
     return identify(process.pid) == process
+
+
+def wait_until_gone(processes: Sequence[ProcessId], timeout_s: float) -> list[ProcessId]:
+    """Those that are still there when the time is up. They are nobody's children here, so all we can do is look."""
+    deadline = time.monotonic() + timeout_s
+    left = [process for process in processes if is_alive(process)]
+    while left and time.monotonic() < deadline:
+        time.sleep(_LOOK_S)
+        left = [process for process in left if is_alive(process)]
+    return left
 
 
 def send_signal(process: ProcessId, number: signal.Signals) -> bool:

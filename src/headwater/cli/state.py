@@ -81,6 +81,7 @@ class UpState:
     supervisor_start_ticks: int
     brokers: list[BrokerState] = field(default_factory=list)
     zookeeper: ZooKeeperState | None = None
+    stopping: bool = False
 
     @property
     def supervisor(self) -> ProcessId:
@@ -90,6 +91,15 @@ class UpState:
     def servers(self) -> Sequence[ServerState]:
         """The brokers, and ZooKeeper after them if there is one."""
         return [*self.brokers, *([self.zookeeper] if self.zookeeper else [])]
+
+    @property
+    def processes(self) -> list[ProcessId]:
+        return [self.supervisor, *(process for server in self.servers for process in server.processes)]
+
+    @property
+    def is_ending(self) -> bool:
+        """Told to stop, or left behind by a supervisor that was killed: those it started see that, and end by themselves."""
+        return self.stopping or not is_alive(self.supervisor)
 
 
 def to_json(state: UpState) -> str:

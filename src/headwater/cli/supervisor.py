@@ -130,6 +130,9 @@ class Supervisor:
         return False
 
     def _stop_next(self) -> bool:
+        if not self._state.stopping:
+            self._state.stopping = True
+            write_state(self._plan.data_dir, self._state)
         for child in self._children:
             child.supervision.on_stop_request()
             child.start_at = None

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from headwater.base.errors import UserError
-from headwater.cli.processes import ProcessId, identify, is_alive, parse_stat, send_signal
+from headwater.cli.commands.up import wait_for_the_end
+from headwater.cli.processes import ProcessId, identify, is_alive, parse_stat, send_signal, wait_until_gone
 from headwater.cli.state import (
     FILE_NAME,
     BrokerState,
@@ -149,3 +150,28 @@ def test_a_command_name_may_hold_blanks_and_brackets() -> None:
     assert fields[0] == "S"
     assert parse_stat("") is None
     assert parse_stat("12 (x) S") is None
+
+
+@pytest.mark.parametrize("stopping", [False, True])
+def test_what_does_not_end_is_named_with_what_to_do(
+    tmp_path: Path, me: ProcessId, dead: ProcessId, capsys: pytest.CaptureFixture[str], stopping: bool
+) -> None:
+    state = _state(tmp_path, me if stopping else dead, me)
+    state.stopping = stopping
+    assert state.is_ending
+    with pytest.raises(UserError) as caught:
+        wait_for_the_end(state, 0)
+    why = "was told to stop" if stopping else "lost its supervisor, which was killed"
+    assert str(me.pid) in caught.value.what
+    assert why in caught.value.why
+    assert "down --force" in caught.value.hint
+    assert why in capsys.readouterr().err
+
+
+def test_what_has_ended_is_not_waited_for(
+    tmp_path: Path, me: ProcessId, dead: ProcessId, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wait_for_the_end(_state(tmp_path, dead, dead), 0)
+    assert capsys.readouterr().err == ""
+    assert wait_until_gone([dead, me], 0) == [me]
+    assert not _state(tmp_path, me, me).is_ending

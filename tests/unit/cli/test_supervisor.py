@@ -131,3 +131,18 @@ def test_told_to_stop_before_all_are_ready_it_stops(up: Up, tmp_path: Path) -> N
     process.communicate(timeout=PATIENCE_S)
     assert process.returncode in (0, 1)  # one that had no time to heed the signal was ended by it
     assert read_state(tmp_path) is None
+
+
+def test_the_file_tells_that_all_are_being_stopped(up: Up, tmp_path: Path) -> None:
+    process = up(2)
+    _ready(process)
+    state = _state(tmp_path)
+    assert not state.is_ending
+    slow = state.brokers[0].pid
+    os.kill(slow, signal.SIGSTOP)  # it takes its time
+    process.send_signal(signal.SIGTERM)
+    _until(lambda: _state(tmp_path).stopping)
+    assert _state(tmp_path).is_ending
+    os.kill(slow, signal.SIGCONT)
+    process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0

@@ -1,9 +1,8 @@
 """`headwater down`: stops what `headwater up` started, and waits until it is gone."""
 
 import signal
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
@@ -13,10 +12,6 @@ from headwater.cli.options import output_option
 from headwater.cli.output import emit
 from headwater.cli.paths import default_data_dir
 
-if TYPE_CHECKING:
-    from headwater.cli.processes import ProcessId
-
-_LOOK_S: Final = 0.02
 _PATIENCE_S: Final = 30.0
 
 
@@ -29,7 +24,7 @@ _PATIENCE_S: Final = 30.0
 @output_option
 def down(data_dir: str | None, timeout_s: float | None, force: bool, output: str) -> int:
     """Stop what `headwater up` started, and wait until it is gone."""
-    from headwater.cli.processes import send_signal
+    from headwater.cli.processes import send_signal, wait_until_gone
     from headwater.cli.state import read_state, remove_state
 
     directory = (Path(data_dir).expanduser() if data_dir else default_data_dir()).absolute()
@@ -40,16 +35,15 @@ def down(data_dir: str | None, timeout_s: float | None, force: bool, output: str
         return 0
     brokers = [broker for broker in state.brokers if broker.is_alive]
     zookeeper = state.zookeeper if state.zookeeper is not None and state.zookeeper.is_alive else None
-    processes = [state.supervisor, *(process for server in state.servers for process in server.processes)]
     timeout_s = _PATIENCE_S * max(1, len(brokers)) if timeout_s is None else timeout_s
     if not send_signal(state.supervisor, signal.SIGTERM):  # killed hard: its children see that, and end by themselves
         for broker in brokers:
             send_signal(broker.process, signal.SIGTERM)
-    left = _wait(processes, timeout_s)
+    left = wait_until_gone(state.processes, timeout_s)
     if left and force:
         for process in left:
             send_signal(process, signal.SIGKILL)
-        left = _wait(left, timeout_s)
+        left = wait_until_gone(left, timeout_s)
     if left:
         pids = ", ".join(str(process.pid) for process in left)
         raise UserError(
@@ -66,15 +60,3 @@ def down(data_dir: str | None, timeout_s: float | None, force: bool, output: str
         value["zookeeper"] = {"port": zookeeper.port, "pid": zookeeper.server_pid}
     emit(output, value, text or f"Stopped what ran on {directory}\n")
     return 0
-
-
-def _wait(processes: "list[ProcessId]", timeout_s: float) -> "list[ProcessId]":
-    """Those that are still there when the time is up. They are nobody's children here, so all we can do is look."""
-    from headwater.cli.processes import is_alive
-
-    deadline = time.monotonic() + timeout_s
-    left = [process for process in processes if is_alive(process)]
-    while left and time.monotonic() < deadline:
-        time.sleep(_LOOK_S)
-        left = [process for process in left if is_alive(process)]
-    return left

@@ -14,9 +14,11 @@ from headwater.cli.paths import default_data_dir
 
 if TYPE_CHECKING:
     from headwater.cli.plans import Plan
+    from headwater.cli.processes import ProcessId
     from headwater.cli.state import UpState
 
 _READY: Final = b"ready"
+_PATIENCE_S: Final = 30.0  # for each broker that is still ending
 _BROKERS_MAX: Final = 16  # on one machine, for trying things out
 
 data_dir_option = click.option(
@@ -62,6 +64,9 @@ def up(
     directory = Path(data_dir).expanduser() if data_dir else default_data_dir()
     directory = directory.absolute()
     running = read_state(directory)
+    if running is not None and running.is_ending:
+        wait_for_the_end(running, _PATIENCE_S * max(1, len(running.brokers)))
+        running = None
     if detach and running is not None and all(broker.ready for broker in running.brokers):
         _announce(running, output, "is running already")
         return 0
@@ -71,6 +76,29 @@ def up(
         return _detached(plan, output) if detach else _foreground(plan, output)
     finally:
         os.close(lock)
+
+
+def wait_for_the_end(state: "UpState", timeout_s: float) -> None:
+    """Of what ran there before: a broker that is still ending holds its port and its files."""
+    from headwater.base.errors import UserError
+    from headwater.cli.processes import is_alive, wait_until_gone
+
+    left = [process for process in state.processes if is_alive(process)]
+    if not left:
+        return
+    why = "was told to stop" if state.stopping else "lost its supervisor, which was killed"
+    click.echo(f"What ran on {state.data_dir} {why}, and is still ending: waiting for process {_pids(left)}", err=True)
+    left = wait_until_gone(left, timeout_s)
+    if left:
+        raise UserError(
+            f"Process {_pids(left)} of the last `headwater up` has not ended within {timeout_s:g} s",
+            f"what ran on {state.data_dir} {why}",
+            f"Kill it with `headwater down --force --data-dir {state.data_dir}`, then start again",
+        )
+
+
+def _pids(processes: "list[ProcessId]") -> str:
+    return ", ".join(str(process.pid) for process in processes)
 
 
 def _plan(
