@@ -324,11 +324,10 @@ class Log:
         """Those that touch [from, to), in the order of their first offsets."""
         found = []
         for segment in self.segments[max(0, bisect_right(self.base_offsets, from_offset) - 1) :]:
-            for aborted in segment.transaction_index.aborted:
-                if aborted.last_offset >= from_offset and aborted.first_offset < to_offset:
-                    found.append(aborted)
-                if aborted.last_stable_offset >= to_offset:
-                    return sorted(found, key=lambda entry: entry.first_offset)
+            aborted, is_all = segment.aborted_transactions(from_offset, to_offset)
+            found += aborted
+            if is_all:
+                break
         return sorted(found, key=lambda entry: entry.first_offset)
 
     def size_bytes(self) -> int:

@@ -184,7 +184,7 @@ class Segment:
         if index is None:
             path = self.path(names.TRANSACTION_INDEX)
             index = TransactionIndex.load(self._disk, path)
-            if index is None or not all(self._has_marker(aborted) for aborted in index.aborted):
+            if index is None:
                 index = self._rebuild_transactions(path)
             if self._unindexed:
                 index.aborted += [aborted for aborted in self._unindexed if aborted not in index.aborted]
@@ -192,6 +192,18 @@ class Segment:
                 self._unindexed = []
             self._transaction_index = index
         return index
+
+    def aborted_transactions(self, from_offset: int, to_offset: int) -> tuple[list[AbortedTransaction], bool]:
+        """Those with a marker here that touch [from, to), and whether none of a later segment can. Raises OSError."""
+        index = self.transaction_index
+        places, is_all = index.touching(from_offset, to_offset)
+        for at in index.uncompared(places, from_offset):
+            if not self._has_marker(index.aborted[at]):
+                index = self._transaction_index = self._rebuild_transactions(index.path)
+                places, is_all = index.touching(from_offset, to_offset)
+                break
+            index.is_true(at)
+        return [index.aborted[at] for at in places], is_all
 
     def _has_marker(self, aborted: AbortedTransaction) -> bool:
         """Whether the segment has what the entry is about. An entry that is wrong hides records or shows aborted ones."""

@@ -5,9 +5,15 @@
 
 An entry stands in the segment that holds the abort marker. The file exists only where there is an entry. Unlike the
 other indexes it is written at once: transactions abort rarely. What a full disk refuses stays in memory and is written with the
-next entry, or before the segment is rolled or closed; after a crash it comes from the records. Owned by its segment.
+next entry, or before the segment is rolled or closed; after a crash it comes from the records.
+
+Last offsets and last stable offsets grow from entry to entry; that is looked at for all of them when the file is read. Whether the log
+has what an entry is about is looked at when somebody asks for it: there may be hundreds of thousands. Owned by its segment.
 """
 
+from bisect import bisect_left
+from collections.abc import Callable
+from operator import attrgetter
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -26,13 +32,17 @@ class AbortedTransaction(NamedTuple):
     last_stable_offset: int
 
 
+_last_offset: Callable[[AbortedTransaction], int] = attrgetter("last_offset")
+
+
 class TransactionIndex:
-    __slots__ = ("aborted", "is_unwritten", "path")
+    __slots__ = ("_compared", "aborted", "is_unwritten", "path")
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.aborted: list[AbortedTransaction] = []
         self.is_unwritten = False  # the file lacks something, or has half of it
+        self._compared = bytearray()  # 1 for each entry from the file that was found to be true; others are our own
 
     @classmethod
     def load(cls, disk: Disk, path: str) -> "TransactionIndex | None":
@@ -44,12 +54,40 @@ class TransactionIndex:
             return index
         if len(data) % ENTRY_BYTES:
             return None
-        for version, *fields in ENTRY.iter_unpack(data):
-            entry = AbortedTransaction._make(fields)
-            if version != VERSION or not 0 <= entry.first_offset <= entry.last_offset:
+        last_before = stable_before = -1
+        for version, producer_id, first, last, stable in ENTRY.iter_unpack(data):
+            if version != VERSION or not 0 <= first <= last or not last_before < last:
                 return None
-            index.aborted.append(entry)
+            if not stable_before <= stable <= last + 1:
+                return None
+            last_before, stable_before = last, stable
+            index.aborted.append(AbortedTransaction(producer_id, first, last, stable))
+        index._compared = bytearray(len(index.aborted))
         return index
+
+    def touching(self, from_offset: int, to_offset: int) -> tuple[list[int], bool]:
+        """The places of those that touch [from, to), and whether none that comes behind these can."""
+        aborted, found = self.aborted, []
+        for at in range(self._first_from(from_offset), len(aborted)):
+            entry = aborted[at]
+            if entry.first_offset < to_offset:
+                found.append(at)
+            if entry.last_stable_offset >= to_offset:
+                return found, True
+        return found, False
+
+    def uncompared(self, places: list[int], from_offset: int) -> list[int]:
+        """Those of them that come from the file and were not looked at; and the one before, which may belong to them if it is wrong."""
+        compared = self._compared
+        before = self._first_from(from_offset) - 1
+        return [at for at in (before, *places) if 0 <= at < len(compared) and not compared[at]]
+
+    def is_true(self, at: int) -> None:
+        self._compared[at] = 1
+
+    def _first_from(self, offset: int) -> int:
+        """The first entry whose marker stands at `offset` or behind it."""
+        return bisect_left(self.aborted, offset, key=_last_offset)
 
     def append(self, disk: Disk, entry: AbortedTransaction) -> None:
         """Holds from now on, also if it raises OSError: the marker stands in the log already."""
@@ -65,6 +103,7 @@ class TransactionIndex:
         kept = [entry for entry in self.aborted if entry.last_offset < offset]
         if len(kept) != len(self.aborted):
             self.aborted = kept
+            del self._compared[len(kept) :]
             self.rewrite(disk)
 
     def rewrite(self, disk: Disk) -> None:

@@ -152,6 +152,53 @@ def test_an_index_that_was_made_again_is_whole_after_a_power_loss(worlds: Callab
     assert (log.aborted_transactions(0, 100), log.segments[0].largest_timestamp()) == (aborted, latest)
 
 
+@pytest.mark.parametrize("shift", [0, 4])
+def test_a_flipped_bit_in_an_index_of_aborted_transactions_misleads_nobody(world: "World", shift: int) -> None:
+    """Whoever asks for a stretch gets what is aborted there; all but first offsets can be compared with something."""
+    log = world.create()
+    for _ in range(
+        shift
+    ):  # a transaction that stays open, so that the last stable offset does not tell where the others end
+        batch = build_batch([Record(0, 0, b"key", b"")], producer_id=9, producer_epoch=0, transactional=True)
+        log.append_own(memoryview(batch), 0, world.clock.now_ms())
+    transactions(world, log)
+    end = log.log_end_offset
+    stretches = [(begin, begin + 1) for begin in range(end)] + [(0, end), (4, 9)]
+    expected = [told(log, stretch) for stretch in stretches]
+    path = log.active.path(names.TRANSACTION_INDEX)
+    right = world.disk.read_file(path)
+    for position in range(len(right)):
+        if 10 <= position % 34 < 18:
+            continue
+        for bit in range(8) if position % 34 in (9, 25, 33) else (position * 5 % 8,):  # low bytes all, others one
+            for stretch, aborted in zip(stretches, expected, strict=True):
+                log.active.let_go()
+                world.disk.write_file(path, right)  # whoever finds it damaged mends it
+                world.disk.flip_bit(path, position, bit)
+                assert told(log, stretch) == aborted, (position, bit, stretch)
+
+
+def told(log: Log, stretch: tuple[int, int]) -> list[tuple[int, int]]:
+    """What a reader of the stretch is told."""
+    return [(entry.producer_id, entry.first_offset) for entry in log.aborted_transactions(*stretch)]
+
+
+def test_of_many_aborted_transactions_only_those_are_looked_at_that_somebody_asks_for(world: "World") -> None:
+    """All of them were, when the index was first read: the loop stood still for seconds over 200,000 of them."""
+    log = world.create()
+    for _ in range(100):
+        transactions(world, log)
+    log = world.reopen()
+    path = log.active.path(names.LOG)
+    before = world.disk.bytes_read[path]
+    assert len(log.aborted_transactions(600, 612)) == 3
+    assert world.disk.bytes_read[path] - before < 50_000
+    before = world.disk.bytes_read[path]
+    assert len(log.aborted_transactions(600, 612)) == 3
+    assert world.disk.bytes_read[path] == before, "they are known to be true"
+    assert len(log.aborted_transactions(0, 1200)) == 300
+
+
 def test_a_damaged_marker_keeps_no_log_from_being_opened(world: "World", caplog: pytest.LogCaptureFixture) -> None:
     """Where the state of producers had to be collected from the records, it ended the start of the broker."""
     log = world.create()
