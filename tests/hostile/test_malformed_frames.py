@@ -39,16 +39,16 @@ MUTATIONS = st.lists(st.tuples(st.sampled_from(KINDS), NUMBERS, NUMBERS), max_si
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     with watched(tmp_path_factory.mktemp("hostile"), num_partitions=2) as observed:
+        assert not any(observed.left_behind().values())
         yield observed
-        is_well(observed)
 
 
-def is_well(broker: Watched) -> None:
-    """What came before has left nothing behind that stands in the way of others."""
-    broker.close()
-    assert broker.node.connection_count() == 0
-    assert broker.node.server.buffers.reserved_bytes == 0
-    assert broker.node.server.buffers.allocated_bytes == 0
+@pytest.fixture(autouse=True)
+def each_leaves_it_well(broker: Watched) -> Iterator[None]:
+    """Nothing stays that stands in the way of others; and whoever leaves something is the one that fails."""
+    before = broker.left_behind()
+    yield
+    assert broker.left_behind() == before
     answer = broker.send(whole(API_VERSIONS, 0, b""))
     assert answer is not None
     check_answer(answer, API_VERSIONS, 0)

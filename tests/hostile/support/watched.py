@@ -15,6 +15,7 @@ from headwater.wire.registry import response_class
 
 API_VERSIONS = 18
 LINE_CHARACTERS_MAX = 3000
+TURNS_TO_REST_MAX = 3000  # of 10 ms, for a closed connection to be noticed: the first nearly always
 TURNS_MAX = 12  # for an answer; what is parked for longer stays so
 
 
@@ -41,9 +42,30 @@ class Watched:
             self._socket = None
             self.node.loop.turn(0.001)
 
+    def left_behind(self) -> dict[str, int]:
+        """What is there of clients when none is connected: the same before a test and after it, or that test has left something."""
+        self.close()
+        for _ in range(TURNS_TO_REST_MAX):
+            if self.node.connection_count() == 0:
+                break
+            self.node.loop.turn(0.01)
+        buffers = self.node.server.buffers
+        return {
+            "connections": self.node.connection_count(),
+            "reserved bytes": buffers.reserved_bytes,
+            "allocated bytes": buffers.allocated_bytes,
+        }
+
     def send(self, frame: bytes) -> bytes | None:
         """The answer, without its length; None if the connection was closed, or nothing has come yet."""
         self.lines.records.clear()
+        try:
+            return self._send(frame)
+        except BaseException:
+            self.close()  # what failed here is not for the next one to find
+            raise
+
+    def _send(self, frame: bytes) -> bytes | None:
         if self._socket is None:
             self._socket = socket.create_connection(("127.0.0.1", self.node.endpoints[0].port))
             self._socket.setblocking(False)
