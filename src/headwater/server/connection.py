@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from headwater.broker.context import ConnectionContext
 from headwater.broker.deferred import Deferred
 from headwater.server.hot_fetch import handle_frame as handle_fetch_frame
-from headwater.server.hot_path import commit_frames
+from headwater.server.hot_path import TRANSACTIONS, commit_frames, transaction_frames
 from headwater.server.hot_path import handle_frame as handle_produce_frame
 from headwater.server.outbox import Outbox, release_chunks
 
@@ -158,7 +158,7 @@ class Connection:
                 self._read_frame()  # the read was cut short: the rest is there already
 
     def _at_once(self, shared: memoryview, count: int) -> bool:
-        """The most common reads of all, one small produce or one commit and nothing else, without the detours. False: not that."""
+        """The most common reads of all, one small produce, commit or step of a transaction and nothing else, without the detours. False: not that."""
         if count < _FRAME_HEAD_BYTES:
             return False
         size, key, version, correlation_id = _FRAME_HEAD.unpack_from(shared)
@@ -173,6 +173,10 @@ class Connection:
             handle_commit_frame = commit_frames().handle_frame
             reply = handle_commit_frame(self._broker, shared, _FRAME_HEAD_BYTES, count, version, correlation_id)
             metrics = server.metrics[_OFFSET_COMMIT]
+        elif key in TRANSACTIONS:
+            handle_frame = transaction_frames()[key]
+            reply = handle_frame(self._broker, shared, _FRAME_HEAD_BYTES, count, version, correlation_id)
+            metrics = server.metrics[key]
         else:
             return False
         if reply is None:

@@ -7,7 +7,7 @@ Python; `COMPILED` says which it is. No state.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from headwater.broker.quick_writes import QuickWrites
 
 HandleFrame = Callable[["Broker", memoryview, int, int, int, int], bytes | None]
+
+TRANSACTIONS: Final = frozenset({24, 26})
+"""AddPartitionsToTxn and EndTxn."""
 
 
 def _compiled() -> HandleFrame | None:
@@ -55,6 +58,14 @@ def commit_frames() -> "CommitFrames":
     from headwater.server import _produce
 
     return CommitFrames(_produce.read_commit, _produce.append_commit)
+
+
+@cache
+def transaction_frames() -> Mapping[int, HandleFrame]:
+    """By API key. Not at start-up: the first transaction brings their code."""
+    from headwater.broker.handlers.transaction_frames import HANDLERS
+
+    return HANDLERS
 
 
 def quick_writes() -> "QuickWrites | None":

@@ -1,7 +1,7 @@
 """A connection without sockets: frames arrive late, answers leave late and in order, and it may end at any moment.
 
-The broker's end does what `server/connection.py` does, on the same dispatch: the hot paths of Produce and OffsetCommit, answers in
-the order of requests, deferred ones cancelled when it closes, slices held until they are sent. The bytes of a request are
+The broker's end does what `server/connection.py` does, on the same dispatch: the hot paths of Produce, OffsetCommit and transactions,
+answers in the order of requests, deferred ones cancelled when it closes, slices held until they are sent. The bytes of a request are
 overwritten when its handler returns, as a buffer that is used again would be.
 """
 
@@ -13,7 +13,7 @@ from headwater.base.errors import KafkaError
 from headwater.base.ports import FileSlice
 from headwater.broker.context import ConnectionContext
 from headwater.broker.deferred import Deferred
-from headwater.broker.handlers import offset_commit_frames, produce
+from headwater.broker.handlers import offset_commit_frames, produce, transaction_frames
 from headwater.server.connection import Slot
 from headwater.server.dispatch import Begun, begin
 from headwater.server.outbox import release_chunks
@@ -21,7 +21,11 @@ from headwater.server.outbox import release_chunks
 if TYPE_CHECKING:
     from headwater.sim.node import SimNode
 
-_AT_ONCE: Final = {0: produce.handle_frame, offset_commit_frames.KEY: offset_commit_frames.PURE.handle_frame}
+_AT_ONCE: Final = {
+    0: produce.handle_frame,
+    offset_commit_frames.KEY: offset_commit_frames.PURE.handle_frame,
+    **transaction_frames.HANDLERS,
+}
 _HEAD_BYTES: Final = 8
 
 
@@ -98,9 +102,12 @@ class SimConnection:
         buffer = bytearray(frame)
         view = memoryview(buffer)
         try:
-            handle_frame = _AT_ONCE.get(int.from_bytes(frame[:2]))
+            key = int.from_bytes(frame[:2])
+            handle_frame = _AT_ONCE.get(key)
+            version, correlation_id = int.from_bytes(frame[2:4]), int.from_bytes(frame[4:8])
+            if correlation_id % 2 and key in transaction_frames.HANDLERS:
+                handle_frame = None  # so that both ways are tried
             if handle_frame is not None and not self._pending:
-                version, correlation_id = int.from_bytes(frame[2:4]), int.from_bytes(frame[4:8])
                 reply = handle_frame(broker, view, _HEAD_BYTES, len(view), version, correlation_id)
                 if reply is not None:
                     if reply:

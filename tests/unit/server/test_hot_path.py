@@ -29,6 +29,7 @@ from headwater.sim.clock import SimClock
 from headwater.sim.scheduler import SimRandom, SimScheduler
 from headwater.wire.headers import encode_request_header
 from headwater.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from unit.server.support.damage import damaged_at
 
 NOW_MS = 1_700_000_000_000
 TOPIC, TOPIC_ID = "orders", TopicId(bytes(range(16)))
@@ -44,6 +45,7 @@ class Side:
         self.passed_on = 0
         self.compiled = compiled
         self.woken: list[int] = []
+        self.transactions = self  # and of its coordinators
         self.disk = OsDisk(lambda _: None)
         context = LogContext(self.disk, SimScheduler(SimClock()), SimRandom(1))
         self.manager = LogManager(context, [str(directory)], lambda _: LogConfig(**config))
@@ -57,6 +59,9 @@ class Side:
 
     def now_ms(self) -> int:
         return NOW_MS
+
+    def is_verified(self, *_: object) -> bool:
+        return False
 
     def on_progress(self, appended_bytes: int) -> None:
         self.woken.append(appended_bytes)
@@ -125,10 +130,18 @@ def batch(count: int = 1, size: int = 100, *, timestamp: int = NOW_MS, **fields:
     return build_batch([Record(at, timestamp, b"key", bytes(size)) for at in range(count)], **fields)
 
 
-def frame(records: bytes, version: int = 9, *, acks: int = 1, index: int = 0, topic: str = TOPIC) -> bytes:
+def frame(
+    records: bytes,
+    version: int = 9,
+    *,
+    acks: int = 1,
+    index: int = 0,
+    topic: str = TOPIC,
+    transactional_id: str | None = None,
+) -> bytes:
     data = PartitionProduceData(index=index, records=bytes(records))
     named = TopicProduceData(name=topic, topic_id=TOPIC_ID, partition_data=[data])
-    request = ProduceRequest(transactional_id=None, acks=acks, timeout_ms=1000, topic_data=[named])
+    request = ProduceRequest(transactional_id=transactional_id, acks=acks, timeout_ms=1000, topic_data=[named])
     return encode_request_header(0, version, 77, "client") + b"".join(request.encode(version))
 
 
@@ -190,6 +203,89 @@ def test_a_write_outside_an_open_transaction(pair: Pair) -> None:
     for side in sides:
         side.log.append_own(memoryview(batch(1, producer_id=8, producer_epoch=0, transactional=True)), 0, NOW_MS)
     assert both(sides, frame(batch(1, producer_id=8, producer_epoch=0, base_sequence=1))) is None
+    assert_same(sides)
+
+
+def transactional(count: int, sequence: int, **fields: Any) -> bytearray:
+    named = {"producer_id": 8, "producer_epoch": 3, "base_sequence": sequence, "transactional": True, **fields}
+    return batch(count, **named)
+
+
+def begin_transaction(sides: tuple[Side, Side]) -> None:
+    """With the first two records of producer 8, whose next sequence is 2."""
+    for side in sides:
+        guard = side.log.producers.begin_verification(8, 3, 0, False)
+        side.partition.append_verified(memoryview(transactional(2, 0)), guard, NOW_MS)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_batches_of_an_open_transaction_in_every_version_and_without_python(pair: Pair, version: int) -> None:
+    sides = pair()
+    both(sides, frame(batch(), version))
+    begin_transaction(sides)
+    for at, named in enumerate(("", "a", "id", "x" * 126)):
+        data = frame(transactional(3, 2 + 3 * at), version, acks=-1 if at else 1, transactional_id=named)
+        assert both(sides, data) is not None, named
+    assert_same(sides)
+    assert sides[0].passed_on == 1, "the one before the transaction"
+    assert sides[0].log.log_end_offset == 15
+    long = frame(transactional(1, 14), version, transactional_id="x" * 127)
+    assert (both(sides, long) is None) == (version >= 9)
+    assert both(sides, frame(transactional(3, 11), version, transactional_id="id")) is not None, "a duplicate"
+    assert_same(sides)
+
+
+def test_who_waits_for_more_than_a_transaction_wrote_is_told_all_the_same(pair: Pair) -> None:
+    sides = pair()
+    both(sides, frame(batch()))
+    begin_transaction(sides)
+    for side in sides:
+        side.partition.waiters[side] = None
+    both(sides, frame(transactional(1, 2), transactional_id="id"))
+    assert_same(sides)
+    assert sides[0].woken == [0]
+    assert sides[0].passed_on == 1
+
+
+@pytest.mark.parametrize("version", [8, 9])
+def test_what_is_not_plainly_in_an_open_transaction(pair: Pair, version: int) -> None:
+    sides = pair()
+    both(sides, frame(batch(), version))
+    assert both(sides, frame(transactional(1, 0), version, transactional_id="id")) is None, "none is open"
+    begin_transaction(sides)
+    before = sides[0].state()
+    odd: list[tuple[bytearray, str | None, int]] = [
+        (transactional(1, 2), None, 1),
+        (transactional(1, 2), "id", 0),
+        (transactional(1, 2, transactional=False), "id", 1),
+        (transactional(1, 2, transactional=False), None, 1),
+        (transactional(1, 3), "id", 1),
+        (transactional(1, 2, producer_epoch=2), "id", 1),
+        (transactional(1, 2, producer_epoch=4), "id", 1),
+        (transactional(1, 2, producer_id=9), "id", 1),
+        (transactional(1, -1, producer_id=-1, producer_epoch=-1), "id", 1),
+        (batch(), "id", 1),
+    ]
+    for data, named, acks in odd:
+        assert both(sides, frame(data, version, acks=acks, transactional_id=named)) is None
+    assert sides[0].state() == sides[1].state() == before
+    assert sides[0].passed_on == 2 + len(odd)
+
+
+@pytest.mark.parametrize("version", [3, 8, 9, 12, 13])
+def test_damaged_frames_of_transactions(pair: Pair, version: int) -> None:
+    sides = pair()
+    both(sides, frame(batch(), version))
+    begin_transaction(sides)
+    sequence = 2
+    chance = random.Random(version)
+    for each in range(800):
+        good = frame(transactional(1, sequence), version, transactional_id="id" * chance.choice((1, 9, 200)))
+        if each == 0:
+            for end in range(8, len(good)):
+                both(sides, good[:end])
+        both(sides, damaged_at(chance, good, chance.randrange(8, min(len(good), 120))))
+        sequence = sides[0].log.producers.producers[8].next_sequence
     assert_same(sides)
 
 

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 Results = dict[TopicPartition, ErrorCode]
 
+# A partition that is not here (any more) has nothing to end.
+NOTHING_TO_END: Final = frozenset({ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+
 _PATIENCE_MS: Final = 5000  # one partition that is stuck shall not hold up the others of its request
 
 

@@ -15,7 +15,7 @@ from headwater.base.ids import BrokerId, TopicPartition
 from headwater.base.names import TRANSACTION_STATE
 from headwater.broker.coordinators.delivery import Delivery
 from headwater.broker.coordinators.hosted import Hosted
-from headwater.broker.coordinators.markers import Marker, Results
+from headwater.broker.coordinators.markers import NOTHING_TO_END, Marker, Results
 from headwater.broker.coordinators.runtime import Runtime
 from headwater.broker.coordinators.verification import ask_coordinator
 from headwater.broker.deferred import Deferred
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from headwater.base.config.broker import BrokerConfig
     from headwater.broker.broker import Broker
 
-# A partition that is not here (any more) has nothing to end.
-_NOTHING_TO_END: Final = frozenset({ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
 # Whoever follows has taken this transaction over, or its producer has gone on: asking again changes nothing.
 _FENCED: Final = frozenset({ErrorCode.TRANSACTION_COORDINATOR_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
 
@@ -198,7 +196,7 @@ class Transactions:
 
         def written(results: Results) -> None:
             self._arrived(attempt, results)
-            finished = [name for name, code in results.items() if code in _NOTHING_TO_END]
+            finished = [name for name, code in results.items() if code in NOTHING_TO_END]
             if is_wanted() and finished:
                 hosted.decide(
                     lambda shard: shard.markers_written(

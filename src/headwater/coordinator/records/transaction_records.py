@@ -127,6 +127,7 @@ def _pack_partitions(partitions: Collection[TopicPartition]) -> bytes:
     return bytes(out)
 
 
+@lru_cache(maxsize=1024)
 def _packed_tags(previous_producer_id: int, next_producer_id: int, client_transaction_version: int) -> bytes:
     tags = [
         _ID_TAG.pack(tag, 8, tagged)

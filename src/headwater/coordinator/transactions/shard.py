@@ -10,6 +10,7 @@ producer id; see `coordinator.effects` for who does the rest.
 """
 
 from collections.abc import Callable, Collection, Iterator
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from headwater.base.errors import ErrorCode
@@ -36,7 +37,7 @@ from headwater.wire.messages.list_transactions import TransactionState as Listed
 _EXPIRED_AT_ONCE_MAX: Final = 1000  # tombstones in one batch
 _ASK_AGAIN_MS: Final = 100
 
-_TIMEOUT: Final = "timeout"
+TIMEOUT: Final = "timeout"
 _MARKERS: Final = "markers"
 _EXPIRY: Final = ("expiry", "")
 
@@ -109,7 +110,7 @@ class TransactionShard:
         if transaction.verify_only:
             return self.verify_partitions(transaction, ticket)
         wanted = _partitions_of(transaction)
-        code, effects = self._add(
+        code, effects = self.add(
             transaction.transactional_id,
             Producer(transaction.producer_id, transaction.producer_epoch),
             wanted,
@@ -142,7 +143,7 @@ class TransactionShard:
         """What a broker asks before a transactional append. Replies each partition's code."""
         if not add:
             return _reply(ticket, self._verify(transactional_id, producer, partitions))
-        code, effects = self._add(transactional_id, producer, set(partitions), EPOCH_BUMP_VERSION, now_ms)
+        code, effects = self.add(transactional_id, producer, set(partitions), EPOCH_BUMP_VERSION, now_ms)
         effects.replies.append((ticket, dict.fromkeys(partitions, code)))
         return effects
 
@@ -173,18 +174,19 @@ class TransactionShard:
     ) -> TransactionEffects:
         """`offsets_partition`: where the group's offsets stand."""
         producer = Producer(request.producer_id, request.producer_epoch)
-        code, effects = self._add(request.transactional_id, producer, {offsets_partition}, 0, now_ms)
+        code, effects = self.add(request.transactional_id, producer, {offsets_partition}, 0, now_ms)
         effects.replies.append((ticket, AddOffsetsToTxnResponse(error_code=int(for_version(code, version, 2)))))
         return effects
 
-    def _add(
+    def add(
         self,
         transactional_id: str,
         producer: Producer,
-        wanted: set[TopicPartition],
+        wanted: AbstractSet[TopicPartition],
         client_transaction_version: int,
         now_ms: int,
     ) -> tuple[ErrorCode, TransactionEffects]:
+        """The code to answer; nothing was changed if it is not NONE. Without records, all of them were in it before."""
         if not transactional_id:
             return ErrorCode.INVALID_REQUEST, TransactionEffects()
         transaction = self.transactions.get(transactional_id)
@@ -249,18 +251,21 @@ class TransactionShard:
     ) -> TransactionEffects:
         transaction.prepare(committed, version, next_producer_id, now_ms)
         effects = self._written(transaction)
-        effects.timers[_TIMEOUT, transaction.transactional_id] = None
+        effects.timers[TIMEOUT, transaction.transactional_id] = None
         if transaction.partitions:
-            self._send_markers(effects, transaction)
+            self.send_markers(effects, transaction, transaction.partitions)
         else:  # nobody to tell: both records in one batch
             transaction.complete(now_ms)
             effects.records.append(transaction.record(self.settings.transaction_version))
         return effects
 
-    def _send_markers(self, effects: TransactionEffects, transaction: Transaction) -> None:
+    def send_markers(
+        self, effects: TransactionEffects, transaction: Transaction, partitions: Collection[TopicPartition]
+    ) -> None:
+        """Begins an attempt to end a decided transaction on those of its partitions that have no marker yet."""
         self._attempt += 1
         transaction.attempt = self._attempt
-        transaction.awaiting_markers = set(transaction.partitions)
+        transaction.awaiting_markers = set(partitions)
         self._ask_for_markers(effects, transaction)
 
     def _ask_for_markers(self, effects: TransactionEffects, transaction: Transaction) -> None:
@@ -328,7 +333,7 @@ class TransactionShard:
             if transaction.state in PREPARED:
                 self._ask_for_markers(effects, transaction)
             return effects
-        assert kind == _TIMEOUT
+        assert kind == TIMEOUT
         if transaction.is_timed_out_at is None:
             return effects
         # Whether it is time is not asked of the clock, which may have been set back: the timer has run its full time.
@@ -344,7 +349,7 @@ class TransactionShard:
         if due_ms is not None:
             # A clock that was set back since the transaction began must not make it last longer.
             delay_ms = min(max(0, due_ms - now_ms), transaction.timeout_ms + 1)
-            effects.timers[_TIMEOUT, transaction.transactional_id] = delay_ms
+            effects.timers[TIMEOUT, transaction.transactional_id] = delay_ms
 
     def _expire(self, now_ms: int) -> TransactionEffects:
         """Forgets ids that nobody has used for long, with a tombstone."""
@@ -387,7 +392,7 @@ class TransactionShard:
             if transaction.state not in PREPARED:
                 self._set_timeout(effects, transaction, now_ms)
             elif transaction.partitions:
-                self._send_markers(effects, transaction)
+                self.send_markers(effects, transaction, transaction.partitions)
             else:
                 transaction.complete(now_ms)
                 effects.records.append(transaction.record(self.settings.transaction_version))

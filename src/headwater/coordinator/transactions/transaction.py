@@ -7,6 +7,7 @@ A producer id has epochs from 0 to 32766 for clients. 32767 is never given to on
 fenced. Who has used them up gets a new producer id.
 """
 
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from headwater.base.ids import TopicPartition
@@ -129,7 +130,9 @@ class Transaction:
         self.partitions = set()
         self.start_ms = NONE
 
-    def add_partitions(self, partitions: set[TopicPartition], client_transaction_version: int, now_ms: int) -> None:
+    def add_partitions(
+        self, partitions: AbstractSet[TopicPartition], client_transaction_version: int, now_ms: int
+    ) -> None:
         if self.state is not TransactionState.ONGOING:
             self.start_ms = now_ms
         self._move(TransactionState.ONGOING, now_ms)

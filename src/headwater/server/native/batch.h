@@ -6,7 +6,7 @@
 
 #include "../../records/native/crc32c.h"
 
-enum { VARINT_BYTES_MAX = 10, TRANSACTIONAL = 16, CONTROL = 32, CRC_AT = 17, ATTRIBUTES_AT = 21 };
+enum { VARINT_BYTES_MAX = 10, CONTROL = 32, CRC_AT = 17, ATTRIBUTES_AT = 21 };
 
 static inline uint8_t *put_varint(uint8_t *p, Py_ssize_t value) { /* from -1 on */
     uint64_t left = (uint64_t)value << 1 ^ (uint64_t)(value >> 63);

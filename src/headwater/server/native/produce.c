@@ -1,4 +1,5 @@
-/* The hot path of Produce, compiled: one small batch for one partition, appended and committed in one go.
+/* The hot path of Produce, compiled: one small batch for one partition, appended and committed in one go; in a
+ * transaction only if that is open on the partition.
  *
  * The same as `broker/handlers/produce.handle_frame`, `replication/partition.Partition.append`,
  * `log/log.Log.append_as_leader` and `server/disk.OsFile.append` do together, for the requests that are plainly fine.
@@ -24,21 +25,26 @@ static PyObject *name_by_wire_name, *name_by_topic_id, *name_now_ms;
 typedef struct {
     const uint8_t *topic;
     Py_ssize_t topic_bytes, records_at, records_bytes;
-    int by_id, acks;
+    int by_id, acks, transactional;
     int32_t index;
 } Request;
 
-/* One topic, one partition, no transaction, no tags: 1. Anything else: 0. */
+/* One topic, one partition, no tags: 1. Anything else: 0. Behind a transactional id all stands as it does without. */
 static int read_request(const uint8_t *frame, Py_ssize_t at, Py_ssize_t end, long version, Request *r) {
     if (version < FIRST_VERSION || version > LAST_VERSION || end - at < 2) return 0;
     int16_t client_id = int16_at(frame + at);
     at += client_id > 0 ? 2 + client_id : 2;
     if (version < FIRST_FLEXIBLE) {
         if (end - at < 14) return 0;
+        int16_t id_bytes = int16_at(frame + at);
+        r->transactional = id_bytes >= 0;
+        if (id_bytes < -1) return 0;
+        if (id_bytes > 0) at += id_bytes;
+        if (end - at < 14) return 0;
         const uint8_t *p = frame + at;
         r->acks = int16_at(p + 2);
         r->topic_bytes = int16_at(p + 12);
-        if (int16_at(p) != -1 || int32_at(p + 8) != 1 || r->topic_bytes < 0) return 0;
+        if (int32_at(p + 8) != 1 || r->topic_bytes < 0) return 0;
         r->topic = p + 14;
         r->by_id = 0;
         at += 14 + r->topic_bytes;
@@ -50,9 +56,14 @@ static int read_request(const uint8_t *frame, Py_ssize_t at, Py_ssize_t end, lon
         return r->records_bytes > 0 && r->records_at + r->records_bytes == end;
     }
     if (end - at < 10) return 0;
+    uint8_t tags = frame[at], id_and_one = frame[at + 1]; /* one more than the length of the id, 0 without */
+    r->transactional = id_and_one != 0;
+    if (tags != 0 || id_and_one > 127) return 0;
+    if (id_and_one > 0) at += id_and_one - 1;
+    if (end - at < 10) return 0;
     const uint8_t *p = frame + at;
     r->acks = int16_at(p + 2);
-    if (p[0] != 0 || p[1] != 0 || p[8] != 2) return 0;
+    if (p[8] != 2) return 0;
     at += 9;
     r->by_id = version >= FIRST_TOPIC_ID;
     if (r->by_id) {
@@ -96,12 +107,13 @@ static PyObject *find_partition(PyObject *broker, const Request *r) {
 
 /* The batch */
 
-static int read_batch(const uint8_t *p, Py_ssize_t size, PyObject *log, int64_t now_ms, Batch *b) {
+/* In a transaction if, and only if, the request is. */
+static int read_batch(const uint8_t *p, Py_ssize_t size, PyObject *log, int64_t now_ms, int transactional, Batch *b) {
     int64_t bytes_max, after_max_ms, before_max_ms;
     if (size < HEADER_BYTES || !get(log, log_bytes_max, &bytes_max) || !get(log, log_after_max_ms, &after_max_ms) ||
         !get(log, log_before_max_ms, &before_max_ms))
         return 0;
-    int16_t attributes = int16_at(p + 21);
+    int attributes = int16_at(p + 21) ^ (transactional ? TRANSACTIONAL : 0); /* what is left is as outside of one */
     b->length = int32_at(p + 8);
     b->last_delta = int32_at(p + 23);
     b->base_timestamp = int64_at(p + 27);
@@ -109,7 +121,7 @@ static int read_batch(const uint8_t *p, Py_ssize_t size, PyObject *log, int64_t 
     b->producer_id = int64_at(p + 43);
     b->producer_epoch = int16_at(p + 51);
     b->base_sequence = int32_at(p + 53);
-    b->wakes_all = 0;
+    b->wakes_all = transactional; /* as `Partition.append_verified` does */
     int32_t count = int32_at(p + 57);
     return (int64_t)b->length + LENGTH_PREFIX_BYTES == size && p[16] == MAGIC && attributes >= 0 &&
            attributes <= ORDINARY_ATTRIBUTES_MAX && size <= bytes_max && count > 0 &&
@@ -118,10 +130,11 @@ static int read_batch(const uint8_t *p, Py_ssize_t size, PyObject *log, int64_t 
            crc32c(p + 21, (size_t)(size - 21)) == (uint32_t)int32_at(p + 17);
 }
 
-/* The producer that the batch follows on from, borrowed, or NULL if there is none. 0: somebody must look closer. */
-static int find_producer(PyObject *log, const Batch *b, PyObject **producer) {
+/* The producer that the batch follows on from, borrowed, or NULL if there is none. 0: somebody must look closer.
+ * A transaction must be open here: the coordinator has been asked about it then. */
+static int find_producer(PyObject *log, const Batch *b, int transactional, PyObject **producer) {
     *producer = NULL;
-    if (b->producer_id < 0) return 1;
+    if (b->producer_id < 0) return !transactional;
     PyObject *states = SLOT(log, log_producers), *key = PyLong_FromLongLong(b->producer_id);
     PyObject *by_id = is_a(states, PRODUCERS) ? SLOT(states, producers_by_id) : NULL;
     if (key != NULL && by_id != NULL && PyDict_CheckExact(by_id)) *producer = PyDict_GetItemWithError(by_id, key);
@@ -130,7 +143,7 @@ static int find_producer(PyObject *log, const Batch *b, PyObject **producer) {
     return is_a(*producer, PRODUCER) && SLOT(*producer, producer_batches) != NULL &&
            get(*producer, producer_next_sequence, &next_sequence) && get(*producer, producer_epoch, &epoch) &&
            get(*producer, producer_first_offset, &first_offset) && next_sequence == b->base_sequence &&
-           epoch == b->producer_epoch && first_offset < 0;
+           epoch == b->producer_epoch && (first_offset >= 0) == transactional;
 }
 
 /* The answer */
@@ -177,15 +190,16 @@ static PyObject *handle(PyObject *broker, uint8_t *frame, Py_ssize_t at, Py_ssiz
     Target t;
     PyObject *producer;
     long version = PyLong_AsLong(version_object);
-    if (!read_request(frame, at, end, version, &r) || r.acks < -1 || r.acks > 1 || r.records_bytes > SIZE_MAX_BYTES)
+    if (!read_request(frame, at, end, version, &r) || r.acks < -1 || r.acks > 1 || r.records_bytes > SIZE_MAX_BYTES ||
+        (r.transactional && r.acks == 0))
         return NULL;
     int64_t now_ms = now_ms_of(broker); /* before anything is borrowed: it runs Python, which may let go of it */
     PyObject *partition = now_ms < 0 ? NULL : find_partition(broker, &r);
     if (partition == NULL || !find_target(partition, &t)) return NULL;
     PyObject *reply = find_reply(partition, r.acks, version_object);
     uint8_t *records = frame + r.records_at;
-    if (reply == NULL || !read_batch(records, r.records_bytes, t.log, now_ms, &b) ||
-        !find_producer(t.log, &b, &producer) || !read_target(&t, &b, r.records_bytes))
+    if (reply == NULL || !read_batch(records, r.records_bytes, t.log, now_ms, r.transactional, &b) ||
+        !find_producer(t.log, &b, r.transactional, &producer) || !read_target(&t, &b, r.records_bytes))
         return NULL;
     Py_INCREF(reply);
     PyObject *found = NULL;

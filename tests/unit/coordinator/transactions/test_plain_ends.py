@@ -1,0 +1,105 @@
+"""The end of a transaction in three steps against the general way: the same records, the same states, the same refusals."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from headwater.base.errors import ErrorCode
+from headwater.base.ids import TopicPartition
+from headwater.coordinator.transactions import plain_ends
+from headwater.coordinator.transactions.states import AT_REST, PREPARED, TransactionState
+from headwater.coordinator.transactions.transaction import EPOCH_MAX_OF_CLIENTS, Transaction
+
+if TYPE_CHECKING:
+    from conftest import Desk
+
+ID = "payments"
+P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
+OPEN = TransactionState.ONGOING
+
+
+def bump(version: int) -> int:
+    return 2 if version > 4 else 0
+
+
+def admit(desk: "Desk", producer: tuple[int, int], *, committed: bool = True, version: int = 5) -> Transaction | None:
+    return plain_ends.admit(desk.shard, ID, *producer, committed, bump(version))
+
+
+def fields(transaction: Transaction) -> dict[str, Any]:
+    return {name: getattr(transaction, name) for name in Transaction.__slots__ if name != "attempt"}
+
+
+@pytest.mark.parametrize("committed", [True, False])
+@pytest.mark.parametrize("version", [1, 4, 5])
+def test_both_ways_write_the_same(make_desk: "Callable[..., Desk]", version: int, committed: bool) -> None:
+    quick, general = make_desk(), make_desk()
+    for desk in (quick, general):
+        producer = desk.in_state(OPEN, version)
+        desk.now_ms += 5
+    admitted = admit(quick, producer, committed=committed, version=version)
+    assert admitted is quick.transaction
+    prepared = plain_ends.prepare(quick.shard, admitted, committed, bump(version), quick.now_ms)
+    code, *after = general.end(producer, committed, version)
+    assert code is ErrorCode.NONE
+    assert admitted.after_markers() == tuple(after)
+    assert prepared.records == general.effects.records
+    assert prepared.timers == {("timeout", ID): None}, "nobody asks again for markers that are written at once"
+    asked = general.effects.markers[0]
+    assert (admitted.producer_id, admitted.producer_epoch) == (asked.producer_id, asked.producer_epoch)
+    assert admitted.client_transaction_version == asked.transaction_version
+    complete = plain_ends.marked(quick.shard, admitted, set(), quick.now_ms)
+    general.write_markers()
+    assert complete.records == general.effects.records
+    assert not complete.timers
+    assert fields(quick.transaction) == fields(general.transaction)
+    assert quick.transaction.state in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
+
+
+def test_markers_that_are_missing_are_asked_for(desk: "Desk") -> None:
+    producer = desk.in_state(OPEN)
+    transaction = admit(desk, producer)
+    assert transaction is not None
+    plain_ends.prepare(desk.shard, transaction, True, 2, desk.now_ms)
+    effects = plain_ends.marked(desk.shard, transaction, {P1}, desk.now_ms)
+    assert [asked.partitions for asked in effects.markers] == [(P1,)]
+    assert effects.timers == {("markers", ID): desk.settings.marker_retry_ms}
+    assert not effects.records
+    assert transaction.state is TransactionState.PREPARE_COMMIT
+    desk.fire("markers")
+    assert [asked.partitions for asked in desk.effects.markers] == [(P1,)]
+    desk.write_markers(P1)
+    assert transaction.state is TransactionState.COMPLETE_COMMIT
+
+
+def test_a_later_coordinator_takes_up_what_was_prepared(desk: "Desk") -> None:
+    transaction = admit(desk, desk.in_state(OPEN))
+    assert transaction is not None
+    desk.log += plain_ends.prepare(desk.shard, transaction, True, 2, desk.now_ms).records
+    desk.reload()
+    assert [asked.partitions for asked in desk.effects.markers] == [(P0, P1)]
+
+
+@pytest.mark.parametrize("version", [1, 5])
+@pytest.mark.parametrize("committed", [True, False])
+@pytest.mark.parametrize("state", sorted(AT_REST | PREPARED), ids=lambda state: state.label)
+def test_only_what_is_open_is_admitted(desk: "Desk", state: TransactionState, committed: bool, version: int) -> None:
+    producer = desk.in_state(state, version)
+    before = fields(desk.transaction)
+    assert admit(desk, producer, committed=committed, version=version) is None
+    assert fields(desk.transaction) == before
+
+
+@pytest.mark.parametrize("version", [1, 5])
+def test_others_are_not_admitted(desk: "Desk", version: int) -> None:
+    producer_id, epoch = desk.in_state(OPEN, version)
+    before = fields(desk.transaction)
+    for other in ((producer_id + 1, epoch), (producer_id, epoch + 1), (producer_id, epoch - 1), (-1, -1)):
+        assert admit(desk, other, version=version) is None
+    assert plain_ends.admit(desk.shard, "another", producer_id, epoch, True, bump(version)) is None
+    desk.set_epoch(EPOCH_MAX_OF_CLIENTS)
+    assert admit(desk, (producer_id, EPOCH_MAX_OF_CLIENTS), version=version) is None, "it needs a producer id"
+    desk.set_epoch(epoch)
+    assert fields(desk.transaction) == before
+    assert admit(desk, (producer_id, epoch), version=version) is not None
