@@ -1,11 +1,17 @@
 #!/bin/sh
-# stages.sh PYTEST: all tests, in three stages. A stage that fails does not keep the next from running, so that one run tells
+# stages.sh PYTEST: all tests, in four stages. A stage that fails does not keep the next from running, so that one run tells
 # everything; the last lines name the stages that failed. Each shows its ten slowest tests.
+#
+# What only computes (units, properties, simulations) runs in the background, in the time that clients and clusters spend waiting. It
+# gives way to them (nice), so that they hardly notice; and Spark, whose JVMs need the whole machine, begins after it.
 set -u
-trap 'exit 130' INT TERM
 cd "$(dirname "$0")/.." || exit 1
 pytest=$1
 failed=""
+computing=""
+folder=$(mktemp -d) || exit 1
+trap '[ -z "$computing" ] || kill "$computing" 2>/dev/null; rm -rf "$folder"' EXIT
+trap 'exit 130' INT TERM
 # Every worker reads every test: 7 s instead of 19 where compiled tests are kept.
 unset PYTHONDONTWRITEBYTECODE
 # Where every test must pass, their order and their dice are the same each time, as Hypothesis' examples are (conftest.py).
@@ -22,10 +28,19 @@ stage() { # stage NAME ARGUMENT...
     echo "== $name took $(($(date +%s) - began)) s"
 }
 
+# All but the folders of the other stages.
+set -- -n 2 --dist loadfile --ignore=tests/chaos --ignore=tests/compat --ignore=tests/hostile --ignore=tests/spark tests
+# shellcheck disable=SC2086
+nice -n 15 "$pytest" $order "$@" >"$folder/computing" 2>&1 &
+computing=$!
 # Most tests of real clients wait most of the time, so several files run at once.
-stage single -n 4 --dist loadfile -m "not cluster and not spark"
+stage clients -n 4 --dist loadfile -m "not cluster and not spark" tests/compat tests/hostile tests/spark
 # A ZooKeeper and several brokers each.
 stage clusters -n 2 --dist loadfile -m cluster tests/chaos tests/compat
+wait "$computing" || failed="$failed computing"
+computing=""
+echo "== computing, beside the others: $pytest $order $*"
+cat "$folder/computing"
 # JVMs that start: few at a time, because Spark gives a source's Python ten seconds for its start.
 stage spark -n 2 --dist loadfile -m spark tests/spark
 
