@@ -13,6 +13,7 @@ from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import NO_BROKER, BrokerId, LeaderEpoch, TopicId
 from headwater.base.names import INTERNAL_TOPICS
 
+DELETED_TOPICS_MAX: Final = 10_000  # ids that are remembered; every start removes what it finds of them
 NEW_DATA: Final = -2  # `data_since` of a broker that is about to register: since that registration
 
 
@@ -192,9 +193,8 @@ class ClusterImage:
     ids_by_name: dict[str, TopicId] = field(default_factory=dict)
     broker_configs: dict[str, dict[str, str]] = field(default_factory=dict)
     next_producer_id: int = 0
-    deleted_topics: set[TopicId] = field(
-        default_factory=set
-    )  # a directory that a crash left behind is not adopted again
+    # In the order they went: a directory that a crash left behind, or that was offline, is not adopted again.
+    deleted_topics: dict[TopicId, None] = field(default_factory=dict)
 
     def topic(self, name: str) -> TopicState:
         """By name; raises UNKNOWN_TOPIC_OR_PARTITION."""
@@ -219,7 +219,7 @@ class ClusterImage:
                 )
                 self.ids_by_name[name] = topic_id
             case TopicDeleted(topic_id):
-                self.deleted_topics.add(topic_id)
+                self._remember_deleted(topic_id)
                 topic = self.topics.pop(topic_id, None)
                 if topic is not None:
                     del self.ids_by_name[topic.name]
@@ -240,6 +240,11 @@ class ClusterImage:
                 self.brokers.pop(broker_id, None)
             case ControllerElected(broker_id, epoch):
                 self.controller_id, self.controller_epoch = broker_id, epoch
+
+    def _remember_deleted(self, topic_id: TopicId) -> None:
+        self.deleted_topics[topic_id] = None
+        while len(self.deleted_topics) > DELETED_TOPICS_MAX:
+            del self.deleted_topics[next(iter(self.deleted_topics))]
 
     def _change_partition(self, change: PartitionChanged) -> None:
         topic = self.topics.get(change.topic_id)

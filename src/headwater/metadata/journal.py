@@ -6,8 +6,9 @@ An entry is one commit, all of it or nothing:
     uint32  CRC-32C of the payload
     payload UTF-8 JSON: a list of changes, each {"type": ..., fields}
 
-A torn tail (a crash in the middle of a write, which may also leave zeroes behind it) is the only damage that is healed by
-cutting; a bad entry with a good one behind it means a broken disk, and is reported instead of skipped.
+A torn tail (a crash in the middle of a write) is the only damage that is healed by cutting. What a crash leaves of an entry ends before
+the entry does, or has zeroes at its end or in a whole sector, where a page never got to the device; an entry itself ends with `]` and
+has no zeroes. Whatever else is not an entry is none of a crash: the disk has changed what was written and synced, and that is reported.
 """
 
 import json
@@ -22,6 +23,7 @@ from headwater.metadata import image
 from headwater.metadata.image import Change, ClusterImage
 
 _FRAME: Final = Struct(">II")
+_SECTOR_BYTES: Final = 512
 _PAYLOAD_START: Final = b'[{"type":'
 _TYPES: Final[dict[str, type[Any]]] = {
     kind.__name__: kind
@@ -42,7 +44,7 @@ def encode_entry(changes: Sequence[Change]) -> bytes:
 
 
 def decode_entries(data: bytes, path: str) -> Iterator[tuple[int, list[Change]]]:
-    """(position behind the entry, its changes); stops before a torn tail, raises UserError on damage in the middle."""
+    """(position behind the entry, its changes); stops before a torn tail, raises UserError on damage."""
     at = 0
     while at < len(data):
         payload = _payload_at(data, at)
@@ -52,6 +54,12 @@ def decode_entries(data: bytes, path: str) -> Iterator[tuple[int, list[Change]]]
                     f"The metadata file {path} is damaged at byte {at}",
                     "what stands there is not an entry, and entries follow: the disk lost or changed what was written",
                     "restore the file from a copy, or move it away: topics are then adopted from their directories, without their configs",
+                )
+            if not _is_torn(data, at):
+                raise UserError(
+                    f"The metadata file {path} is damaged at byte {at}",
+                    "nothing of the last change is missing, and its checksum is wrong: the disk changed what was written",
+                    f"restore the file from a copy, or do without that change: truncate -s {at} {path}",
                 )
             return
         at += _FRAME.size + len(payload)
@@ -78,6 +86,25 @@ def _has_entry_behind(data: bytes, at: int) -> bool:
     return False
 
 
+def _is_torn(data: bytes, at: int) -> bool:
+    """Whether a crash can have left this of an entry that was about to be written at `at`."""
+    begin = at + _FRAME.size
+    if begin >= len(data) or not data[-1] or _has_empty_sector(data, at):
+        return True
+    length, crc = _FRAME.unpack_from(data, at)
+    rest = data[begin:]
+    return bool(length > len(rest) and checksum.crc32c(rest) != crc)  # if that is right, the length is wrong
+
+
+def _has_empty_sector(data: bytes, at: int) -> bool:
+    """Also the rest of the sector in which the entry begins, if its frame lies there."""
+    first = -(-at // _SECTOR_BYTES) * _SECTOR_BYTES
+    if first - at >= _FRAME.size and not data[at:first].strip(b"\0"):
+        return True
+    sectors = range(first, len(data) - _SECTOR_BYTES + 1, _SECTOR_BYTES)
+    return any(not data[sector : sector + _SECTOR_BYTES].strip(b"\0") for sector in sectors)
+
+
 def snapshot(state: ClusterImage) -> list[Change]:
     """Changes that make `state` out of nothing. Leaders and ISRs of a store without a controller are as at creation."""
     changes: list[Change] = [
@@ -85,7 +112,7 @@ def snapshot(state: ClusterImage) -> list[Change]:
         for t in state.topics.values()
     ]
     changes += [image.BrokerConfigured(broker, config) for broker, config in state.broker_configs.items()]
-    changes += [image.TopicDeleted(topic_id) for topic_id in sorted(state.deleted_topics)]
+    changes += [image.TopicDeleted(topic_id) for topic_id in state.deleted_topics]
     changes.append(image.ProducerIdsReserved(state.next_producer_id))
     return changes
 

@@ -83,6 +83,59 @@ def test_a_flipped_bit_in_a_length_does_not_pass_for_a_torn_tail() -> None:
         list(decode_entries(bytes(data), "file"))
 
 
+LAST: list[list[Change]] = [
+    [ProducerIdsReserved(1000)],
+    [TopicConfigured(ORDERS, {"note": "spaces and @ are one bit away from nothing"})],
+    [TopicCreated("a-topic-with-a-long-name", CLICKS, tuple((0,) for _ in range(300)), {})],  # more than a sector
+]
+
+
+@pytest.mark.parametrize("changes", LAST, ids=["short", "spaces", "long"])
+def test_a_flipped_bit_in_the_last_entry_is_damage_and_no_torn_tail(changes: list[Change]) -> None:
+    """It was cut, and a change that somebody had been told of was gone."""
+    before = encode_entry(HISTORY[0])
+    whole = before + encode_entry(changes)
+    for position in range(len(before), len(whole)):
+        for bit in range(8):
+            data = bytearray(whole)
+            data[position] ^= 1 << bit
+            with pytest.raises(UserError, match=f"damaged at byte {len(before)}") as caught:
+                list(decode_entries(bytes(data), "/the/file"))
+            assert f"truncate -s {len(before)} /the/file" in caught.value.hint
+
+
+@pytest.mark.parametrize("changes", LAST, ids=["short", "spaces", "long"])
+def test_every_piece_of_the_last_entry_that_a_crash_can_leave_is_a_torn_tail(changes: list[Change]) -> None:
+    """The file ends within it, or is as long as it was to be, or longer, and has zeroes where pages never got to the device."""
+    before = encode_entry(HISTORY[0])
+    whole = before + encode_entry(changes)
+    left = [whole[:length] + bytes(rest) for length in range(len(before), len(whole)) for rest in (0, 1, 5000)]
+    left += [whole[:length].ljust(len(whole), b"\0") for length in range(len(before), len(whole))]
+    for data in left:
+        assert [end for end, _ in decode_entries(data, "file")] == [len(before)]
+
+
+def test_a_page_in_the_middle_that_never_got_to_the_device_is_a_torn_tail() -> None:
+    before = encode_entry(HISTORY[0])
+    whole = before + encode_entry(LAST[2])
+    for begin, end in ((len(before), 512), (512, 1024), (1024, 1536), (len(before), 1024)):
+        data = whole[:begin] + bytes(end - begin) + whole[end:]
+        assert [end for end, _ in decode_entries(data, "file")] == [len(before)]
+
+
+def test_only_so_many_deleted_topics_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All were, for ever, in memory and in the file. The oldest go, also when the file has been written anew."""
+    monkeypatch.setattr("headwater.metadata.image.DELETED_TOPICS_MAX", 3)
+    ids = [TopicId(bytes([255 - number]) * 16) for number in range(5)]
+    image = image_of([[TopicCreated(f"topic-{at}", topic_id, ((0,),), {})] for at, topic_id in enumerate(ids)])
+    for topic_id in ids[:4]:
+        image.apply(TopicDeleted(topic_id))
+    again = image_of([snapshot(image)])
+    assert again == image
+    again.apply(TopicDeleted(ids[4]))
+    assert list(again.deleted_topics) == ids[2:]
+
+
 def test_a_change_of_a_later_version_is_reported() -> None:
     from headwater.metadata import journal
 

@@ -163,3 +163,29 @@ def test_a_power_loss_keeps_what_was_confirmed(seed: int) -> None:
             bench.disk.run()
     bench.disk.crash()
     assert Bench(bench.disk).image.next_producer_id in (4000, 5000)
+
+
+def test_a_tail_that_was_cut_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    bench = Bench()
+    bench.commit(1000)
+    bench.commit(2000)
+    bench.disk.run()
+    whole = bench.disk.read_file(PATH)
+    assert Bench(bench.disk).image.next_producer_id == 2000
+    assert "metadata-tail-cut" not in caplog.text
+    bench.disk.write_file(PATH, whole[:-1])
+    assert Bench(bench.disk).image.next_producer_id == 1000
+    assert f"event=metadata-tail-cut path={PATH} at={len(whole) // 2} bytes={len(whole) // 2 - 1}" in caplog.text
+    assert len(bench.disk.read_file(PATH)) == len(whole) // 2
+
+
+def test_a_flipped_bit_in_the_last_change_is_explained_and_nothing_is_cut() -> None:
+    bench = Bench()
+    bench.commit(1000)
+    bench.commit(2000)
+    bench.disk.run()
+    whole = bench.disk.read_file(PATH)
+    bench.disk.flip_bit(PATH, len(whole) - 5, 1)
+    with pytest.raises(UserError, match="is damaged at byte"):
+        Bench(bench.disk)
+    assert len(bench.disk.read_file(PATH)) == len(whole)

@@ -60,7 +60,12 @@ class EmbeddedStore:
         self._file = disk.open(self._path, create=True)
         if self.is_new:  # syncs of the file keep its bytes, not its name
             disk.sync_directory_now(self._path.rpartition("/")[0])
-        if self._file.size() > end:
+        torn_bytes = self._file.size() - end
+        if torn_bytes > 0:
+            logger.warning(
+                "event=metadata-tail-cut path=%s at=%d bytes=%d note='a change that a crash has cut short; nobody was told of it'",
+                self._path, end, torn_bytes,
+            )  # fmt: skip
             self._file.truncate(end)
         if data:  # a killed process may have left its last entry in the page cache; now that we go by it, it must stay
             disk.sync_now(self._file)

@@ -38,7 +38,7 @@ def test_the_image_becomes_what_was_read() -> None:
     follow(image, snapshot(TopicState("a", topic_id(1), [partition(3)], {"k": "v"})))
     follow(image, snapshot(TopicState("a", topic_id(1), [partition(4), partition(0)], {"k": "w"})))
     follow(image, snapshot(TopicState("a", topic_id(2), [partition(0)]), TopicState("b", topic_id(3), [])))
-    assert image.deleted_topics == {topic_id(1)}
+    assert list(image.deleted_topics) == [topic_id(1)]
     assert image.broker_configs == {"1": {"a": "b"}}
 
 
