@@ -16,11 +16,7 @@ from headwater.wire.headers import decode_request_header, response_header_bytes
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
 
-_PRODUCE: Final = 0
 _API_VERSIONS: Final = 18
-WITHOUT_RECORDS_BYTES_MAX: Final = 8 << 20
-"""Only Produce brings records. Any other request is names and numbers, which take a hundred times their bytes as objects, and seconds of
-the loop to read: some 200,000 partitions fit into this."""
 
 
 class Begun(NamedTuple):
@@ -61,10 +57,6 @@ def begin(broker: "Broker", connection: ConnectionContext, frame: memoryview) ->
         api.load()
         assert api.decode is not None
         assert api.handle is not None
-    if len(frame) > WITHOUT_RECORDS_BYTES_MAX and api.key != _PRODUCE:
-        raise KafkaError(
-            ErrorCode.INVALID_REQUEST, f"{api.name} of {len(frame)} bytes; allowed are {WITHOUT_RECORDS_BYTES_MAX}"
-        )
     request = api.decode(frame, header.body_at, version)
     context = RequestContext(connection, api.key, version, header.client_id)
     if api.key >= FIRST_FORWARDED and broker.peers is not None and api.key in FORWARDED:

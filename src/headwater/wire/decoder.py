@@ -17,6 +17,8 @@
 - A slice past the end is merely short, and cheap. It leaves `p` past the end, so the next read raises, or the last
   test `p != e` does. `p` never goes back.
 - The count of an array is tested against the bytes left before anything is made for it.
+- A request may have `REQUEST_ELEMENTS_MAX` elements in all: `r` is how many are left. An element of a byte or two takes a hundred as an
+  object, so the bytes alone are no bound; and a few large ones (the assignments of a group) are no bomb.
 """
 
 import struct
@@ -24,6 +26,8 @@ from typing import Any
 
 from headwater.wire.codec import Source, size_bytes_min
 from headwater.wire.primitives import (
+    REQUEST_ELEMENTS_MAX,
+    TAGGED_FIELDS_MAX,
     bad_count,
     bad_end,
     bad_tag,
@@ -33,13 +37,16 @@ from headwater.wire.primitives import (
     malformed,
     null_field,
     skip_tagged_fields,
+    too_many_elements,
+    too_many_tags,
 )
 from headwater.wire.schema import RECORDS, STRING, UUID, Array, Field, FieldType, FixedType, Message, SizedType, Struct
 
 
 class _Decoder(Source):
-    def __init__(self, version: int, flexible: bool) -> None:
+    def __init__(self, version: int, flexible: bool, is_bounded: bool) -> None:
         super().__init__(version, flexible)
+        self._is_bounded = is_bounded
         self._run: list[tuple[str, int, str]] = []  # (struct format, size in bytes, target)
 
     def struct(self, cls: type[Struct], variable: str) -> None:
@@ -133,6 +140,7 @@ class _Decoder(Source):
             self.line(f"{count} -= 1")
         size_min = size_bytes_min(element, self.version, self.flexible)
         self.line(f"if {count} * {size_min} > e - p: raise bad_count({name!r}, {count})")
+        self._takes(count, name)
         if isinstance(element, FixedType) and element is not UUID:
             self.line(f'{target} = list(unpack_from(f">{{{count}}}{element.format}", b, p))')
             self.line(f"p += {count} * {element.size_bytes}")
@@ -151,6 +159,11 @@ class _Decoder(Source):
         if nullable:
             self.dedent()
 
+    def _takes(self, count: str, name: str) -> None:
+        if self._is_bounded:
+            self.line(f"r -= {count}")
+            self.line(f"if r < 0: raise too_many_elements({name!r})")
+
     def _nullable_struct(self, cls: type[Struct], target: str, null: str = "< 0") -> None:
         present, variable = self.variable("n"), self.variable("o")
         self._run.append(("b", 1, present))
@@ -167,13 +180,15 @@ class _Decoder(Source):
         count = self.variable("n")
         self._run.append(("B", 1, count))
         self.flush()
-        if not fields:
-            self.line(f"if {count}: p = skip_tagged_fields({count}, b, p)")
-            return
-        tag, end = self.variable("tag"), self.variable("end")
         self.line(f"if {count}:")
         self.indent()
-        self.line(f"if {count} > 127: {count}, p = continue_uvarint({count}, b, p)")
+        self._takes(count, f"tagged fields of {name}")
+        if not fields:
+            self.line(f"p = skip_tagged_fields({count}, b, p)")
+            self.dedent()
+            return
+        tag, end = self.variable("tag"), self.variable("end")
+        self.line(f"if {count} > {TAGGED_FIELDS_MAX}: raise too_many_tags()")
         self.line(f"for _ in range({count}):")
         self.indent()
         self.line(f"{tag}, p = decode_uvarint(b, p)")
@@ -196,7 +211,8 @@ class _Decoder(Source):
 
 
 def write_decoder(cls: type[Message], version: int, flexible: bool) -> Source:
-    source = _Decoder(version, flexible)
+    is_request = cls.__name__.endswith("Request")
+    source = _Decoder(version, flexible, is_bounded=is_request)
     helpers: dict[str, Any] = {
         "bad_count": bad_count,
         "bad_end": bad_end,
@@ -209,19 +225,23 @@ def write_decoder(cls: type[Message], version: int, flexible: bool) -> Source:
         "null_field": null_field,
         "skip_tagged_fields": skip_tagged_fields,
         "struct_error": struct.error,
+        "too_many_elements": too_many_elements,
+        "too_many_tags": too_many_tags,
         "unpack_from": struct.unpack_from,
     }
     source.names.update(helpers)
     source.line("def decode(b, p):")
     source.indent()
     source.line("e = len(b)")
+    if is_request:
+        source.line(f"r = {REQUEST_ELEMENTS_MAX}")
     source.line("try:")
     source.indent()
     source.struct(cls, "m")
     source.flush()
     # librdkafka 2.16 leaves three bytes behind a Metadata request for all topics. Apache Kafka does not look, so
     # neither do we; a response with bytes left was read wrongly.
-    source.line(f"if p {'>' if cls.__name__.endswith('Request') else '!='} e: raise bad_end(p, e)")
+    source.line(f"if p {'>' if is_request else '!='} e: raise bad_end(p, e)")
     source.line("return m")
     source.dedent()
     source.line("except (struct_error, IndexError, UnicodeDecodeError) as error:")

@@ -11,6 +11,8 @@ from headwater.base.ports import Buffer
 from headwater.wire.errors import DecodeError
 
 VARINT_BYTES_MAX: Final = 5
+REQUEST_ELEMENTS_MAX: Final = 500_000  # of all arrays and tag sections of a request together: about a second of work
+TAGGED_FIELDS_MAX: Final = 127  # of one struct; no message of Kafka's has more than a few
 STRING_BYTES_MAX: Final = 0x7FFF  # Kafka's own limit, also where the length could say more
 
 
@@ -66,8 +68,8 @@ def decode_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
 
 def skip_tagged_fields(count: int, buffer: Buffer, position: int) -> int:
     """The position behind tagged fields that nobody here knows. `count` is the first byte of their number."""
-    if count > 0x7F:
-        count, position = continue_uvarint(count, buffer, position)
+    if count > TAGGED_FIELDS_MAX:
+        raise too_many_tags()
     for _ in range(count):  # a lie about the count ends at the end of the buffer
         _, position = decode_uvarint(buffer, position)
         size_bytes, position = decode_uvarint(buffer, position)
@@ -89,6 +91,16 @@ def null_field(name: str) -> DecodeError:
 
 def bad_count(name: str, count: int) -> DecodeError:
     return DecodeError(f"{name} claims {count} elements, more than the bytes left can hold")
+
+
+def too_many_elements(name: str) -> DecodeError:
+    return DecodeError(
+        f"the request has more than {REQUEST_ELEMENTS_MAX} elements, with {name}: ask in several requests"
+    )
+
+
+def too_many_tags() -> DecodeError:
+    return DecodeError(f"more than {TAGGED_FIELDS_MAX} tagged fields in one struct")
 
 
 def bad_tag(name: str) -> DecodeError:

@@ -13,6 +13,7 @@ from headwater.broker.deferred import Deferred
 from headwater.broker.registry import APIS
 from headwater.server.node import Node
 from headwater.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from headwater.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from headwater.wire.primitives import encode_uvarint
 from unit.server.support.by_hand import Client, correlation, frame, produce, produced
 
@@ -120,6 +121,18 @@ def test_a_request_without_records_is_refused_before_millions_of_names_become_ob
     assert greedy.is_closed()
     other.send(produce(1, bytes(9 << 20)))  # records are another matter
     assert produced(other.receive())[0] == ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_a_large_request_of_few_elements_is_served(connect: Connect) -> None:
+    """Assignments of a group were refused above eight megabytes, though Kafka takes what socket.request.max.bytes allows."""
+    leader = connect()
+    leader.node.server.frame_bytes_max = 16 << 20
+    assignment = SyncGroupRequestAssignment(member_id="m", assignment=bytes(12 << 20))
+    request = SyncGroupRequest(group_id="g", generation_id=1, member_id="m", assignments=[assignment])
+    leader.send(frame(14, 3, 7, request.encode(3)))
+    answer = leader.receive()
+    assert correlation(answer) == 7
+    assert SyncGroupResponse.decode(answer, 4, 3).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 def test_a_negative_idle_time_is_no_limit(make_node: MakeNode) -> None:

@@ -3,10 +3,17 @@
 import pytest
 
 from headwater.base.errors import ErrorCode, KafkaError
-from headwater.wire.codec import size_bytes_min
+from headwater.wire import decoder
+from headwater.wire.codec import compile_decoder, size_bytes_min
 from headwater.wire.errors import DecodeError
-from headwater.wire.messages.fetch import FetchRequest
-from headwater.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from headwater.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from headwater.wire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponse,
+    MetadataResponseTopic,
+)
+from headwater.wire.primitives import encode_tagged_fields
 from headwater.wire.schema import STRING, Array, Message
 from unit.wire.support import reference
 from unit.wire.support.values import all_messages, example, structs_of, versions_of
@@ -132,6 +139,60 @@ def test_a_million_tagged_fields_that_are_not_there_cost_nothing() -> None:
     encoded = b"".join(MetadataRequest().encode(9))
     with pytest.raises(DecodeError):
         MetadataRequest.decode(encoded[:-1] + b"\xff\xff\xff\xff\x07", 0, 9)
+
+
+def _names(count: int) -> MetadataRequest:
+    return MetadataRequest(topics=[MetadataRequestTopic(name="t") for _ in range(count)])
+
+
+def _parts(topics: int, parts: int) -> FetchRequest:
+    of_one = [FetchPartition(partition=index) for index in range(parts)]
+    return FetchRequest(topics=[FetchTopic(topic="t", partitions=list(of_one)) for _ in range(topics)])
+
+
+def _forgotten(topics: int, parts: int) -> FetchRequest:
+    return FetchRequest(
+        forgotten_topics_data=[ForgottenTopic(topic="t", partitions=list(range(parts))) for _ in range(topics)]
+    )
+
+
+@pytest.mark.parametrize("flexible", [False, True])
+@pytest.mark.parametrize(
+    ("fits", "too_many"),
+    [(_names(100), _names(101)), (_parts(10, 9), _parts(10, 10)), (_forgotten(10, 9), _forgotten(11, 9))],
+    ids=["an array", "arrays in an array", "numbers"],
+)
+def test_the_elements_of_a_request_are_bounded_in_all(
+    monkeypatch: pytest.MonkeyPatch, fits: Message, too_many: Message, flexible: bool
+) -> None:
+    """Four million names of a byte were eight megabytes on the wire, and held up everybody for seconds."""
+    monkeypatch.setattr(decoder, "REQUEST_ELEMENTS_MAX", 100)
+    version = type(fits).FLEXIBLE_SINCE - (0 if flexible else 1)
+    decode = compile_decoder(type(fits), version)
+    assert decode(b"".join(fits.encode(version)), 0) == fits
+    with pytest.raises(DecodeError, match="ask in several requests"):
+        decode(b"".join(too_many.encode(version)), 0)
+
+
+def test_tagged_fields_count_as_elements(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoder, "REQUEST_ELEMENTS_MAX", 100)
+    decode = compile_decoder(MetadataRequest, 9)
+    encoded = b"".join(MetadataRequest(topics=[]).encode(9))
+    for count in (100, 101):
+        unknown = encode_tagged_fields([(tag, b"") for tag in range(50, 50 + count)])
+        if count == 100:
+            assert decode(encoded[:-1] + unknown, 0).topics == []
+        else:
+            with pytest.raises(DecodeError, match="ask in several requests"):
+                decode(encoded[:-1] + unknown, 0)
+
+
+def test_the_elements_of_a_response_are_not_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client has asked for them."""
+    monkeypatch.setattr(decoder, "REQUEST_ELEMENTS_MAX", 1)
+    topics = [MetadataResponseTopic(name="t") for _ in range(100)]
+    encoded = b"".join(MetadataResponse(topics=topics).encode(9))
+    assert len(compile_decoder(MetadataResponse, 9)(encoded, 0).topics) == 100
 
 
 def test_a_version_that_does_not_exist_is_refused() -> None:

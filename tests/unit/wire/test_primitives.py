@@ -25,6 +25,10 @@ def test_a_varint_has_five_bytes_at_most() -> None:
         primitives.decode_uvarint(b"\xff\xff\xff\xff\xff\x01", 0)
 
 
-def test_tagged_fields_are_skipped_whatever_their_number() -> None:
-    section = primitives.encode_tagged_fields([(tag, bytes(tag)) for tag in range(200)])
+def test_tagged_fields_are_skipped_up_to_a_number_that_no_client_sends() -> None:
+    """A hundred megabytes of them in a header were read for half a minute."""
+    section = primitives.encode_tagged_fields([(tag, bytes(tag)) for tag in range(primitives.TAGGED_FIELDS_MAX)])
     assert primitives.skip_tagged_fields(section[0], section + b"rest", 1) == len(section)
+    section = primitives.encode_tagged_fields([(tag, b"") for tag in range(primitives.TAGGED_FIELDS_MAX + 1)])
+    with pytest.raises(DecodeError, match="tagged fields"):
+        primitives.skip_tagged_fields(section[0], section + b"rest", 1)

@@ -35,7 +35,7 @@ DEFINITIONS: Final = (
     Definition("security.inter.broker.protocol", STRING, "PLAINTEXT", "The security protocol between brokers; inter.broker.listener.name says it better.", OneOf("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"), used=False),
     Definition("num.network.threads", INT, 3, "Taken and explained: one event loop serves all connections here. For more cores, run more brokers.", AtLeast(1), CLUSTER, HIGH, used=False),
     Definition("num.io.threads", INT, 8, "Taken and explained: requests run on the event loop; only waiting for the disk is handed to threads.", AtLeast(1), CLUSTER, HIGH, used=False),
-    Definition("socket.request.max.bytes", INT, 104857600, "The largest request that a connection may send; a larger one closes it.", AtLeast(1), importance=HIGH),
+    Definition("socket.request.max.bytes", INT, 104857600, "The largest request that a connection may send; a larger one closes it, and so does one that names more than 500,000 things (topics, partitions, members).", AtLeast(1), importance=HIGH),
     Definition("socket.send.buffer.bytes", INT, 102400, "The kernel's send buffer of a connection (SO_SNDBUF); -1 leaves it to the system.", AtLeast(-1), importance=HIGH, used=False),
     Definition("socket.receive.buffer.bytes", INT, 102400, "The kernel's receive buffer of a connection (SO_RCVBUF); -1 leaves it to the system.", AtLeast(-1), importance=HIGH, used=False),
     Definition("socket.listen.backlog.size", INT, 50, "How many connections may wait to be accepted.", AtLeast(1), used=False),
