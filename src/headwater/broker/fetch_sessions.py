@@ -2,7 +2,8 @@
 
 A session belongs to whoever knows its random id. Each request carries the next epoch; a wrong one means that a request or an
 answer was lost, and the client starts again with a full fetch. The cache is bounded: a full one gives up sessions that rested
-for two minutes, and otherwise answers without a session, which every client understands.
+for two minutes, and otherwise answers without a session, which every client understands. So are the partitions of a session, and those of
+all sessions together: each fetch of a session looks at all it has, however short the request is.
 
 The partitions of a session keep an order; one that was answered with records goes to the end, so that a full partition
 cannot starve the others when the answer's size is limited.
@@ -18,6 +19,9 @@ from headwater.wire.messages.fetch import FetchRequest
 
 INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
+PARTITIONS_MAX: Final = 100_000  # of one session
+PARTITIONS_MAX_IN_ALL: Final = 500_000
+_PARTITIONS_FREE: Final = 500  # of one session, whatever the others have
 _EVICTABLE_AFTER_MS: Final = 120_000
 _EPOCH_MAX: Final = 2**31 - 1
 
@@ -107,9 +111,11 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def create(self, uses_topic_ids: bool, now_ms: int) -> FetchSession | None:
-        """A new session, or None while the cache is full of sessions in use."""
+    def create(self, uses_topic_ids: bool, now_ms: int, partitions: int = 0) -> FetchSession | None:
+        """A new session for so many, or None while the cache is full of sessions in use."""
         if len(self._sessions) >= self._slots and not self._evict(now_ms):
+            return None
+        if not self.has_room(partitions):
             return None
         session_id = 0
         while session_id == 0 or session_id in self._sessions:
@@ -118,6 +124,14 @@ class FetchSessions:
         session.last_used_ms = now_ms
         self._sessions[session_id] = session
         return session
+
+    def has_room(self, partitions: int, known: int = 0) -> bool:
+        """Whether a session may have so many more than it has."""
+        if known + partitions <= _PARTITIONS_FREE:
+            return True
+        if known + partitions > PARTITIONS_MAX:
+            return False
+        return sum(len(session.specs) for session in self._sessions.values()) + partitions <= PARTITIONS_MAX_IN_ALL
 
     def find(self, session_id: int, epoch: int, uses_topic_ids: bool, now_ms: int) -> FetchSession:
         """The session for the next incremental fetch; its epoch is moved on."""

@@ -3,6 +3,7 @@
 import pytest
 
 from headwater.base.errors import ErrorCode, KafkaError
+from headwater.broker import fetch_sessions
 from headwater.broker.fetch_sessions import FetchSession, FetchSessions, FetchSpec
 
 
@@ -57,6 +58,27 @@ def test_a_full_cache_gives_up_only_sessions_that_rested_two_minutes() -> None:
     with pytest.raises(KafkaError):
         sessions.find(old.session_id, 1, False, 120_000)
     assert sessions.find(young.session_id, 1, False, 120_000) is young
+
+
+def test_what_sessions_may_hold_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each short fetch of a session looks at all of its partitions, and a thousand sessions of half a million fill any memory."""
+    monkeypatch.setattr(fetch_sessions, "PARTITIONS_MAX", 2_000)
+    monkeypatch.setattr(fetch_sessions, "PARTITIONS_MAX_IN_ALL", 3_000)
+    sessions = FetchSessions(10, Counting())
+    assert sessions.create(False, 0, 2_001) is None
+    first = sessions.create(False, 0, 2_000)
+    assert first is not None
+    first.update([spec(partition) for partition in range(2_000)], [])
+    assert sessions.create(False, 0, 1_001) is None, "all together"
+    second = sessions.create(False, 0, 1_000)
+    assert second is not None
+    second.update([spec(partition) for partition in range(1_000)], [])
+    assert sessions.create(False, 0, 500) is not None, "an ordinary consumer always has room"
+    assert sessions.has_room(0, known=2_000)
+    assert not sessions.has_room(1, known=2_000)
+    assert not sessions.has_room(1, known=1_000)
+    sessions.close(first.session_id)
+    assert sessions.has_room(1_000, known=1_000)
 
 
 def test_changes_and_forgotten_partitions_make_the_next_read() -> None:

@@ -1,6 +1,7 @@
 """The compiled hot path of Fetch for followers, against the general way: the same bytes, and the leader knows the same of them."""
 
 import random
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -189,6 +190,20 @@ def test_one_that_went_back_is_told_the_high_watermark_again(sides: Sides) -> No
     both(sides, (sessions[2], 8), (0, 4))
     both(sides, (sessions[2], 9), (0, 5), (0, 4))
     assert sides[0].answered_compiled == 12
+
+
+def test_hundreds_of_a_session_that_has_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those that are asked for are found among all without looking through them for each."""
+    monkeypatch.setattr(sys.modules[__name__], "PARTITIONS", 300)
+    sides = Side(compiled=True), Side(compiled=False)
+    session = begun(sides)
+    produce(sides, 7)
+    produce(sides, 299)
+    asked = random.Random(1).sample(range(PARTITIONS), 250)
+    both(sides, (session, 1), *((index, 0) for index in asked))
+    both(sides, (session, 2), *((index, 0) for index in asked[100:]), (asked[100], 0))  # one of them twice
+    both(sides, (session, 3), *((index, 0) for index in asked[:100]))
+    assert sides[0].answered_compiled == 2
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -62,7 +62,7 @@ def _session_for(
             sessions.close(request.session_id)
         if epoch == FINAL_EPOCH:
             return None, specs, False
-        session = sessions.create(by_id, broker.clock.monotonic_ms())
+        session = sessions.create(by_id, broker.clock.monotonic_ms(), len(specs))
         if session is not None:
             session.update(specs, [])
         return session, specs, False
@@ -73,6 +73,9 @@ def _session_for(
         for partition in topic.partitions
     ]
     session.update(specs, forgotten)
+    if specs and not sessions.has_room(0, len(session.specs)):  # the client begins anew, and is answered without one
+        sessions.close(session.session_id)
+        raise KafkaError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
     if not session.specs:  # nothing is left of it: the client begins with a new one, should it want more
         sessions.close(session.session_id)
         return None, [], False

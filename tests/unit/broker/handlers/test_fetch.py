@@ -6,6 +6,7 @@ import pytest
 
 from headwater.base.errors import ErrorCode
 from headwater.base.ports import FileSlice
+from headwater.broker import fetch_sessions
 from headwater.broker.deferred import Deferred
 from headwater.records.builder import build_batch
 from headwater.records.reader import Record, read_batches
@@ -254,6 +255,21 @@ def test_a_session_without_partitions_is_over(lab: Any) -> None:
     assert len(lab.broker.fetch_sessions) == 0
     answer = lab.begin(fetch(0, session=(session_id, 2)), NAMED)
     assert answer.error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_a_session_that_grows_too_large_is_over_and_the_next_answer_comes_without_one(
+    lab: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(lab, partitions=2)
+    monkeypatch.setattr(fetch_sessions, "_PARTITIONS_FREE", 1)
+    monkeypatch.setattr(fetch_sessions, "PARTITIONS_MAX", 1)
+    session_id = full(lab, 0).session_id
+    assert session_id != 0
+    answer = lab.begin(fetch(0, 0, wait_ms=0, session=(session_id, 1)), NAMED)
+    assert ErrorCode(answer.error_code) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert len(lab.broker.fetch_sessions) == 0
+    answer = full(lab, 0, 0)
+    assert (answer.error_code, answer.session_id, len(answer.responses[0].partitions)) == (0, 0, 2)
 
 
 def test_wrong_epochs_and_ids_of_sessions(lab: Any) -> None:

@@ -4,7 +4,7 @@
  */
 #include "fetch.h"
 
-enum { NOTED_EVERY_MS = 500 };
+enum { NOTED_EVERY_MS = 500, PLACES_BITS = 9, PLACES = 1 << PLACES_BITS }; /* twice PARTS_MAX: never more than half full */
 static const int64_t EPOCH_MAX = INT32_MAX;
 
 /* The list of a topic's partitions, borrowed. Two names of one request are one topic of the answer if they are the same. */
@@ -116,19 +116,41 @@ static int plan_spec(const Request *r, Plan *plan, PyObject *key, PyObject *spec
            find_partition(plan, part);
 }
 
+/* Which partition of the request a spec of the session stands for: a session may have very many, and a request hundreds. */
+typedef struct {
+    const PyObject *spec; /* NULL: free */
+    const Part *asked;
+} Place;
+
+/* The place of a spec, or the free one where it would stand. */
+static Place *place_of(Place *places, const PyObject *spec) {
+    size_t at = (size_t)((uint64_t)(uintptr_t)spec * UINT64_C(0x9E3779B97F4A7C15) >> (64 - PLACES_BITS));
+    while (places[at].spec != NULL && places[at].spec != spec) at = (at + 1) % PLACES;
+    return &places[at];
+}
+
+static int place_asked(const Request *r, PyObject *specs, Place *places) {
+    for (int i = 0; i < r->part_count; i++) {
+        const PyObject *spec = known_spec(r, &r->parts[i], specs);
+        if (spec == NULL) return 0;
+        Place *place = place_of(places, spec);
+        if (place->spec != NULL) return 0; /* asked for twice: each goes on from the one before it, or does not */
+        *place = (Place){spec, &r->parts[i]};
+    }
+    return 1;
+}
+
 int plan_of_session(const Request *r, Plan *plan) {
+    _Static_assert(PLACES >= 2 * PARTS_MAX, "a place for each");
     if (!find_session(r, plan)) return 0;
-    PyObject *specs = SLOT(plan->session, session_specs), *known[PARTS_MAX], *key, *spec;
-    for (int i = 0; i < r->part_count; i++)
-        if ((known[i] = known_spec(r, &r->parts[i], specs)) == NULL) return 0;
+    Place places[PLACES] = {{NULL, NULL}};
+    PyObject *specs = SLOT(plan->session, session_specs), *key, *spec;
+    if (!place_asked(r, specs, places)) return 0;
     for (Py_ssize_t at = 0; PyDict_Next(specs, &at, &key, &spec);) {
-        int i = r->part_count - 1;
-        while (i >= 0 && known[i] != spec) i--;
-        for (int other = i - 1; other >= 0; other--)
-            if (known[other] == spec) return 0; /* asked for twice: each goes on from the one before it, or does not */
         if (!is_a(spec, SPEC)) return 0;
-        if (r->replica_id >= 0 && i < 0 && has_no_news(spec, plan->now_ms)) continue;
-        if (!plan_spec(r, plan, key, spec, i < 0 ? NULL : &r->parts[i])) return 0;
+        const Part *asked = r->part_count == 0 ? NULL : place_of(places, spec)->asked;
+        if (r->replica_id >= 0 && asked == NULL && has_no_news(spec, plan->now_ms)) continue;
+        if (!plan_spec(r, plan, key, spec, asked)) return 0;
     }
     return plan->part_count > 0;
 }
