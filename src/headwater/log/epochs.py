@@ -85,6 +85,16 @@ class LeaderEpochs(EpochList):
                 super()._replace(kept)
                 self.is_unwritten = True
 
+    def truncate_from_end(self, end_offset: int) -> None:
+        """On a full disk those that went stay in the file until `write_if_needed`: nothing may be appended before that."""
+        try:
+            super().truncate_from_end(end_offset)
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            super()._replace([entry for entry in self.entries if entry[1] < end_offset])
+            self.is_unwritten = True
+
     def write_if_needed(self) -> None:
         """Raises OSError."""
         if self.is_unwritten:

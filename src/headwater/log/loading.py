@@ -67,8 +67,10 @@ def load_log(
     recovery_point: int,
     log_start_offset: int,
     log_end_offset: int | None = None,
+    epochs: Epochs | None = None,
 ) -> Log:
-    """The log in `directory`, which is in order. `log_end_offset` is given where recovery has found it."""
+    """The log in `directory`, which is in order. `log_end_offset` is given where recovery has found it, `epochs` where it could not
+    write them down."""
     disk = context.disk
     found = disk.list_directory(directory)
     entries = names.own_files(found)
@@ -102,7 +104,7 @@ def load_log(
         log_start_offset=max(log_start_offset, segments[0].base_offset),
         log_end_offset=log_end_offset,
         recovery_point=min(recovery_point, log_end_offset),
-        epochs=LeaderEpochs(disk, f"{directory}/{names.LEADER_EPOCH_CHECKPOINT}", _epochs(disk, directory, entries)),
+        epochs=_leader_epochs(disk, directory, entries, epochs),
         producers=ProducerStates(),
         snapshot_offsets=_snapshots(disk, directory, entries, {segment.base_offset for segment in segments}),
     )
@@ -116,6 +118,7 @@ def load_log(
         truncate_fully(log, log.log_start_offset)
     else:
         log.producers = load_producers(log, log_end_offset)
+    log.owes_truncation = log.epochs.is_unwritten
     _tell_of_foreign_files(directory, found)
     return log
 
@@ -158,6 +161,13 @@ def _topic_id(disk: Disk, directory: str, entries: list[str]) -> TopicId:
         except CheckpointError as error:
             logger.warning("event=file-unusable path=%s reason=%r", path, str(error))
     return NO_TOPIC_ID
+
+
+def _leader_epochs(disk: Disk, directory: str, entries: list[str], unwritten: Epochs | None) -> LeaderEpochs:
+    path = f"{directory}/{names.LEADER_EPOCH_CHECKPOINT}"
+    epochs = LeaderEpochs(disk, path, _epochs(disk, directory, entries) if unwritten is None else unwritten)
+    epochs.is_unwritten = unwritten is not None
+    return epochs
 
 
 def _epochs(disk: Disk, directory: str, entries: list[str]) -> Epochs:

@@ -75,6 +75,7 @@ class Log:
         "log_start_offset",
         "on_flushed",
         "on_truncated",
+        "owes_truncation",
         "own_bytes_max",
         "partition",
         "producers",
@@ -112,6 +113,7 @@ class Log:
         self.failed: OSError | None = None
         self.on_flushed: Callable[[Log], None] | None = None  # told when the recovery point has moved, or never will
         self.on_truncated: Callable[[Log], None] | None = None  # told before anything may follow a truncation
+        self.owes_truncation = False  # see `settle_truncation`
         self.requires_verification = False  # of transactions: set by a partition, which knows whom to ask
         self.segments = [self.take_in(segment) for segment in segments]
         self.base_offsets = [segment.base_offset for segment in segments]
@@ -336,9 +338,22 @@ class Log:
     # Shrinking
 
     def truncate_to(self, offset: int) -> None:
-        """Drops `offset` and all that follows. The next append must come under a later leader epoch. Raises OSError."""
-        truncation.truncate_to(self, offset)
-        self._after_truncation()
+        """Drops `offset` and all that follows. The next append must come under a later leader epoch.
+
+        Raises KafkaError while nothing has changed, and OSError if the log cannot be used any more.
+        """
+        if offset < self.base_offsets[0]:
+            self.truncate_fully(offset)
+        elif offset >= self.log_end_offset:
+            truncation.forget_epochs_from(self, offset)
+            self._after_truncation()
+        else:
+            try:
+                position, offset = truncation.place_of(self, offset)
+            except OSError as error:
+                raise self.storage_error(error) from error
+            truncation.truncate_to(self, offset, position)
+            self._after_truncation()
 
     def truncate_fully(self, offset: int) -> None:
         """Drops everything, and begins again at `offset`. Raises OSError."""
@@ -346,8 +361,21 @@ class Log:
         self._after_truncation()
 
     def _after_truncation(self) -> None:
+        """What there is no room for now is made up for before the next append."""
+        self.owes_truncation = True
+        try:
+            self.settle_truncation()
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            logger.warning("event=truncation-not-noted partition=%s error=%r", self.partition, str(error))
+
+    def settle_truncation(self) -> None:
+        """Nothing may follow a truncation before the files beside the log tell of it. Raises OSError."""
+        self.epochs.write_if_needed()
         if self.on_truncated is not None:
             self.on_truncated(self)
+        self.owes_truncation = False
 
     def delete_records_before(self, offset: int) -> None:
         """Moves the log start offset; segments that fall below it go with the next retention."""

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 
 from headwater.base.ids import TopicPartition
 from headwater.log import names
-from headwater.log.checkpoint import crc_of_epochs, read_if_present
+from headwater.log.checkpoint import Epochs, crc_of_epochs, read_if_present
 from headwater.log.config import LogConfig
 from headwater.log.context import LogContext
 from headwater.log.directories import Directories
@@ -120,7 +120,7 @@ class Opening:
         recovery_point = directory.recovery_points.get(partition, 0)
         try:
             if directory.clean and self._are_epochs_as_left(directory, partition, path):
-                self._load(directory, partition, path, recovery_point, None)
+                self._load(directory, partition, path, recovery_point, None, None)
                 return
         except Exception as problem:  # noqa: BLE001 - whatever it is: one log must not keep the others down
             self._leave_offline(directory, partition, problem)
@@ -170,7 +170,8 @@ class Opening:
             assert isinstance(recovered, Recovered)
             for line in recovered.report:
                 logger.warning("event=recovered partition=%s %s", partition, line)
-            self._load(directory, partition, path, recovery_point, recovered.log_end_offset)
+            epochs = recovered.unwritten_epochs
+            self._load(directory, partition, path, recovery_point, recovered.log_end_offset, epochs)
         except Exception as problem:  # noqa: BLE001 - whatever it is: one log must not keep the others down
             self._leave_offline(directory, partition, problem)
         self._opened_one(done)
@@ -200,6 +201,7 @@ class Opening:
         path: str,
         recovery_point: int,
         log_end_offset: int | None,
+        epochs: Epochs | None,
     ) -> None:
         log = load_log(
             self._context,
@@ -209,6 +211,7 @@ class Opening:
             recovery_point=recovery_point,
             log_start_offset=directory.log_start_offsets.get(partition, 0),
             log_end_offset=log_end_offset,
+            epochs=epochs,
         )
         if log.log_end_offset < recovery_point:
             logger.error(

@@ -15,7 +15,7 @@ from typing import Final
 from headwater.base.ports import FULL, Disk
 from headwater.log import names
 from headwater.log.appending import note_producer
-from headwater.log.checkpoint import CheckpointError, format_epochs, parse_epochs
+from headwater.log.checkpoint import CheckpointError, Epochs, format_epochs, parse_epochs
 from headwater.log.compaction.leftovers import finish_swaps
 from headwater.log.epochs import EpochList
 from headwater.log.offset_index import rewrite_entries
@@ -30,12 +30,13 @@ NOTHING_CHECKED: Final = 1 << 62
 class Recovered:
     """Where the log ends now, and what a person should know. Comes back from the worker process."""
 
-    __slots__ = ("bytes_cut", "log_end_offset", "report")
+    __slots__ = ("bytes_cut", "log_end_offset", "report", "unwritten_epochs")
 
     def __init__(self, log_end_offset: int) -> None:
         self.log_end_offset = log_end_offset
         self.bytes_cut = 0
         self.report: list[str] = []
+        self.unwritten_epochs: Epochs | None = None  # if there was no room for them: what the file has is not believed
 
 
 class _Recovery:
@@ -75,18 +76,10 @@ class _Recovery:
             try:
                 self.disk.write_file(self.epochs_path, text, durable=False)
             except OSError as error:
-                if error.errno not in FULL or not self._file_says_nothing_wrong():
+                if error.errno not in FULL:
                     raise
-                self.result.report.append("no room for the leader epochs, the file has older ones too")
-
-    def _file_says_nothing_wrong(self) -> bool:
-        """What it has besides was written before the log's first record: retention found no room to take it out."""
-        try:
-            in_file = parse_epochs(self.epochs_text or b"")
-        except CheckpointError:
-            return False
-        later = [entry for entry in in_file if entry[1] >= self.log_start_offset]
-        return self.epochs.entries in (later, in_file)
+                self.result.unwritten_epochs = self.epochs.entries
+                self.result.report.append("no room for the leader epochs")
 
     def load_snapshot(self, bases: list[int], snapshots: list[int], first: int) -> int:
         """Loads the producers' state as of a segment's beginning; which segment that is, `first` or one before it.

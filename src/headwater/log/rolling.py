@@ -21,6 +21,8 @@ logger = logging.getLogger("headwater.log")
 
 def make_room(log: "Log", size: int, max_timestamp: int, last_offset: int, now_ms: int) -> Segment:
     """The segment that takes `size` more bytes, ready for the append path. Raises OSError and changes nothing."""
+    if log.owes_truncation:
+        log.settle_truncation()
     segment = log.active
     config = log.config
     if segment.limit_bytes < 0:

@@ -121,6 +121,11 @@ def is_batch_at(file: File, position: int, least_offset: int, most_offset: int) 
     return bool(least_offset <= base_offset <= base_offset + delta <= most_offset and length >= _BATCH_LENGTH_MIN)
 
 
+def first_offset_at(file: File, position: int) -> int:
+    """Of the batch that begins there."""
+    return int.from_bytes(file.pread(position, 8), "big")
+
+
 def last_offset_at(file: File, position: int) -> int:
     """Of the batch that begins there; -1 if none does."""
     head = file.pread(position, OFFSETS_BYTES)

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from headwater.base.ports import Disk, File
+from headwater.base.ports import FULL, Disk, File
 from headwater.log import names
 from headwater.log.handles import Handles
 from headwater.log.offset_index import ENTRY_BYTES as OFFSET_ENTRY_BYTES
@@ -398,13 +398,25 @@ class Segment:
             raise DamagedSegmentError(self.path(names.LOG), f"the batch at position {position} seems to end at {end}")
         return end
 
+    def load_indexes(self) -> None:
+        """All that a truncation needs. Raises OSError."""
+        _ = self.offset_index, self.time_index, self.transaction_index
+
     def truncate(self, position: int, offset: int) -> None:
-        """Drops everything from `position` on, where `offset` would stand."""
-        file = self.open_file()
-        self.offset_index.truncate_to_position(self._disk, position)
-        self.time_index.truncate_to_offset(self._disk, offset)
-        self.transaction_index.truncate_to_offset(self._disk, offset)
-        file.truncate(position)
+        """Drops everything from `position` on, where `offset` would stand. Needs no room on the disk. Raises OSError."""
+        self.load_indexes()  # first of all: it may open other segments, for which this one may have to let go of its file
+        for cut, where in (
+            (self.offset_index.truncate_to_position, position),
+            (self.time_index.truncate_to_offset, offset),
+            (self.transaction_index.truncate_to_offset, offset),
+        ):
+            try:
+                cut(self._disk, where)
+            except OSError as error:  # it holds in memory, and is written with the next entries
+                if error.errno not in FULL:
+                    raise
+                logger.warning("event=index-not-written segment=%s error=%r", self.path(names.LOG), str(error))
+        self.open_file().truncate(position)
         self.indexes_dirty = True
         self.recent.clear()
         self.less_recent.clear()
@@ -423,7 +435,10 @@ class Segment:
         """After a truncation: the last entry that is left, and whatever stands after it."""
         self.max_timestamp, self.max_timestamp_offset = self.time_index.last_entry()
         start, _ = self.offset_index.lookup(self.max_timestamp_offset)
-        for _, header in headers_from(self.open_file(), start, self.size_bytes):
-            if header.max_timestamp > self.max_timestamp:
-                self.max_timestamp, self.max_timestamp_offset = header.max_timestamp, header.last_offset
+        try:
+            for _, header in headers_from(self.open_file(), start, self.size_bytes):
+                if header.max_timestamp > self.max_timestamp:
+                    self.max_timestamp, self.max_timestamp_offset = header.max_timestamp, header.last_offset
+        except DamagedSegmentError as error:
+            self._note_damage(error.strerror or str(error))
         self.bytes_since_index = self.size_bytes - self.offset_index.last_position()

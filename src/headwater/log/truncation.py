@@ -5,46 +5,81 @@ last snapshot before the cut and replayed from there) and the recovery point.
 """
 
 import logging
-from typing import TYPE_CHECKING
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Final
 
 from headwater.log.appending import note_producer
 from headwater.log.producer_state import ProducerStates, SnapshotError
 from headwater.log.retention import delete_later, delete_segments
 from headwater.log.rolling import snapshot_path
-from headwater.log.scan import headers_from
+from headwater.log.scan import (
+    DamagedSegmentError,
+    first_offset_at,
+    headers_from,
+    is_batch_at,
+    position_of,
+    scan_segment,
+)
 from headwater.log.segment import Segment
 from headwater.log.transaction_index import AbortedTransaction
 
 if TYPE_CHECKING:
     from headwater.log.log import Log
 
+_NOTHING_CHECKED: Final = 1 << 62
+
 logger = logging.getLogger("headwater.log")
 
 
-def truncate_to(log: "Log", offset: int) -> None:
-    """Drops `offset` and everything after it. An offset inside a batch drops that batch. Raises OSError."""
-    if offset >= log.log_end_offset:
-        # Nothing was written under an epoch that begins there, and the leader may not know it.
-        log.epochs.truncate_from_end(offset)
-        log.latest_epoch = log.epochs.latest_epoch
-        return
-    if offset < log.base_offsets[0]:
-        truncate_fully(log, offset)
-        return
+def place_of(log: "Log", offset: int) -> tuple[int, int]:
+    """Where to cut so that `offset` and all that follows go: (position in its segment, offset of the batch there). Changes nothing.
+
+    An offset inside a batch is that of the batch. Where a damaged batch stands in the way, the log is cut there: what is lost with it is
+    what the leader has. Raises OSError.
+    """
+    segment = log.segments[bisect_right(log.base_offsets, offset) - 1]
+    segment.load_indexes()
+    try:
+        position = segment.find(offset)
+        file = segment.open_file()
+        if not is_batch_at(file, position, segment.base_offset, log.log_end_offset - 1):
+            raise DamagedSegmentError(file.path, f"no batch stands at position {position}")
+    except DamagedSegmentError as error:
+        return _place_before_damage(log, segment, offset, error)
+    return position, min(offset, first_offset_at(file, position))
+
+
+def _place_before_damage(log: "Log", segment: Segment, offset: int, error: DamagedSegmentError) -> tuple[int, int]:
+    """Or at the segment's end, if it is sound and its last records have just been compacted away."""
+    file = segment.open_file()
+    scan = scan_segment(file, segment.base_offset, _NOTHING_CHECKED, segment.index_interval_bytes)
+    if scan.problem is None and scan.next_offset <= offset:
+        return segment.size_bytes, offset
+    logger.error("event=truncated-at-damage partition=%s reason=%r", log.partition, str(error))
+    if scan.next_offset <= offset:
+        return scan.valid_bytes, scan.next_offset
+    position = position_of(file, offset, 0, scan.valid_bytes)
+    return position, min(offset, first_offset_at(file, position))
+
+
+def truncate_to(log: "Log", offset: int, position: int) -> None:
+    """Drops `offset` and everything after it, from that position of its segment on. Raises OSError: the log must not be used then."""
     logger.info("event=truncated partition=%s from=%d to=%d", log.partition, log.log_end_offset, offset)
     delete_segments(log, [segment for segment in log.segments if segment.base_offset > offset])
     segment = log.active = log.segments[-1]
-    position = segment.find(offset)
     if position < segment.size_bytes:
-        for _, header in headers_from(segment.open_file(), position, segment.size_bytes):
-            offset = min(offset, header.base_offset)
-            break
         segment.truncate(position, offset)
     else:
         segment.limit_bytes = -1
     _end_at(log, offset)
     _drop_snapshots(log, offset)
     log.producers = load_producers(log, offset)
+
+
+def forget_epochs_from(log: "Log", offset: int) -> None:
+    """Nothing was written under an epoch that begins there, at the log's end, and the leader may not know it. Raises OSError."""
+    log.epochs.truncate_from_end(offset)
+    log.latest_epoch = log.epochs.latest_epoch
 
 
 def truncate_fully(log: "Log", offset: int) -> None:
@@ -116,9 +151,17 @@ def replay(log: "Log", states: ProducerStates, from_offset: int, end_offset: int
             continue
         if segment is not log.active and log.base_offsets[log.segments.index(segment) + 1] <= from_offset:
             continue
-        file = segment.open_file()
-        for position, header in headers_from(file, segment.find(from_offset), segment.size_bytes):
-            if header.base_offset >= end_offset:
-                return
-            batch = memoryview(file.pread(position, header.size_bytes)) if header.is_control else None
-            note_producer(states, header, batch)
+        try:
+            _replay_segment(segment, states, from_offset, end_offset)
+        except DamagedSegmentError as error:  # what stands behind it cannot be told; the log is not given up for that
+            logger.error("event=producers-incomplete partition=%s reason=%r", log.partition, str(error))
+
+
+def _replay_segment(segment: Segment, states: ProducerStates, from_offset: int, end_offset: int) -> None:
+    position = segment.find(from_offset)
+    file = segment.open_file()
+    for at, header in headers_from(file, position, segment.size_bytes):
+        if header.base_offset >= end_offset:
+            return
+        batch = memoryview(file.pread(at, header.size_bytes)) if header.is_control else None
+        note_producer(states, header, batch)
