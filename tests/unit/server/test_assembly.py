@@ -5,84 +5,27 @@ from typing import Any
 
 import pytest
 
-from headwater.base.config.broker import BrokerConfig
 from headwater.base.errors import ErrorCode, KafkaError, UserError
-from headwater.base.ids import BrokerId, PartitionKey
-from headwater.broker.broker import Broker
-from headwater.broker.topics import plan_topic
+from headwater.base.ids import PartitionKey
 from headwater.log import making, opening
-from headwater.metadata.image import BrokerState, TopicDeleted
 from headwater.records.builder import build_batch
 from headwater.records.reader import Record
-from headwater.server.assembly import Assembly
-from headwater.sim.clock import SimClock
 from headwater.sim.disk import SimDisk
-from headwater.sim.scheduler import SimRandom, SimScheduler
+from unit.server.support.machine import Machine
 
 DATA = "/data"
 
 
-class Machine:
-    """A disk that outlives its brokers. One broker at a time."""
-
-    def __init__(self) -> None:
-        self.disk = SimDisk(seed=1)
-
-    def start(self, **properties: str) -> Broker:
-        self.clock = SimClock()
-        self.scheduler = SimScheduler(self.clock)
-        named = {name.replace("_", "."): value for name, value in properties.items()}
-        self.assembly = Assembly(
-            BrokerConfig({"node.id": "1", "log.dirs": DATA, "listeners": "PLAINTEXT://:0", **named}),
-            disk=self.disk,
-            clock=self.clock,
-            random=SimRandom(7),
-            scheduler=self.scheduler,
-        )
-        opened: list[Broker] = []
-        self.assembly.open(opened.append)
-        self.settle()
-        (broker,) = opened
-        broker.image.brokers[BrokerId(1)] = BrokerState(BrokerId(1), [])
-        return broker
-
-    def settle(self) -> None:
-        while self.disk.run() + self.scheduler.run_due():
-            pass
-
-    def tick(self) -> None:
-        self.clock.advance(1000)
-        self.settle()
-
-    def create(self, broker: Broker, topic: str, partitions: int = 1) -> None:
-        errors: list[KafkaError | None] = []
-        broker.store.commit([plan_topic(broker, topic, partitions, 1, {})], errors.append)
-        self.settle()
-        assert errors == [None]
-
-    def delete(self, broker: Broker, topic: str) -> None:
-        broker.store.commit([TopicDeleted(broker.image.topic(topic).topic_id)], lambda _error: None)
-        self.settle()
-
-    def append(self, broker: Broker, topic: str, count: int = 1) -> None:
-        records = build_batch([Record(n, self.clock.now_ms(), b"key", b"value") for n in range(count)])
-        broker.partition(topic, 0).append(memoryview(records), self.clock.now_ms())
-
-    def files(self, under: str) -> dict[str, bytes]:
-        return {
-            name: self.disk.read_file(f"{under}/{name}")
-            for name in self.disk.list_directory(under)
-            if not self.disk.is_directory(f"{under}/{name}")
-        }
+Alone = Machine[SimDisk]
 
 
 @pytest.fixture
-def machine() -> Machine:
-    return Machine()
+def machine() -> Alone:
+    return Machine(SimDisk(seed=1), DATA)
 
 
 def test_a_log_that_cannot_be_recovered_is_offline_and_not_wiped(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
+    machine: Alone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A new, empty log was made in its place, over the first segment."""
     broker = machine.start()
@@ -115,7 +58,7 @@ def test_a_log_that_cannot_be_recovered_is_offline_and_not_wiped(
 
 
 def test_a_recovery_that_dies_with_its_worker_leaves_the_log_offline(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
+    machine: Alone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker = machine.start()
     machine.create(broker, "orders")
@@ -133,7 +76,7 @@ def test_a_recovery_that_dies_with_its_worker_leaves_the_log_offline(
     assert machine.files(f"{DATA}/orders-0") == before
 
 
-def test_a_log_that_cannot_be_loaded_does_not_stop_the_start(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_that_cannot_be_loaded_does_not_stop_the_start(machine: Alone, monkeypatch: pytest.MonkeyPatch) -> None:
     broker = machine.start()
     machine.create(broker, "orders")
     machine.create(broker, "clicks")
@@ -155,7 +98,7 @@ def test_a_log_that_cannot_be_loaded_does_not_stop_the_start(machine: Machine, m
 
 
 def test_a_topic_made_on_a_full_disk_gets_its_logs_when_there_is_room(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
+    machine: Alone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker = machine.start()
 
@@ -173,7 +116,7 @@ def test_a_topic_made_on_a_full_disk_gets_its_logs_when_there_is_room(
     assert len(broker.partitions_by_wire_name[b"orders"]) == 2
 
 
-def test_half_a_log_is_cleared_away_before_it_is_made_again(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_half_a_log_is_cleared_away_before_it_is_made_again(machine: Alone, monkeypatch: pytest.MonkeyPatch) -> None:
     broker = machine.start()
     create, calls = making.create_log, []
 
@@ -193,7 +136,7 @@ def test_half_a_log_is_cleared_away_before_it_is_made_again(machine: Machine, mo
     machine.append(broker, "orders")
 
 
-def test_an_adopted_log_goes_on_under_its_own_leader_epoch(machine: Machine) -> None:
+def test_an_adopted_log_goes_on_under_its_own_leader_epoch(machine: Alone) -> None:
     """Records of epoch 0 behind those of epoch 5 turned the log's history round."""
     broker = machine.start()
     machine.create(broker, "orders")
@@ -211,7 +154,7 @@ def test_an_adopted_log_goes_on_under_its_own_leader_epoch(machine: Machine) -> 
     assert partition.end_offset_for_epoch(5) == (5, 2)
 
 
-def test_the_log_of_a_kraft_controller_is_not_touched(machine: Machine) -> None:
+def test_the_log_of_a_kraft_controller_is_not_touched(machine: Alone) -> None:
     machine.disk.make_directory(f"{DATA}/__cluster_metadata-0")
     machine.disk.write_file(f"{DATA}/__cluster_metadata-0/00000000000000000000.log", b"records of a controller")
     machine.disk.write_file(f"{DATA}/__cluster_metadata-0/quorum-state", b"{}")
@@ -223,14 +166,14 @@ def test_the_log_of_a_kraft_controller_is_not_touched(machine: Machine) -> None:
     assert not broker.image.topics
 
 
-def test_a_directory_that_no_topic_can_have_is_left_alone(machine: Machine) -> None:
+def test_a_directory_that_no_topic_can_have_is_left_alone(machine: Alone) -> None:
     machine.disk.make_directory(f"{DATA}/my backup-1")
     broker = machine.start()
     assert not broker.image.topics
     assert machine.disk.exists(f"{DATA}/my backup-1")
 
 
-def test_what_a_crash_left_of_a_deleted_topic_goes_and_its_name_can_be_used_again(machine: Machine) -> None:
+def test_what_a_crash_left_of_a_deleted_topic_goes_and_its_name_can_be_used_again(machine: Alone) -> None:
     broker = machine.start()
     machine.create(broker, "orders")
     machine.append(broker, "orders", 3)
@@ -250,7 +193,7 @@ def test_what_a_crash_left_of_a_deleted_topic_goes_and_its_name_can_be_used_agai
 
 
 def test_a_topic_whose_directory_could_not_be_renamed_is_not_mixed_with_its_successor(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
+    machine: Alone, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker = machine.start()
     machine.create(broker, "orders")
@@ -271,7 +214,7 @@ def test_a_topic_whose_directory_could_not_be_renamed_is_not_mixed_with_its_succ
     assert machine.start().partition("orders", 0).log.log_end_offset == 0
 
 
-def test_directories_of_different_topics_with_one_name_are_refused(machine: Machine) -> None:
+def test_directories_of_different_topics_with_one_name_are_refused(machine: Alone) -> None:
     broker = machine.start()
     machine.create(broker, "orders", 2)
     machine.assembly.close()
@@ -284,14 +227,14 @@ def test_directories_of_different_topics_with_one_name_are_refused(machine: Mach
         machine.start()
 
 
-def test_a_partition_in_two_log_directories_is_refused(machine: Machine) -> None:
+def test_a_partition_in_two_log_directories_is_refused(machine: Alone) -> None:
     for directory in ("/a", "/b"):
         machine.disk.make_directory(f"{directory}/orders-0")
     with pytest.raises(UserError, match="in two log directories"):
         machine.start(log_dirs="/a,/b")
 
 
-def test_a_directory_that_would_make_millions_of_partitions_is_refused(machine: Machine) -> None:
+def test_a_directory_that_would_make_millions_of_partitions_is_refused(machine: Alone) -> None:
     machine.disk.make_directory(f"{DATA}/backup-20261115")
     with pytest.raises(UserError, match="backup-20261115 looks like a partition"):
         machine.start()

@@ -1,20 +1,14 @@
 """A broker alone without one of its log directories: which topics it has, what it does not make anew, and when it cannot start."""
 
 import errno
-from typing import Any
 
 import pytest
 
-from headwater.base.config.broker import BrokerConfig
 from headwater.base.errors import ErrorCode, KafkaError, UserError
-from headwater.base.ids import BrokerId
-from headwater.broker.broker import Broker
 from headwater.broker.topics import plan_topic
-from headwater.metadata.image import BrokerState, PartitionsAdded
-from headwater.server.assembly import Assembly
-from headwater.sim.clock import SimClock
+from headwater.metadata.image import PartitionsAdded
 from headwater.sim.disk import SimDisk
-from headwater.sim.scheduler import SimRandom, SimScheduler
+from unit.server.support.machine import Machine
 
 
 class HalfDisk(SimDisk):
@@ -26,44 +20,12 @@ class HalfDisk(SimDisk):
         super().lock(path)
 
 
-class Machine:
-    def __init__(self) -> None:
-        self.disk = HalfDisk(seed=1)
-
-    def start(self) -> Broker:
-        self.clock = SimClock()
-        self.scheduler = SimScheduler(self.clock)
-        self.assembly = Assembly(
-            BrokerConfig({"node.id": "1", "log.dirs": "/a,/b", "listeners": "PLAINTEXT://:0"}),
-            disk=self.disk,
-            clock=self.clock,
-            random=SimRandom(7),
-            scheduler=self.scheduler,
-        )
-        opened: list[Broker] = []
-        self.assembly.open(opened.append)
-        self.settle()
-        (broker,) = opened
-        broker.image.brokers[BrokerId(1)] = BrokerState(BrokerId(1), [])
-        return broker
-
-    def settle(self) -> None:
-        while self.disk.run() + self.scheduler.run_due():
-            pass
-
-    def tick(self) -> None:
-        self.clock.advance(1000)
-        self.settle()
-
-    def commit(self, broker: Broker, change: Any) -> None:
-        errors: list[KafkaError | None] = []
-        broker.store.commit([change], errors.append)
-        self.settle()
-        assert errors == [None]
+def machine_with_two() -> Machine[HalfDisk]:
+    return Machine(HalfDisk(seed=1), "/a,/b")
 
 
 def test_what_may_lie_in_the_lost_directory_is_not_made_anew() -> None:
-    machine = Machine()
+    machine = machine_with_two()
     broker = machine.start()
     machine.commit(broker, plan_topic(broker, "old", 4, 1, {}))
     homes = {name.partition: broker.logs.directory_of(name) for name in broker.logs.logs}
@@ -92,7 +54,7 @@ def test_what_may_lie_in_the_lost_directory_is_not_made_anew() -> None:
 
 
 def test_without_its_metadata_a_broker_does_not_start() -> None:
-    machine = Machine()
+    machine = machine_with_two()
     machine.start()
     machine.assembly.close()
     machine.disk.broken = "/a"
@@ -105,7 +67,7 @@ def test_without_its_metadata_a_broker_does_not_start() -> None:
 
 
 def test_when_the_last_directory_has_failed_the_broker_gives_up() -> None:
-    machine = Machine()
+    machine = machine_with_two()
     broker = machine.start()
     machine.commit(broker, plan_topic(broker, "t", 2, 1, {}))
     reasons: list[str] = []
