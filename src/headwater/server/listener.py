@@ -21,6 +21,7 @@ from headwater.server.admission import Admission
 from headwater.server.buffers import BufferPool
 from headwater.server.connection import SHARED_BYTES, Connection, Slot
 from headwater.server.dispatch import Begun, begin, release_response
+from headwater.server.loopback import send_unpaced
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
@@ -74,6 +75,7 @@ class Server:
             (host, port), family=family, backlog=_BACKLOG, dualstack_ipv6=not host and family == socket.AF_INET6
         )
         listener.setblocking(False)
+        send_unpaced(listener)
         if accept:
             self._open(listener, name)
         else:
