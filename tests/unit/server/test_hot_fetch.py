@@ -32,6 +32,7 @@ from headwater.sim.clock import SimClock
 from headwater.sim.scheduler import SimRandom, SimScheduler
 from headwater.wire.headers import encode_request_header
 from headwater.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+from unit.server.support.pairs import pairs
 
 NOW_MS = 1_700_000_000_000
 TOPICS = {"orders": (TopicId(bytes(range(16))), 3), "events": (TopicId(bytes(range(1, 17))), 1)}
@@ -147,22 +148,7 @@ Pair = Callable[..., tuple[Side, Side]]
 
 @pytest.fixture
 def pair(tmp_path: Path) -> Iterator[Pair]:
-    made: list[Side] = []
-
-    def make(**config: Any) -> tuple[Side, Side]:
-        for name in ("compiled", "general"):
-            (tmp_path / f"{name}-{len(made)}").mkdir()
-        sides = (
-            Side(tmp_path / f"compiled-{len(made)}", compiled=True, **config),
-            Side(tmp_path / f"general-{len(made)}", compiled=False, **config),
-        )
-        made.extend(sides)
-        return sides
-
-    yield make
-    for side in made:
-        side.manager.abandon()
-        side.disk.close()
+    yield from pairs(tmp_path, Side)
 
 
 def batch(count: int = 1, size: int = 100, **fields: Any) -> bytearray:

@@ -30,6 +30,7 @@ from headwater.sim.scheduler import SimRandom, SimScheduler
 from headwater.wire.headers import encode_request_header
 from headwater.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from unit.server.support.damage import damaged_at
+from unit.server.support.pairs import pairs
 
 NOW_MS = 1_700_000_000_000
 TOPIC, TOPIC_ID = "orders", TopicId(bytes(range(16)))
@@ -99,18 +100,6 @@ Pair = Callable[..., tuple[Side, Side]]
 
 @pytest.fixture
 def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pair]:
-    made: list[Side] = []
-
-    def make(**config: Any) -> tuple[Side, Side]:
-        for name in ("compiled", "python"):
-            (tmp_path / f"{name}-{len(made)}").mkdir()
-        sides = (
-            Side(tmp_path / f"compiled-{len(made)}", compiled=True, **config),
-            Side(tmp_path / f"python-{len(made)}", compiled=False, **config),
-        )
-        made.extend(sides)
-        return sides
-
     def passed_on(broker: Any, *rest: Any) -> bytes | None:
         broker.passed_on += 1
         return produce.handle_frame(broker, *rest)
@@ -119,11 +108,8 @@ def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pair]:
 
     classes = (Partition, Log, Segment, ProducerStates, Producer, OsFile)
     _produce.configure(*classes, passed_on)
-    yield make
+    yield from pairs(tmp_path, Side)
     _produce.configure(*classes, produce.handle_frame)
-    for side in made:
-        side.manager.abandon()
-        side.disk.close()
 
 
 def batch(count: int = 1, size: int = 100, *, timestamp: int = NOW_MS, **fields: Any) -> bytearray:
