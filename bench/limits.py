@@ -1,7 +1,7 @@
 """What this machine can do, measured in the same run as the broker: the limit that each figure is a ratio of.
 
     loopback send      one process sends 1 MB pieces to another, which reads and forgets them
-    loopback sendfile  the same out of the page cache
+    loopback sendfile  the same out of the page cache; unpaced, whatever the system's congestion control is
     bare round trip    `replay.c`, as for the broker, against a loop that reads and answers and does nothing else
 
 `python -m bench.limits [FOLDER]` prints them as one JSON object.
@@ -22,6 +22,9 @@ from typing import Any
 
 MB = 1 << 20
 TOTAL_MB = 1024
+UNPACED = (
+    b"reno"  # BBR, where it is the system's way, holds each connection to a rate, by timers, within one machine too
+)
 ANSWER = (56).to_bytes(4, "big") + bytes(56)  # as long as a small produce response
 
 _processes = multiprocessing.get_context("fork")
@@ -141,11 +144,21 @@ def loopback_send_mb_s() -> float:
         return TOTAL_MB * MB / (time.perf_counter() - began) / 1e6
 
 
-def loopback_sendfile_mb_s(folder: str | None) -> float:
+def congestion_control() -> str:
+    """The system's own."""
+    with socket.socket() as sock:
+        name: bytes = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
+    return name.rstrip(b"\0").decode()
+
+
+def loopback_sendfile_mb_s(folder: str | None, algorithm: bytes = UNPACED) -> float:
     with tempfile.NamedTemporaryFile(dir=folder) as file:
         file.write(os.urandom(MB) * 64)
         file.flush()
-        with _server(_swallow) as (port, _), socket.create_connection(("127.0.0.1", port)) as connection:
+        with _server(_swallow) as (port, _), socket.socket() as connection:
+            # Before it connects: what was paced once stays so.
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, algorithm)
+            connection.connect(("127.0.0.1", port))
             began = time.perf_counter()
             for _ in range(TOTAL_MB // 64):
                 at = 0
