@@ -103,14 +103,15 @@ class Vigil:
         """Between `begin` and `end`, after the image has applied them."""
         if self._peers is None:
             return
+        suspects = self._of(Standing.SUSPECT)
         for change in changes:
             match change:
                 case BrokerRegistered(broker):
                     self._watch(broker)
                 case BrokerGone(broker_id):
                     self._watched.pop(broker_id, None)
-                case PartitionChanged():
-                    self._look_for_life(change)
+                case PartitionChanged() if suspects:
+                    self._look_for_life(change, suspects)
         self._advance()
 
     # Asking
@@ -193,6 +194,7 @@ class Vigil:
         for each in self._of(Standing.DOUBTED):
             logger.warning("event=broker-suspected broker=%d: others take over before its session ends", each.broker_id)
             each.standing = Standing.SUSPECT
+            each.left.clear()
         self.on_change()
 
     # Acquitting
@@ -206,11 +208,11 @@ class Vigil:
         if was_suspect:
             self.on_change()
 
-    def _look_for_life(self, change: PartitionChanged) -> None:
+    def _look_for_life(self, change: PartitionChanged, suspects: list[Watched]) -> None:
         key = PartitionKey(change.topic_id, change.partition)
-        for each in self._of(Standing.SUSPECT):
+        for each in suspects:
             if each.broker_id not in change.in_sync_replicas:
                 each.left.add(key)
-            elif key in each.left:
+            elif key in each.left:  # which an acquittal empties
                 each.has_answered = False
                 self._acquit(each, "a leader has taken it in again")

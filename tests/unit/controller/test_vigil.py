@@ -229,6 +229,22 @@ def test_a_suspect_that_a_leader_takes_in_again_lives_although_it_refuses_us() -
     assert watch.desk.store.tries == tries
 
 
+def test_it_is_acquitted_once_by_many_leaders_and_what_they_told_proves_nothing_later() -> None:
+    watch = suspected(partition(1, ALL), partition(2, ALL), partition(3, ALL))
+    watch.desk.store.is_held = True
+    for index, in_sync in ((0, ALL), (1, ALL), (2, (2, 3))):
+        watch.desk.proposed(index, in_sync)
+    watch.desk.settle()
+    told = [change for changes, _ in watch.desk.store._untold for change in changes]
+    watch.desk.store._untold.clear()
+    watch.desk.store.is_held = False
+    watch.desk.store.announce(*told)
+    watch.answer(1).lose(1).refuse(1).refuse(1).answer(2).confirm()
+    watch.desk.proposed(2, ALL)
+    watch.desk.settle()
+    assert watch.outline(2)[2] == [2, 3], "it was out before it was suspected again"
+
+
 def test_what_was_proposed_before_the_suspicion_proves_nothing() -> None:
     watch = suspected(partition(2, ALL, [2, 3]))
     watch.desk.proposed(0, ALL)
