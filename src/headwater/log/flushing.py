@@ -57,7 +57,9 @@ class Flusher:
         return self.is_new or self.directory_dirty or self._log.epochs.dirty
 
     def flush(self, done: Done) -> None:
-        """Everything that is in the log now; `done` comes later, through the disk."""
+        """Everything that is in the log now; `done` comes later, through the disk. Nothing comes of it once the log was left."""
+        if self._is_left:
+            return
         if self._in_flight:
             self._waiting_for_next.append(done)
         else:
@@ -69,7 +71,7 @@ class Flusher:
         self._target = min(self._target, offset)
 
     def leave(self) -> list[Done]:
-        """The log has moved to other files: what comes of a flush of the old ones means nothing any more. Who waits for one."""
+        """The log is closed, or has moved to other files: what comes of a flush of the old ones means nothing any more. Who waits for one."""
         waiting = self._waiting + self._waiting_for_next
         self._waiting, self._waiting_for_next = [], []
         self._is_left = True

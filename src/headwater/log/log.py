@@ -447,7 +447,8 @@ class Log:
         return None
 
     def abandon(self) -> None:
-        """Closes the files and leaves the rest as it is."""
+        """Closes the files and leaves the rest as it is. Nothing more is flushed: what has these names later is not ours."""
+        self.flusher.leave()
         for segment in self.segments:
             segment.close()
 

@@ -105,7 +105,9 @@ class LogManager:
         return self._directories.at(path)
 
     def _log_failed(self, log: Log) -> None:
-        """Its device cannot be trusted, and others stand on it too."""
+        """Its device cannot be trusted, and others stand on it too. One that was deleted says nothing of what has its name now."""
+        if self._holdings.logs.get(log.partition) is not log:
+            return
         directory = self._holdings.home.get(log.partition)
         if directory is not None and directory.problem is None and log.failed is not None:
             directory.take_offline(log.failed)

@@ -1,9 +1,12 @@
 """The cleaner among other things that happen to logs: readers, truncation, deletion, a full disk, a restart."""
 
+import errno
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from headwater.base.ids import TopicId, TopicPartition
+from headwater.log.compaction import planning
 from headwater.log.compaction.cleaner import RETRY_MS, SPARE_BYTES, CleanerSettings
 from headwater.log.log import Log
 from headwater.records.builder import build_batch
@@ -167,6 +170,32 @@ def test_a_damaged_log_is_left_alone_for_a_while(world: "World") -> None:
     start(world)
     assert cleaner.busy_count == 1
     finish(world)
+
+
+@pytest.mark.parametrize("where", ["planning.job_for", "planning.state_of"])
+def test_a_log_that_cannot_be_read_stops_neither_others_nor_the_checkpoints(
+    world: "World", where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each tick ended there: no other log was compacted, and no recovery point was written any more."""
+    log = compacted(world)
+    other = world.manager.create(TopicPartition("other", 0), TopicId(bytes(16)))
+    fill(world, other)
+    name = where.rpartition(".")[2]
+    real = getattr(planning, name)
+
+    def failing(each: Log, *rest: Any) -> Any:
+        if each is log:
+            raise OSError(errno.EBADMSG, "the index of aborted transactions is damaged")
+        return real(each, *rest)
+
+    monkeypatch.setattr(f"headwater.log.compaction.cleaner.{name}", failing)
+    for _ in range(3):
+        world.clock.advance(60_000)
+        world.manager.tick(world.clock.now_ms(), world.clock.monotonic_ms())
+        finish(world)
+    assert world.manager.cleaner.uncleanable_count == 1
+    assert TopicPartition("other", 0) in world.manager.cleaner.clean_to
+    assert world.disk.exists("/data/recovery-point-offset-checkpoint")
 
 
 def test_a_disk_without_room_is_not_filled(world: "World") -> None:

@@ -248,3 +248,22 @@ def test_a_checkpoint_on_its_way_never_takes_the_place_of_a_later_one(world: "Wo
     world.disk.run()
     assert world.disk.read_file(path) == b"0\n1\ntopic 0 1\n"
     assert not [name for name in world.disk.list_directory("/data") if name.endswith((".next", ".tmp"))]
+
+
+def test_a_deleted_log_does_not_take_the_directory_of_its_successor_offline(world: "World") -> None:
+    """A flush that waited for the one under way began after the deletion, found none of its files, and the device was to blame."""
+    log = world.create(segment_bytes=200)
+    for _ in range(4):
+        world.append(log, size=100)
+    log.flush()
+    log.flush()
+    world.manager.delete(world.partition)
+    new = world.create()
+    world.append(new)
+    world.disk.run()
+    assert world.manager.failed_directories() == {}
+    assert new.failed is None
+    log.flush()
+    world.disk.run()
+    assert world.manager.failed_directories() == {}
+    assert world.disk.open_references == 1, "the new one's file"

@@ -91,13 +91,16 @@ class Cleaner:
         for partition in [each for each, until_ms in self._left_alone.items() if until_ms <= monotonic_ms]:
             del self._left_alone[partition]
         while len(self._busy) < settings.threads:
-            log = self._dirtiest(now_ms)
+            log = self._dirtiest(now_ms, monotonic_ms)
             if log is None:
                 self._rests_until_ms = monotonic_ms + settings.backoff_ms
                 return
-            self._start(log, now_ms, monotonic_ms, settings)
+            try:
+                self._start(log, now_ms, monotonic_ms, settings)
+            except OSError as error:
+                self._leave_alone(log, monotonic_ms, repr(error))
 
-    def _dirtiest(self, now_ms: int) -> "Log | None":
+    def _dirtiest(self, now_ms: int, monotonic_ms: int) -> "Log | None":
         best: Log | None = None
         best_ratio = -1.0
         for log in self._manager.logs.values():
@@ -111,7 +114,11 @@ class Cleaner:
                 continue
             if log.recovery_point < log.active.base_offset and not log.flusher.under_way:
                 log.flush()  # a killed process has left it so; what is not on the device is not cleaned
-            state = self.dirtiness(log, now_ms)
+            try:
+                state = self.dirtiness(log, now_ms)
+            except OSError as error:
+                self._leave_alone(log, monotonic_ms, repr(error))
+                continue
             if state.ratio > best_ratio and is_due_for(log, state, now_ms):
                 best, best_ratio = log, state.ratio
         return best
