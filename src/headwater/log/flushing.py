@@ -2,7 +2,8 @@
 
 One flush is under way at a time; whoever asks meanwhile waits for the next one, which takes all of them together. The
 recovery point moves only when every fsync of a flush has succeeded. A failed fsync is never tried again and trusted:
-the kernel may have dropped the pages and reports it only once. The log is marked failed and takes no more appends.
+the kernel may have dropped the pages and reports it only once. The log is marked failed and takes no more appends. A file that could
+not be opened for want of descriptors is another thing: no fsync has failed, so the flush is tried again.
 
 A flush covers the segments from the recovery point on: the `.log` file always, and for those that are rolled also the
 indexes, once, so that a later start may believe them. Owned by its log.
@@ -10,13 +11,16 @@ indexes, once, so that a later start may believe them. Owned by its log.
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from headwater.base.ports import DiskWork, File, Sync, SyncDirectory
+from headwater.base.ports import NO_DESCRIPTORS, DiskWork, File, Sync, SyncDirectory
 from headwater.log.names import PARTITION_METADATA, snapshot_name
 
 if TYPE_CHECKING:
     from headwater.log.log import Log
+    from headwater.log.segment import Segment
+
+RETRY_MS: Final = 1_000
 
 logger = logging.getLogger("headwater.log")
 
@@ -27,7 +31,9 @@ class Flusher:
     __slots__ = (
         "_error",
         "_in_flight",
+        "_is_delayed",
         "_is_left",
+        "_is_said_to_be_synced",
         "_log",
         "_target",
         "_waiting",
@@ -40,6 +46,8 @@ class Flusher:
         self._log = log
         self._in_flight = 0  # pieces of the flush that is under way
         self._is_left = False
+        self._is_delayed = False  # the last one had to be put off
+        self._is_said_to_be_synced: list[Segment] = []  # the indexes of these, if all goes well
         self._target = 0
         self._error: OSError | None = None
         self._waiting: list[Done] = []
@@ -81,6 +89,7 @@ class Flusher:
         log = self._log
         self._target = log.log_end_offset
         self._error = None
+        self._is_said_to_be_synced = []
         try:
             self._submit_all()
         except OSError as error:
@@ -94,6 +103,7 @@ class Flusher:
         for segment in log.unflushed_segments():
             if segment is not log.active and segment.indexes_dirty:
                 segment.indexes_dirty = False
+                self._is_said_to_be_synced.append(segment)
                 for path in segment.index_paths():
                     self._submit_path(path)
             if segment.base_offset >= log.recovery_point:  # the state that a recovery from here on begins with
@@ -119,7 +129,7 @@ class Flusher:
         self._log.context.disk.submit(work, self._piece_done)
 
     def _piece_done(self, error: OSError | None) -> None:
-        if error is not None:
+        if error is not None and (self._error is None or self._error.errno in NO_DESCRIPTORS):
             self._error = error
         self._in_flight -= 1
         if self._in_flight == 0 and not self._is_left:
@@ -128,6 +138,10 @@ class Flusher:
     def _finish(self) -> None:
         log = self._log
         error = log.failed or self._error
+        if log.failed is None and error is not None and error.errno in NO_DESCRIPTORS:
+            self._put_off(error)
+            return
+        self._is_delayed = False
         waiting, self._waiting = self._waiting, []
         if error is not None:
             log.fail(error)
@@ -139,6 +153,28 @@ class Flusher:
             done(error)
         if self._waiting_for_next and not self._in_flight:
             self._waiting, self._waiting_for_next = self._waiting_for_next, []
+            self._start()
+
+    def _put_off(self, error: OSError) -> None:
+        """Counts as under way meanwhile."""
+        if not self._is_delayed:
+            self._is_delayed = True
+            logger.warning("event=flush-put-off partition=%s error=%r", self._log.partition, str(error))
+        self.is_new = self.directory_dirty = self._log.epochs.dirty = True
+        for segment in self._is_said_to_be_synced:
+            segment.indexes_dirty = True
+        self._in_flight = 1
+        self._log.context.scheduler.call_later(RETRY_MS, self._try_again)
+
+    def _try_again(self) -> None:
+        self._in_flight = 0
+        if self._is_left:
+            return
+        self._waiting += self._waiting_for_next
+        self._waiting_for_next = []
+        if self._log.failed is not None:
+            self._finish()
+        else:
             self._start()
 
 

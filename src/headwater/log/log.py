@@ -24,7 +24,7 @@ from typing import Final
 from headwater.base import checksum as _crc32c
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicId, TopicPartition
-from headwater.base.ports import FULL, FileSlice
+from headwater.base.ports import FULL, NO_DESCRIPTORS, FileSlice
 from headwater.log import appending, lookup, retention, truncation
 from headwater.log.config import KEEP_PRODUCERS_CODEC, LogConfig
 from headwater.log.context import LogContext
@@ -42,7 +42,6 @@ _ASSIGN: Final = Struct(">qii")  # base offset, batch length, leader epoch: the 
 _ORDINARY_ATTRIBUTES_MAX: Final = 4  # a codec and no other flag
 
 _DEVICE_ERRORS: Final = frozenset((errno.EIO, errno.EROFS, errno.ENODEV, errno.ENXIO, errno.ESTALE))  # it will not pass
-_NO_DESCRIPTORS: Final = frozenset((errno.EMFILE, errno.ENFILE))  # until somebody closes one
 
 logger = logging.getLogger("headwater.log")
 
@@ -481,7 +480,7 @@ class Log:
             if file.size() != segment.size_bytes:
                 file.truncate(segment.size_bytes)
         except OSError as second:
-            if second.errno not in _NO_DESCRIPTORS:  # else it was not open, so nothing was written
+            if second.errno not in NO_DESCRIPTORS:  # else it was not open, so nothing was written
                 self.fail(second)
         if self._reported_offset != self.log_end_offset:  # once, however often it is tried again
             self._reported_offset = self.log_end_offset
