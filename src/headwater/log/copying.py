@@ -69,7 +69,10 @@ def copy_piece(disk: Disk, source: str, target: str, piece: Piece, pace: Pace, *
 
 
 def _copy_bytes(file: File, copy: File, piece: Piece, pace: Pace) -> None:
-    if copy.size() != piece.begin:  # what an earlier job left that did not come to its end
+    size_bytes = copy.size()
+    if size_bytes < piece.begin:  # to lengthen it would put zeroes in the place of records
+        raise OSError(f"{copy.path} has {size_bytes} bytes, and {piece.begin} were copied")
+    if size_bytes > piece.begin:  # what an earlier job left that did not come to its end
         copy.truncate(piece.begin)
     at = piece.begin
     while at < piece.end:

@@ -109,8 +109,13 @@ def delete_later(log: "Log", paths: list[str]) -> None:
     marked = []
     for path in paths:
         if disk.exists(path):
-            disk.rename(path, path + names.DELETED)
-            marked.append(path + names.DELETED)
+            try:
+                disk.rename(path, path + names.DELETED)
+                marked.append(path + names.DELETED)
+            except OSError as error:
+                if error.errno not in FULL:
+                    raise
+                disk.remove(path)  # no room for a longer name: then it goes at once
     log.flusher.directory_dirty = True
     if marked:
         log.context.scheduler.call_later(log.config.file_delete_delay_ms, partial(_remove, log, tuple(marked)))

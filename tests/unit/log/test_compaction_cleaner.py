@@ -198,6 +198,31 @@ def test_a_log_that_cannot_be_read_stops_neither_others_nor_the_checkpoints(
     assert world.disk.exists("/data/recovery-point-offset-checkpoint")
 
 
+def test_a_lack_of_descriptors_at_the_end_is_no_failure_of_the_device(
+    world: "World", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The directory could not be opened to be synced, and so it went offline, with all its logs."""
+    log = compacted(world)
+
+    def without_descriptors(path: str) -> None:
+        raise OSError(errno.EMFILE, "Too many open files", path)
+
+    with monkeypatch.context() as patch:
+        start(world)
+        world.scheduler.run_due()
+        patch.setattr(world.disk, "sync_directory_now", without_descriptors)
+        world.disk.run()
+    assert log.failed is None
+    assert world.manager.cleaner.busy_count == 0
+    assert world.manager.cleaner.clean_to == {}
+    log.flush()
+    world.disk.run()
+    start(world)
+    finish(world)
+    assert world.manager.cleaner.clean_to == {world.partition: 15}
+    assert values(world.crash()) == [12, 13, 14, 15, 16, 17]
+
+
 def test_a_disk_without_room_is_not_filled(world: "World") -> None:
     compacted(world)
     world.disk.faults.free_bytes = SPARE_BYTES

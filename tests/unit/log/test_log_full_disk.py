@@ -118,6 +118,26 @@ def test_a_disk_without_room_for_a_name_keeps_the_last_segment(world: "World", m
     assert world.contents(world.kill()) == []
 
 
+def test_segments_go_at_once_where_there_is_no_room_for_a_longer_name(
+    world: "World", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They had left the log, and their files stayed for ever: the disk that they were to make room on remained full."""
+    log = fill(world)
+    world.clock.advance(log.config.retention_ms + 1)
+    count = len(log.segments)
+
+    def full(old: str, _new: str) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", old)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.disk, "rename", full)
+        assert log.apply_retention(world.clock.now_ms()) == count
+    assert {name[:20] for name in world.files() if name[0].isdecimal()} == {names.segment_name(40)}
+    assert world.disk.faults.free_bytes > 5_000
+    assert world.append(log, epoch=3) == 40
+    assert world.contents(world.kill()) == [40]
+
+
 @pytest.mark.parametrize("is_removed", [True, False])
 def test_a_start_needs_no_room_after_all_has_expired(world: "World", is_removed: bool) -> None:
     """The file of leader epochs still had those of what had been deleted, and the log was offline for want of room to correct it."""

@@ -10,13 +10,14 @@ from headwater.log import names
 from headwater.log.compaction.cleaner import CleanerSettings
 from headwater.log.config import LogConfig
 from headwater.log.context import LogContext
+from headwater.log.copying import Piece, copy_piece
 from headwater.log.log import Log
 from headwater.log.manager import LogManager
 from headwater.log.moving import MoveSettings
 from headwater.records.builder import build_batch
 from headwater.records.reader import Record, read_batches
 from headwater.sim.clock import SimClock
-from headwater.sim.disk import UNLIMITED
+from headwater.sim.disk import UNLIMITED, SimDisk
 from headwater.sim.dying import DyingDisk, DyingError
 from headwater.sim.scheduler import SimRandom, SimScheduler
 
@@ -416,3 +417,17 @@ def test_a_batch_that_is_larger_than_the_pace_takes_several_rounds() -> None:
         rounds += 1
     assert rounds > 6
     assert contents(mover.log) == [bytes(batch)]
+
+
+def test_a_copy_that_is_shorter_than_it_was_is_not_filled_with_zeroes() -> None:
+    """Somebody has cut or removed the file in the other directory: the move fails, and the original stays."""
+    disk = SimDisk()
+    stem = names.segment_name(0)
+    for directory in ("/a", "/b"):
+        disk.make_directory(directory)
+    disk.write_file(f"/a/{stem}{names.LOG}", b"records" * 10)
+    with pytest.raises(OSError, match="has 0 bytes, and 35 were copied"):
+        copy_piece(disk, "/a", "/b", Piece(0, 35, 70, is_whole=False), lambda _size: None, durable=True)
+    disk.write_file(f"/b/{stem}{names.LOG}", b"records" * 5 + b"half of a job")
+    assert copy_piece(disk, "/a", "/b", Piece(0, 35, 70, is_whole=False), lambda _size: None, durable=True)
+    assert disk.read_file(f"/b/{stem}{names.LOG}") == b"records" * 10

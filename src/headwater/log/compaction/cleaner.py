@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.ids import TopicPartition
-from headwater.base.ports import SyncDirectory
+from headwater.base.ports import NO_DESCRIPTORS, SyncDirectory
 from headwater.log.compaction.decisions import Dirtiness
 from headwater.log.compaction.job import Cleaned, CleanedSegment, CleaningJob, Pace, no_pace, remove_cleaned
 from headwater.log.compaction.planning import is_due_for, job_for, state_of
@@ -182,6 +182,8 @@ class Cleaner:
         """The new names are on the device."""
         del self._busy[log.directory]
         self._rests_until_ms = 0
+        if error is not None and error.errno in NO_DESCRIPTORS:
+            return  # the next flush syncs the directory; until then more counts as dirty than is
         if error is not None:
             log.fail(error)
             return
