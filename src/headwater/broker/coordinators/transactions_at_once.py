@@ -68,9 +68,11 @@ def end_at_once(
         committed,
         transaction.client_transaction_version,
     )
-    write_markers(broker, marker, transaction.partitions, results.update)
-    missing = {name for name in transaction.partitions if results.get(name) not in NOTHING_TO_END}
-    hosted.run(plain_ends.marked(shard, transaction, missing, now_ms))
+    try:
+        write_markers(broker, marker, transaction.partitions, results.update)
+    finally:  # whatever happened: what is decided is brought to its end
+        missing = {name for name in transaction.partitions if results.get(name) not in NOTHING_TO_END}
+        hosted.run(plain_ends.marked(shard, transaction, missing, now_ms))
     return after
 
 

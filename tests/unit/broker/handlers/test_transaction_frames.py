@@ -340,6 +340,27 @@ def test_a_marker_that_fails_is_written_later(shop: Shop, monkeypatch: pytest.Mo
     assert [shop.broker.partition("orders", index).log.log_end_offset for index in (0, 1)] == [3, 3], "one marker each"
 
 
+def test_what_is_decided_is_brought_to_its_end_though_our_own_code_failed(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.at_once(shop.add_frame(3, 0))
+    shop.write(0)
+    partition_class = type(shop.hosted.partition)
+    kept = partition_class.append_marker
+    failures = [RuntimeError("a mistake")]
+
+    def failing(self: Any, *arguments: Any, **named: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return kept(self, *arguments, **named)
+
+    monkeypatch.setattr(partition_class, "append_marker", failing)
+    with pytest.raises(RuntimeError, match="a mistake"):
+        shop.at_once(shop.end_frame(3))
+    assert shop.transaction.state is TransactionState.COMPLETE_COMMIT
+    assert shop.broker.partition("orders", 0).log.log_end_offset == 3
+
+
 @pytest.mark.parametrize("is_end", [False, True])
 def test_when_the_coordinator_cannot_write_nothing_has_happened(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, is_end: bool
@@ -347,8 +368,12 @@ def test_when_the_coordinator_cannot_write_nothing_has_happened(
     shop.at_once(shop.add_frame(3, 0))
     shop.write(0)
 
-    def failing(*_: Any, **__: Any) -> Any:
-        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+    kept = type(shop.hosted.partition).append_internal
+
+    def failing(self: Any, *arguments: Any, **named: Any) -> Any:
+        if self is shop.hosted.partition:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+        return kept(self, *arguments, **named)
 
     with monkeypatch.context() as broken:
         broken.setattr(type(shop.hosted.partition), "append_internal", failing)
