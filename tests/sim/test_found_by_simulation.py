@@ -1,5 +1,6 @@
 """What the simulation has found, each as small as it can be told. The worlds that found them changed; the bugs stay named."""
 
+import errno
 from typing import Any
 
 import pytest
@@ -168,7 +169,10 @@ def test_a_topic_made_again_began_where_its_predecessor_had_been_deleted_up_to(m
     assert (log.log_start_offset, log.log_end_offset) == (0, 2)
 
 
-def test_a_log_that_a_full_disk_kept_offline_was_never_recovered_after_a_clean_restart(machine: Machine) -> None:
+def test_a_log_that_was_kept_offline_was_never_recovered_after_a_clean_restart(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk kept it so, for want of room to write the leader epochs. That needs none any more; something else may."""
     machine.create("clicks")
     machine.append("clicks", 9)
     machine.partition("clicks").log.delete_records_before(4)
@@ -178,10 +182,30 @@ def test_a_log_that_a_full_disk_kept_offline_was_never_recovered_after_a_clean_r
     log = machine.partition("clicks").log
     size_bytes = log.size_bytes()
     log.active.open_file().append(b"half a batch")
-    machine.disk.faults.free_bytes = 0
-    machine.kill()
+    with monkeypatch.context() as patch:
+
+        def failing(*_arguments: object) -> None:
+            raise PermissionError(errno.EACCES, "Permission denied")
+
+        patch.setattr("headwater.log.opening.recover", failing)
+        machine.kill()
     assert TopicPartition("clicks", 0) not in machine.broker.logs.logs
-    machine.disk.faults.free_bytes = UNLIMITED
     machine.stop_and_start()
     log = machine.partition("clicks").log
     assert (log.log_start_offset, log.log_end_offset, log.size_bytes()) == (4, 11, size_bytes)
+
+
+def test_a_log_is_recovered_on_a_full_disk(machine: Machine) -> None:
+    machine.create("clicks")
+    machine.append("clicks", 9)
+    log = machine.partition("clicks").log
+    size_bytes = log.size_bytes()
+    log.active.open_file().append(b"half a batch")
+    machine.disk.faults.free_bytes = 0
+    machine.kill()
+    log = machine.partition("clicks").log
+    assert (log.log_end_offset, log.size_bytes()) == (9, size_bytes)
+    machine.disk.faults.free_bytes = UNLIMITED
+    machine.append("clicks", 2)
+    machine.stop_and_start()
+    assert machine.partition("clicks").log.log_end_offset == 11
