@@ -17,6 +17,7 @@ class Holdings:
         self.logs: dict[TopicPartition, Log] = {}
         self.home: dict[TopicPartition, LogDirectory] = {}
         self.offline: dict[TopicPartition, LogDirectory] = {}
+        self.gaps: dict[TopicPartition, int] = {}  # which recovery left, as the topic was not known: where each begins
         self.high_watermark_of: Callable[[Log], int] = _end_of
 
     def in_directory(self, directory: LogDirectory) -> list[Log]:

@@ -68,6 +68,7 @@ class LogManager:
         self.topics_are_known = (
             self._settings.topics_are_known
         )  # before, nothing is deleted: no log has its topic's config
+        self._config_of = config_of
         self._holdings = Holdings()
         self.logs = self._holdings.logs
         self.cleaner = Cleaner(self, cleaner_settings)
@@ -90,6 +91,19 @@ class LogManager:
     def clean_start(self) -> bool:
         """Nothing was lost since the last shutdown, or everything is new."""
         return self._opening.is_clean
+
+    def cut_at_gaps(self) -> None:
+        """Once the topics are known. Only compaction leaves gaps: in other logs the end of a segment was lost, and what follows goes too."""
+        gaps, self._holdings.gaps = self._holdings.gaps, {}
+        for partition, offset in gaps.items():
+            log = self.logs.get(partition)
+            if log is None or self._config_of(partition.topic).cleanup_compact:
+                continue
+            logger.warning("event=cut-at-gap partition=%s offset=%d", partition, offset)
+            try:
+                log.truncate_to(offset)
+            except OSError as error:
+                log.fail(error)
 
     # Directories
 

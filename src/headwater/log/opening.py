@@ -172,6 +172,8 @@ class Opening:
                 logger.warning("event=recovered partition=%s %s", partition, line)
             epochs = recovered.unwritten_epochs
             self._load(directory, partition, path, recovery_point, recovered.log_end_offset, epochs)
+            if recovered.gap_offset >= 0 and not self._topics_are_known and not directory.adopted:
+                self._holdings.gaps[partition] = recovered.gap_offset
         except Exception as problem:  # noqa: BLE001 - whatever it is: one log must not keep the others down
             self._leave_offline(directory, partition, problem)
         self._opened_one(done)

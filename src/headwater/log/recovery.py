@@ -30,11 +30,12 @@ NOTHING_CHECKED: Final = 1 << 62
 class Recovered:
     """Where the log ends now, and what a person should know. Comes back from the worker process."""
 
-    __slots__ = ("bytes_cut", "log_end_offset", "report", "unwritten_epochs")
+    __slots__ = ("bytes_cut", "gap_offset", "log_end_offset", "report", "unwritten_epochs")
 
     def __init__(self, log_end_offset: int) -> None:
         self.log_end_offset = log_end_offset
         self.bytes_cut = 0
+        self.gap_offset = -1  # where the first gap begins that was left, since compaction may have made it
         self.report: list[str] = []
         self.unwritten_epochs: Epochs | None = None  # if there was no room for them: what the file has is not believed
 
@@ -236,6 +237,8 @@ def recover(
         ):
             run.set_aside(bases[at])
             continue
+        if bases[at] > max(next_offset, recovery_point) and run.result.gap_offset < 0:
+            run.result.gap_offset = next_offset
         if run.is_behind_damage:
             run.recall_producers(bases[at], snapshots)
         if at > first and run.write_snapshot(bases[at]):
