@@ -10,12 +10,14 @@ the others go on.
 Owned by the loop. `logs` is keyed by name because directories are; the broker's memory is keyed by topic id.
 """
 
+import errno
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from headwater.base.errors import KafkaError
 from headwater.base.ids import TopicId, TopicPartition
 from headwater.log import names
 from headwater.log.checkpoint import Offsets
@@ -104,6 +106,8 @@ class LogManager:
                 log.truncate_to(offset)
             except OSError as error:
                 log.fail(error)
+            except KafkaError as error:  # nothing has changed: with the gap it must neither lead nor follow
+                log.fail(OSError(errno.EIO, str(error)))
 
     # Directories
 
