@@ -14,10 +14,11 @@ from pyspark.sql import SparkSession
 
 from compat.support.quick import SOAK
 from headwater.testing import Broker
+from spark.support import class_archive
+from spark.support.class_archive import QUICK_JAVA
 
 collect_ignore = [] if SOAK else ["test_hdfs.py"]
 
-QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # none lives long enough for thorough compiling to pay
 _numbers = itertools.count(1)
 
 Produce = Callable[..., None]
@@ -30,10 +31,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(900))  # JVMs on a machine that is busy: minutes for what takes seconds
 
 
+@pytest.fixture(scope="session")
+def archived_classes() -> str:
+    """An option of JVMs with Spark in them."""
+    return class_archive.options()
+
+
 @pytest.fixture(autouse=True)
-def quick_java(monkeypatch: pytest.MonkeyPatch) -> None:
+def quick_java(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """For the JVMs of processes that tests start."""
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", QUICK_JAVA)
+    if request.node.get_closest_marker("spark") is not None:
+        monkeypatch.setenv(class_archive.OPTIONS, request.getfixturevalue("archived_classes"))
 
 
 @pytest.fixture(scope="session")
@@ -43,7 +52,7 @@ def broker() -> Iterator[Broker]:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(archived_classes: str) -> Iterator[SparkSession]:
     import headwater.spark
 
     session = headwater.spark.session(
@@ -52,7 +61,7 @@ def spark() -> Iterator[SparkSession]:
         **{
             "spark.jars": ",".join(_connector_jars()),
             "spark.sql.shuffle.partitions": 2,
-            "spark.driver.extraJavaOptions": QUICK_JAVA,
+            "spark.driver.extraJavaOptions": f"{QUICK_JAVA} {archived_classes}".strip(),
         },
     )
     yield session
