@@ -50,7 +50,7 @@ class LogDirectory:
         self.lacks_checkpoint = False  # of recovery points: it is gone or damaged, and with it the list of logs
         self.is_distrusted = False  # an fsync has failed here, and nobody has looked since
         self.adopted = False  # Apache Kafka 4 made it: its topics may have settings that are not known here
-        self.recovery_points: Offsets = {}  # as the file has them, or is about to
+        self.recovery_points: Offsets = {}  # in the file, there is none past these, nor will be
         self.log_start_offsets: Offsets = {}
         self.high_watermarks: Offsets = {}
         self.cleaner_offsets: Offsets = {}  # below it, a log is compacted
@@ -166,9 +166,7 @@ class LogDirectory:
     def checkpoint(self, name: str, offsets: Offsets) -> None:
         """Writes one if it has changed, off the loop. Skipped while the last one is still being written."""
         data = format_offsets(offsets)
-        self.mentioned |= offsets.keys()
-        if name == names.RECOVERY_POINT_CHECKPOINT:
-            self.recovery_points = offsets
+        self._expect(name, offsets)
         if self._written.get(name) != data and name not in self._in_flight:
             self._submit(name, data)
 
@@ -194,13 +192,22 @@ class LogDirectory:
     def checkpoint_now(self, name: str, offsets: Offsets) -> None:
         """At shutdown, and where nothing may go on before it is on the device. Raises OSError."""
         data = format_offsets(offsets)
-        self.mentioned |= offsets.keys()
-        if name == names.RECOVERY_POINT_CHECKPOINT:
-            self.recovery_points = offsets
+        self._expect(name, offsets)
         if name in self._in_flight:
             self._in_flight[name] = False
         self._disk.write_file(self._file(name), data)
         self._written[name] = data
+        if name == names.RECOVERY_POINT_CHECKPOINT:
+            self.recovery_points = offsets
+
+    def _expect(self, name: str, offsets: Offsets) -> None:
+        """They may come into the file, or what it has may stay there: the disk may be full."""
+        self.mentioned |= offsets.keys()
+        if name == names.RECOVERY_POINT_CHECKPOINT:
+            before = self.recovery_points
+            self.recovery_points = {
+                partition: max(offset, before.get(partition, 0)) for partition, offset in offsets.items()
+            }
 
     def mentions(self, partition: TopicPartition) -> bool:
         return partition in self.mentioned

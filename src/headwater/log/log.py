@@ -362,6 +362,7 @@ class Log:
     def _after_truncation(self) -> None:
         """What there is no room for now is made up for before the next append."""
         self.owes_truncation = True
+        self.active.limit_bytes = -1  # so that the next append looks
         try:
             self.settle_truncation()
         except OSError as error:
@@ -371,9 +372,9 @@ class Log:
 
     def settle_truncation(self) -> None:
         """Nothing may follow a truncation before the files beside the log tell of it. Raises OSError."""
-        self.epochs.write_if_needed()
-        if self.on_truncated is not None:
+        if self.on_truncated is not None:  # first: who copies or compacts the log must know, room or not
             self.on_truncated(self)
+        self.epochs.write_if_needed()
         self.owes_truncation = False
 
     def delete_records_before(self, offset: int) -> None:
