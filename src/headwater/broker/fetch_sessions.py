@@ -115,8 +115,9 @@ class FetchSessions:
         """A new session for so many, or None while the cache is full of sessions in use."""
         if len(self._sessions) >= self._slots and not self._evict(now_ms):
             return None
-        if not self.has_room(partitions):
-            return None
+        while not self.has_room(partitions):
+            if partitions > PARTITIONS_MAX or not self._evict(now_ms):
+                return None
         session_id = 0
         while session_id == 0 or session_id in self._sessions:
             session_id = int.from_bytes(self._random.bytes(4)) >> 1

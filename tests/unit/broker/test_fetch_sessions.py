@@ -81,6 +81,25 @@ def test_what_sessions_may_hold_is_bounded(monkeypatch: pytest.MonkeyPatch) -> N
     assert sessions.has_room(1_000, known=1_000)
 
 
+def test_sessions_that_rest_make_room_for_what_others_ask_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large consumer that dies leaves its session behind; without this the next ones would have none, for as long as the broker runs."""
+    monkeypatch.setattr(fetch_sessions, "PARTITIONS_MAX", 2_000)
+    monkeypatch.setattr(fetch_sessions, "PARTITIONS_MAX_IN_ALL", 3_000)
+    sessions = FetchSessions(10, Counting())
+    left_behind = []
+    for began_ms in (0, 1, 2):
+        session = sessions.create(False, began_ms, 1_000)
+        assert session is not None
+        session.update([spec(partition) for partition in range(1_000)], [])
+        left_behind.append(session)
+    assert sessions.create(False, 119_999, 1_500) is None
+    assert len(sessions) == 3
+    assert sessions.create(False, 130_000, 2_001) is None
+    assert len(sessions) == 3, "what is too large in any case costs nobody anything"
+    assert sessions.create(False, 130_000, 1_500) is not None
+    assert sessions.find(left_behind[2].session_id, 1, False, 130_000) is left_behind[2], "no more than it takes"
+
+
 def test_changes_and_forgotten_partitions_make_the_next_read() -> None:
     session = FetchSession(7, False)
     session.update([spec(0), spec(1), spec(2)], [])
