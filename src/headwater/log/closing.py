@@ -28,7 +28,8 @@ def close_directory(
     logs = holdings.in_directory(directory)
     if directory.problem is None:
         high_watermarks = holdings.high_watermarks(directory)
-        clean = directory not in holdings.offline.values()  # or the next start would take those for recovered
+        # Or the next start would take those for recovered:
+        clean = directory not in holdings.offline.values() and not holdings.has_gaps(directory)
         for at in range(0, len(logs), _CLOSED_AT_ONCE):
             clean &= _close(disk, directory, logs[at : at + _CLOSED_AT_ONCE])
         try:

@@ -24,7 +24,14 @@ class Holdings:
         return [log for partition, log in self.logs.items() if self.home[partition] is directory]
 
     def recovery_points(self, directory: LogDirectory) -> Offsets:
-        return {log.partition: log.recovery_point for log in self.in_directory(directory)}
+        """None lies past a gap that nobody has judged yet: the next recovery is to find it again."""
+        return {
+            log.partition: min(log.recovery_point, self.gaps.get(log.partition, log.recovery_point))
+            for log in self.in_directory(directory)
+        }
+
+    def has_gaps(self, directory: LogDirectory) -> bool:
+        return any(self.home.get(partition) is directory for partition in self.gaps)
 
     def log_start_offsets(self, directory: LogDirectory) -> Offsets:
         """Only where the first segment's name does not tell it. Of a log that is offline, what we found at the start."""

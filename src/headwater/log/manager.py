@@ -96,6 +96,7 @@ class LogManager:
 
     def cut_at_gaps(self) -> None:
         """Once the topics are known. Only compaction leaves gaps: in other logs the end of a segment was lost, and what follows goes too."""
+        self._opening.topics_are_known = True
         gaps, self._holdings.gaps = self._holdings.gaps, {}
         for partition, offset in gaps.items():
             log = self.logs.get(partition)

@@ -36,6 +36,8 @@ class Opened(Protocol):
 
     def take_in(self, directory: LogDirectory, log: Log) -> None: ...
 
+    def cut_at_gaps(self) -> None: ...
+
 
 class Opening:
     def __init__(
@@ -53,7 +55,7 @@ class Opening:
         self._holdings = holdings
         self._config_of = config_of
         self._opened = opened
-        self._topics_are_known = topics_are_known
+        self.topics_are_known = topics_are_known
         self._under_way = 0
         self.is_clean = False
         self.moves: list[tuple[TopicPartition, LogDirectory]] = []  # that the last process left, to begin again
@@ -73,7 +75,7 @@ class Opening:
         found = look(disk, self._directories.online)
         all_are_here = self._directories.are_all_online
         finish_moves(disk, found, all_are_here=all_are_here)
-        settle_duplicates(disk, self._context.random, found, may_choose=not self._topics_are_known)
+        settle_duplicates(disk, self._context.random, found, may_choose=not self.topics_are_known)
         for partition, (directory,) in found.homes.items():
             marker = f"{directory.path}/{partition}/{names.MOVED_FROM}"
             if not directory.clean and all_are_here and disk.exists(marker):
@@ -128,9 +130,10 @@ class Opening:
         self.is_clean = False
         start_offset = directory.log_start_offsets.get(partition, 0)
         config = self._config_of(partition.topic)
-        no_gaps = self._topics_are_known and not config.cleanup_compact and not directory.adopted
+        no_gaps = self.topics_are_known and not config.cleanup_compact and not directory.adopted
         arguments = (
             path, recovery_point, start_offset, config.index_interval_bytes, no_gaps, directory.is_distrusted,
+            directory.cleaner_offsets.get(partition, 0),
         )  # fmt: skip
         finished = partial(self._recovered, directory, partition, path, recovery_point, done)
         self._under_way += 1
@@ -172,8 +175,10 @@ class Opening:
                 logger.warning("event=recovered partition=%s %s", partition, line)
             epochs = recovered.unwritten_epochs
             self._load(directory, partition, path, recovery_point, recovered.log_end_offset, epochs)
-            if recovered.gap_offset >= 0 and not self._topics_are_known and not directory.adopted:
+            if recovered.gap_offset >= 0 and not directory.adopted:
                 self._holdings.gaps[partition] = recovered.gap_offset
+                if self.topics_are_known:  # it is opened late
+                    self._opened.cut_at_gaps()
         except Exception as problem:  # noqa: BLE001 - whatever it is: one log must not keep the others down
             self._leave_offline(directory, partition, problem)
         self._opened_one(done)

@@ -200,10 +200,12 @@ def recover(
     index_interval_bytes: int,
     no_gaps: bool = True,
     distrusts_cache: bool = False,
+    compacted_to: int = 0,
 ) -> Recovered:
     """Afterwards `loading.load_log` finds a directory as after a clean shutdown. Raises OSError.
 
-    Segments follow on each other without a gap, or else the end of one is lost. Only compaction may leave gaps.
+    Segments follow on each other without a gap, or else the end of one is lost. Only compaction may leave gaps: below `compacted_to` it
+    has, of what was on the device, whatever the topic's policy is by now.
 
     `distrusts_cache`: an fsync has failed here. What was never written may look well in the page cache, so it is dropped, and the
     scan reads what the device has.
@@ -230,14 +232,11 @@ def recover(
     kept_snapshots = {offset for offset in snapshots if offset <= bases[first]}
     next_offset = bases[first]
     for at in range(first, len(bases)):
-        if (
-            run.result.bytes_cut
-            or bases[at] < next_offset
-            or (bases[at] > max(next_offset, recovery_point) and no_gaps)
-        ):
+        is_behind_gap = bases[at] > max(next_offset, recovery_point, compacted_to)
+        if run.result.bytes_cut or bases[at] < next_offset or (is_behind_gap and no_gaps):
             run.set_aside(bases[at])
             continue
-        if bases[at] > max(next_offset, recovery_point) and run.result.gap_offset < 0:
+        if is_behind_gap and run.result.gap_offset < 0:
             run.result.gap_offset = next_offset
         if run.is_behind_damage:
             run.recall_producers(bases[at], snapshots)

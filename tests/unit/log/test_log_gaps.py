@@ -1,0 +1,94 @@
+"""Gaps that recovery found before the topics were known: none is forgotten until somebody has judged it."""
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from headwater.log import opening
+from headwater.log.config import LogConfig
+from headwater.log.manager import ManagerSettings
+from headwater.log.recovery import recover
+
+if TYPE_CHECKING:
+    from conftest import World
+    from headwater.log.log import Log
+
+
+@pytest.fixture(name="gapped")
+def gapped_fixture(world: "World") -> "Log":
+    """[0] [2, 3]: what the first segment had behind 0 did not reach the device."""
+    return lose_the_end_of_the_first_segment(world)
+
+
+def lose_the_end_of_the_first_segment(world: "World") -> "Log":
+    log = world.create(segment_bytes=400)
+    for _ in range(4):
+        world.append(log, size=100)
+    file = world.disk.open(f"{world.directory}/{0:020d}.log")
+    file.truncate(log.segments[0].find(1))
+    file.release()
+    world.settings = ManagerSettings(topics_are_known=False)
+    log = world.kill()
+    assert world.contents(log) == [0, 2, 3]
+    return log
+
+
+def cut(world: "World") -> list[int]:
+    world.manager.cut_at_gaps()
+    return world.contents(world.manager.logs[world.partition])
+
+
+def test_a_broker_that_is_stopped_before_the_topics_are_known_finds_the_gap_again(
+    world: "World", gapped: "Log"
+) -> None:
+    """Its registration waits for the end of its last session: then somebody stops it, and starts it once more."""
+    assert world.contents(world.reopen()) == [0, 2, 3]
+    assert cut(world) == [0]
+
+
+def test_what_is_flushed_behind_a_gap_does_not_hide_it(world: "World", gapped: "Log") -> None:
+    gapped.flush()
+    world.disk.run()
+    world.manager.write_checkpoints()
+    world.disk.run()
+    assert gapped.recovery_point == 4
+    world.crash()
+    assert cut(world) == [0]
+
+
+def test_once_it_is_cut_the_next_shutdown_is_a_clean_one(world: "World", gapped: "Log") -> None:
+    assert cut(world) == [0]
+    world.append(gapped, size=100)
+    assert world.contents(world.reopen()) == [0, 1]
+    assert world.manager.clean_start
+
+
+def test_what_compaction_left_is_no_gap_though_the_topic_is_compacted_no_more(world: "World") -> None:
+    """The policy was changed, and the recovery point on the device was older than the compaction. Only this replica had the records."""
+    lose_the_end_of_the_first_segment(world)
+    world.manager.cleaner.clean_to[world.partition] = 2
+    world.manager.checkpoint_cleaner(world.manager.logs[world.partition])
+    world.disk.run()
+    assert world.contents(world.kill()) == [0, 2, 3]
+    assert cut(world) == [0, 2, 3]
+
+
+@pytest.mark.parametrize(("is_compacted", "expected"), [(False, [0]), (True, [0, 2, 3])])
+def test_a_log_that_is_opened_late_is_judged_then(
+    world: "World", monkeypatch: pytest.MonkeyPatch, is_compacted: bool, expected: list[int]
+) -> None:
+    lose_the_end_of_the_first_segment(world)
+
+    def refuse(*_: object) -> None:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(opening, "recover", refuse)
+    world.disk.kill()
+    world.open()
+    assert world.partition not in world.manager.logs
+    world.config = LogConfig(segment_bytes=400, cleanup_compact=is_compacted)
+    world.manager.cut_at_gaps()
+    monkeypatch.setattr(opening, "recover", recover)
+    world.manager.tick(0, 0)
+    world.manager.tick(0, 60_000)
+    assert world.contents(world.manager.logs[world.partition]) == expected
