@@ -153,7 +153,7 @@ class Broker:
                 case TopicConfigured(topic_id=topic_id) if topic_id in self.image.topics:
                     self._configure_topic(self.image.topics[topic_id])
                 case BrokerConfigured():
-                    self._configure_broker()
+                    self.configure()
                 case _:
                     pass
         if "groups" in self.__dict__ and any(isinstance(change, _TOPIC_CHANGES) for change in changes):
@@ -280,7 +280,8 @@ class Broker:
                 partition.log.update_config(config)
                 partition.config_changed()
 
-    def _configure_broker(self) -> None:
+    def configure(self) -> None:
+        """As the image says of all brokers and of this one."""
         self.config.set_dynamic(
             self.image.broker_configs.get("", {}), self.image.broker_configs.get(str(self.broker_id), {})
         )

@@ -113,6 +113,7 @@ class Membership:
             if not self._has_loaded:
                 self._has_loaded = True
                 self._set_strays_aside(broker)
+                broker.configure()  # which policy a topic without its own has
                 broker.logs.cut_at_gaps()
             broker.apply(changes)
             broker.logs.topics_are_known = True

@@ -6,9 +6,11 @@ from collections.abc import Callable
 import pytest
 
 from headwater.base.config.broker import BrokerConfig
+from headwater.base.coordination import Create
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicPartition
 from headwater.broker.broker import Broker
+from headwater.metadata.cluster import layout
 from headwater.metadata.image import ClusterImage, TopicDeleted, TopicState
 from headwater.server.assembly import Assembly
 from headwater.server.membership import Membership
@@ -108,13 +110,14 @@ class Joining:
         self.clock = SimClock()
         self.scheduler = SimScheduler(self.clock)
         self.disk = SimDisk(seed=1)
+        self.coordination = SimZooKeeper(self.scheduler, random.Random(1)).client(self.scheduler)
         self.assembly = Assembly(
             BrokerConfig({"node.id": "1", "log.dirs": "/data", "listeners": "PLAINTEXT://:0"}),
             disk=self.disk,
             clock=self.clock,
             random=SimRandom(7),
             scheduler=self.scheduler,
-            coordination=SimZooKeeper(self.scheduler, random.Random(1)).client(self.scheduler),
+            coordination=self.coordination,
             peers=FakePeers(),
         )
         opened: list[Broker] = []
@@ -172,3 +175,23 @@ def test_a_stray_that_cannot_be_set_aside_leaves_the_others_to_go(monkeypatch: p
     joining.join()
     assert [partition.partition for partition in logs.logs] == [0]
     assert logs.topics_are_known
+
+
+def test_gaps_are_judged_by_the_policy_that_all_brokers_were_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records of compacted topics were cut away, since the broker's own file said nothing of compaction."""
+    joining = Joining()
+    assert joining.assembly.membership is not None
+    config = layout.encode_config({"log.cleanup.policy": "compact"})
+    path = layout.broker_config_path("")
+    joining.coordination.write([Create(path, config)], lambda _written, _error: None)
+    found: list[bool] = []
+    topic = TopicState("orders", TOPIC, [])
+    cut_at_gaps = joining.broker.logs.cut_at_gaps
+
+    def judge() -> None:
+        found.append(joining.broker.log_config(topic).cleanup_compact)
+        cut_at_gaps()
+
+    monkeypatch.setattr(joining.broker.logs, "cut_at_gaps", judge)
+    joining.join()
+    assert found == [True]
