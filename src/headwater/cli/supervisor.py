@@ -82,7 +82,16 @@ class Supervisor:
     def _start(self, children: "list[BrokerChild] | list[ZooKeeperChild] | list[Child]") -> None:
         for child in children:
             child.start()
-        write_state(self._plan.data_dir, self._state)
+        self._write_state()
+
+    def _write_state(self) -> None:
+        """A disk that is full now is no reason to leave those alone that run: they are watched and stopped all the same."""
+        try:
+            write_state(self._plan.data_dir, self._state)
+        except OSError as error:
+            if not self._all_were_ready and not self._stopping:
+                raise  # nobody would find what was started
+            _say(f"the state of what runs could not be written: {error.strerror or error}")
 
     def _wait(self, wake_read: int) -> None:
         """Until a signal, output of a child, or the time to start one again."""
@@ -107,7 +116,7 @@ class Supervisor:
             return
         first = not child.supervision.was_ready
         child.supervision.on_ready()
-        write_state(self._plan.data_dir, self._state)
+        self._write_state()
         if not first:
             _say(f"{child.name} is ready again at {child.state.address} (pid {child.state.pid})")
         elif child is self._zookeeper and not self._stopping:
@@ -132,7 +141,7 @@ class Supervisor:
     def _stop_next(self) -> bool:
         if not self._state.stopping:
             self._state.stopping = True
-            write_state(self._plan.data_dir, self._state)
+            self._write_state()
         for child in self._children:
             child.supervision.on_stop_request()
             child.start_at = None
@@ -155,7 +164,7 @@ class Supervisor:
         when = f"in {pause_s:g} s" if pause_s else "now"
         _say(f"{child.name} died ({exit_text(code)}); it is started again {when}")
         child.start_at = time.monotonic() + pause_s
-        write_state(self._plan.data_dir, self._state)
+        self._write_state()
 
 
 def _say_why(child: Child, code: int) -> None:

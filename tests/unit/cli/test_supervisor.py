@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from headwater.cli.processes import is_alive
-from headwater.cli.state import UpState, read_state
+from headwater.cli.state import FILE_NAME, UpState, read_state
 
 PATIENCE_S = 60
 SCRIPT = Path(__file__).with_name("supervised.py")
@@ -146,3 +146,16 @@ def test_the_file_tells_that_all_are_being_stopped(up: Up, tmp_path: Path) -> No
     os.kill(slow, signal.SIGCONT)
     process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0
+
+
+def test_a_disk_without_room_for_the_file_changes_nothing_for_those_that_run(up: Up, tmp_path: Path) -> None:
+    process = up(2)
+    _ready(process)
+    (tmp_path / f"{FILE_NAME}.new").mkdir()  # it cannot be written any more
+    os.kill(_state(tmp_path).brokers[1].pid, signal.SIGKILL)
+    _until(lambda: _events(tmp_path).count("start 2") == 2)
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0
+    assert _events(tmp_path)[4:] == ["stop 1", "stop 2", "stop zookeeper"]
+    assert "headwater: the state of what runs could not be written: Is a directory\n" in said
