@@ -118,7 +118,8 @@ def load_log(
         truncate_fully(log, log.log_start_offset)
     else:
         log.producers = load_producers(log, log_end_offset)
-    log.owes_truncation = log.epochs.is_unwritten
+    # Where something was lost below the recovery point, that must not lie past what comes next.
+    log.owes_truncation = log.epochs.is_unwritten or log_end_offset < recovery_point
     _tell_of_foreign_files(directory, found)
     return log
 

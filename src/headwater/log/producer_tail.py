@@ -25,8 +25,8 @@ _INDEX_ENTRIES: Final = 16  # some 64 KiB of small batches, or as many large one
 
 def recall_earlier_batches(log: "Log", producer: Producer) -> None:
     """Adds what came right before the batches that are known of the producer. Once. Raises OSError."""
-    producer.has_forgotten = False
     if not producer.batches:
+        producer.has_forgotten = False
         return
     before = producer.batches[0][2]
     at = bisect_right(log.base_offsets, before) - 1
@@ -39,6 +39,7 @@ def recall_earlier_batches(log: "Log", producer: Producer) -> None:
         and header.base_sequence >= 0
         and not header.is_control
     ]
+    producer.has_forgotten = False  # not before: what could not be read now may be read when the client tries again
     for header in reversed(found):
         last_sequence = (header.base_sequence + header.last_offset_delta) % SEQUENCES
         follows = (last_sequence + 1) % SEQUENCES == producer.batches[0][0]

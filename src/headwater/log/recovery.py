@@ -142,7 +142,7 @@ class _Recovery:
             file.release()
         self._write_index(self.path(base_offset, names.OFFSET_INDEX), scan.offset_entries)
         self._write_index(self.path(base_offset, names.TIME_INDEX), scan.time_entries)
-        self.aborted.rewrite(self.disk)
+        self._write_aborted()
         if scan.next_offset < recovery_point:
             self._sync_indexes(base_offset)
         return scan.next_offset
@@ -156,6 +156,21 @@ class _Recovery:
                 raise
             self.disk.remove(path)
             self.result.report.append(f"no room for {path.rpartition('/')[2]}")
+
+    def _write_aborted(self) -> None:
+        """No file would say that nothing was aborted. So on a full disk one is left that is plainly damaged, which needs no room: it is
+        made when it is needed."""
+        try:
+            self.aborted.rewrite(self.disk)
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            file = self.disk.open(self.aborted.path, create=True)
+            try:
+                file.truncate(1)
+            finally:
+                file.release()
+            self.result.report.append(f"no room for {self.aborted.path.rpartition('/')[2]}")
 
     def _sync_indexes(self, base_offset: int) -> None:
         """Of a segment that the next recovery would not look at."""

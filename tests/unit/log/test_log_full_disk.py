@@ -8,6 +8,9 @@ import pytest
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.log import names
 from headwater.log.log import Log
+from headwater.records.builder import build_batch
+from headwater.records.control import EndTransactionMarker, build_end_transaction_marker
+from headwater.records.reader import Record
 
 if TYPE_CHECKING:
     from unit.log.conftest import World
@@ -216,3 +219,36 @@ def test_batches_behind_one_that_found_no_room_are_refused_as_it_was(world: "Wor
     with pytest.raises(KafkaError) as caught:
         world.append(log, base_sequence=5, **producer)
     assert caught.value.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+@pytest.mark.parametrize("is_rolled", [True, False])
+def test_a_start_needs_no_room_for_what_was_aborted(
+    world: "World", is_rolled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The marker had found room and its index entry had not: the log was offline, and could not even expire."""
+    log = world.create(segment_bytes=600)
+    append_aborted(world, log)
+    while is_rolled and len(log.segments) < 3:
+        world.append(log)
+    path = log.segments[0].path(names.TRANSACTION_INDEX)
+    world.disk.kill()
+    if world.disk.exists(path):
+        world.disk.remove(path)
+    world.disk.faults.free_bytes = 0
+    log = world.open().logs[world.partition]
+    for room in (0, ROOMY):
+        world.disk.faults.free_bytes = room
+        assert [entry.first_offset for entry in log.aborted_transactions(0, 10)] == [1]
+    log = world.reopen()
+    assert [entry.first_offset for entry in log.aborted_transactions(0, 10)] == [1]
+    monkeypatch.setattr(world.disk, "take_space", lambda _size, path: pytest.fail(f"{path} is written again"))
+    assert [entry.first_offset for entry in log.aborted_transactions(0, 10)] == [1]
+
+
+def append_aborted(world: "World", log: Log) -> None:
+    world.append(log)
+    batch = build_batch([Record(0, 0, b"k", b"")], producer_id=7, producer_epoch=0, transactional=True)
+    log.append_own(memoryview(batch), 0, world.clock.now_ms())
+    marker = EndTransactionMarker(False, 0)
+    ending = build_end_transaction_marker(marker, producer_id=7, producer_epoch=0, timestamp=1)
+    log.append_own(memoryview(ending), 0, world.clock.now_ms(), marker)

@@ -101,3 +101,13 @@ def test_who_copies_the_log_is_told_of_a_truncation_that_found_no_room(
         patch.setattr(world.disk, "write_file", no_room)
         log.truncate_to(10)
     assert told == [10]
+
+
+def test_a_log_that_lost_something_below_its_recovery_point_says_so_before_it_goes_on(world: "World") -> None:
+    """What was appended in the place of what was lost lay below the recovery point of the file, and a next crash left it unchecked."""
+    log = filled(world)
+    world.disk.flip_bit(log.active.path(names.LOG), log.active.size_bytes // 2 + 16, 3)
+    log = world.kill()
+    assert log.log_end_offset == 5
+    assert world.append(log) == 5
+    assert world.disk.read_file(RECOVERY_POINTS) == b"0\n1\ntopic 0 5\n"

@@ -4,6 +4,7 @@ Found by our producer under a broker that was stopped and started: it had two ba
 was told that the first was out of order, and wrote both twice under a new epoch.
 """
 
+import errno
 from typing import TYPE_CHECKING
 
 import pytest
@@ -82,3 +83,22 @@ def test_it_is_looked_up_once(world: "World") -> None:
         with pytest.raises(KafkaError):
             world.append(log, base_sequence=50, **NUMBERED)
     assert not world.disk.bytes_read
+
+
+def test_it_is_looked_up_again_if_it_could_not_be_read(world: "World", monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client tried again, and was told that its batch was out of order."""
+    log = world.create()
+    for sequence in range(3):
+        world.append(log, base_sequence=sequence, **NUMBERED)
+    log = world.reopen()
+
+    def failing(path: str, *, create: bool = False) -> None:
+        raise OSError(errno.EMFILE, f"Too many open files {create}", path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.disk, "open", failing)
+        with pytest.raises(KafkaError) as refused:
+            world.append(log, base_sequence=1, **NUMBERED)
+        assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert world.append(log, base_sequence=1, **NUMBERED) == 1
+    assert log.log_end_offset == 3
