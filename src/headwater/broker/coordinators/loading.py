@@ -71,8 +71,10 @@ def replay_log(log: Log, shard: Replayed, offset: int) -> Generator[int, None, i
         piece = log.read(offset, _READ_BYTES, log.log_end_offset, min_one_batch=True)
         if piece is None:
             break
-        data = piece.read()
-        piece.release()
+        try:
+            data = piece.read()
+        finally:
+            piece.release()
         for at, header in read_batches(data):
             yield from _replay_batch(header, data[at : at + header.size_bytes], shard)
             offset = header.last_offset + 1

@@ -1,5 +1,6 @@
 """Shards are read a little in each turn, beside each other, and whoever fails does not keep the others from it."""
 
+import errno
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -103,3 +104,19 @@ def test_a_large_batch_is_cut_and_what_is_appended_meanwhile_is_read_too(lab: An
     assert max(steps) <= RECORDS_PER_TURN
     assert ends == [large + 3]
     assert len(seen.keys) == large + 3
+
+
+def test_a_disk_that_cannot_be_read_keeps_no_file_open(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is tried again for as long as it takes: what a deleted log holds open is room that nobody gets back."""
+    lab.ask(CreateTopicsRequest(topics=[CreatableTopic(name="orders", num_partitions=1, replication_factor=1)]))
+    lab.append("orders", 0, 1)
+    log = lab.broker.partition("orders", 0).log
+    before = lab.disk.open_references
+
+    def broken(*_arguments: object) -> bytes:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(type(log.active.open_file()), "pread", broken)
+    with pytest.raises(OSError, match="Input/output error"):
+        next(replay_log(log, Seen(), 0))
+    assert lab.disk.open_references == before
