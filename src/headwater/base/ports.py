@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol, TypeAlias
 Buffer: TypeAlias = bytes | bytearray | memoryview
 FULL: Final = frozenset((errno.ENOSPC, errno.EDQUOT))  # the errors of a disk that may have room again
 NO_DESCRIPTORS: Final = frozenset((errno.EMFILE, errno.ENFILE))  # until somebody closes one
+PASSING: Final = FULL | NO_DESCRIPTORS  # it may go well when it is tried again
 
 
 class Clock(Protocol):

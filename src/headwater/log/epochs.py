@@ -4,7 +4,7 @@ In the file `leader-epoch-checkpoint` (docs/formats/checkpoints.md). It is writt
 the segments: whatever lies past the recovery point is found again in the batch headers. Owned by its log.
 """
 
-from headwater.base.ports import FULL, Disk
+from headwater.base.ports import FULL, PASSING, Disk
 from headwater.log.checkpoint import Epochs, format_epochs
 
 UNDEFINED: int = -1
@@ -90,7 +90,7 @@ class LeaderEpochs(EpochList):
         try:
             super().truncate_from_end(end_offset)
         except OSError as error:
-            if error.errno not in FULL:
+            if error.errno not in PASSING:
                 raise
             super()._replace([entry for entry in self.entries if entry[1] < end_offset])
             self.is_unwritten = True

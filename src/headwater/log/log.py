@@ -24,7 +24,7 @@ from typing import Final
 from headwater.base import checksum as _crc32c
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicId, TopicPartition
-from headwater.base.ports import FULL, NO_DESCRIPTORS, FileSlice
+from headwater.base.ports import FULL, NO_DESCRIPTORS, PASSING, FileSlice
 from headwater.log import appending, lookup, retention, truncation
 from headwater.log.config import KEEP_PRODUCERS_CODEC, LogConfig
 from headwater.log.context import LogContext
@@ -349,9 +349,10 @@ class Log:
         else:
             try:
                 position, offset = truncation.place_of(self, offset)
+                producers = truncation.load_producers(self, offset)
             except OSError as error:
                 raise self.storage_error(error) from error
-            truncation.truncate_to(self, offset, position)
+            truncation.truncate_to(self, offset, position, producers)
             self._after_truncation()
 
     def truncate_fully(self, offset: int) -> None:
@@ -366,7 +367,7 @@ class Log:
         try:
             self.settle_truncation()
         except OSError as error:
-            if error.errno not in FULL:
+            if error.errno not in PASSING:
                 raise
             logger.warning("event=truncation-not-noted partition=%s error=%r", self.partition, str(error))
 

@@ -18,6 +18,7 @@ from headwater.base.ports import FULL, Disk
 ENTRY: Final = Struct(">ii")
 ENTRY_BYTES: Final = 8
 WRITE_BEHIND_BYTES: Final = 512 * ENTRY_BYTES
+_STALE: Final = -1  # for the number of bytes that are in the file: less than none is right there
 
 
 class OffsetIndex:
@@ -110,17 +111,22 @@ class OffsetIndex:
 
     def rewrite(self, disk: Disk) -> None:
         """Makes the file hold exactly these entries."""
-        self._written_bytes = 0  # if it cannot be written now, all is written with the next entries
+        self._written_bytes = _STALE  # if it cannot be written now, all is written with the next entries
         self._written_bytes = rewrite_entries(disk, self.path, self.entries)
 
     def replace(self, disk: Disk) -> None:
         """The same, and it is on the device then: for a segment that no recovery will look at."""
-        self._written_bytes = 0
+        self._written_bytes = _STALE
         self._written_bytes = replace_entries(disk, self.path, self.entries)
 
     @property
     def unwritten_bytes(self) -> int:
         return len(self.entries) - self._written_bytes
+
+    @property
+    def is_stale(self) -> bool:
+        """The file may have entries that are no longer true, and could not be written."""
+        return self._written_bytes < 0
 
 
 def without_zero_tail(data: bytes, entry_bytes: int) -> bytes:
@@ -133,7 +139,7 @@ def without_zero_tail(data: bytes, entry_bytes: int) -> bytes:
 
 def write_entries(disk: Disk, path: str, entries: bytearray, written_bytes: int) -> int:
     """Adds those behind `written_bytes`. If nothing is known to be written, whatever stands in the file goes."""
-    if not written_bytes:
+    if written_bytes <= 0:
         return rewrite_entries(disk, path, entries)
     if written_bytes < len(entries):
         append_entry(disk, path, bytes(memoryview(entries)[written_bytes:]))

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from headwater.base.ports import FULL, Disk, File
+from headwater.base.ports import PASSING, Disk, File
 from headwater.log import names
 from headwater.log.handles import Handles
 from headwater.log.offset_index import ENTRY_BYTES as OFFSET_ENTRY_BYTES
@@ -136,7 +136,10 @@ class Segment:
         if self.file is not None:
             self.file.release()
             self.file = None
-        self._offset_index = self._time_index = None
+        if self._offset_index is not None and not self._offset_index.is_stale:
+            self._offset_index = None
+        if self._time_index is not None and not self._time_index.is_stale:
+            self._time_index = None
         if self._transaction_index is not None and not self._transaction_index.is_unwritten:
             self._transaction_index = None
         self.recent.clear()
@@ -149,7 +152,7 @@ class Segment:
     def move_to(self, directory: str) -> None:
         """From now on its files are those of the same names in `directory`, where whoever calls has put them."""
         self.close()
-        self._transaction_index = None
+        self._offset_index = self._time_index = self._transaction_index = None
         self._stem = f"{directory}/{names.segment_name(self.base_offset)}"
 
     # Indexes
@@ -413,7 +416,7 @@ class Segment:
             try:
                 cut(self._disk, where)
             except OSError as error:  # it holds in memory, and is written with the next entries
-                if error.errno not in FULL:
+                if error.errno not in PASSING:
                     raise
                 logger.warning("event=index-not-written segment=%s error=%r", self.path(names.LOG), str(error))
         self.open_file().truncate(position)

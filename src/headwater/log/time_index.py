@@ -15,6 +15,7 @@ from headwater.log.offset_index import replace_entries, rewrite_entries, without
 
 ENTRY: Final = Struct(">qi")
 ENTRY_BYTES: Final = 12
+_STALE: Final = -1
 
 
 class TimeIndex:
@@ -100,11 +101,16 @@ class TimeIndex:
     def unwritten_bytes(self) -> int:
         return len(self.entries) - self._written_bytes
 
+    @property
+    def is_stale(self) -> bool:
+        """The file may have entries that are no longer true, and could not be written."""
+        return self._written_bytes < 0
+
     def rewrite(self, disk: Disk) -> None:
-        self._written_bytes = 0  # if it cannot be written now, all is written with the next entries
+        self._written_bytes = _STALE  # if it cannot be written now, all is written with the next entries
         self._written_bytes = rewrite_entries(disk, self.path, self.entries)
 
     def replace(self, disk: Disk) -> None:
         """The same, and it is on the device then."""
-        self._written_bytes = 0
+        self._written_bytes = _STALE
         self._written_bytes = replace_entries(disk, self.path, self.entries)

@@ -62,8 +62,11 @@ def _place_before_damage(log: "Log", segment: Segment, offset: int, error: Damag
     return position, min(offset, first_offset_at(file, position))
 
 
-def truncate_to(log: "Log", offset: int, position: int) -> None:
-    """Drops `offset` and everything after it, from that position of its segment on. Raises OSError: the log must not be used then."""
+def truncate_to(log: "Log", offset: int, position: int, producers: ProducerStates) -> None:
+    """Drops `offset` and everything after it, from that position of its segment on. `producers` is their state as of then.
+
+    Raises OSError: the log must not be used then.
+    """
     logger.info("event=truncated partition=%s from=%d to=%d", log.partition, log.log_end_offset, offset)
     delete_segments(log, [segment for segment in log.segments if segment.base_offset > offset])
     segment = log.active = log.segments[-1]
@@ -73,7 +76,7 @@ def truncate_to(log: "Log", offset: int, position: int) -> None:
         segment.limit_bytes = -1
     _end_at(log, offset)
     _drop_snapshots(log, offset)
-    log.producers = load_producers(log, offset)
+    log.producers = producers
 
 
 def forget_epochs_from(log: "Log", offset: int) -> None:

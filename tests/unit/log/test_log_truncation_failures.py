@@ -100,6 +100,59 @@ def test_a_truncation_that_cannot_begin_changes_nothing_and_may_be_tried_again(
     assert world.contents(log) == list(range(15))
 
 
+@pytest.mark.parametrize("ending", ["reopen", "kill", "crash"])
+@pytest.mark.parametrize("offset", [40, 35, 31, 30, 25, 12, 0])
+def test_a_truncation_that_runs_out_of_descriptors_leaves_the_log_in_use(
+    world: "World", offset: int, ending: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was open could be cut, and the files beside it could not be opened: the whole directory went offline for it."""
+    log = filled(world)
+    log.begin_epoch(4)
+
+    def failing(path: str, *_data: bytes, **_options: bool) -> None:
+        raise OSError(errno.EMFILE, "Too many open files", path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.disk, "open", failing)
+        patch.setattr(world.disk, "write_file", failing)
+        log.truncate_to(offset)
+        assert log.failed is None
+        assert (log.log_end_offset, world.contents(log)) == (offset, list(range(offset)))
+        with pytest.raises(KafkaError):
+            world.append(log, epoch=7)
+        log.active.let_go()
+    assert world.contents(log) == list(range(offset))
+    for number in range(offset, offset + 3):
+        assert world.append(log, epoch=7) == number
+    assert world.disk.read_file(RECOVERY_POINTS) == b"0\n1\ntopic 0 %d\n" % offset
+    log.flush()
+    world.disk.run()
+    log = getattr(world, ending)()
+    assert world.contents(log) == list(range(offset + 3))
+    assert log.epochs.entries[-1] == (7, offset)
+    assert log.active.time_index.last_entry()[1] < offset + 3
+
+
+@pytest.mark.parametrize("position", [0, 1])
+def test_an_index_that_was_cut_and_could_not_be_opened_is_written_with_the_next_entries(
+    world: "World", position: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With nothing left in it there seemed to be nothing to write, and the file kept what was cut."""
+    log = filled(world, 1)
+    active = log.active
+    assert len(active.offset_index.entries) > 2 * 8
+
+    def failing(path: str, *, create: bool = False) -> None:
+        raise OSError(errno.EMFILE, f"Too many open files {create}", path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.disk, "open", failing)
+        log.truncate_to(30 + position)
+    active.let_go()
+    assert world.disk.file_size(active.path(names.OFFSET_INDEX)) == 0
+    assert world.disk.file_size(active.path(names.TIME_INDEX)) <= 12 * position
+
+
 def damage(world: "World", log: Log, base: int, batch: int, length: int) -> list[int]:
     """Where the batches of that segment begin."""
     segment = next(segment for segment in log.segments if segment.base_offset == base)
