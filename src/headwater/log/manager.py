@@ -97,18 +97,22 @@ class LogManager:
     def cut_at_gaps(self) -> None:
         """Once the topics are known. Only compaction leaves gaps: in other logs the end of a segment was lost, and what follows goes too."""
         self._opening.topics_are_known = True
-        gaps, self._holdings.gaps = self._holdings.gaps, {}
-        for partition, offset in gaps.items():
+        gaps = self._holdings.gaps
+        while gaps:  # each is known until it is cut: the checkpoint that a cut writes names the others too
+            partition, offset = next(iter(gaps.items()))
             log = self.logs.get(partition)
-            if log is None or self._config_of(partition.topic).cleanup_compact:
-                continue
-            logger.warning("event=cut-at-gap partition=%s offset=%d", partition, offset)
-            try:
-                log.truncate_to(offset)
-            except OSError as error:
-                log.fail(error)
-            except KafkaError as error:  # nothing has changed: with the gap it must neither lead nor follow
-                log.fail(OSError(errno.EIO, str(error)))
+            if log is not None and not self._config_of(partition.topic).cleanup_compact:
+                self._cut_at(log, offset)
+            del gaps[partition]
+
+    def _cut_at(self, log: Log, offset: int) -> None:
+        logger.warning("event=cut-at-gap partition=%s offset=%d", log.partition, offset)
+        try:
+            log.truncate_to(offset)
+        except OSError as error:
+            log.fail(error)
+        except KafkaError as error:  # nothing has changed: with the gap it must neither lead nor follow
+            log.fail(OSError(errno.EIO, str(error)))
 
     # Directories
 

@@ -4,23 +4,28 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from headwater.base.ids import TopicPartition
 from headwater.log import opening
 from headwater.log.config import LogConfig
+from headwater.log.log import Log
 from headwater.log.manager import ManagerSettings
 from headwater.log.recovery import recover
 
 if TYPE_CHECKING:
     from conftest import World
-    from headwater.log.log import Log
+
+
+class InterruptedProcess(BaseException):
+    """It ends there."""
 
 
 @pytest.fixture(name="gapped")
-def gapped_fixture(world: "World") -> "Log":
+def gapped_fixture(world: "World") -> Log:
     """[0] [2, 3]: what the first segment had behind 0 did not reach the device."""
     return lose_the_end_of_the_first_segment(world)
 
 
-def lose_the_end_of_the_first_segment(world: "World") -> "Log":
+def lose_the_end_of_the_first_segment(world: "World") -> Log:
     log = world.create(segment_bytes=400)
     for _ in range(4):
         world.append(log, size=100)
@@ -38,15 +43,13 @@ def cut(world: "World") -> list[int]:
     return world.contents(world.manager.logs[world.partition])
 
 
-def test_a_broker_that_is_stopped_before_the_topics_are_known_finds_the_gap_again(
-    world: "World", gapped: "Log"
-) -> None:
+def test_a_broker_that_is_stopped_before_the_topics_are_known_finds_the_gap_again(world: "World", gapped: Log) -> None:
     """Its registration waits for the end of its last session: then somebody stops it, and starts it once more."""
     assert world.contents(world.reopen()) == [0, 2, 3]
     assert cut(world) == [0]
 
 
-def test_what_is_flushed_behind_a_gap_does_not_hide_it(world: "World", gapped: "Log") -> None:
+def test_what_is_flushed_behind_a_gap_does_not_hide_it(world: "World", gapped: Log) -> None:
     gapped.flush()
     world.disk.run()
     world.manager.write_checkpoints()
@@ -56,7 +59,42 @@ def test_what_is_flushed_behind_a_gap_does_not_hide_it(world: "World", gapped: "
     assert cut(world) == [0]
 
 
-def test_once_it_is_cut_the_next_shutdown_is_a_clean_one(world: "World", gapped: "Log") -> None:
+def test_a_gap_is_known_while_others_are_cut(world: "World", monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cut may write a checkpoint, for all logs of the directory; after that the process was killed."""
+    other = TopicPartition("topic", 1)
+    log = world.create(other, segment_bytes=400)
+    for _ in range(4):
+        world.append(log, size=100)
+    file = world.disk.open(f"/data/topic-1/{0:020d}.log")
+    file.truncate(log.segments[0].find(1))
+    file.release()
+    lose_the_end_of_the_first_segment(world)
+    for each in world.manager.logs.values():
+        each.flush()
+    world.disk.run()
+    world.manager.write_checkpoints()
+    world.disk.run()
+    truncate_to = Log.truncate_to
+    cuts: list[TopicPartition] = []
+
+    def die_at_the_second(cut_log: Log, offset: int) -> None:
+        if cuts:
+            raise InterruptedProcess
+        cuts.append(cut_log.partition)
+        truncate_to(cut_log, offset)
+        world.manager.write_checkpoints()
+        world.disk.run()
+
+    monkeypatch.setattr(Log, "truncate_to", die_at_the_second)
+    with pytest.raises(InterruptedProcess):
+        world.manager.cut_at_gaps()
+    monkeypatch.undo()
+    world.kill()
+    world.manager.cut_at_gaps()
+    assert [world.contents(each) for each in world.manager.logs.values()] == [[0], [0]]
+
+
+def test_once_it_is_cut_the_next_shutdown_is_a_clean_one(world: "World", gapped: Log) -> None:
     assert cut(world) == [0]
     world.append(gapped, size=100)
     assert world.contents(world.reopen()) == [0, 1]
