@@ -356,8 +356,12 @@ class Log:
             self._after_truncation()
 
     def truncate_fully(self, offset: int) -> None:
-        """Drops everything, and begins again at `offset`. Raises OSError."""
-        truncation.truncate_fully(self, offset)
+        """Drops everything, and begins again at `offset`. Raises KafkaError and OSError, as `truncate_to`."""
+        try:
+            new = truncation.begin_at(self, offset)
+        except OSError as error:
+            raise self.storage_error(error) from error
+        truncation.truncate_fully(self, offset, new)
         self._after_truncation()
 
     def _after_truncation(self) -> None:

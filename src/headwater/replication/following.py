@@ -56,7 +56,7 @@ def truncate_to_agree(partition: Partition, leader_epoch: int, end_offset: int) 
 
 
 def begin_again(partition: Partition, offset: int) -> None:
-    """The leader has nothing left of what would come next here. Raises OSError."""
+    """The leader has nothing left of what would come next here. Raises KafkaError, OSError."""
     partition.log.truncate_fully(offset)
     _after_truncation(partition)
 

@@ -133,6 +133,31 @@ def test_a_truncation_that_runs_out_of_descriptors_leaves_the_log_in_use(
     assert log.active.time_index.last_entry()[1] < offset + 3
 
 
+@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENOSPC])
+def test_a_log_that_cannot_begin_again_elsewhere_stays_as_it_is(
+    world: "World", code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its segments were gone already: it had none any more, went offline, or stopped the retention of all logs."""
+    log = filled(world)
+    open_file = world.disk.open
+
+    def failing(path: str, *, create: bool = False) -> object:
+        if create and not world.disk.exists(path):
+            raise OSError(code, "Too many open files, or no room for a name", path)
+        return open_file(path, create=create)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.disk, "open", failing)
+        with pytest.raises(KafkaError):
+            log.truncate_fully(100)
+    assert log.failed is None
+    assert world.contents(log) == list(range(40))
+    world.manager.apply_retention(world.clock.now_ms())
+    log.truncate_fully(100)
+    assert world.append(log, epoch=7) == 100
+    assert world.contents(world.kill()) == [100]
+
+
 @pytest.mark.parametrize("position", [0, 1])
 def test_an_index_that_was_cut_and_could_not_be_opened_is_written_with_the_next_entries(
     world: "World", position: int, monkeypatch: pytest.MonkeyPatch
