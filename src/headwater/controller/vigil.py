@@ -2,7 +2,8 @@
 
 While this broker is the controller it keeps a connection to each other broker (`Lane.WATCH`). When a process dies and its host does not,
 the connection ends at once, and a new one is refused. A broker that has answered before and is refused twice in a row is doubted. It is a
-suspect when everybody else has answered since, and ZooKeeper, asked after that, still has them all in the same lives. Silence proves nothing.
+suspect when everybody else has answered since, all within a short time, and ZooKeeper, asked after that, still has them all in the same
+lives. Silence proves nothing.
 
 A suspect is taken for a broker that wants to be relieved (`brokers`): whoever else is in sync leads in its place, and it is in sync no more;
 where nobody else is, nothing changes. What is decided so is written over versions as ever, so a suspect that lives after all is deposed like
@@ -31,6 +32,7 @@ from headwater.wire.messages.api_versions import ApiVersionsRequest
 REFUSALS: Final = 2
 MISTAKES_MAX: Final = 3  # in one life of a broker
 ANSWER_MS: Final = 5000
+ROUND_MS: Final = 2000  # what was answered to older questions tells of the past
 _VERSION: Final = 3
 
 logger = logging.getLogger("headwater.controller")
@@ -66,6 +68,7 @@ class Vigil:
         me: int = -1,
         peers: Peers | None = None,
         confirm: Callable[[Callable[[], None]], None] = lambda done: done(),
+        monotonic_ms: Callable[[], int] = lambda: 0,
     ) -> None:
         self.on_change: Callable[[], None] = lambda: None
         """Others are suspects than before."""
@@ -73,8 +76,10 @@ class Vigil:
         self._me = me
         self._peers = peers
         self._confirm = confirm
+        self._monotonic_ms = monotonic_ms
         self._watched: dict[BrokerId, Watched] = {}
-        self._round = 0  # a new one with each doubt
+        self._round = 0  # a new one with each doubt, and when one took too long
+        self._round_began_ms = 0
         self._is_confirming = False
 
     @property
@@ -173,13 +178,24 @@ class Vigil:
     def _doubt(self, watched: Watched) -> None:
         logger.warning("event=broker-refuses broker=%d: nobody listens at its address any more", watched.broker_id)
         watched.standing = Standing.DOUBTED
-        self._round += 1
-        for each in self._witnesses():
-            self._ask(each)
+        self._begin_round()
         self._advance()
 
+    def _begin_round(self) -> None:
+        self._round += 1
+        self._round_began_ms = self._monotonic_ms()
+        for each in self._witnesses():
+            self._ask(each)
+
+    def _is_round_old(self) -> bool:
+        return self._monotonic_ms() - self._round_began_ms > ROUND_MS
+
     def _advance(self) -> None:
-        if not self._is_confirming and self._of(Standing.DOUBTED) and self._have_all_answered():
+        if self._is_confirming or not self._of(Standing.DOUBTED) or not self._have_all_answered():
+            return
+        if self._is_round_old():  # somebody was waited for: who answered before may have died since
+            self._begin_round()
+        if self._have_all_answered():
             self._is_confirming = True
             self._confirm(partial(self._confirmed, self._round))
 
@@ -188,7 +204,7 @@ class Vigil:
 
     def _confirmed(self, number: int) -> None:
         self._is_confirming = False
-        if number != self._round or not self._have_all_answered():
+        if number != self._round or not self._have_all_answered() or self._is_round_old():
             self._advance()
             return
         for each in self._of(Standing.DOUBTED):

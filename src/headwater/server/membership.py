@@ -63,6 +63,7 @@ class Membership:
             broker.broker_id,
             broker.peers if is_watchful else None,
             lambda done: self.store.read_members(done),
+            broker.clock.monotonic_ms,
         )
         broker.controller = controller = Controller(
             self._image, self.store, self._scheduler, broker.clock, self._config, broker.metrics.controller, vigil

@@ -7,7 +7,7 @@ import pytest
 
 from headwater.base.ids import NO_BROKER, BrokerId
 from headwater.base.peers import Lane
-from headwater.controller.vigil import MISTAKES_MAX, Vigil
+from headwater.controller.vigil import MISTAKES_MAX, ROUND_MS, Vigil
 from headwater.metadata.image import BrokerRegistered, ClusterImage, PartitionState
 from headwater.wire.messages.api_versions import ApiVersionsResponse
 from unit.broker.fake_peers import Asked, FakePeers
@@ -26,7 +26,7 @@ class Watch:
         self.desk = Desk(partitions, *(some or ALL), vigil=self._vigil, **options).active()
 
     def _vigil(self, image: ClusterImage) -> Vigil:
-        return Vigil(image, ME, self.peers, self.confirming.append)
+        return Vigil(image, ME, self.peers, self.confirming.append, lambda: self.desk.clock.monotonic_ms())
 
     @property
     def asked(self) -> list[int]:
@@ -171,6 +171,33 @@ def test_an_answer_from_before_the_doubt_does_not_count() -> None:
     assert not watch.confirming
     watch.answer(2)
     assert len(watch.confirming) == 1
+
+
+def test_who_answered_long_ago_is_asked_again_when_the_last_one_has_answered_or_is_gone() -> None:
+    """It may have lost its power since, while a third was waited for."""
+    watch = Watch([partition(1, ALL)], 1, 2, 3, 4).answer(1, 2, 4).lose(1).refuse(1).refuse(1).answer(2)
+    watch.desk.wait(ROUND_MS + 1)
+    watch.desk.gone(4)
+    assert not watch.confirming
+    assert watch.asked.count(2) == 1
+    watch.answer(2).confirm()
+    assert watch.outline() == RELIEVED
+
+
+def test_what_zookeeper_took_too_long_to_confirm_is_asked_again() -> None:
+    watch = Watch([partition(1, ALL)]).answer(1, 2).lose(1).refuse(1).refuse(1).answer(2)
+    watch.desk.wait(ROUND_MS + 1)
+    watch.confirm()
+    assert watch.outline() == WELL
+    watch.answer(2).confirm()
+    assert watch.outline() == RELIEVED
+
+
+def test_where_nobody_has_to_answer_no_answer_is_too_old() -> None:
+    watch = Watch([partition(1, (1, 3))], 1, 3).answer(1).lose(1).refuse(1).refuse(1)
+    watch.desk.wait(ROUND_MS + 1)
+    watch.confirm().confirm()
+    assert watch.outline() == (3, 6, [3], [30])
 
 
 def test_another_broker_that_turns_out_to_be_in_a_new_life_has_to_answer_in_that() -> None:
