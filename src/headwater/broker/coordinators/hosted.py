@@ -237,7 +237,8 @@ class Hosted(Generic[S]):
                 ticket.settle(error_response(code))
         is_ours = code in _LOST
         self.unload(code if is_ours else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        self._broker.scheduler.call_later(_RELOAD_AFTER_MS if is_ours else 0, self.load)
+        generation = self._generation
+        self._broker.scheduler.call_later(_RELOAD_AFTER_MS if is_ours else 0, lambda: self._reload(generation))
 
     def when_committed(self, function: Callable[[], None]) -> None:
         """After everything that the shard has written so far is committed."""

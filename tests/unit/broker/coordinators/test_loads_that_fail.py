@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from headwater.base.errors import ErrorCode
+from headwater.base.errors import ErrorCode, KafkaError
 from headwater.broker.coordinators.batches import build_decision
 from headwater.broker.coordinators.hosted import Hosted
 from headwater.broker.coordinators.loading import RECORDS_PER_TURN
 from headwater.broker.coordinators.timers import Timers
+from headwater.coordinator.effects import CoordinatorRecord, Effects
 from headwater.coordinator.groups.classic.group import ClassicGroup
 from headwater.coordinator.groups.shard import GroupShard
 from headwater.coordinator.records.group_records import GroupMetadataValue, MemberMetadata, group_metadata_record
@@ -132,6 +133,28 @@ def test_a_shard_that_failed_goes_with_its_partition(
     shop.clock.advance(60_000)
     shop.settle()
     assert len(calls) == 1
+
+
+def test_a_load_that_an_earlier_life_has_planned_is_void(
+    shop: Any, hosted: Hosting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would take the present one's decisions with it, and those that wait for replicas would be waited for in vain."""
+    write_groups(shop, hosted, count=1, members=1)
+
+    def failing(*_arguments: object) -> None:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(type(hosted.partition), "append_internal", failing)
+        hosted.run(Effects(records=[CoordinatorRecord(b"key", b"value")]))
+    assert not hosted.is_loaded
+    hosted.load()
+    shop.settle()
+    present = hosted.shard
+    shop.clock.advance(60_000)
+    shop.settle()
+    assert hosted.is_loaded
+    assert hosted.shard is present
 
 
 def test_a_large_shard_is_begun_a_little_in_each_turn(
