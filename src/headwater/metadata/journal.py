@@ -93,6 +93,10 @@ def _is_torn(data: bytes, at: int) -> bool:
         return True
     length, crc = _FRAME.unpack_from(data, at)
     rest = data[begin:]
+    in_sector = -at % _SECTOR_BYTES  # so much of the entry, if its frame lies in two of them
+    is_cut_off = 0 < in_sector < _FRAME.size and not data[at : at + in_sector].strip(b"\0")
+    if is_cut_off and (length ^ len(rest)).bit_count() > 1:  # more of the length is gone than a flipped bit
+        return True
     return bool(length > len(rest) and checksum.crc32c(rest) != crc)  # if that is right, the length is wrong
 
 

@@ -123,6 +123,24 @@ def test_a_page_in_the_middle_that_never_got_to_the_device_is_a_torn_tail() -> N
         assert [end for end, _ in decode_entries(data, "file")] == [len(before)]
 
 
+@pytest.mark.parametrize("in_sector", range(9))
+def test_a_frame_that_lies_in_two_sectors_may_lose_the_first(in_sector: int) -> None:
+    """So much of it that its length was gone, and the broker did not start. A flipped bit there is damage all the same."""
+    long = encode_entry([BrokerConfigured("", {"note": "x" * 512})])
+    before = encode_entry([BrokerConfigured("", {"note": "x" * (512 - in_sector + 512 - len(long))})])
+    assert len(before) == 512 - in_sector
+    whole = before + encode_entry(LAST[2])
+    torn = whole[: len(before)] + bytes(in_sector) + whole[512:]
+    if torn != whole:
+        assert [end for end, _ in decode_entries(torn, "file")] == [len(before)]
+    for position in range(len(before), len(before) + 8):
+        for bit in range(8):
+            data = bytearray(whole)
+            data[position] ^= 1 << bit
+            with pytest.raises(UserError, match=f"damaged at byte {len(before)}"):
+                list(decode_entries(bytes(data), "file"))
+
+
 def test_only_so_many_deleted_topics_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     """All were, for ever, in memory and in the file. The oldest go, also when the file has been written anew."""
     monkeypatch.setattr("headwater.metadata.image.DELETED_TOPICS_MAX", 3)
