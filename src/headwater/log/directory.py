@@ -53,7 +53,7 @@ class LogDirectory:
         self.recovery_points: Offsets = {}  # in the file, there is none past these, nor will be
         self.log_start_offsets: Offsets = {}
         self.high_watermarks: Offsets = {}
-        self.cleaner_offsets: Offsets = {}  # below it, a log is compacted
+        self.cleaner_offsets: Offsets = {}  # below it, a log is compacted; all that may stand in the file
         self.mentioned: set[TopicPartition] = set()  # whose offsets may stand in a checkpoint on the disk
         self._written: dict[str, bytes] = {}  # what each checkpoint held when we last wrote it
         self._in_flight: dict[str, bool] = {}  # being written off the loop; whether it is still wanted then
@@ -208,6 +208,8 @@ class LogDirectory:
             self.recovery_points = {
                 partition: max(offset, before.get(partition, 0)) for partition, offset in offsets.items()
             }
+        elif name == names.CLEANER_OFFSET_CHECKPOINT:
+            self.cleaner_offsets = {**self.cleaner_offsets, **offsets}
 
     def mentions(self, partition: TopicPartition) -> bool:
         return partition in self.mentioned

@@ -91,7 +91,10 @@ class Making:
 
     def forget_offsets(self, directory: LogDirectory, partition: TopicPartition) -> None:
         """A partition of this name was there before: its offsets must not be taken for those of the new one."""
-        directory.cleaner_offsets.pop(partition, None)
+        if partition in directory.cleaner_offsets:
+            others = {each: offset for each, offset in directory.cleaner_offsets.items() if each != partition}
+            directory.checkpoint_now(names.CLEANER_OFFSET_CHECKPOINT, others)
+            directory.cleaner_offsets = others
         if directory.mentions(partition):
             points = self._holdings.recovery_points(directory)
             starts = self._holdings.log_start_offsets(directory)

@@ -216,6 +216,11 @@ class LogManager:
         if log.log_start_offset > log.base_offsets[0]:
             starts = {**self._holdings.log_start_offsets(target), log.partition: log.log_start_offset}
             target.checkpoint_now(names.LOG_START_OFFSET_CHECKPOINT, starts)
+        clean_to = self.cleaner.clean_to.get(log.partition)
+        if clean_to is not None:  # or a recovery would take what compaction left out for lost
+            target.checkpoint_now(
+                names.CLEANER_OFFSET_CHECKPOINT, {**self._cleaner_offsets(target), log.partition: clean_to}
+            )
 
     def moved(self, log: Log, target: LogDirectory) -> None:
         """It stands there now."""

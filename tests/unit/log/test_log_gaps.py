@@ -111,6 +111,18 @@ def test_what_compaction_left_is_no_gap_though_the_topic_is_compacted_no_more(wo
     assert cut(world) == [0, 2, 3]
 
 
+def test_how_far_a_deleted_log_was_compacted_excuses_no_gap_of_the_next_one_of_its_name(world: "World") -> None:
+    log = world.create(segment_bytes=400, file_delete_delay_ms=0)
+    world.append(log, size=100)
+    world.manager.cleaner.clean_to[world.partition] = 1 << 20
+    world.manager.checkpoint_cleaner(log)
+    world.disk.run()
+    world.manager.delete(world.partition)
+    world.pass_time(1)
+    lose_the_end_of_the_first_segment(world)
+    assert cut(world) == [0]
+
+
 @pytest.mark.parametrize(("is_compacted", "expected"), [(False, [0]), (True, [0, 2, 3])])
 def test_a_log_that_is_opened_late_is_judged_then(
     world: "World", monkeypatch: pytest.MonkeyPatch, is_compacted: bool, expected: list[int]

@@ -129,6 +129,29 @@ def test_a_log_moves_with_all_that_belongs_to_it() -> None:
     assert (again.log_start_offset, again.log_end_offset, mover.home) == (4, end_offset + 15, mover.target)
 
 
+def test_what_compaction_had_left_out_is_not_taken_for_lost_after_a_move() -> None:
+    """The topic is compacted no more, and the process is killed before it writes down how far the log is on the other device."""
+    mover = Mover()
+    mover.append(20)
+    first = mover.log.segments[0]
+    file = first.open_file()
+    file.truncate(first.find(3))
+    mover.manager.cleaner.clean_to[PARTITION] = mover.log.segments[1].base_offset
+    mover.run()
+    mover.manager.close()
+    mover.open()
+    mover.log = mover.manager.logs[PARTITION]
+    before = contents(mover.log)
+    assert len(before) < 20
+    mover.begin()
+    while mover.home == mover.source:
+        mover.scheduler.run_due()
+        mover.disk.run()
+    mover.restart(power_loss=False)
+    assert mover.home == mover.target
+    assert contents(mover.log) == before
+
+
 def test_what_is_written_meanwhile_moves_too() -> None:
     mover = Mover()
     mover.append(20)
