@@ -24,10 +24,13 @@ class Holdings:
         return [log for partition, log in self.logs.items() if self.home[partition] is directory]
 
     def recovery_points(self, directory: LogDirectory) -> Offsets:
-        """None lies past a gap that nobody has judged yet: the next recovery is to find it again."""
+        """None lies past a gap that nobody has judged yet: the next recovery is to find it again. Of a log that is offline, what we knew."""
         return {
-            log.partition: min(log.recovery_point, self.gaps.get(log.partition, log.recovery_point))
-            for log in self.in_directory(directory)
+            **self._of_offline(directory, directory.recovery_points),
+            **{
+                log.partition: min(log.recovery_point, self.gaps.get(log.partition, log.recovery_point))
+                for log in self.in_directory(directory)
+            },
         }
 
     def has_gaps(self, directory: LogDirectory) -> bool:
@@ -35,15 +38,17 @@ class Holdings:
 
     def log_start_offsets(self, directory: LogDirectory) -> Offsets:
         """Only where the first segment's name does not tell it. Of a log that is offline, what we found at the start."""
-        offline = {partition for partition, home in self.offline.items() if home is directory}
         return {
-            **{partition: offset for partition, offset in directory.log_start_offsets.items() if partition in offline},
+            **self._of_offline(directory, directory.log_start_offsets),
             **{
                 log.partition: log.log_start_offset
                 for log in self.in_directory(directory)
                 if log.log_start_offset > log.base_offsets[0]
             },
         }
+
+    def _of_offline(self, directory: LogDirectory, offsets: Offsets) -> Offsets:
+        return {each: offset for each, offset in offsets.items() if self.offline.get(each) is directory}
 
     def high_watermarks(self, directory: LogDirectory) -> Offsets:
         return {log.partition: self.high_watermark_of(log) for log in self.in_directory(directory)}

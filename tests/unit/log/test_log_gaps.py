@@ -128,11 +128,7 @@ def test_a_log_that_is_opened_late_is_judged_then(
     world: "World", monkeypatch: pytest.MonkeyPatch, is_compacted: bool, expected: list[int]
 ) -> None:
     lose_the_end_of_the_first_segment(world)
-
-    def refuse(*_: object) -> None:
-        raise OSError(24, "Too many open files")
-
-    monkeypatch.setattr(opening, "recover", refuse)
+    monkeypatch.setattr(opening, "recover", _refuse)
     world.disk.kill()
     world.open()
     assert world.partition not in world.manager.logs
@@ -142,3 +138,31 @@ def test_a_log_that_is_opened_late_is_judged_then(
     world.manager.tick(0, 0)
     world.manager.tick(0, 60_000)
     assert world.contents(world.manager.logs[world.partition]) == expected
+
+
+def test_how_far_a_log_is_on_the_device_is_known_while_it_cannot_be_opened(
+    world: "World", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Read from the beginning, it would be cut where old records were compacted away or are damaged."""
+    log = world.create(segment_bytes=400)
+    for _ in range(4):
+        world.append(log, size=100)
+    log.flush()
+    world.disk.run()
+    world.manager.write_checkpoints()
+    world.disk.run()
+    file = world.disk.open(f"{world.directory}/{0:020d}.log")
+    file.truncate(log.segments[0].find(1))
+    file.release()
+    monkeypatch.setattr(opening, "recover", _refuse)
+    world.disk.kill()
+    world.open()
+    assert world.partition not in world.manager.logs
+    world.manager.write_checkpoints()
+    world.disk.run()
+    monkeypatch.undo()
+    assert world.contents(world.kill()) == [0, 2, 3]
+
+
+def _refuse(*_: object) -> None:
+    raise OSError(24, "Too many open files")
