@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Generator, Iterator
 from typing import Final, Protocol
 
+from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ports import Scheduler
 from headwater.coordinator.effects import CoordinatorRecord, Producer
 from headwater.log.log import Log
@@ -75,6 +76,8 @@ def replay_log(log: Log, shard: Replayed, offset: int) -> Generator[int, None, i
             data = piece.read()
         finally:
             piece.release()
+        if not data:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{log.partition}: its file ends before offset {offset}")
         for at, header in read_batches(data):
             yield from _replay_batch(header, data[at : at + header.size_bytes], shard)
             offset = header.last_offset + 1

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from headwater.base.errors import KafkaError
 from headwater.broker.coordinators.loading import RECORDS_PER_TURN, Loading, replay_log
 from headwater.coordinator.effects import CoordinatorRecord, Producer
 from headwater.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -120,3 +121,21 @@ def test_a_disk_that_cannot_be_read_keeps_no_file_open(lab: Any, monkeypatch: py
     with pytest.raises(OSError, match="Input/output error"):
         next(replay_log(log, Seen(), 0))
     assert lab.disk.open_references == before
+
+
+def test_a_file_that_somebody_has_emptied_is_told_and_not_read_for_ever(
+    lab: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.ask(CreateTopicsRequest(topics=[CreatableTopic(name="orders", num_partitions=1, replication_factor=1)]))
+    lab.append("orders", 0, 1)
+    log = lab.broker.partition("orders", 0).log
+    reads: list[object] = []
+
+    def empty(*arguments: object) -> bytes:
+        reads.append(arguments)
+        assert len(reads) < 10, "for ever"
+        return b""
+
+    monkeypatch.setattr(type(log.active.open_file()), "pread", empty)
+    with pytest.raises(KafkaError, match="orders-0: its file ends before offset 0"):
+        next(replay_log(log, Seen(), 0))
