@@ -68,6 +68,7 @@ class Loading:
 
 def replay_log(log: Log, shard: Replayed, offset: int) -> Generator[int, None, int]:
     """Tells the shard all that stands in its log from there on, past the high watermark too. Gives the end of what was read."""
+    _check_files(log)
     while offset < log.log_end_offset:
         piece = log.read(offset, _READ_BYTES, log.log_end_offset, min_one_batch=True)
         if piece is None:
@@ -82,6 +83,16 @@ def replay_log(log: Log, shard: Replayed, offset: int) -> Generator[int, None, i
             yield from _replay_batch(header, data[at : at + header.size_bytes], shard)
             offset = header.last_offset + 1
     return log.log_end_offset
+
+
+def _check_files(log: Log) -> None:
+    """A file that somebody has cut looks like one whose last records were compacted away: what it had would be passed over."""
+    for segment in log.segments:
+        if segment.size_bytes and segment.open_file().size() < segment.size_bytes:
+            raise KafkaError(
+                ErrorCode.KAFKA_STORAGE_ERROR,
+                f"{log.partition}: the segment of offset {segment.base_offset} is shorter than it was",
+            )
 
 
 def _replay_batch(header: BatchHeader, batch: bytes, shard: Replayed) -> Iterator[int]:

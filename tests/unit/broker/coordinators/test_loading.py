@@ -123,7 +123,26 @@ def test_a_disk_that_cannot_be_read_keeps_no_file_open(lab: Any, monkeypatch: py
     assert lab.disk.open_references == before
 
 
-def test_a_file_that_somebody_has_emptied_is_told_and_not_read_for_ever(
+@pytest.mark.parametrize("batches_left", range(3))
+@pytest.mark.parametrize("is_recent", [True, False])
+def test_a_file_that_somebody_has_cut_is_told_and_its_rest_not_passed_over(
+    lab: Any, batches_left: int, is_recent: bool
+) -> None:
+    """One that was cut at the end of a batch was taken for whole, or read for ever."""
+    lab.ask(CreateTopicsRequest(topics=[CreatableTopic(name="orders", num_partitions=1, replication_factor=1)]))
+    for _ in range(3):
+        lab.append("orders", 0, 1)
+    log = lab.broker.partition("orders", 0).log
+    log.active.open_file().truncate(batches_left * log.active.size_bytes // 3)
+    if not is_recent:
+        log.active.recent.clear()
+    seen = Seen()
+    with pytest.raises(KafkaError, match="orders-0: the segment of offset 0 is shorter than it was"):
+        next(replay_log(log, seen, 0))
+    assert seen.keys == []
+
+
+def test_a_file_that_is_emptied_while_it_is_read_is_not_read_for_ever(
     lab: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lab.ask(CreateTopicsRequest(topics=[CreatableTopic(name="orders", num_partitions=1, replication_factor=1)]))
