@@ -247,6 +247,8 @@ class Broker:
                 raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, message)
             return self.logs.create(name, topic.topic_id, config)
         log.update_config(config)
+        if log.failed is None:
+            log.flush_if_due()  # the topic may ask for more than was known when the log was opened
         return log
 
     def _delete_topic(self, topic_id: TopicId) -> None:

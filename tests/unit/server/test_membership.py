@@ -12,6 +12,8 @@ from headwater.base.ids import TopicPartition
 from headwater.broker.broker import Broker
 from headwater.metadata.cluster import layout
 from headwater.metadata.image import ClusterImage, TopicDeleted, TopicState
+from headwater.records.builder import build_batch
+from headwater.records.reader import Record
 from headwater.server.assembly import Assembly
 from headwater.server.membership import Membership
 from headwater.sim.clock import SimClock
@@ -195,3 +197,17 @@ def test_gaps_are_judged_by_the_policy_that_all_brokers_were_given(monkeypatch: 
     monkeypatch.setattr(joining.broker.logs, "cut_at_gaps", judge)
     joining.join()
     assert found == [True]
+
+
+def test_what_a_killed_process_left_in_the_page_cache_counts_once_it_is_on_the_device_if_the_topic_asks_for_that() -> (
+    None
+):
+    """The topic was not known when its log was opened: its records were committed, and a power loss took them."""
+    joining = Joining()
+    log = joining.broker.logs.create(TopicPartition("orders", 0), TOPIC)
+    log.append_as_leader(memoryview(build_batch([Record(0, 1, b"k", b"v")])), 0, 1)
+    topic = TopicState("orders", TOPIC, [partition(1, (1, 2))], {"flush.messages": "1"})
+    assert joining.broker.open_log(topic, 0, joining.broker.log_config(topic), is_new=False) is log
+    assert log.committable_offset == 0
+    joining.run(10)
+    assert log.committable_offset == log.recovery_point == 1
