@@ -40,6 +40,8 @@ def _lines(text: bytes) -> list[list[str]]:
         raise CheckpointError("it does not begin with a version and a count") from None
     if version != 0:
         raise CheckpointError(f"version {version} is unknown")
+    if lines[-1].strip():
+        raise CheckpointError("its last line is cut off")  # a power loss may have left less of a number
     if count != len(entries):
         raise CheckpointError(f"it has {len(entries)} entries, and says {count}")
     return entries
@@ -65,7 +67,8 @@ def parse_epochs(text: bytes) -> Epochs:
         entries = [(int(epoch), int(start)) for epoch, start in _lines(text)]
     except ValueError:
         raise CheckpointError("a line is not: epoch start-offset") from None
-    if entries != sorted(entries):
+    starts = [start for _, start in entries]
+    if entries != sorted(entries) or starts != sorted(starts):
         raise CheckpointError("the epochs do not grow")
     return entries
 

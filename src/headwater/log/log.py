@@ -358,10 +358,10 @@ class Log:
     def truncate_fully(self, offset: int) -> None:
         """Drops everything, and begins again at `offset`. Raises KafkaError and OSError, as `truncate_to`."""
         try:
-            new = truncation.begin_at(self, offset)
+            self.active.open_file()  # a descriptor that comes free, and is needed for the new segment then
         except OSError as error:
             raise self.storage_error(error) from error
-        truncation.truncate_fully(self, offset, new)
+        truncation.truncate_fully(self, offset)
         self._after_truncation()
 
     def _after_truncation(self) -> None:

@@ -85,20 +85,16 @@ def forget_epochs_from(log: "Log", offset: int) -> None:
     log.latest_epoch = log.epochs.latest_epoch
 
 
-def begin_at(log: "Log", offset: int) -> Segment | None:
-    """The segment that a log which is dropped goes on with; None while there is one of that name. Raises OSError: nothing has changed then."""
-    return None if offset in log.base_offsets else _new_segment(log, offset)
+def truncate_fully(log: "Log", offset: int) -> None:
+    """Drops everything; the next record goes to `offset`. Raises OSError: the log must not be used then.
 
-
-def _new_segment(log: "Log", offset: int) -> Segment:
-    return Segment.create(log.context.disk, log.context.handles, log.directory, offset, log.config.index_interval_bytes)
-
-
-def truncate_fully(log: "Log", offset: int, new: Segment | None = None) -> None:
-    """Drops everything; the next record goes to `offset`, in `new` if that is there already. Raises OSError: the log must not be used then."""
+    In this order, though nothing is left if the new segment cannot be made: a power loss that kept both would leave a hole between them.
+    """
     logger.info("event=truncated-fully partition=%s from=%d to=%d", log.partition, log.log_end_offset, offset)
     delete_segments(log, list(log.segments))
-    log.active = new or _new_segment(log, offset)
+    log.active = Segment.create(
+        log.context.disk, log.context.handles, log.directory, offset, log.config.index_interval_bytes
+    )
     log.segments.append(log.take_in(log.active))
     log.base_offsets.append(offset)
     _end_at(log, offset)

@@ -31,6 +31,7 @@ def _begin_with_first_batch(partition: Partition, records: memoryview) -> None:
         try:
             log.truncate_fully(header.base_offset)
         except OSError as error:
+            log.fail(error)  # nothing of it may be left
             raise log.storage_error(error) from error
 
 

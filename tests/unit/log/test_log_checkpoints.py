@@ -80,10 +80,17 @@ def test_a_flipped_bit_anywhere_in_our_clean_shutdown_mark_is_noticed() -> None:
 
 
 def test_the_checksum_of_leader_epochs_goes_by_what_they_say() -> None:
-    assert crc_of_epochs(b"0\n1\n3 4") == crc_of_epochs(format_epochs([(3, 4)]))
+    assert crc_of_epochs(b"0\n1\n3  4\n\n") == crc_of_epochs(format_epochs([(3, 4)]))
     assert crc_of_epochs(b"0\n1\n3 5\n") != crc_of_epochs(format_epochs([(3, 4)]))
     assert crc_of_epochs(None) == crc_of_epochs(format_epochs([]))
     assert crc_of_epochs(b"damaged") == -1
+
+
+@pytest.mark.parametrize("text", [b"0\n2\n3 104\n5 12", b"0\n2\n3 104\n5 12\n", b"0\n1\n3 4"])
+def test_leader_epochs_that_a_power_loss_has_cut_are_not_believed(text: bytes) -> None:
+    """Of `5 120` there was `5 12`, and the records behind 12 were of an epoch under which they had not been written."""
+    with pytest.raises(CheckpointError):
+        parse_epochs(text)
 
 
 def test_directory_names() -> None:

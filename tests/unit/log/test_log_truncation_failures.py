@@ -133,26 +133,34 @@ def test_a_truncation_that_runs_out_of_descriptors_leaves_the_log_in_use(
     assert log.active.time_index.last_entry()[1] < offset + 3
 
 
-@pytest.mark.parametrize("code", [errno.EMFILE, errno.ENOSPC])
-def test_a_log_that_cannot_begin_again_elsewhere_stays_as_it_is(
-    world: "World", code: int, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("is_open", [True, False])
+def test_a_log_begins_again_elsewhere_without_a_descriptor_to_spare(
+    world: "World", is_open: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its segments were gone already: it had none any more, went offline, or stopped the retention of all logs."""
+    """Its segments were gone already when the new one could not be opened: it had none any more, and stopped the retention of all logs."""
     log = filled(world)
-    open_file = world.disk.open
+    for segment in log.segments:
+        segment.close()
+    if is_open:
+        log.active.open_file()
+    most, open_file = world.disk.open_references, world.disk.open
 
-    def failing(path: str, *, create: bool = False) -> object:
-        if create and not world.disk.exists(path):
-            raise OSError(code, "Too many open files, or no room for a name", path)
+    def limited(path: str, *, create: bool = False) -> object:
+        if world.disk.open_references >= most:
+            raise OSError(errno.EMFILE, "Too many open files", path)
         return open_file(path, create=create)
 
     with monkeypatch.context() as patch:
-        patch.setattr(world.disk, "open", failing)
-        with pytest.raises(KafkaError):
+        patch.setattr(world.disk, "open", limited)
+        if is_open:
             log.truncate_fully(100)
+        else:
+            with pytest.raises(KafkaError):
+                log.truncate_fully(100)
+            assert log.log_end_offset == 40
     assert log.failed is None
-    assert world.contents(log) == list(range(40))
     world.manager.apply_retention(world.clock.now_ms())
+    assert world.contents(log) == ([] if is_open else list(range(40)))
     log.truncate_fully(100)
     assert world.append(log, epoch=7) == 100
     assert world.contents(world.kill()) == [100]
