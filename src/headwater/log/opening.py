@@ -56,6 +56,7 @@ class Opening:
         self._config_of = config_of
         self._opened = opened
         self.topics_are_known = topics_are_known
+        self._is_in_cluster = not topics_are_known  # where those of adopted directories are known in the end, too
         self._under_way = 0
         self.is_clean = False
         self.moves: list[tuple[TopicPartition, LogDirectory]] = []  # that the last process left, to begin again
@@ -175,7 +176,7 @@ class Opening:
                 logger.warning("event=recovered partition=%s %s", partition, line)
             epochs = recovered.unwritten_epochs
             self._load(directory, partition, path, recovery_point, recovered.log_end_offset, epochs)
-            if recovered.gap_offset >= 0 and not directory.adopted:
+            if recovered.gap_offset >= 0 and (self._is_in_cluster or not directory.adopted):
                 self._holdings.gaps[partition] = recovered.gap_offset
                 if self.topics_are_known:  # it is opened late
                     self._opened.cut_at_gaps()

@@ -111,6 +111,14 @@ def test_what_compaction_left_is_no_gap_though_the_topic_is_compacted_no_more(wo
     assert cut(world) == [0, 2, 3]
 
 
+def test_in_a_cluster_a_directory_that_kafka_made_is_no_exception(world: "World") -> None:
+    """What its topics are is known from ZooKeeper there."""
+    world.disk.write_file("/data/meta.properties", b"version=1\nnode.id=0\ncluster.id=cluster\n")
+    lose_the_end_of_the_first_segment(world)
+    assert world.manager.directories[0].adopted
+    assert cut(world) == [0]
+
+
 def test_how_far_a_deleted_log_was_compacted_excuses_no_gap_of_the_next_one_of_its_name(world: "World") -> None:
     log = world.create(segment_bytes=400, file_delete_delay_ms=0)
     world.append(log, size=100)
