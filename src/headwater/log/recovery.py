@@ -247,12 +247,12 @@ def recover(
     kept_snapshots = {offset for offset in snapshots if offset <= bases[first]}
     next_offset = bases[first]
     for at in range(first, len(bases)):
-        is_behind_gap = bases[at] > max(next_offset, recovery_point, compacted_to)
+        is_behind_gap = bases[at] > max(next_offset, recovery_point, compacted_to, log_start_offset)
         if run.result.bytes_cut or bases[at] < next_offset or (is_behind_gap and no_gaps):
             run.set_aside(bases[at])
             continue
         if is_behind_gap and run.result.gap_offset < 0:
-            run.result.gap_offset = next_offset
+            run.result.gap_offset = max(next_offset, log_start_offset)
         if run.is_behind_damage:
             run.recall_producers(bases[at], snapshots)
         if at > first and run.write_snapshot(bases[at]):

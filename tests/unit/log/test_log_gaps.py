@@ -111,6 +111,36 @@ def test_what_compaction_left_is_no_gap_though_the_topic_is_compacted_no_more(wo
     assert cut(world) == [0, 2, 3]
 
 
+@pytest.mark.parametrize("topics_are_known", [True, False])
+def test_a_gap_below_the_beginning_of_the_log_is_none(world: "World", topics_are_known: bool) -> None:
+    """Those records were deleted, and nobody misses them."""
+    lose_the_end_of_the_first_segment(world).delete_records_before(2)
+    world.manager.write_checkpoints()
+    world.disk.run()
+    world.settings = ManagerSettings(topics_are_known=topics_are_known)
+    log = world.kill()
+    assert (log.log_start_offset, cut(world)) == (2, [2, 3])
+
+
+def test_a_log_that_begins_in_the_gap_begins_there_still(world: "World") -> None:
+    log = world.create(segment_bytes=400)
+    for _ in range(4):
+        world.append(log, 2, 50)
+    log.delete_records_before(3)
+    world.manager.write_checkpoints()
+    world.disk.run()
+    assert [segment.base_offset for segment in log.segments] == [0, 4]
+    file = world.disk.open(f"{world.directory}/{0:020d}.log")
+    file.truncate(log.segments[0].find(2))
+    file.release()
+    world.settings = ManagerSettings(topics_are_known=False)
+    log = world.kill()
+    world.manager.cut_at_gaps()
+    assert (log.log_start_offset, log.log_end_offset) == (3, 3)
+    world.append(log)
+    assert world.contents(log) == [3]
+
+
 def test_in_a_cluster_a_directory_that_kafka_made_is_no_exception(world: "World") -> None:
     """What its topics are is known from ZooKeeper there."""
     world.disk.write_file("/data/meta.properties", b"version=1\nnode.id=0\ncluster.id=cluster\n")
