@@ -238,7 +238,8 @@ class Hosted(Generic[S]):
         is_ours = code in _LOST
         self.unload(code if is_ours else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         generation = self._generation
-        self._broker.scheduler.call_later(_RELOAD_AFTER_MS if is_ours else 0, lambda: self._reload(generation))
+        has_time = is_ours or not effects.replies  # a timer that nobody asked for would be due again at once
+        self._broker.scheduler.call_later(_RELOAD_AFTER_MS if has_time else 0, lambda: self._reload(generation))
 
     def when_committed(self, function: Callable[[], None]) -> None:
         """After everything that the shard has written so far is committed."""

@@ -14,9 +14,13 @@ from headwater.coordinator.effects import CoordinatorRecord, Effects
 from headwater.coordinator.groups.classic.group import ClassicGroup
 from headwater.coordinator.groups.shard import GroupShard
 from headwater.coordinator.records.group_records import GroupMetadataValue, MemberMetadata, group_metadata_record
+from headwater.coordinator.transactions.states import TransactionState
+from headwater.replication.partition import Partition
+from headwater.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from headwater.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from headwater.wire.messages.find_coordinator import FindCoordinatorRequest
 from headwater.wire.messages.heartbeat import HeartbeatRequest
+from headwater.wire.messages.init_producer_id import InitProducerIdRequest
 
 SESSION_MS = 10_000
 Hosting = Hosted[GroupShard]
@@ -155,6 +159,40 @@ def test_a_load_that_an_earlier_life_has_planned_is_void(
     shop.settle()
     assert hosted.is_loaded
     assert hosted.shard is present
+
+
+def test_what_cannot_be_written_when_its_time_has_come_is_tried_again_after_a_pause(
+    shop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A transaction that times out and whose record is too large for its log now, say: it was tried without end in one moment."""
+    shop.ask(CreateTopicsRequest(topics=[CreatableTopic(name="orders", num_partitions=1, replication_factor=1)]))
+    shop.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=["id"]))
+    begun = shop.ask(InitProducerIdRequest(transactional_id="id", transaction_timeout_ms=5_000), 4)
+    added = AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id="id",
+        v3_and_below_producer_id=begun.producer_id,
+        v3_and_below_producer_epoch=begun.producer_epoch,
+        v3_and_below_topics=[AddPartitionsToTxnTopic(name="orders", partitions=[0])],
+    )
+    shop.ask(added, 3)
+    tries: list[object] = []
+
+    def failing(*arguments: object) -> None:
+        tries.append(arguments)
+        assert len(tries) < 10, "without end"
+        raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE)
+
+    kept = Partition.append_internal
+    monkeypatch.setattr(Partition, "append_internal", failing)
+    shop.clock.advance(5_001)
+    for count in (1, 2, 3):
+        shop.settle()
+        assert len(tries) == count
+        shop.clock.advance(1_000)
+    monkeypatch.setattr(Partition, "append_internal", kept)
+    shop.settle()
+    (hosted,) = [each for each in shop.broker.transactions.runtime.active() if each.shard.transactions]
+    assert hosted.shard.transactions["id"].state is TransactionState.COMPLETE_ABORT
 
 
 def test_a_large_shard_is_begun_a_little_in_each_turn(
