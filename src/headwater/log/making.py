@@ -98,6 +98,8 @@ class Making:
         if directory.mentions(partition):
             points = self._holdings.recovery_points(directory)
             starts = self._holdings.log_start_offsets(directory)
+            for offsets in (points, starts):
+                offsets.pop(partition, None)  # it could not be opened, and somebody has removed it
             directory.checkpoint_now(names.RECOVERY_POINT_CHECKPOINT, points)
             directory.checkpoint_now(names.LOG_START_OFFSET_CHECKPOINT, starts)
             directory.mentioned = {*points, *starts}

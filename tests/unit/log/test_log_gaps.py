@@ -202,5 +202,28 @@ def test_how_far_a_log_is_on_the_device_is_known_while_it_cannot_be_opened(
     assert world.contents(world.kill()) == [0, 2, 3]
 
 
+def test_what_was_known_of_a_log_that_could_not_be_opened_is_not_told_of_the_next_of_its_name(
+    world: "World", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = world.create()
+    for _ in range(4):
+        world.append(log, size=100)
+    log.flush()
+    world.disk.run()
+    log.delete_records_before(3)
+    world.manager.write_checkpoints()
+    world.disk.run()
+    monkeypatch.setattr(opening, "recover", _refuse)
+    world.disk.kill()
+    world.open()
+    for name in world.disk.list_directory(world.directory):
+        world.disk.remove(f"{world.directory}/{name}")
+    world.disk.remove(world.directory)
+    world.append(world.create(), size=100)
+    monkeypatch.undo()
+    log = world.kill()
+    assert (log.log_start_offset, log.log_end_offset, log.recovery_point) == (0, 1, 0)
+
+
 def _refuse(*_: object) -> None:
     raise OSError(24, "Too many open files")
