@@ -143,8 +143,10 @@ class Vigil:
         watched.asked -= 1
         if self._watched.get(watched.broker_id) is not watched:
             return
-        if problem is None and response is not None and response.error_code == 0:
-            self._answered(watched, number)
+        if problem is None and response is not None:
+            watched.refusals = 0
+            if response.error_code == 0:  # otherwise somebody is there, and would say the same again at once
+                self._answered(watched, number)
         elif not watched.asked:  # one attempt to connect may be told to several requests
             self._not_answered(watched, is_refused=problem is not None and problem.is_refused)
 
@@ -153,7 +155,6 @@ class Vigil:
             logger.info("event=broker-watched broker=%d epoch=%d", watched.broker_id, watched.epoch)
         watched.has_answered = True
         watched.answered_round = max(watched.answered_round, number)
-        watched.refusals = 0
         if watched.standing is not Standing.TRUSTED:
             self._acquit(watched, "it answers")
         self._advance()

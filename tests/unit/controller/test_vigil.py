@@ -150,7 +150,8 @@ def test_who_has_never_answered_this_controller_is_never_suspected() -> None:
 
 def test_an_error_is_no_answer() -> None:
     watch = Watch([partition(1, ALL)]).answer(2).answer(1, code=35)
-    watch.refuse(1).refuse(1)
+    assert watch.asked == [], "it would say the same again, as often as it is asked"
+    watch.lose(1).refuse(1).refuse(1)
     assert not watch.confirming
 
 
