@@ -185,6 +185,7 @@ class Moves:
         if not move.is_nearly_there(int(min(TAIL_BYTES_MAX, settings.bytes_per_second))):
             self._copy(move, settings)
         else:
+            self._settle_earlier(log)
             self._manager.expect_at(move.target, log)
             put_in_place(move)
             del self.under_way[log.partition]
@@ -192,6 +193,17 @@ class Moves:
             self._manager.moved(log, move.target)
             log.flush(partial(self._flushed, move))
             log.context.scheduler.call_soon(self.go_on)
+
+    def _settle_earlier(self, log: "Log") -> None:
+        """It may have come here just now. A mark in both places would not tell a start which of them is the later one: that of the earlier
+        move is gone for good before the log goes on. Raises OSError."""
+        disk = self._manager.context.disk
+        marker = f"{log.directory}/{names.MOVED_FROM}"
+        if disk.exists(marker):
+            for directory in self._manager.online:
+                disk.sync_directory_now(directory.path)
+            disk.remove(marker)
+        disk.sync_directory_now(log.directory)
 
     def _copy(self, move: Move, settings: MoveSettings) -> None:
         log = move.log
@@ -237,7 +249,7 @@ class Moves:
     def _settled(self, move: Move, error: OSError | None) -> None:
         """Nothing can be mistaken for the log any more. Otherwise the next start needs the mark."""
         if error is None:
-            paths = (f"{move.log.directory}/{names.MOVED_FROM}",)
+            paths = (f"{move.target.path}/{move.log.partition}/{names.MOVED_FROM}",)  # it may have moved on since
             self._manager.context.disk.submit(Remove(paths), _report_removal)
 
     def _drop_copy(self, move: Move) -> None:

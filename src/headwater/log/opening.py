@@ -77,11 +77,28 @@ class Opening:
         all_are_here = self._directories.are_all_online
         finish_moves(disk, found, all_are_here=all_are_here)
         settle_duplicates(disk, self._context.random, found, may_choose=not self.topics_are_known)
-        for partition, (directory,) in found.homes.items():
-            marker = f"{directory.path}/{partition}/{names.MOVED_FROM}"
-            if not directory.clean and all_are_here and disk.exists(marker):
-                disk.remove(marker)
+        self._clear_up(found, all_are_here)
         return found
+
+    def _clear_up(self, found: Found, all_are_here: bool) -> None:
+        """What moves have left, once each log's name is on the device: a process that was killed may have left it in the page cache only."""
+        disk = self._context.disk
+        markers = [
+            marker
+            for partition, (directory,) in found.homes.items()
+            if not directory.clean and all_are_here
+            and disk.exists(marker := f"{directory.path}/{partition}/{names.MOVED_FROM}")
+        ]  # fmt: skip
+        if markers or found.removable:
+            try:
+                for directory in self._directories.online:
+                    disk.sync_directory_now(directory.path)
+            except OSError as error:
+                logger.error("event=not-cleared-up error=%r", str(error))
+                found.removable.clear()
+                return
+        for marker in markers:
+            disk.remove(marker)
 
     def open(self, found: Found, done: Callable[[], None]) -> None:
         """`done` is called when all are there, at once if nothing needs a worker process."""

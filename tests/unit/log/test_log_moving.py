@@ -454,3 +454,51 @@ def test_a_copy_that_is_shorter_than_it_was_is_not_filled_with_zeroes() -> None:
     disk.write_file(f"/b/{stem}{names.LOG}", b"records" * 5 + b"half of a job")
     assert copy_piece(disk, "/a", "/b", Piece(0, 35, 70, is_whole=False), lambda _size: None, durable=True)
     assert disk.read_file(f"/b/{stem}{names.LOG}") == b"records" * 10
+
+
+def move_now(mover: Mover, path: str) -> None:
+    """Nothing of it waits for the device."""
+    mover.begin(path)
+    for _ in range(10):
+        mover.manager.moves.go_on()
+        mover.scheduler.run_due()
+    assert mover.home == path
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_what_a_killed_process_had_moved_is_on_the_device_before_the_original_goes(seed: int) -> None:
+    """The start saw the copy under its new name, in the page cache, and removed the original or the mark. A power loss then left neither
+    of the two, or both."""
+    mover = Mover(seed)
+    mover.append(6)
+    mover.log.flush()
+    mover.disk.run()
+    before = contents(mover.log)
+    move_now(mover, mover.target)
+    mover.disk.run(seed % 4)
+    mover.restart(power_loss=False)
+    mover.disk.run(seed % 3)
+    mover.restart(power_loss=True)
+    assert contents(mover.log) == before
+    mover.append(1)
+    assert mover.log.log_end_offset == 21
+
+
+@pytest.mark.parametrize("seed", range(48))
+def test_a_log_that_moves_back_at_once_is_where_it_came_last(seed: int) -> None:
+    """Both places had a mark, and the broker did not start; or the end of the first move took that of the second away, and the log was
+    as it had been between them."""
+    mover = Mover(seed, flush_messages=1)
+    mover.append(6)
+    mover.disk.run()
+    move_now(mover, mover.target)
+    mover.disk.run(seed % 8)
+    mover.append(1)
+    move_now(mover, mover.source)
+    mover.append(1)
+    mover.disk.run(seed // 8 * 3)
+    promised = mover.log.recovery_point
+    whole = contents(mover.log)
+    mover.restart(power_loss=True)
+    assert mover.log.log_end_offset >= promised
+    assert contents(mover.log) == whole[: mover.log.log_end_offset // 3]
