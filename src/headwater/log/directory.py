@@ -17,7 +17,7 @@ from functools import partial
 from headwater.base.checksum import crc32c
 from headwater.base.errors import UserError
 from headwater.base.ids import TopicPartition
-from headwater.base.ports import Disk, Random, Replace, SyncDirectory
+from headwater.base.ports import Disk, Random, Remove, Replace, SyncDirectory
 from headwater.log import names
 from headwater.log.checkpoint import (
     CheckpointError,
@@ -224,16 +224,28 @@ class LogDirectory:
 
     def distrust(self) -> None:
         """For the next start. It need not reach the device: what it warns of does not outlive the kernel either."""
+        mark = self._file(names.SYNC_FAILED)
         try:
-            self._disk.write_file(self._file(names.SYNC_FAILED), b"", durable=False)
+            try:
+                self._disk.write_file(mark, b"", durable=False)
+            except OSError:  # the name is all that counts, and a directory takes no descriptor
+                self._disk.make_directory(mark)
         except OSError as error:
             logger.error("event=sync-failure-not-noted path=%s error=%r", self.path, str(error))
 
     def believe(self) -> None:
         self.is_distrusted = False
+        mark = self._file(names.SYNC_FAILED)
+        if self._disk.is_directory(mark):
+            self._disk.submit(Remove((mark,)), self._believed)
+            return
         try:
-            self._disk.remove(self._file(names.SYNC_FAILED))
+            self._disk.remove(mark)
         except OSError as error:
+            self._believed(error)
+
+    def _believed(self, error: OSError | None) -> None:
+        if error is not None:
             logger.error("event=file-not-removed path=%s error=%r", self._file(names.SYNC_FAILED), str(error))
 
 

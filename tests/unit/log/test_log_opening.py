@@ -151,3 +151,26 @@ def test_a_sync_that_fails_while_closing_is_remembered(world: "World") -> None:
     world.disk.faults.syncs_to_fail = 1
     world.manager.close()
     assert world.disk.exists(f"/data/{names.SYNC_FAILED}")
+
+
+def test_a_failed_fsync_is_remembered_without_a_descriptor(world: "World", monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the next start took the page cache for what the device had, and its own syncs went well."""
+    log = world.create()
+    world.append(log)
+    log.flush()
+    world.disk.run()
+    world.append(log)
+    world.disk.faults.syncs_to_fail = 1
+    log.flush()
+
+    def failing(path: str, _data: bytes, *, durable: bool = True) -> None:
+        raise OSError(24, f"Too many open files {durable}", path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.disk, "write_file", failing)
+        world.disk.run()
+    assert log.failed is not None
+    assert world.contents(world.kill()) == [0]
+    world.disk.run()
+    assert not world.disk.exists(f"/data/{names.SYNC_FAILED}")
+    assert world.contents(world.crash()) == [0]
