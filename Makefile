@@ -59,7 +59,7 @@ format: venv
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-# Single brokers, clusters, Spark: all three run, whatever fails.
+# Computing beside clients and clusters, then Spark (tests/stages.sh): all run, whatever fails.
 test: venv
 	@tests/tools.sh
 	@tests/stages.sh $(BIN)/pytest
