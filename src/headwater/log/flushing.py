@@ -131,6 +131,8 @@ class Flusher:
     def _piece_done(self, error: OSError | None) -> None:
         if error is not None and (self._error is None or self._error.errno in NO_DESCRIPTORS):
             self._error = error
+            if error.errno not in NO_DESCRIPTORS and not self._is_left:
+                self._log.fail(error)  # at once: who is killed before the other pieces are done has told the next start
         self._in_flight -= 1
         if self._in_flight == 0 and not self._is_left:
             self._finish()

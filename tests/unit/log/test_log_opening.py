@@ -174,3 +174,19 @@ def test_a_failed_fsync_is_remembered_without_a_descriptor(world: "World", monke
     world.disk.run()
     assert not world.disk.exists(f"/data/{names.SYNC_FAILED}")
     assert world.contents(world.crash()) == [0]
+
+
+def test_a_failed_fsync_is_remembered_before_the_rest_of_its_flush_is_done(world: "World") -> None:
+    """Other files were still being synced when the process was killed, and nothing told the next start."""
+    log = world.create()
+    world.append(log)
+    log.flush()
+    world.disk.run()
+    world.append(log, epoch=1)  # and so the epochs are to be synced too
+    world.disk.faults.syncs_to_fail = 1
+    log.flush()
+    assert world.disk.work_count > 1
+    world.disk.run(1)
+    assert log.failed is not None
+    assert world.contents(world.kill()) == [0]
+    assert world.contents(world.crash()) == [0]
