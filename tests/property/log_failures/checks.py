@@ -1,6 +1,7 @@
 """What must hold of a log at any time, and of one that comes back after its process or its machine was lost."""
 
 from headwater.log import names
+from headwater.log.checkpoint import parse_offsets
 from headwater.log.log import Log
 from headwater.records.reader import read_batches
 from property.log_failures.machine import PARTITION, FailingDisk, Machine
@@ -45,6 +46,15 @@ def check_device(log: Log, disk: FailingDisk) -> None:
             if header.last_offset < log.recovery_point:
                 end = at + header.size_bytes
         assert disk.on_device(path)[:end] == data[:end], f"{path} counts as flushed to byte {end}"
+
+
+def check_recovery_point(machine: Machine) -> None:
+    """None in the file lies past what is flushed, once a truncation is settled: a start would not look at what came after it."""
+    log = machine.log
+    path = f"{machine.manager.directory_of(PARTITION)}/{names.RECOVERY_POINT_CHECKPOINT}"
+    if machine.disk.exists(path) and not log.owes_truncation:
+        written = parse_offsets(machine.disk.read_file(path)).get(PARTITION, 0)
+        assert written <= log.recovery_point, f"{path} says {written}, flushed to {log.recovery_point}"
 
 
 def check_home(machine: Machine) -> None:

@@ -22,9 +22,24 @@ _RETRY_OFFLINE_MS: Final = 2_000  # as the manager has it
 
 
 class FailingDisk(SimDisk):
-    """Also runs out of descriptors, as long as the test says so. Files that are open stay in use."""
+    """Also runs out of descriptors, as long as the test says so: files that are open stay in use. Others may write to it as well, so that
+    there is no room even where something was just removed."""
 
     has_descriptors = True
+    others_fill_it = False
+
+    @property
+    def is_roomy(self) -> bool:
+        return not self.others_fill_it and self.faults.free_bytes >= ROOMY // 2
+
+    def make_room(self) -> None:
+        self.others_fill_it = False
+        self.faults.free_bytes = ROOMY
+
+    def take_space(self, size: int, path: str) -> None:
+        if self.others_fill_it:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+        super().take_space(size, path)
 
     def _take_descriptor(self, path: str) -> None:
         if not self.has_descriptors:

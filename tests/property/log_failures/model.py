@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from headwater.log.log import Log
 from property.log_failures import checks
-from property.log_failures.machine import PARTITION, ROOMY, Machine
+from property.log_failures.machine import PARTITION, Machine
 from property.log_failures.reading import Contents, Entry, read_contents
 
 
@@ -38,6 +38,7 @@ class ModelledLog:
         checks.check_files(log)
         checks.check_epochs(log, contents, self.known_from)
         checks.check_device(log, self.disk)
+        checks.check_recovery_point(self.machine)
         if self.known_from == 0:
             checks.check_producers(log, contents)
 
@@ -63,12 +64,12 @@ class ModelledLog:
     def _opened_late(self) -> bool:
         """There was no room to open it; or the power went before its name was on the device, and it is made anew."""
         if self.machine.homes():
-            assert self.disk.faults.free_bytes < ROOMY // 2, "not opened, with room on the disk"
-            self.disk.faults.free_bytes = ROOMY
+            assert not self.disk.is_roomy, "not opened, with room on the disk"
+            self.disk.make_room()
             self.machine.open_what_is_offline()
             return True
         assert self.flushed_to <= self.start_offset, f"all is gone, flushed to {self.flushed_to}"
-        self.disk.faults.free_bytes = ROOMY
+        self.disk.make_room()
         self.machine.create()
         self.model = []
         self.start_offset = self.flushed_to = 0

@@ -14,7 +14,7 @@ from headwater.log.log import Log
 from headwater.records.builder import build_batch
 from headwater.records.control import EndTransactionMarker, build_end_transaction_marker
 from headwater.records.reader import Record
-from property.log_failures.machine import PARTITION, ROOMY, Machine
+from property.log_failures.machine import PARTITION, Machine
 from property.log_failures.model import ModelledLog
 from property.log_failures.reading import Entry, marker_value
 
@@ -53,6 +53,7 @@ class LogWorld(ModelledLog):
             self.flush: 8,
             self.disk_works: 8,
             self.checkpoint: 5,
+            self.come_to_rest: 4,
             self.truncate: 6,
             self.begin_elsewhere: elsewhere,
             self.delete_records: elsewhere,
@@ -69,7 +70,7 @@ class LogWorld(ModelledLog):
         if self.kind.moves:
             deeds |= {self.move: 3, self.move_goes_on: 14, self.stay: 0.3}
         if self.kind.failed_syncs:
-            deeds[self.fail_sync] = 2
+            deeds[self.fail_sync] = 3
         return deeds
 
     def run(self, steps: int) -> None:
@@ -84,10 +85,11 @@ class LogWorld(ModelledLog):
                 raise
 
     def step(self) -> None:
-        if self.log.failed is None:
-            (deed,) = self.chance.choices(list(self._deeds), list(self._deeds.values()))
-        else:
+        ends_soon = self.sync_failed and self.chance.random() < 0.2  # before others have heard of a failed fsync, too
+        if self.log.failed is not None or ends_soon:
             deed = self.chance.choice([self.kill, self.lose_power, self.stop])
+        else:
+            (deed,) = self.chance.choices(list(self._deeds), list(self._deeds.values()))
         self.done.append(deed.__name__)
         deed()
         self.check()
@@ -160,6 +162,13 @@ class LogWorld(ModelledLog):
     def checkpoint(self) -> None:
         self.machine.manager.write_checkpoints()
 
+    def come_to_rest(self) -> None:
+        """All is on the device and written down, as far as there is room for it: so truncations have something to take back."""
+        self.log.flush()
+        self.disk.run()
+        self.machine.manager.write_checkpoints()
+        self.disk.run()
+
     def time_passes(self) -> None:
         self.machine.pass_time(1000)
 
@@ -220,11 +229,18 @@ class LogWorld(ModelledLog):
         self.disk.has_descriptors = self.chance.random() < 0.5
 
     def room(self) -> None:
-        self.disk.faults.free_bytes = self.chance.choice([0, 50, 300, ROOMY, ROOMY])
+        self.disk.make_room()
+        self.disk.others_fill_it = self.chance.random() < 0.3
+        if self.chance.random() < 0.5:
+            self.disk.faults.free_bytes = self.chance.choice([0, 50, 300])
 
     def fail_sync(self) -> None:
+        """The next one, or at once the first of a flush."""
         self.disk.faults.syncs_to_fail = 1
         self.sync_failed = True
+        if self.chance.random() < 0.5:
+            self.log.flush()
+            self.disk.run(1)
 
     def stop(self) -> None:
         self._some_room()
@@ -236,10 +252,15 @@ class LogWorld(ModelledLog):
         self.end_and_start(self.machine.kill, loses_power=False)
 
     def lose_power(self) -> None:
+        """Not between a truncation and the moment in which there is room to write down that it was: what of it has reached the device
+        is not made out then, and a hole may be left."""
+        if self.log.owes_truncation:
+            self.kill()
+            return
         self._some_room()
         self.disk.faults.syncs_to_fail = 0
         self.end_and_start(self.machine.lose_power, loses_power=True)
 
     def _some_room(self) -> None:
         if self.chance.random() < 0.5:
-            self.disk.faults.free_bytes = ROOMY
+            self.disk.make_room()
