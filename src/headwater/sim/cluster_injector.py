@@ -253,9 +253,10 @@ class ClusterInjector:
         self._block(pairs, self._world.node_ids)
 
     def _block(self, pairs: list[frozenset[str]], node_ids: list[int]) -> None:
-        """Who is refused may be taken for dead: so another one must not lose its power then."""
+        """Who is refused may be taken for dead: so another one must not lose its power then, nor have lost it just before."""
         block_ms = self._random.randint(100, 2000)
-        refuses = self._random.random() < 0.3
+        may_refuse = all(self._may_be_missed(self._world.node(node_id)) for node_id in node_ids)
+        refuses = self._random.random() < 0.3 and may_refuse
         if refuses:
             self._world.note("and connections are refused there")
             for node_id in node_ids:
