@@ -101,7 +101,7 @@ def _server(serve: Callable[[socket.socket], None]) -> Iterator[tuple[int, int]]
         assert process.pid is not None
         yield port, process.pid
     finally:
-        process.terminate()
+        process.kill()  # it has nothing to tidy up; a handler of Python's is not run by one that has just begun to wait
         process.join()
         queue.close()
 
