@@ -3,46 +3,28 @@
     8 bytes an entry, big endian:  int32 last offset of a batch, relative to the segment's base;  int32 its position
 
 Both columns grow. A lookup finds the entry with the largest offset at or below the target; from its batch the reader
-walks on. Entries are collected here and written in stretches (512 at the latest, and before any flush, roll or close):
-after a crash the indexes of all segments past the recovery point are rebuilt, so nothing is lost by it.
-
-Apache Kafka preallocates its index files, so after a crash of it one may have a tail of zeroes; it is cut. Owned by its
-segment.
+walks on. Written behind (`index_file`). Owned by its segment.
 """
 
 from struct import Struct
 from typing import Final
 
-from headwater.base.ports import FULL, Disk
+from headwater.base.ports import Disk
+from headwater.log.index_file import IndexFile
 
 ENTRY: Final = Struct(">ii")
 ENTRY_BYTES: Final = 8
 WRITE_BEHIND_BYTES: Final = 512 * ENTRY_BYTES
-_STALE: Final = -1  # for the number of bytes that are in the file: less than none is right there
 
 
-class OffsetIndex:
-    __slots__ = ("_written_bytes", "base_offset", "entries", "path")
-
-    def __init__(self, path: str, base_offset: int) -> None:
-        self.path = path
-        self.base_offset = base_offset
-        self.entries = bytearray()
-        self._written_bytes = 0
+class OffsetIndex(IndexFile):
+    __slots__ = ()
 
     @classmethod
     def load(cls, disk: Disk, path: str, base_offset: int, segment_bytes: int) -> "OffsetIndex | None":
         """None if the file is missing or cannot be this segment's index: then it must be rebuilt."""
         index = cls(path, base_offset)
-        try:
-            data = disk.read_file(path)
-        except FileNotFoundError:
-            return None
-        index.entries = bytearray(without_zero_tail(data, ENTRY_BYTES))
-        index._written_bytes = len(index.entries)
-        if len(index.entries) != len(data):
-            index.rewrite(disk)
-        return index if index._is_sane(segment_bytes) else None
+        return index if index.read(disk, ENTRY_BYTES) and index._is_sane(segment_bytes) else None
 
     def _is_sane(self, segment_bytes: int) -> bool:
         """Whole entries, the columns growing at both ends, and no position past the segment's end."""
@@ -101,76 +83,4 @@ class OffsetIndex:
         size = len(self.entries)
         while size and ENTRY.unpack_from(self.entries, size - ENTRY_BYTES)[1] >= position:
             size -= ENTRY_BYTES
-        if size != len(self.entries):
-            del self.entries[size:]
-            self.rewrite(disk)
-
-    def write(self, disk: Disk) -> None:
-        """Puts what is new into the file."""
-        self._written_bytes = write_entries(disk, self.path, self.entries, self._written_bytes)
-
-    def rewrite(self, disk: Disk) -> None:
-        """Makes the file hold exactly these entries."""
-        self._written_bytes = _STALE  # if it cannot be written now, all is written with the next entries
-        self._written_bytes = rewrite_entries(disk, self.path, self.entries)
-
-    def replace(self, disk: Disk) -> None:
-        """The same, and it is on the device then: for a segment that no recovery will look at."""
-        self._written_bytes = _STALE
-        self._written_bytes = replace_entries(disk, self.path, self.entries)
-
-    @property
-    def unwritten_bytes(self) -> int:
-        return len(self.entries) - self._written_bytes
-
-    @property
-    def is_stale(self) -> bool:
-        """The file may have entries that are no longer true, and could not be written."""
-        return self._written_bytes < 0
-
-
-def without_zero_tail(data: bytes, entry_bytes: int) -> bytes:
-    """Cuts whole entries of zeroes off the end: preallocated and never used."""
-    if data[-entry_bytes:].strip(b"\0"):
-        return data
-    used = len(data.rstrip(b"\0"))
-    return data[: -(-used // entry_bytes) * entry_bytes]
-
-
-def write_entries(disk: Disk, path: str, entries: bytearray, written_bytes: int) -> int:
-    """Adds those behind `written_bytes`. If nothing is known to be written, whatever stands in the file goes."""
-    if written_bytes <= 0:
-        return rewrite_entries(disk, path, entries)
-    if written_bytes < len(entries):
-        append_entry(disk, path, bytes(memoryview(entries)[written_bytes:]))
-    return len(entries)
-
-
-def append_entry(disk: Disk, path: str, data: bytes) -> None:
-    file = disk.open(path, create=True)
-    try:
-        file.append(data)
-    finally:
-        file.release()
-
-
-def rewrite_entries(disk: Disk, path: str, entries: bytearray) -> int:
-    file = disk.open(path, create=True)
-    try:
-        file.truncate(0)
-        if entries:
-            file.append(bytes(entries))
-    finally:
-        file.release()
-    return len(entries)
-
-
-def replace_entries(disk: Disk, path: str, entries: bytearray) -> int:
-    """As one step, because half an index may look like a whole one; unless there is no room for two."""
-    try:
-        disk.write_file(path, bytes(entries))
-    except OSError as error:
-        if error.errno not in FULL:
-            raise
-        return rewrite_entries(disk, path, entries)
-    return len(entries)
+        self.cut(disk, size)

@@ -5,13 +5,10 @@ kept as far as it can be compared, because those can still be read, and nothing 
 """
 
 from dataclasses import dataclass
-from typing import Final
 
 from headwater.base.ports import File
 from headwater.log import offset_index, time_index
-from headwater.log.scan import last_offset_at, scan_segment
-
-_NOTHING_CHECKED: Final = 1 << 62
+from headwater.log.scan import NOTHING_CHECKED, last_offset_at, scan_segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +20,7 @@ class Rebuilt:
 
 def rebuild(file: File, base_offset: int, interval_bytes: int, old_offsets: bytes, old_times: bytes) -> Rebuilt:
     """`old_offsets` and `old_times` are the entries of the indexes that are given up; empty where there are none. Raises OSError."""
-    scan = scan_segment(file, base_offset, _NOTHING_CHECKED, interval_bytes)
+    scan = scan_segment(file, base_offset, NOTHING_CHECKED, interval_bytes)
     offsets, times = scan.offset_entries, scan.time_entries
     if scan.problem is None:
         return Rebuilt(offsets, times, None)

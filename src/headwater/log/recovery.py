@@ -10,7 +10,6 @@ Doing it twice does no harm: a crash during recovery is just another crash.
 """
 
 from bisect import bisect_left
-from typing import Final
 
 from headwater.base.ports import FULL, Disk
 from headwater.log import names
@@ -18,13 +17,11 @@ from headwater.log.appending import note_producer
 from headwater.log.checkpoint import CheckpointError, Epochs, format_epochs, parse_epochs
 from headwater.log.compaction.leftovers import finish_swaps
 from headwater.log.epochs import EpochList
-from headwater.log.offset_index import rewrite_entries
+from headwater.log.index_file import rewrite_entries
 from headwater.log.producer_state import ProducerStates, SnapshotError
 from headwater.log.scan import scan_segment
 from headwater.log.transaction_index import TransactionIndex
 from headwater.records.batch import BatchHeader
-
-NOTHING_CHECKED: Final = 1 << 62
 
 
 class Recovered:

@@ -21,6 +21,7 @@ PIECE_BYTES: Final = 1 << 20
 PIECE_BYTES_MAX: Final = 8 << 20
 LONG_BATCH_BYTES: Final = 32 << 20
 WALK_CHUNK_BYTES: Final = 8192
+NOTHING_CHECKED: Final = 1 << 62  # as the offset from which on CRCs are looked at
 OFFSETS: Final = Struct(">qi11xi")  # base offset, batch length, last offset delta
 OFFSETS_BYTES: Final = OFFSETS.size
 MAGIC_AT: Final = 16

@@ -4,42 +4,27 @@
 
 Both columns grow. An entry (t, o) says: no batch before the one ending at o has a timestamp above t. When a segment is
 rolled or closed its overall maximum is the last entry; retention by time and a clean start live on that. Written behind
-like the offset index (see there), with the same handling of a tail of zeroes. Owned by its segment.
+(`index_file`). Owned by its segment.
 """
 
 from struct import Struct
 from typing import Final
 
 from headwater.base.ports import Disk
-from headwater.log.offset_index import replace_entries, rewrite_entries, without_zero_tail, write_entries
+from headwater.log.index_file import IndexFile
 
 ENTRY: Final = Struct(">qi")
 ENTRY_BYTES: Final = 12
-_STALE: Final = -1
 
 
-class TimeIndex:
-    __slots__ = ("_written_bytes", "base_offset", "entries", "path")
-
-    def __init__(self, path: str, base_offset: int) -> None:
-        self.path = path
-        self.base_offset = base_offset
-        self.entries = bytearray()
-        self._written_bytes = 0
+class TimeIndex(IndexFile):
+    __slots__ = ()
 
     @classmethod
     def load(cls, disk: Disk, path: str, base_offset: int) -> "TimeIndex | None":
         """None if the file is missing or damaged: then it must be rebuilt."""
         index = cls(path, base_offset)
-        try:
-            data = disk.read_file(path)
-        except FileNotFoundError:
-            return None
-        index.entries = bytearray(without_zero_tail(data, ENTRY_BYTES))
-        index._written_bytes = len(index.entries)
-        if len(index.entries) != len(data):
-            index.rewrite(disk)
-        return index if index._is_sane() else None
+        return index if index.read(disk, ENTRY_BYTES) and index._is_sane() else None
 
     def _is_sane(self) -> bool:
         size = len(self.entries)
@@ -90,27 +75,4 @@ class TimeIndex:
         relative = offset - self.base_offset
         while size and ENTRY.unpack_from(self.entries, size - ENTRY_BYTES)[1] >= relative:
             size -= ENTRY_BYTES
-        if size != len(self.entries):
-            del self.entries[size:]
-            self.rewrite(disk)
-
-    def write(self, disk: Disk) -> None:
-        self._written_bytes = write_entries(disk, self.path, self.entries, self._written_bytes)
-
-    @property
-    def unwritten_bytes(self) -> int:
-        return len(self.entries) - self._written_bytes
-
-    @property
-    def is_stale(self) -> bool:
-        """The file may have entries that are no longer true, and could not be written."""
-        return self._written_bytes < 0
-
-    def rewrite(self, disk: Disk) -> None:
-        self._written_bytes = _STALE  # if it cannot be written now, all is written with the next entries
-        self._written_bytes = rewrite_entries(disk, self.path, self.entries)
-
-    def replace(self, disk: Disk) -> None:
-        """The same, and it is on the device then."""
-        self._written_bytes = _STALE
-        self._written_bytes = replace_entries(disk, self.path, self.entries)
+        self.cut(disk, size)

@@ -18,7 +18,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from headwater.base.ports import Disk
-from headwater.log.offset_index import append_entry, replace_entries, rewrite_entries
+from headwater.log.index_file import append_entry, replace_entries, rewrite_entries
 
 ENTRY: Final = Struct(">hqqqq")
 ENTRY_BYTES: Final = 34

@@ -6,13 +6,14 @@ last snapshot before the cut and replayed from there) and the recovery point.
 
 import logging
 from bisect import bisect_right
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from headwater.log.appending import note_producer
 from headwater.log.producer_state import ProducerStates, SnapshotError
 from headwater.log.retention import delete_later, delete_segments
 from headwater.log.rolling import snapshot_path
 from headwater.log.scan import (
+    NOTHING_CHECKED,
     DamagedSegmentError,
     first_offset_at,
     headers_from,
@@ -25,8 +26,6 @@ from headwater.log.transaction_index import AbortedTransaction
 
 if TYPE_CHECKING:
     from headwater.log.log import Log
-
-_NOTHING_CHECKED: Final = 1 << 62
 
 logger = logging.getLogger("headwater.log")
 
@@ -52,7 +51,7 @@ def place_of(log: "Log", offset: int) -> tuple[int, int]:
 def _place_before_damage(log: "Log", segment: Segment, offset: int, error: DamagedSegmentError) -> tuple[int, int]:
     """Or at the segment's end, if it is sound and its last records have just been compacted away."""
     file = segment.open_file()
-    scan = scan_segment(file, segment.base_offset, _NOTHING_CHECKED, segment.index_interval_bytes)
+    scan = scan_segment(file, segment.base_offset, NOTHING_CHECKED, segment.index_interval_bytes)
     if scan.problem is None and scan.next_offset <= offset:
         return segment.size_bytes, offset
     logger.error("event=truncated-at-damage partition=%s reason=%r", log.partition, str(error))

@@ -8,9 +8,7 @@ put in its place. Doing it twice does no harm.
 from headwater.base.ports import Disk
 from headwater.log import names
 from headwater.log.compaction.job import SUFFIXES
-from headwater.log.scan import scan_segment
-
-_NOTHING_CHECKED = 1 << 62
+from headwater.log.scan import NOTHING_CHECKED, scan_segment
 
 
 def finish_swaps(disk: Disk, directory: str) -> None:
@@ -42,7 +40,7 @@ def _remove_covered(disk: Disk, directory: str, entries: list[str], swap: str) -
     base_offset = names.offset_of(swap)
     file = disk.open(f"{directory}/{swap}")
     try:
-        end_offset = scan_segment(file, base_offset, _NOTHING_CHECKED, 4096).next_offset
+        end_offset = scan_segment(file, base_offset, NOTHING_CHECKED, 4096).next_offset
     finally:
         file.release()
     for name in entries:
