@@ -24,7 +24,7 @@ from typing import Final
 from headwater.base import checksum as _crc32c
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicId, TopicPartition
-from headwater.base.ports import FULL, NO_DESCRIPTORS, PASSING, FileSlice
+from headwater.base.ports import FULL, NO_DESCRIPTORS, FileSlice
 from headwater.log import appending, lookup, retention, truncation
 from headwater.log.config import KEEP_PRODUCERS_CODEC, LogConfig
 from headwater.log.context import LogContext
@@ -341,39 +341,11 @@ class Log:
 
         Raises KafkaError while nothing has changed, and OSError if the log cannot be used any more.
         """
-        if offset < self.base_offsets[0]:
-            self.truncate_fully(offset)
-        elif offset >= self.log_end_offset:
-            truncation.forget_epochs_from(self, offset)
-            self._after_truncation()
-        else:
-            try:
-                position, offset = truncation.place_of(self, offset)
-                producers = truncation.load_producers(self, offset)
-            except OSError as error:
-                raise self.storage_error(error) from error
-            truncation.truncate_to(self, offset, position, producers)
-            self._after_truncation()
+        truncation.truncate_to(self, offset)
 
     def truncate_fully(self, offset: int) -> None:
         """Drops everything, and begins again at `offset`. Raises KafkaError and OSError, as `truncate_to`."""
-        try:
-            self.active.open_file()  # a descriptor that comes free, and is needed for the new segment then
-        except OSError as error:
-            raise self.storage_error(error) from error
         truncation.truncate_fully(self, offset)
-        self._after_truncation()
-
-    def _after_truncation(self) -> None:
-        """What there is no room for now is made up for before the next append."""
-        self.owes_truncation = True
-        self.active.limit_bytes = -1  # so that the next append looks
-        try:
-            self.settle_truncation()
-        except OSError as error:
-            if error.errno not in PASSING:
-                raise
-            logger.warning("event=truncation-not-noted partition=%s error=%r", self.partition, str(error))
 
     def settle_truncation(self) -> None:
         """Nothing may follow a truncation before the files beside the log tell of it. Raises OSError."""

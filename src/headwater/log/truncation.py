@@ -8,6 +8,7 @@ import logging
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
+from headwater.base.ports import PASSING
 from headwater.log.appending import note_producer
 from headwater.log.producer_state import ProducerStates, SnapshotError
 from headwater.log.retention import delete_later, delete_segments
@@ -61,7 +62,46 @@ def _place_before_damage(log: "Log", segment: Segment, offset: int, error: Damag
     return position, min(offset, first_offset_at(file, position))
 
 
-def truncate_to(log: "Log", offset: int, position: int, producers: ProducerStates) -> None:
+def truncate_to(log: "Log", offset: int) -> None:
+    """Raises KafkaError while nothing has changed, and OSError if the log cannot be used any more."""
+    if offset < log.base_offsets[0]:
+        truncate_fully(log, offset)
+        return
+    if offset >= log.log_end_offset:
+        _forget_epochs_from(log, offset)
+    else:
+        try:
+            position, offset = place_of(log, offset)
+            producers = load_producers(log, offset)
+        except OSError as error:
+            raise log.storage_error(error) from error
+        _cut(log, offset, position, producers)
+    _settle(log)
+
+
+def truncate_fully(log: "Log", offset: int) -> None:
+    """Raises as `truncate_to` does."""
+    try:
+        log.active.open_file()  # a descriptor that comes free, and is needed for the new segment then
+    except OSError as error:
+        raise log.storage_error(error) from error
+    _begin_again(log, offset)
+    _settle(log)
+
+
+def _settle(log: "Log") -> None:
+    """What there is no room for now is made up for before the next append."""
+    log.owes_truncation = True
+    log.active.limit_bytes = -1  # so that the next append looks
+    try:
+        log.settle_truncation()
+    except OSError as error:
+        if error.errno not in PASSING:
+            raise
+        logger.warning("event=truncation-not-noted partition=%s error=%r", log.partition, str(error))
+
+
+def _cut(log: "Log", offset: int, position: int, producers: ProducerStates) -> None:
     """Drops `offset` and everything after it, from that position of its segment on. `producers` is their state as of then.
 
     Raises OSError: the log must not be used then.
@@ -78,13 +118,13 @@ def truncate_to(log: "Log", offset: int, position: int, producers: ProducerState
     log.producers = producers
 
 
-def forget_epochs_from(log: "Log", offset: int) -> None:
+def _forget_epochs_from(log: "Log", offset: int) -> None:
     """Nothing was written under an epoch that begins there, at the log's end, and the leader may not know it. Raises OSError."""
     log.epochs.truncate_from_end(offset)
     log.latest_epoch = log.epochs.latest_epoch
 
 
-def truncate_fully(log: "Log", offset: int) -> None:
+def _begin_again(log: "Log", offset: int) -> None:
     """Drops everything; the next record goes to `offset`. Raises OSError: the log must not be used then.
 
     In this order, though nothing is left if the new segment cannot be made: a power loss that kept both would leave a hole between them.

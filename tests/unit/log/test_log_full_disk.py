@@ -1,6 +1,7 @@
 """A disk without room: what is there can be read and deleted, what is refused leaves no trace, and a restart needs no room."""
 
 import errno
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -160,28 +161,19 @@ def test_a_start_needs_no_room_after_all_has_expired(world: "World", is_removed:
     assert world.contents(world.kill()) == [40]
 
 
-def test_a_truncation_that_finds_no_room_for_its_index_leaves_none_that_is_wrong(
-    world: "World", monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log = world.create(index_interval_bytes=100)
-    for _ in range(20):
-        world.append(log, size=100)
-    log.active.write_indexes()
-    index = log.active.offset_index
-
-    def full(_size: int, path: str) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device", path)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(world.disk, "take_space", full)
-        with pytest.raises(OSError, match="No space"):
-            index.truncate_to_position(world.disk, 1000)
-    index.write(world.disk)
-    assert world.disk.read_file(index.path) == bytes(index.entries)
+def no_room(_size: int, path: str) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device", path)
 
 
-def test_an_index_that_could_not_be_opened_is_written_whole_later(
-    world: "World", monkeypatch: pytest.MonkeyPatch
+def no_descriptors(path: str, *, create: bool = False) -> None:
+    raise OSError(errno.EMFILE, f"Too many open files {create}", path)
+
+
+@pytest.mark.parametrize(
+    ("name", "failing", "told"), [("take_space", no_room, "No space"), ("open", no_descriptors, "Too many")]
+)
+def test_an_index_that_could_not_be_cut_in_its_file_is_written_whole_later(
+    world: "World", monkeypatch: pytest.MonkeyPatch, name: str, failing: Callable[..., None], told: str
 ) -> None:
     """What was to be written anew was added to what stood in the file."""
     log = world.create(index_interval_bytes=100)
@@ -189,13 +181,9 @@ def test_an_index_that_could_not_be_opened_is_written_whole_later(
         world.append(log, size=100)
     log.active.write_indexes()
     index = log.active.offset_index
-
-    def failing(path: str, *, create: bool = False) -> None:
-        raise OSError(errno.EMFILE, f"Too many open files {create}", path)
-
     with monkeypatch.context() as patch:
-        patch.setattr(world.disk, "open", failing)
-        with pytest.raises(OSError, match="Too many"):
+        patch.setattr(world.disk, name, failing)
+        with pytest.raises(OSError, match=told):
             index.truncate_to_position(world.disk, 1000)
     index.write(world.disk)
     assert world.disk.read_file(index.path) == bytes(index.entries)

@@ -1,11 +1,13 @@
 """Gaps that recovery found before the topics were known: none is forgotten until somebody has judged it."""
 
+import errno
 from typing import TYPE_CHECKING
 
 import pytest
 
+from headwater.base.errors import KafkaError
 from headwater.base.ids import TopicPartition
-from headwater.log import opening
+from headwater.log import opening, truncation
 from headwater.log.config import LogConfig
 from headwater.log.log import Log
 from headwater.log.manager import ManagerSettings
@@ -41,6 +43,28 @@ def lose_the_end_of_the_first_segment(world: "World") -> Log:
 def cut(world: "World") -> list[int]:
     world.manager.cut_at_gaps()
     return world.contents(world.manager.logs[world.partition])
+
+
+@pytest.mark.parametrize(("is_compacted", "expected"), [(False, [0]), (True, [0, 2, 3])])
+def test_in_a_cluster_a_gap_is_judged_when_the_topics_are_known(
+    world: "World", gapped: Log, is_compacted: bool, expected: list[int]
+) -> None:
+    """A follower went on behind the gap, was in sync with a hole in its log, and could lead with it."""
+    world.config = LogConfig(segment_bytes=400, cleanup_compact=is_compacted)
+    assert cut(world) == expected
+    assert gapped.log_end_offset == expected[-1] + 1
+
+
+def test_a_gap_that_cannot_be_cut_keeps_its_log_from_being_used(
+    world: "World", gapped: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_log: object, _offset: int) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(truncation, "place_of", refused)
+    world.manager.cut_at_gaps()
+    with pytest.raises(KafkaError):
+        world.append(gapped, size=100)
 
 
 def test_a_broker_that_is_stopped_before_the_topics_are_known_finds_the_gap_again(world: "World", gapped: Log) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from headwater.base.ids import TopicId, TopicPartition
 from headwater.log import names
+from headwater.log.log import Log
 
 if TYPE_CHECKING:
     from unit.log.conftest import World
@@ -99,8 +100,8 @@ def test_a_damaged_mark_is_none(world: "World", caplog: pytest.LogCaptureFixture
     assert world.contents(manager.logs[world.partition]) == [0]
 
 
-def test_after_a_failed_fsync_a_start_reads_the_device_and_not_the_page_cache(world: "World") -> None:
-    """The cache shows two records; the device never got the second, and would not show it after the next power loss."""
+def about_to_fail_its_second_sync(world: "World") -> Log:
+    """Record 0 is on the device; the flush of record 1 is under way, and will fail."""
     log = world.create()
     world.append(log)
     log.flush()
@@ -108,6 +109,12 @@ def test_after_a_failed_fsync_a_start_reads_the_device_and_not_the_page_cache(wo
     world.append(log)
     world.disk.faults.syncs_to_fail = 1
     log.flush()
+    return log
+
+
+def test_after_a_failed_fsync_a_start_reads_the_device_and_not_the_page_cache(world: "World") -> None:
+    """The cache shows two records; the device never got the second, and would not show it after the next power loss."""
+    log = about_to_fail_its_second_sync(world)
     world.disk.run()
     assert world.contents(log) == [0, 1]
     assert world.contents(world.kill()) == [0]
@@ -155,13 +162,7 @@ def test_a_sync_that_fails_while_closing_is_remembered(world: "World") -> None:
 
 def test_a_failed_fsync_is_remembered_without_a_descriptor(world: "World", monkeypatch: pytest.MonkeyPatch) -> None:
     """Else the next start took the page cache for what the device had, and its own syncs went well."""
-    log = world.create()
-    world.append(log)
-    log.flush()
-    world.disk.run()
-    world.append(log)
-    world.disk.faults.syncs_to_fail = 1
-    log.flush()
+    log = about_to_fail_its_second_sync(world)
 
     def failing(path: str, _data: bytes, *, durable: bool = True) -> None:
         raise OSError(24, f"Too many open files {durable}", path)

@@ -1,16 +1,11 @@
 """After a crash: what is checked, what is cut, what is rebuilt, and what people are told."""
 
-import errno
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from headwater.base.errors import KafkaError
 from headwater.base.ids import TopicPartition
-from headwater.log import truncation
-from headwater.log.config import LogConfig
-from headwater.log.manager import ManagerSettings
 from headwater.log.recovery import recover
 
 if TYPE_CHECKING:
@@ -220,43 +215,6 @@ def test_compacted_topics_may_have_gaps_between_segments(world: "World") -> None
         world.append(log, size=100)
     cut(world, path_of(world, 0), log.segments[0].find(1))
     assert world.contents(world.kill()) == [0, 2, 3]
-
-
-@pytest.mark.parametrize(("is_compacted", "expected"), [(False, [0]), (True, [0, 2, 3])])
-def test_in_a_cluster_a_gap_is_judged_when_the_topics_are_known(
-    world: "World", is_compacted: bool, expected: list[int]
-) -> None:
-    """A follower went on behind the gap, was in sync with a hole in its log, and could lead with it."""
-    log = world.create(segment_bytes=400)
-    for _ in range(4):
-        world.append(log, size=100)
-    cut(world, path_of(world, 0), log.segments[0].find(1))
-    world.settings = ManagerSettings(topics_are_known=False)
-    log = world.kill()
-    assert world.contents(log) == [0, 2, 3]
-    world.config = LogConfig(segment_bytes=400, cleanup_compact=is_compacted)
-    world.manager.cut_at_gaps()
-    assert world.contents(log) == expected
-    assert log.log_end_offset == expected[-1] + 1
-
-
-def test_a_gap_that_cannot_be_cut_keeps_its_log_from_being_used(
-    world: "World", monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log = world.create(segment_bytes=400)
-    for _ in range(4):
-        world.append(log, size=100)
-    cut(world, path_of(world, 0), log.segments[0].find(1))
-    world.settings = ManagerSettings(topics_are_known=False)
-    log = world.kill()
-
-    def refused(_log: object, _offset: int) -> None:
-        raise OSError(errno.EMFILE, "Too many open files")
-
-    monkeypatch.setattr(truncation, "place_of", refused)
-    world.manager.cut_at_gaps()
-    with pytest.raises(KafkaError):
-        world.append(log, size=100)
 
 
 def test_what_was_truncated_does_not_come_back_behind_what_followed_it(world: "World") -> None:

@@ -30,6 +30,13 @@ def batch(world: "World", **fields: Any) -> memoryview:
     return memoryview(build_batch([Record(0, world.clock.now_ms(), b"key", b"v" * 100)], **fields))
 
 
+def with_a_record_and_no_open_file(world: "World") -> Log:
+    log = world.create()
+    log.append_as_leader(batch(world), 0, world.clock.now_ms())
+    log.active.let_go()
+    return log
+
+
 def test_offsets_go_on_though_an_index_cannot_be_read(world: "World", monkeypatch: pytest.MonkeyPatch) -> None:
     log = world.create(index_interval_bytes=1)
     for _ in range(3):
@@ -47,9 +54,7 @@ def test_offsets_go_on_though_an_index_cannot_be_read(world: "World", monkeypatc
 def test_a_log_whose_file_cannot_be_opened_for_a_moment_goes_on_later(
     world: "World", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = world.create()
-    log.append_as_leader(batch(world), 0, world.clock.now_ms())
-    log.active.let_go()
+    log = with_a_record_and_no_open_file(world)
     with monkeypatch.context() as patch:
         patch.setattr(world.disk, "open", without_descriptors)
         for append in (log.append_as_leader, log.append_own):
@@ -138,9 +143,7 @@ def test_a_failed_fsync_beside_a_file_that_could_not_be_opened_counts(
 def test_a_flush_that_was_put_off_is_forgotten_when_the_log_is_deleted(
     world: "World", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = world.create()
-    log.append_as_leader(batch(world), 0, world.clock.now_ms())
-    log.active.let_go()
+    log = with_a_record_and_no_open_file(world)
     with monkeypatch.context() as patch:
         patch.setattr(world.disk, "open", without_descriptors)
         log.flush()
@@ -154,9 +157,7 @@ def test_a_flush_that_was_put_off_is_forgotten_when_the_log_is_deleted(
 def test_who_waits_for_a_flush_that_was_put_off_learns_that_the_log_has_failed(
     world: "World", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = world.create()
-    log.append_as_leader(batch(world), 0, world.clock.now_ms())
-    log.active.let_go()
+    log = with_a_record_and_no_open_file(world)
     told: list[OSError | None] = []
     with monkeypatch.context() as patch:
         patch.setattr(world.disk, "open", without_descriptors)
