@@ -16,6 +16,7 @@ from headwater.metadata.image import BrokerState, Endpoint
 from headwater.records.builder import build_batch
 from headwater.records.reader import Record
 from headwater.server.assembly import Assembly
+from headwater.server.dispatch import begin
 from headwater.sim.clock import SimClock
 from headwater.sim.disk import SimDisk
 from headwater.sim.scheduler import SimRandom, SimScheduler
@@ -63,6 +64,15 @@ class Lab:
         decoded = type(request).decode(self.frame, 0, version)
         context = RequestContext(ConnectionContext("127.0.0.1", 5000, "PLAINTEXT"), api.key, version, "tests")
         return import_module(f"headwater.broker.handlers.{api.name}").handle(self.broker, context, decoded)
+
+    def answer_to(self, frame: bytes) -> bytes:
+        """The whole frame of the answer to a whole request, by the general way."""
+        begun = begin(self.broker, ConnectionContext("127.0.0.1", 5000, "PLAINTEXT"), memoryview(bytearray(frame)))
+        result = begun.result
+        if isinstance(result, Deferred):
+            self.settle()
+            result = result.response
+        return b"".join(map(bytes, begun.frame(result)))
 
     def ask(self, request: Any, version: int | None = None) -> Any:
         """The response, over its bytes in that version."""

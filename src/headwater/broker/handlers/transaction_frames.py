@@ -80,7 +80,7 @@ def handle_end_frame(
     after = end_at_once(broker, *read, transaction_version)
     if after is None:
         return None
-    answer = _ended(version, *after) if version >= _END_FIRST_WITH_BUMP else _ended(version)
+    answer = _ended(version, *after) if version >= _END_FIRST_WITH_BUMP else _ended_as_before(version)
     return _START.pack(4 + len(answer), correlation_id) + answer
 
 
@@ -122,8 +122,13 @@ def _read_ending(body: bytes, version: int) -> Ending | None:
     return Ending(request.transactional_id, request.producer_id, request.producer_epoch, request.committed)
 
 
-@lru_cache(maxsize=_END_LAST + 1)
-def _ended(version: int, producer_id: int = -1, producer_epoch: int = -1) -> bytes:
+@lru_cache(maxsize=_END_FIRST_WITH_BUMP)
+def _ended_as_before(version: int) -> bytes:
+    """The producer keeps its epoch, so all are answered alike."""
+    return _ended(version, -1, -1)
+
+
+def _ended(version: int, producer_id: int, producer_epoch: int) -> bytes:
     response = EndTxnResponse(error_code=0, producer_id=producer_id, producer_epoch=producer_epoch)
     return _behind_correlation_id(END, version, response)
 

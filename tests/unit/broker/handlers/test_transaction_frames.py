@@ -5,14 +5,11 @@ from typing import Any
 import pytest
 
 from headwater.base.errors import ErrorCode, KafkaError
-from headwater.broker.context import ConnectionContext
 from headwater.broker.coordinators.placement import partition_for
-from headwater.broker.deferred import Deferred
 from headwater.broker.handlers.transaction_frames import HANDLERS
 from headwater.coordinator.transactions.states import TransactionState
 from headwater.records.builder import build_batch
 from headwater.records.reader import Record
-from headwater.server.dispatch import begin
 from headwater.wire.headers import decode_response_header, encode_request_header
 from headwater.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from headwater.wire.messages.add_partitions_to_txn import (
@@ -100,12 +97,7 @@ class Shop:
         return answer
 
     def generally(self, data: bytes) -> bytes:
-        begun = begin(self.broker, ConnectionContext("127.0.0.1", 5000, "PLAINTEXT"), memoryview(bytearray(data)))
-        result = begun.result
-        if isinstance(result, Deferred):
-            self.lab.settle()
-            result = result.response
-        return b"".join(map(bytes, begun.frame(result)))
+        return bytes(self.lab.answer_to(data))
 
     def state(self) -> list[Any]:
         state: list[Any] = [

@@ -4,12 +4,9 @@ from typing import Any
 
 import pytest
 
-from headwater.broker.context import ConnectionContext
-from headwater.broker.deferred import Deferred
 from headwater.broker.handlers.produce import handle_frame
 from headwater.records.builder import build_batch
 from headwater.records.reader import Record
-from headwater.server.dispatch import begin
 from headwater.wire.headers import encode_request_header
 from headwater.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from headwater.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -92,12 +89,7 @@ class Shop:
         return answer
 
     def generally(self, data: bytes) -> bytes:
-        begun = begin(self.broker, ConnectionContext("127.0.0.1", 5000, "PLAINTEXT"), memoryview(bytearray(data)))
-        result = begun.result
-        if isinstance(result, Deferred):
-            self.lab.settle()
-            result = result.response
-        return b"".join(map(bytes, begun.frame(result)))
+        return bytes(self.lab.answer_to(data))
 
     def state(self) -> tuple[Any, ...]:
         log = self.partition.log
