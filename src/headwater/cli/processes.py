@@ -51,6 +51,11 @@ def wait_until_gone(processes: Sequence[ProcessId], timeout_s: float) -> list[Pr
     return left
 
 
+def pids_of(processes: Sequence[ProcessId]) -> str:
+    """For people."""
+    return ", ".join(str(process.pid) for process in processes)
+
+
 def send_signal(process: ProcessId, number: signal.Signals) -> bool:
     """False if it was gone already."""
     if not is_alive(process):

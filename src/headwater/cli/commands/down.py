@@ -24,7 +24,7 @@ _PATIENCE_S: Final = 30.0
 @output_option
 def down(data_dir: str | None, timeout_s: float | None, force: bool, output: str) -> int:
     """Stop what `headwater up` started, and wait until it is gone."""
-    from headwater.cli.processes import send_signal, wait_until_gone
+    from headwater.cli.processes import pids_of, send_signal, wait_until_gone
     from headwater.cli.state import read_state, remove_state
 
     directory = (Path(data_dir).expanduser() if data_dir else default_data_dir()).absolute()
@@ -45,7 +45,7 @@ def down(data_dir: str | None, timeout_s: float | None, force: bool, output: str
             send_signal(process, signal.SIGKILL)
         left = wait_until_gone(left, timeout_s)
     if left:
-        pids = ", ".join(str(process.pid) for process in left)
+        pids = pids_of(left)
         raise UserError(
             f"Process {pids} has not stopped within {timeout_s:g} s",
             "",

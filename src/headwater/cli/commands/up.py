@@ -14,7 +14,6 @@ from headwater.cli.paths import default_data_dir
 
 if TYPE_CHECKING:
     from headwater.cli.plans import Plan
-    from headwater.cli.processes import ProcessId
     from headwater.cli.state import UpState
 
 _READY: Final = b"ready"
@@ -81,24 +80,22 @@ def up(
 def wait_for_the_end(state: "UpState", timeout_s: float) -> None:
     """Of what ran there before: a broker that is still ending holds its port and its files."""
     from headwater.base.errors import UserError
-    from headwater.cli.processes import is_alive, wait_until_gone
+    from headwater.cli.processes import is_alive, pids_of, wait_until_gone
 
     left = [process for process in state.processes if is_alive(process)]
     if not left:
         return
     why = "was told to stop" if state.stopping else "lost its supervisor, which was killed"
-    click.echo(f"What ran on {state.data_dir} {why}, and is still ending: waiting for process {_pids(left)}", err=True)
+    click.echo(
+        f"What ran on {state.data_dir} {why}, and is still ending: waiting for process {pids_of(left)}", err=True
+    )
     left = wait_until_gone(left, timeout_s)
     if left:
         raise UserError(
-            f"Process {_pids(left)} of the last `headwater up` has not ended within {timeout_s:g} s",
+            f"Process {pids_of(left)} of the last `headwater up` has not ended within {timeout_s:g} s",
             f"what ran on {state.data_dir} {why}",
             f"Kill it with `headwater down --force --data-dir {state.data_dir}`, then start again",
         )
-
-
-def _pids(processes: "list[ProcessId]") -> str:
-    return ", ".join(str(process.pid) for process in processes)
 
 
 def _plan(
