@@ -10,7 +10,7 @@ from compat.support.broker import ApacheBroker, BrokerProcess, HeadwaterBroker
 from compat.support.clients import CLIENTS, CODECS, Client, Message, Start, content
 from compat.support.clients.javaclient import JavaClient
 from compat.support.java import Java
-from compat.support.raw import Raw, batch, init_producer, produce, produced, wait_for_topic
+from compat.support.raw import Raw, batch, init_producer, produce, produced, wait_for_topic, wait_until_led
 
 BASE = 1_700_000_000_000
 PARTITIONED = "partitioned"
@@ -71,6 +71,7 @@ def _write(told: Adopted, java: Java) -> None:
     admin("deleteRecords", topic=TRIMMED, partition=0, before=4)
     admin("createTopic", topic=SEQUENCES, partitions=1, replication=1)
     with Raw(bootstrap) as connection:
+        wait_until_led(connection, SEQUENCES)
         told.producer = init_producer(connection)
         for sequence in range(3):
             assert _send(connection, told, sequence) == (0, sequence)

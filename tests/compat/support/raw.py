@@ -234,7 +234,12 @@ def make_topic(bootstrap: str, topic: str) -> None:
     """A topic with one partition, ready to be written to, by automatic creation."""
     with Raw(bootstrap) as connection:
         wait_until(lambda: connection.call(metadata(topic, create=True)).topics[0].error_code == 0, "created")
-        wait_until(lambda: fetched(connection.call(fetch(topic, 0, wait_ms=1)))[0] == 0, "led")
+        wait_until_led(connection, topic)
+
+
+def wait_until_led(connection: Raw, topic: str) -> None:
+    """Until the first partition of an empty topic can be used: Apache Kafka tells of a leader before it leads."""
+    wait_until(lambda: fetched(connection.call(fetch(topic, 0, wait_ms=1)))[0] == 0, "led")
 
 
 def wait_for_topic(bootstrap: str, topic: str) -> None:
