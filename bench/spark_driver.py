@@ -83,17 +83,13 @@ class Driver:
         return found
 
     def sink(self) -> dict[str, float]:
-        found = {}
-        for delivery, target in self.told["targets"].items():
-            frame = self.spark.readStream.format("headwater").options(**self.options())
-            frame = frame.options(startingOffsets="earliest", maxOffsetsPerTrigger=self.told["batch"]).load()
-            writer = frame.selectExpr("value").writeStream.format("headwater").option("topic", target)
-            writer = writer.option("kafka.bootstrap.servers", self.told["servers"]).option("delivery", delivery)
-            query = self._start(writer, delivery, availableNow=True)
-            assert query.awaitTermination(PATIENCE_S), "not done"
-            batches = [each for each in query.recentProgress if each.numInputRows][1:]
-            seconds = sum(each.durationMs["triggerExecution"] for each in batches) / 1000
-            found[delivery] = sum(each.numInputRows for each in batches) / seconds
+        """Both in turns; of the rounds after the first, each one's best. The first batch of a query is not counted."""
+        found: dict[str, float] = {}
+        for number in range(self.told["rounds"]):
+            for delivery, target in self.told["targets"].items():
+                pace = self._delivered(delivery, target, f"{delivery}-{number}")
+                if number:
+                    found[delivery] = max(found.get(delivery, 0), pace)
         return found
 
     # How
@@ -101,6 +97,18 @@ class Driver:
     def _start(self, writer: Any, name: str, **trigger: Any) -> Any:
         checkpoint = Path(self.told["folder"]) / name
         return writer.option("checkpointLocation", str(checkpoint)).trigger(**trigger).start()
+
+    def _delivered(self, delivery: str, target: str, name: str) -> float:
+        """The rows per second of one query that copies all there is."""
+        frame = self.spark.readStream.format("headwater").options(**self.options())
+        frame = frame.options(startingOffsets="earliest", maxOffsetsPerTrigger=self.told["batch"]).load()
+        writer = frame.selectExpr("value").writeStream.format("headwater").option("topic", target)
+        writer = writer.option("kafka.bootstrap.servers", self.told["servers"]).option("delivery", delivery)
+        query = self._start(writer, name, availableNow=True)
+        assert query.awaitTermination(PATIENCE_S), "not done"
+        batches = [each for each in query.recentProgress if each.numInputRows][1:]
+        seconds: float = sum(each.durationMs["triggerExecution"] for each in batches) / 1000
+        return sum(each.numInputRows for each in batches) / seconds
 
     def _batches(self, name: str, count: int) -> list[float]:
         """How long `count` batches took, after a few that are not counted."""
