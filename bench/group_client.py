@@ -1,11 +1,12 @@
-"""Members and transactional producers of librdkafka, run as a process of its own.
+"""Members of librdkafka, and transactional producers of librdkafka and of our own client, run as a process of its own.
 
     python -m bench.group_client join PORT TOPIC MEMBERS PARTITIONS
-    python -m bench.group_client produce PORT TOPIC RECORDS VALUE_BYTES PRODUCERS TRANSACTION_RECORDS
+    python -m bench.group_client produce PORT TOPIC CLIENT RECORDS VALUE_BYTES PRODUCERS TRANSACTION_RECORDS
 
 `join`: the milliseconds from the first subscription until every partition has an owner and every member a part.
 `produce`: the records per second of several producers in threads, each waiting for its last 1,000 before it goes on:
-by a commit of its transaction, or (TRANSACTION_RECORDS 0) by a flush. One JSON object on stdout.
+by a commit of its transaction, or (TRANSACTION_RECORDS 0) by a flush. CLIENT is librdkafka or headwater.
+One JSON object on stdout.
 """
 
 import json
@@ -55,21 +56,80 @@ def join(port: int, topic: str, members: int, partitions: int) -> dict[str, floa
     return {"ms": took_ms}
 
 
-def produce(port: int, topic: str, records: int, size: int, producers: int, transaction: int) -> dict[str, float]:
-    made = [_producer(port, transaction) for _ in range(producers)]
+class Librdkafka:
+    def __init__(self, port: int, transactional: bool) -> None:
+        config = {
+            "bootstrap.servers": f"127.0.0.1:{port}",
+            "enable.idempotence": True,
+            "delivery.report.only.error": True,
+            "linger.ms": 1,
+            "log_level": 0,
+        }
+        if transactional:
+            config["transactional.id"] = f"bench-{uuid.uuid4()}"
+        self._producer = Producer(config)
+        if transactional:
+            self._producer.init_transactions(STALL_S)
+
+    def plainly(self, topic: str, partition: int, value: bytes) -> None:
+        produce = self._producer.produce
+        for _ in range(WAIT_RECORDS):
+            produce(topic, value, partition=partition)
+        if self._producer.flush(STALL_S):
+            raise KafkaException("records were not delivered")
+
+    def in_transaction(self, topic: str, partition: int, value: bytes) -> None:
+        produce = self._producer.produce
+        self._producer.begin_transaction()
+        for _ in range(WAIT_RECORDS):
+            produce(topic, value, partition=partition)
+        self._producer.commit_transaction(STALL_S)
+
+
+class Headwater:
+    def __init__(self, port: int, transactional: bool) -> None:
+        from headwater.client import Producer as Own
+
+        config = {"bootstrap.servers": f"127.0.0.1:{port}", "linger.ms": 1}
+        if transactional:
+            config["transactional.id"] = f"bench-{uuid.uuid4()}"
+        self._producer = Own(config)
+        if transactional:
+            self._producer.init_transactions()
+
+    def plainly(self, topic: str, partition: int, value: bytes) -> None:
+        send = self._producer.send
+        for _ in range(WAIT_RECORDS):
+            send(topic, value, partition=partition)
+        self._producer.flush()
+
+    def in_transaction(self, topic: str, partition: int, value: bytes) -> None:
+        send = self._producer.send
+        self._producer.begin_transaction()
+        for _ in range(WAIT_RECORDS):
+            send(topic, value, partition=partition)
+        self._producer.commit_transaction()
+
+
+def produce(
+    port: int, topic: str, client: str, records: int, size: int, producers: int, transaction: int
+) -> dict[str, float]:
+    kind = {"librdkafka": Librdkafka, "headwater": Headwater}[client]
+    made = [kind(port, bool(transaction)) for _ in range(producers)]
+    batches = [each.in_transaction if transaction else each.plainly for each in made]
     value = value_of(size)
     failures: list[BaseException] = []
 
-    def run(producer: Producer, partition: int) -> None:
+    def run(index: int) -> None:
         try:
             for _ in range(records // producers // WAIT_RECORDS):
-                _batch(producer, topic, partition, value, transaction)
+                batches[index](topic, index, value)
         except BaseException as error:  # noqa: BLE001 - told by the main thread
             failures.append(error)
 
-    for index, producer in enumerate(made):
-        _batch(producer, topic, index, value, transaction)  # connections, coordinators and leaders are known
-    threads = [threading.Thread(target=run, args=(producer, index)) for index, producer in enumerate(made)]
+    for index, batch in enumerate(batches):
+        batch(topic, index, value)  # connections, coordinators and leaders are known
+    threads = [threading.Thread(target=run, args=(index,)) for index in range(producers)]
     began = time.perf_counter()
     for thread in threads:
         thread.start()
@@ -81,36 +141,14 @@ def produce(port: int, topic: str, records: int, size: int, producers: int, tran
     return {"records": records // producers // WAIT_RECORDS * WAIT_RECORDS * producers, "seconds": seconds}
 
 
-def _producer(port: int, transaction: int) -> Producer:
-    config = {
-        "bootstrap.servers": f"127.0.0.1:{port}",
-        "enable.idempotence": True,
-        "delivery.report.only.error": True,
-        "linger.ms": 1,
-        "log_level": 0,
-    }
-    if not transaction:
-        return Producer(config)
-    producer = Producer(config | {"transactional.id": f"bench-{uuid.uuid4()}"})
-    producer.init_transactions(STALL_S)
-    return producer
-
-
-def _batch(producer: Producer, topic: str, partition: int, value: bytes, transaction: int) -> None:
-    if transaction:
-        producer.begin_transaction()
-    for _ in range(WAIT_RECORDS):
-        producer.produce(topic, value, partition=partition)
-    if transaction:
-        producer.commit_transaction(STALL_S)
-    elif producer.flush(STALL_S):
-        raise KafkaException("records were not delivered")
-
-
 def main(arguments: list[str]) -> None:
-    what, port, topic, *numbers = arguments
-    work = join if what == "join" else produce
-    print(json.dumps(work(int(port), topic, *map(int, numbers))))
+    what, port, topic, *given = arguments
+    if what == "join":
+        found = join(int(port), topic, *map(int, given))
+    else:
+        client, *numbers = given
+        found = produce(int(port), topic, client, *map(int, numbers))
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

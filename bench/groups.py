@@ -96,17 +96,20 @@ def commits(bench: Bench) -> Figures:
     return {"commits": Figure(done.requests_s, bare.requests_s, f"p99 {done.p99_us / 1e3:.2f} ms")}
 
 
-def transactions(bench: Bench) -> Figures:
+def transactions(name: str, kind: str) -> Callable[[Bench], Figures]:
     """Plain and transactional in turns, by producers that both wait for every 1,000 records."""
 
-    def records_s(transaction: int) -> float:
+    def records_s(bench: Bench, transaction: int) -> float:
         with bench.topic(PRODUCERS) as topic:
             load = (bench.count(200_000), TRANSACTION_VALUE_BYTES, PRODUCERS, transaction)
-            found = client("produce", bench.port(), topic, *load)
+            found = client("produce", bench.port(), topic, kind, *load)
         return found["records"] / found["seconds"]
 
-    plain = records_s(0)
-    return {"transactions-1000": Figure(records_s(TRANSACTION_RECORDS), plain)}
+    def measure(bench: Bench) -> Figures:
+        plain = records_s(bench, 0)
+        return {name: Figure(records_s(bench, TRANSACTION_RECORDS), plain)}
+
+    return measure
 
 
 def load_groups(bench: Bench) -> Figures:
@@ -151,22 +154,12 @@ def group_scenarios() -> list[Scenario]:
         title = f"join to assignment, {members} members, {PARTITIONS} partitions"
         kind = Kind(f"join-{members}", title, "ms", LESS, "the initial delay")
         found.append(Scenario((kind,), join(members), 1))
-    return [
-        *found,
-        Scenario((Kind("commits", "offset commits, 50 connections", "commits/s", MORE, "a bare echo"),), commits, 3),
-        Scenario(
-            (
-                Kind(
-                    "transactions-1000",
-                    "transactions of 1,000 records",
-                    "records/s",
-                    MORE,
-                    "the same without transactions",
-                    0.9,
-                    of_limit=True,
-                ),
-            ),
-            transactions,
-            TRANSACTION_ROUNDS,
-        ),
-    ]
+    found.append(
+        Scenario((Kind("commits", "offset commits, 50 connections", "commits/s", MORE, "a bare echo"),), commits, 3)
+    )
+    clients = (("transactions-1000", "librdkafka"), ("transactions-1000-own", "headwater"))
+    for name, client_kind in clients:
+        title = f"transactions of 1,000 records, {client_kind}"
+        target = Kind(name, title, "records/s", MORE, "the same without transactions", 0.9, of_limit=True)
+        found.append(Scenario((target,), transactions(name, client_kind), TRANSACTION_ROUNDS))
+    return found

@@ -13,6 +13,9 @@ must not be left as the only one in sync while the suspect has everything.
 A suspicion ends when the broker answers, registers anew or is gone; and when a leader takes it in again, which it does only for one that
 fetches. The next one needs an answer first, and after a few mistakes there is none in this life of the broker. Nothing is kept from one term to the next.
 
+Of itself the controller knows one thing more: whether it has a log directory left. Without any it is about to end, so it counts itself as gone
+already. It would be left as the only one in sync otherwise, where the others have what its device may have lost.
+
 Owned by the controller. Decisions over what is told; asks through `Peers`, which waits between two attempts to connect.
 """
 
@@ -60,7 +63,10 @@ class Watched:
 
 
 class Vigil:
-    """`confirm` reads from ZooKeeper who is registered, and calls back when the image has it. Without `peers` nobody is watched."""
+    """`confirm` reads from ZooKeeper who is registered, and calls back when the image has it. Without `peers` nobody is watched.
+
+    `has_logs`: whether this broker has a log directory that it can use.
+    """
 
     def __init__(
         self,
@@ -69,6 +75,7 @@ class Vigil:
         peers: Peers | None = None,
         confirm: Callable[[Callable[[], None]], None] = lambda done: done(),
         monotonic_ms: Callable[[], int] = lambda: 0,
+        has_logs: Callable[[], bool] = lambda: True,
     ) -> None:
         self.on_change: Callable[[], None] = lambda: None
         """Others are suspects than before."""
@@ -77,6 +84,7 @@ class Vigil:
         self._peers = peers
         self._confirm = confirm
         self._monotonic_ms = monotonic_ms
+        self._has_logs = has_logs
         self._watched: dict[BrokerId, Watched] = {}
         self._round = 0  # a new one with each doubt, and when one took too long
         self._round_began_ms = 0
@@ -84,12 +92,14 @@ class Vigil:
 
     @property
     def brokers(self) -> Brokers:
-        """Those of the image, with suspects as if they were stopping."""
+        """Those of the image, with suspects as if they were stopping, and this one as if it were gone when it has no logs."""
+        known: Brokers = self._image.brokers
         suspects = self._of(Standing.SUSPECT)
-        if not suspects:
-            return self._image.brokers
-        known = self._image.brokers
-        return {**known, **{each.broker_id: replace(known[each.broker_id], is_stopping=True) for each in suspects}}
+        if suspects:
+            known = {**known, **{each.broker_id: replace(known[each.broker_id], is_stopping=True) for each in suspects}}
+        if self._has_logs():
+            return known
+        return {broker_id: broker for broker_id, broker in known.items() if broker_id != self._me}
 
     def begin(self) -> None:
         if self._peers is None:

@@ -64,6 +64,7 @@ class Membership:
             broker.peers if is_watchful else None,
             lambda done: self.store.read_members(done),
             broker.clock.monotonic_ms,
+            lambda: bool(broker.logs.online),
         )
         broker.controller = controller = Controller(
             self._image, self.store, self._scheduler, broker.clock, self._config, broker.metrics.controller, vigil

@@ -22,11 +22,14 @@ class Watch:
 
     def __init__(self, partitions: list[PartitionState], *some: Any, **options: Any) -> None:
         self.peers = FakePeers()
+        self.has_logs = True
         self.confirming: list[Callable[[], None]] = []
         self.desk = Desk(partitions, *(some or ALL), vigil=self._vigil, **options).active()
 
     def _vigil(self, image: ClusterImage) -> Vigil:
-        return Vigil(image, ME, self.peers, self.confirming.append, lambda: self.desk.clock.monotonic_ms())
+        return Vigil(
+            image, ME, self.peers, self.confirming.append, lambda: self.desk.clock.monotonic_ms(), lambda: self.has_logs
+        )
 
     @property
     def asked(self) -> list[int]:
@@ -338,3 +341,29 @@ def test_without_peers_nobody_is_watched() -> None:
     desk = Desk([partition(1, ALL)], *ALL).active()
     desk.came(4)
     assert outline(desk.partitions[0]) == WELL
+
+
+# What the controller knows of itself
+
+
+def test_without_a_log_directory_the_controller_elects_everybody_but_itself() -> None:
+    watch = Watch([partition(1, ALL), partition(1, (3, 1)), partition(ME, (3, 2))])
+    watch.has_logs = False
+    watch.desk.gone(1)
+    assert watch.outline(0) == (2, 6, [2], [20])
+    assert watch.outline(1) == (NO_BROKER, 6, [3, 1], [30, 10])
+    assert watch.outline(2) == (2, 6, [2], [20])
+
+
+def test_without_a_log_directory_the_controller_is_not_elected_uncleanly() -> None:
+    watch = Watch([partition(1, (1, 3), [1])], unclean_leader_election_enable="true")
+    watch.has_logs = False
+    watch.desk.gone(1)
+    assert watch.outline() == (NO_BROKER, 6, [1], [10])
+
+
+def test_a_suspect_leads_on_where_only_a_controller_without_logs_could_take_over() -> None:
+    watch = Watch([partition(1, (1, 3))])
+    watch.has_logs = False
+    watch.answer(1, 2).lose(1).refuse(1).refuse(1).answer(2).confirm()
+    assert watch.outline() == (1, 5, [1], [10])
