@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.client.admin import Admin
 from headwater.client.consumer.positions import OffsetAndMetadata
 from headwater.client.consumer.ranges import RangeReader
@@ -35,6 +35,8 @@ from headwater.spark.writer.options import SinkOptions
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from headwater.client.producer.arrow import TableDelivery
 
 TRANSACTION_TIMEOUT_MS: Final = 900_000  # transaction.max.timeout.ms of brokers, unless they were told otherwise
 _ONGOING: Final = "Ongoing"
@@ -286,16 +288,21 @@ async def _ended(session: Session, producers: Sequence[protocol.Producer], commi
     return outcomes
 
 
-def send_rows(producer: ProducerClient, batch: "pyarrow.RecordBatch", topic: str | None) -> None:
+def send_rows(producer: ProducerClient, batch: "pyarrow.RecordBatch", topic: str | None) -> "list[TableDelivery]":
     """The option's topic, or that of each row; the other columns as they are named."""
     names = batch.schema.names
     columns: dict[str, Any] = {name: name for name in ("key", "headers", "partition") if name in names}
     if topic is not None or "topic" not in names:
         assert topic is not None
-        producer.send_arrow(batch, topic, value="value", **columns)
-        return
+        return [producer.send_arrow(batch, topic, value="value", **columns)]
     import pyarrow.compute as compute
 
+    if batch.column("topic").null_count:
+        raise UserError(
+            "A row has no topic", "its column topic is null", "Give the option topic, or a value to each row"
+        )
+    sent = []
     for each in compute.unique(batch.column("topic")).to_pylist():
         part = batch.filter(compute.equal(batch.column("topic"), each))
-        producer.send_arrow(part, each, value="value", **columns)
+        sent.append(producer.send_arrow(part, each, value="value", **columns))
+    return sent

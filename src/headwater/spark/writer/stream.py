@@ -4,6 +4,7 @@ Spark makes it anew on the driver before each batch, in each task, and for each 
 query and the batch come from the task's context, and with the reports to the driver.
 """
 
+from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,8 @@ from headwater.spark.writer.options import SinkOptions
 
 if TYPE_CHECKING:
     import pyarrow
+
+    from headwater.client.producer.arrow import TableDelivery
 
 
 class TaskReport(WriterCommitMessage):
@@ -84,10 +87,16 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 def write_plainly(options: SinkOptions, rows: Iterator["pyarrow.RecordBatch"]) -> None:
+    """Raises the error of any row that no broker took: `flush` alone would not."""
+    sent: deque[TableDelivery] = deque()
     with Producer({**options.client, "bootstrap.servers": options.bootstrap_servers}) as producer:
         for batch in rows:
-            send_rows(producer, batch, options.topic)
+            sent.extend(send_rows(producer, batch, options.topic))
+            while sent and sent[0].done():
+                sent.popleft().result()
         producer.flush()
+        for each in sent:
+            each.result()
 
 
 def _place() -> tuple[str, int, int]:
