@@ -15,7 +15,7 @@ from headwater.client.producer.metrics import Meter
 from headwater.client.producer.queues import PartitionQueue, TopicQueues
 from headwater.client.producer.sender import Sender
 from headwater.client.producer.sequences import Sequences
-from headwater.client.producer.transactions import Transactions
+from headwater.client.producer.transactions import State, Transactions
 from headwater.client.producer.types import BufferFull, ProducerClosed
 from headwater.client.reactor.kernel import Signal, Task, TimedOut
 from headwater.client.session import Session
@@ -42,7 +42,8 @@ class ProducerCore:
         self.settings = settings
         self.fatal: KafkaError | None = None
         self.closed = False
-        self.plain = False  # records go in as they are, and nothing stands against that: see `Intake`
+        self.takes_plain = False  # records go in as they are: see `Intake`
+        self.plain = False  # and nothing stands against that at this moment
         self.meter = Meter(self.kernel.clock())
         self.accumulator = Accumulator(
             owner,
@@ -211,7 +212,7 @@ class ProducerCore:
             pass
         finally:
             self.closed = True
-            self.plain = False
+            self.allow_short_way()
             self.sender.stop()
             if self._keeper is not None:
                 self._keeper.cancel()
@@ -220,6 +221,11 @@ class ProducerCore:
             self.session.close()  # what is on the wire comes back as failed
             self.sender.fail_waiting(ProducerClosed())
             self._room.notify()
+
+    def allow_short_way(self) -> None:
+        """Looks whether a record may be appended without any further question. Called when something of it has changed."""
+        writes = self.transactions is None or self.transactions.state is State.OPEN
+        self.plain = self.takes_plain and writes and self.fatal is None and not self.closed
 
     def check(self) -> None:
         if self.fatal is not None:
@@ -231,7 +237,7 @@ class ProducerCore:
         """There is no way on from here."""
         if self.fatal is None:
             self.fatal = error
-            self.plain = False
+            self.allow_short_way()
             self.sender.fail_waiting(error)
             self._room.notify()
 

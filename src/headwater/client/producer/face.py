@@ -29,7 +29,8 @@ class Intake:
         self._ignore_keys = settings.ignore_keys
         self._plain = not (self._serialize_key or self._serialize_value or self._choose or self._ignore_keys)
         self._transactions = core.transactions
-        core.plain = self._plain and core.transactions is None
+        core.takes_plain = self._plain
+        core.allow_short_way()
 
     def put(
         self,

@@ -74,13 +74,22 @@ class Transactions:
     def __init__(self, transactional_id: str, core: "ProducerCore") -> None:
         self.transactional_id = transactional_id
         self.uses_new_protocol = False
-        self.state = State.NEW
         self.error: KafkaError | None = None
+        self._state = State.NEW
         self._core = core
         self._started = False  # the coordinator may know of the transaction
         self._bump_wanted = False
         self._to_add: dict[PartitionQueue, None] = {}
         self._adding: Task[None] | None = None
+
+    @property
+    def state(self) -> State:
+        return self._state
+
+    @state.setter
+    def state(self, state: State) -> None:
+        self._state = state
+        self._core.allow_short_way()
 
     # Calls
 

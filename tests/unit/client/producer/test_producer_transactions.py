@@ -369,3 +369,26 @@ def test_a_commit_that_ran_out_of_time_in_its_flush_may_be_aborted(rig: Coordina
     committing.cancel()
     rig.world.kernel.run_ready()
     assert rig.transactions.state is State.OPEN
+
+
+def test_the_short_way_of_a_record_is_open_as_long_as_a_transaction_is(rig: Coordinated) -> None:
+    """`Producer.send` asks nothing but `plain` there."""
+    core = rig.core
+    assert not core.plain, "no transaction has begun"
+    rig.transactions.begin()
+    assert core.plain
+    rig.send(b"v")
+    rig.commit()
+    assert not core.plain
+    rig.transactions.begin()
+    rig.transactions.failed(KafkaError(ErrorCode.INVALID_TXN_STATE, "broken"))
+    assert not core.plain
+
+
+def test_an_error_in_a_transaction_closes_the_short_way(rig: Coordinated) -> None:
+    rig.transactions.begin()
+    rig.transactions.failed(KafkaError(ErrorCode.MESSAGE_TOO_LARGE, "one record"))
+    assert (rig.transactions.state, rig.core.plain) == (State.FAILED, False)
+    rig.abort()
+    rig.transactions.begin()
+    assert rig.core.plain
