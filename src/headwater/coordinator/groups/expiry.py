@@ -1,58 +1,86 @@
 """Offsets that go by themselves: those past their retention, and those of deleted topics.
 
-A sweep writes at most `RECORDS_MAX` tombstones (one batch must stay far below the largest message), and asks to be called again at once
-for the rest. A group whose last offset expires goes with it, if it has no members and no open transaction.
+There may be a million of them, and everybody waits while the broker looks for those that are due. So it looks at `LOOKS_PER_TURN` at a
+time, and asks to be called again at once for the rest; what has changed in between is taken as it is then. A group whose last offset
+expires goes with it, if it has no members and no open transaction.
 """
 
+from collections import deque
+from collections.abc import Iterator
 from typing import Final
 
 from headwater.coordinator.effects import Effects, TimerKey
 from headwater.coordinator.groups.context import ShardState
-from headwater.coordinator.groups.offsets import Offsets
+from headwater.coordinator.groups.group import Group
+from headwater.coordinator.groups.offsets import Offsets, Step
 
 EXPIRY_TIMER: Final[TimerKey] = ("offsets", "expiry")
 DELETED_TOPICS_TIMER: Final[TimerKey] = ("offsets", "deleted topics")
-RECORDS_MAX: Final = 1_000
+LOOKS_PER_TURN: Final = 200  # at groups and offsets: less than a millisecond, but fifty shards may be at it
 
 
 class Sweeper:
     def __init__(self, state: ShardState, offsets: Offsets) -> None:
         self._state = state
         self._offsets = offsets
-        self._deleted: list[tuple[str, bytes]] = []  # topics whose offsets are still to go
+        self._round: Iterator[Step] = iter(())  # what is still to be looked at
+        self._deleted: deque[Iterator[Step]] = deque()  # for each topic that is gone
+
+    # Retention
 
     def start(self, effects: Effects) -> None:
         effects.timers[EXPIRY_TIMER] = self._state.settings.offsets_retention_check_interval_ms
+        self._round = self._everything()
+
+    def _everything(self) -> Iterator[Step]:
+        """Each group after its offsets. Those that come later are looked at in the next round."""
+        for group_id in list(self._state.groups):
+            for place in self._offsets.places(group_id):
+                yield group_id, place
+            yield group_id, None
 
     def expire(self, now_ms: int) -> Effects:
         effects = Effects()
-        self.start(effects)
-        for group_id, group in list(self._state.groups.items()):
-            due, all_gone = self._offsets.expired(group, now_ms, self._state.settings.offsets_retention_ms)
-            room = RECORDS_MAX - len(effects.records)
-            effects.records += [self._offsets.delete(group_id, *each) for each in due[:room]]
-            if len(due) >= room:
-                effects.timers[EXPIRY_TIMER] = 0
-                break
-            if all_gone and group.is_empty:
-                remove_group(self._state, group_id, effects)
+        for _ in range(LOOKS_PER_TURN):
+            step = next(self._round, None)
+            if step is None:
+                self.start(effects)
+                return effects
+            self._look(step, now_ms, effects)
+        effects.timers[EXPIRY_TIMER] = 0
         return effects
 
+    def _look(self, step: Step, now_ms: int, effects: Effects) -> None:
+        group_id, place = step
+        group = self._state.groups.get(group_id)
+        if group is None:
+            return
+        if place is None:
+            self._remove_if_nothing_is_left(group, effects)
+        elif self._offsets.is_due(group, place, now_ms, self._state.settings.offsets_retention_ms):
+            effects.records.append(self._offsets.delete(group_id, *place))
+
+    def _remove_if_nothing_is_left(self, group: Group, effects: Effects) -> None:
+        if group.is_empty and not self._offsets.has_any(group.group_id):
+            remove_group(self._state, group.group_id, effects)
+
+    # Deleted topics
+
     def topic_deleted(self, topic: str, topic_id: bytes) -> Effects:
-        self._deleted.append((topic, topic_id))
-        return self.sweep_deleted()
+        self._deleted.append(self._offsets.of_deleted_topic(topic, topic_id))
+        return self.sweep_deleted() if len(self._deleted) == 1 else Effects()
 
     def sweep_deleted(self) -> Effects:
         effects = Effects()
-        while self._deleted:
-            topic, topic_id = self._deleted[0]
-            found = list(self._offsets.of_deleted_topic(topic, topic_id))
-            room = RECORDS_MAX - len(effects.records)
-            effects.records += [self._offsets.delete(group, topic, partition) for group, partition in found[:room]]
-            if len(found) > room:
-                effects.timers[DELETED_TOPICS_TIMER] = 0
-                break
-            self._deleted.pop(0)
+        for _ in range(LOOKS_PER_TURN):
+            if not self._deleted:
+                return effects
+            step = next(self._deleted[0], None)
+            if step is None:
+                self._deleted.popleft()
+            elif step[1] is not None:
+                effects.records.append(self._offsets.delete(step[0], *step[1]))
+        effects.timers[DELETED_TOPICS_TIMER] = 0
         return effects
 
 

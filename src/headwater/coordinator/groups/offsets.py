@@ -10,7 +10,7 @@ with pending offsets of that group.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from headwater.base.ids import NO_TOPIC_ID
 from headwater.coordinator.effects import CoordinatorRecord, Producer
@@ -22,6 +22,12 @@ from headwater.coordinator.records.group_records import (
 )
 
 NO_EXPIRY: Final = -1
+
+Place: TypeAlias = tuple[str, int]
+"""A partition by its topic's name."""
+
+Step: TypeAlias = tuple[str, Place | None]
+"""Of a walk over the groups: a group with one of its places, or the group itself."""
 
 
 class CommittedOffset(NamedTuple):
@@ -56,6 +62,9 @@ class _Table:
             topics.pop(topic, None)
         if not topics:
             self.groups.pop(group, None)
+
+    def of_topic(self, group: str, topic: str) -> dict[int, CommittedOffset]:
+        return self.groups.get(group, {}).get(topic, {})
 
     def entries(self, group: str) -> Iterator[tuple[str, int, CommittedOffset]]:
         for topic, partitions in self.groups.get(group, {}).items():
@@ -167,28 +176,35 @@ class Offsets:
             )
         return list(names)
 
-    def expired(self, group: Group, now_ms: int, retention_ms: int) -> tuple[list[tuple[str, int]], bool]:
-        """The partitions whose offsets are due, and whether nothing would be left that keeps the group."""
-        due: list[tuple[str, int]] = []
-        left = self.has_open_transactions(group.group_id)
-        for topic, partition, offset in self._committed.entries(group.group_id):
-            if _is_due(offset, group, topic, now_ms, retention_ms) and not self.is_pending(
-                group.group_id, topic, partition
-            ):
-                due.append((topic, partition))
-            else:
-                left = True
-        return due, not left
+    def has_any(self, group: str) -> bool:
+        """Whether there is something that keeps the group."""
+        return group in self._committed.groups or group in self._open
 
-    def of_deleted_topic(self, topic: str, topic_id: bytes) -> Iterator[tuple[str, int]]:
-        """(group, partition) of what was committed to that topic, and not to a later one of the same name."""
-        seen: set[tuple[str, int]] = set()
-        for table in (self._committed, *self._pending.values()):
-            for group, topics in table.groups.items():
-                for partition, offset in topics.get(topic, {}).items():
-                    if offset.topic_id in (NO_TOPIC_ID, topic_id) and (group, partition) not in seen:
-                        seen.add((group, partition))
-                        yield group, partition
+    # Walks, which others may interrupt: what changes meanwhile is seen, and no offset is named that is not there
+
+    def places(self, group: str) -> Iterator[Place]:
+        for topic in list(self._committed.groups.get(group, ())):
+            for partition in list(self._committed.of_topic(group, topic)):
+                yield topic, partition
+
+    def is_due(self, group: Group, place: Place, now_ms: int, retention_ms: int) -> bool:
+        """Whether what is committed there has been kept long enough."""
+        offset = self._committed.get(group.group_id, *place)
+        return (
+            offset is not None
+            and _is_past_retention(offset, group, now_ms, retention_ms)
+            and not group.is_subscribed_to(place[0])
+            and not self.is_pending(group.group_id, *place)
+        )
+
+    def of_deleted_topic(self, topic: str, topic_id: bytes) -> Iterator[Step]:
+        """What was committed to that topic, and not to a later one of the same name; before that, each group alone."""
+        for group in dict.fromkeys([*self._committed.groups, *self._open]):
+            yield group, None
+            partitions = (partition for table in self._tables(group) for partition in table.of_topic(group, topic))
+            for partition in dict.fromkeys(partitions):
+                if self._is_of_topic(group, topic, partition, topic_id):
+                    yield group, (topic, partition)
 
     def durable(self) -> tuple[object, object]:
         """What must be the same after loading. For tests."""
@@ -197,6 +213,13 @@ class Offsets:
         }
 
     # Inside
+
+    def _tables(self, group: str) -> list[_Table]:
+        return [self._committed, *(self._pending[producer_id] for producer_id in self._open.get(group, ()))]
+
+    def _is_of_topic(self, group: str, topic: str, partition: int, topic_id: bytes) -> bool:
+        offsets = [table.get(group, topic, partition) for table in self._tables(group)]
+        return any(offset is not None and offset.topic_id in (NO_TOPIC_ID, topic_id) for offset in offsets)
 
     def _forget_if_empty(self, producer_id: int, group: str) -> None:
         table = self._pending[producer_id]
@@ -212,9 +235,7 @@ class Offsets:
             self._open.pop(group, None)
 
 
-def _is_due(offset: CommittedOffset, group: Group, topic: str, now_ms: int, retention_ms: int) -> bool:
-    if group.is_subscribed_to(topic):
-        return False
+def _is_past_retention(offset: CommittedOffset, group: Group, now_ms: int, retention_ms: int) -> bool:
     base_ms = group.offsets_expire_from_ms(offset.commit_timestamp_ms)
     if base_ms is None:
         return False

@@ -151,7 +151,7 @@ def test_an_open_transaction_keeps_its_partition_and_its_group() -> None:
 
 
 def test_a_large_expiry_goes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(expiry, "RECORDS_MAX", 3)
+    monkeypatch.setattr(expiry, "LOOKS_PER_TURN", 3)
     world = World(
         GroupSettings(offsets_retention_ms=60_000, offsets_retention_check_interval_ms=60_000),
         FakeTopics({"orders": 10}),
@@ -168,7 +168,7 @@ def test_a_large_expiry_goes_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_offsets_of_a_deleted_topic_go_with_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(expiry, "RECORDS_MAX", 1)
+    monkeypatch.setattr(expiry, "LOOKS_PER_TURN", 1)
     world.commit({ORDERS: 1, ("orders", 1): 1, CLICKS: 2})
     world.txn_commit({("orders", 2): 3}, PRODUCER)
     world.run(world.shard.topic_deleted("orders", world.topics.ids["orders"], world.now_ms))
