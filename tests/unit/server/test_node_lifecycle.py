@@ -22,6 +22,7 @@ from headwater.wire.messages.metadata import MetadataRequest, MetadataRequestTop
 from unit.server.support.by_hand import TOPIC, Client, frame, produce, produced
 
 MakeNode = Callable[..., Node]
+PATIENCE_MS = 60_000  # for what takes a moment, on a machine that is busy with others
 
 
 def open_files() -> set[tuple[str, str]]:
@@ -83,19 +84,26 @@ def test_a_change_under_way_at_shutdown_is_finished(make_node: MakeNode, tmp_pat
     node = Node(config(tmp_path))
     node.start()
     client = Client(node)
-    sync, begun = os.fdatasync, threading.Event()
+    sync, begun, released = os.fdatasync, threading.Event(), threading.Event()
 
     def slow(descriptor: int) -> None:
-        begun.wait(0.2)
+        begun.set()
+        released.wait(PATIENCE_MS / 1000)
         sync(descriptor)
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(os, "fdatasync", slow)
-        client.socket.send(frame(3, 9, 1, MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)]).encode(9)))
-        for _ in range(3):
+        client.send(frame(3, 9, 1, MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)]).encode(9)))
+        for _ in range(PATIENCE_MS // 10):
+            if begun.is_set():
+                break
             node.loop.turn(0.01)
+        assert begun.is_set()
         before = node.broker.image.ids_by_name.copy()
+        release = threading.Timer(0.2, released.set)
+        release.start()
         node.close()
+        release.join()
     client.socket.close()
     assert not before
     assert TOPIC in node.broker.image.ids_by_name
