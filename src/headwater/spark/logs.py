@@ -5,7 +5,7 @@ gone for a minute included, is waited for.
 """
 
 import re
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 from headwater.base.errors import ErrorCode, KafkaError, UserError
@@ -14,6 +14,7 @@ from headwater.client.admin import Admin
 from headwater.client.errors import BootstrapFailed
 from headwater.client.session import Session
 from headwater.client.types import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, Topic
+from headwater.spark.clients import shared_settings
 from headwater.spark.options import SourceOptions, Subscription
 from headwater.spark.positions import LogFacts, Position, Times, resolve
 
@@ -23,8 +24,9 @@ PATIENCE_MS: Final = 180_000
 _GONE: Final = frozenset((ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID))
 
 
-def open_admin(bootstrap_servers: str) -> Admin:
-    return Admin(bootstrap_servers=bootstrap_servers, client_id="headwater-spark", default_api_timeout_ms=PATIENCE_MS)
+def open_admin(bootstrap_servers: str, client: Mapping[str, str]) -> Admin:
+    ours = {"bootstrap.servers": bootstrap_servers, "default.api.timeout.ms": PATIENCE_MS}
+    return Admin({"client.id": "headwater-spark", **shared_settings(client), **ours})
 
 
 def patiently(admin: Admin, call: Callable[[], T]) -> T:
@@ -46,7 +48,7 @@ def patiently(admin: Admin, call: Callable[[], T]) -> T:
 
 class Logs:
     def __init__(self, options: SourceOptions) -> None:
-        self.admin = open_admin(options.bootstrap_servers)
+        self.admin = open_admin(options.bootstrap_servers, options.client)
         self._options = options
         self._isolation = READ_COMMITTED if options.read_committed else READ_UNCOMMITTED
 

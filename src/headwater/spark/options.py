@@ -14,10 +14,10 @@ from typing import Final, Literal
 from headwater.base.errors import UserError
 from headwater.base.ids import TopicPartition
 from headwater.spark import positions
+from headwater.spark.clients import KAFKA, check_consumer, client_settings
 from headwater.spark.positions import Everywhere, Offsets, Position, Times, bad_value
 
 FORMAT: Final = "headwater"
-_KAFKA: Final = "kafka."
 _SUBSCRIPTIONS: Final = ("assign", "subscribe", "subscribePattern")
 _OURS: Final = frozenset(
     name.lower()
@@ -115,6 +115,8 @@ def parse_source_options(options: Mapping[str, str], *, streaming: bool) -> Sour
     subscription = _subscription(given)
     isolation = _word(given, "kafka.isolation.level", "read_committed", ("read_committed", "read_uncommitted"))
     strategy = _word(given, "startingOffsetsByTimestampStrategy", "error", ("error", "latest"))
+    client = client_settings(given)
+    check_consumer(client)
     return SourceOptions(
         bootstrap_servers=bootstrap_servers(given),
         subscription=subscription,
@@ -132,7 +134,7 @@ def parse_source_options(options: Mapping[str, str], *, streaming: bool) -> Sour
         include_headers=_flag(given, "includeHeaders", default=False),
         group_id=following_group(given, subscription) if streaming else None,
         read_committed=isolation == "read_committed",
-        client=client_settings(given),
+        client=client,
     )
 
 
@@ -169,13 +171,6 @@ def bootstrap_servers(given: Mapping[str, str]) -> str:
     return servers
 
 
-def client_settings(given: Mapping[str, str]) -> dict[str, str]:
-    taken = ("kafka.bootstrap.servers", "kafka.group.id", "kafka.isolation.level")
-    return {
-        name.removeprefix(_KAFKA): text for name, text in given.items() if name.startswith(_KAFKA) and name not in taken
-    }
-
-
 def _refuse_unknown(given: Mapping[str, str], streaming: bool) -> None:
     for name in given:
         if name in _REFUSED:
@@ -186,7 +181,7 @@ def _refuse_unknown(given: Mapping[str, str], streaming: bool) -> None:
                 "a stream has no end",
                 "Take it away, or use read instead of readStream, or the trigger availableNow",
             )
-        if not name.startswith(_KAFKA) and name not in _OURS and name not in _WITHOUT_EFFECT:
+        if not name.startswith(KAFKA) and name not in _OURS and name not in _WITHOUT_EFFECT:
             raise UserError(
                 f"The option {name!r} is not known",
                 "a slip in its name would change what is read without a word",

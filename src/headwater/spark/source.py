@@ -22,7 +22,7 @@ from pyspark.sql.types import StructType
 
 from headwater.base.errors import KafkaError, UserError
 from headwater.spark import offsets
-from headwater.spark.logs import Logs, open_admin
+from headwater.spark.logs import Logs, open_admin, patiently
 from headwater.spark.options import FORMAT, SourceOptions, include_headers, parse_source_options
 from headwater.spark.planning import OffsetRange, ranges, split
 from headwater.spark.positions import LogFacts
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import pyarrow
 
     from headwater.base.ids import TopicPartition
+    from headwater.spark.writer.options import SinkOptions
 
 
 class HeadwaterDataSource(DataSource):
@@ -63,20 +64,20 @@ class HeadwaterDataSource(DataSource):
         options = parse_sink_options(self.options, schema.names, streaming=True)
         if options.delivery != EXACTLY_ONCE:
             return AtLeastOnceWriter(options)
-        ensure_sink_topics(options.bootstrap_servers)
+        ensure_sink_topics(options)
         return ExactlyOnceWriter(options)
 
 
 _ensured: set[str] = set()  # clusters that have the sink's topics; Spark keeps this process for the next batch
 
 
-def ensure_sink_topics(bootstrap_servers: str) -> None:
+def ensure_sink_topics(options: "SinkOptions") -> None:
     from headwater.spark.writer.decisions import ensure_topics
 
-    if bootstrap_servers not in _ensured:
-        with open_admin(bootstrap_servers) as admin:
-            ensure_topics(admin)
-        _ensured.add(bootstrap_servers)
+    if options.bootstrap_servers not in _ensured:
+        with open_admin(options.bootstrap_servers, options.client) as admin:
+            patiently(admin, lambda: ensure_topics(admin))
+        _ensured.add(options.bootstrap_servers)
 
 
 class RangePartition(InputPartition):

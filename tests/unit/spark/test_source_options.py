@@ -122,6 +122,10 @@ def test_a_group_follows_a_stream_under_a_name_that_stays() -> None:
         (True, {"maxTriggerDelay": "soon"}, "not a duration"),
         (True, {"failOnDataLoss": "perhaps"}, "not one of: true, false"),
         (True, {"kafka.auto.offset.reset": "earliest"}, "startingOffsets"),
+        (True, {"kafka.security.protocol": "SASL_SSL"}, "plain connections only"),
+        (True, {"kafka.sasl.mechanism": "PLAIN"}, "plain connections only"),
+        (False, {"kafka.ssl.truststore.location": "/x"}, "plain connections only"),
+        (False, {"kafka.fetch.max.byte": "7"}, "did you mean 'fetch.max.bytes'"),
         (True, {"maxOffsetPerTrigger": "5"}, "is not known"),
     ],
 )

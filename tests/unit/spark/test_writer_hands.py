@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.client.partitioner import partition_for_key
 from headwater.spark import exactly_once as protocol
 from headwater.spark.writer import hands
@@ -72,3 +73,35 @@ def test_a_decision_is_written_where_it_is_looked_for(monkeypatch: pytest.Monkey
         producer = decided(monkeypatch, query, partitioner_ignore_keys="true")
         key = f"headwater-{query}".encode()
         assert producer.sent == [(DECISIONS, key, partition_for_key(key, PARTITIONS))]
+
+
+def test_settings_of_producers_are_not_for_the_clients_that_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An admin client refuses a name that it does not know, and the sink could not be told how to compress."""
+    seen: dict[str, dict[str, str]] = {}
+    monkeypatch.setattr(hands, "Admin", lambda settings: seen.setdefault("admin", settings))
+    monkeypatch.setattr(hands, "RangeReader", lambda settings: seen.setdefault("reader", settings))
+    given = {"compression.type": "zstd", "linger.ms": "5", "client.id": "me"}
+    clients = hands.Clients(SinkOptions("localhost:9092", "out", "exactly-once", "headwater", given))
+    shared = {"bootstrap.servers": "localhost:9092", "client.id": "me"}
+    assert (clients.admin, clients.reader) == (seen["admin"], seen["reader"])
+    assert seen == {"admin": shared, "reader": {**shared, "isolation.level": "read_committed"}}
+    assert clients.settings == {**given, "bootstrap.servers": "localhost:9092"}
+
+
+@pytest.mark.parametrize("step", [protocol.Begin(0), protocol.BeginDeciding()])
+def test_a_cluster_that_allows_only_short_transactions_is_told_of(
+    monkeypatch: pytest.MonkeyPatch, step: protocol.Step
+) -> None:
+    def refused(_: FakeProducer) -> None:
+        raise KafkaError(ErrorCode.INVALID_TRANSACTION_TIMEOUT, "no")
+
+    monkeypatch.setattr(FakeProducer, "init_transactions", refused)
+    monkeypatch.setattr(hands, "ProducerClient", FakeProducer)
+    monkeypatch.setattr(hands.Clients, "reader", Reader())
+    options = SinkOptions("localhost:9092", "out", "exactly-once", "headwater")
+
+    def steps() -> protocol.Steps:
+        yield step
+
+    with pytest.raises(UserError, match=r"kafka\.transaction\.timeout\.ms"):
+        hands.Hands(options, "q", hands.Clients(options)).run(steps())

@@ -8,8 +8,8 @@ import pytest
 
 from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.spark.writer import stream
-from headwater.spark.writer.hands import send_rows
 from headwater.spark.writer.options import SinkOptions
+from headwater.spark.writer.rows import send_rows
 
 TOO_LARGE = KafkaError(ErrorCode.MESSAGE_TOO_LARGE, "refused")
 

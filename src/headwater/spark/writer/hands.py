@@ -17,6 +17,7 @@ from headwater.client.producer.producer import Producer as ProducerClient
 from headwater.client.producer.transactions import OpenTransaction
 from headwater.client.session import KeyType, Session
 from headwater.spark import exactly_once as protocol
+from headwater.spark.clients import shared_settings
 from headwater.spark.writer.decisions import (
     DECIDING_TIMEOUT_MS,
     DECISIONS,
@@ -32,11 +33,10 @@ from headwater.spark.writer.decisions import (
 )
 from headwater.spark.writer.digest import RunningDigest
 from headwater.spark.writer.options import SinkOptions
+from headwater.spark.writer.rows import send_rows
 
 if TYPE_CHECKING:
     import pyarrow
-
-    from headwater.client.producer.arrow import TableDelivery
 
 TRANSACTION_TIMEOUT_MS: Final = 900_000  # transaction.max.timeout.ms of brokers, unless they were told otherwise
 _ONGOING: Final = "Ongoing"
@@ -71,16 +71,17 @@ class Clients:
     """What asks and ends: an admin client, which ends transactions, too, and a reader of decisions. Made on first use."""
 
     def __init__(self, options: SinkOptions) -> None:
-        self.settings = {**options.client, "bootstrap.servers": options.bootstrap_servers}
+        self.settings = {**options.client, "bootstrap.servers": options.bootstrap_servers}  # of producers
+        self._asking = shared_settings(self.settings)
         self._made: dict[str, Any] = {}
 
     @property
     def admin(self) -> Admin:
-        return cast(Admin, self._get("admin", lambda: Admin(self.settings)))
+        return cast(Admin, self._get("admin", lambda: Admin(self._asking)))
 
     @property
     def reader(self) -> RangeReader:
-        settings = {**self.settings, "isolation.level": "read_committed"}
+        settings = {**self._asking, "isolation.level": "read_committed"}
         return cast(RangeReader, self._get("reader", lambda: RangeReader(settings)))
 
     def close(self) -> None:
@@ -173,7 +174,7 @@ class Hands:
         name = transactional_id(self._name, task)
         timeout = {"transaction.timeout.ms": TRANSACTION_TIMEOUT_MS}
         self._producer = client = ProducerClient({**timeout, **self._clients.settings, "transactional.id": name})
-        client.init_transactions()
+        _take_id(client)
         client.begin_transaction()
         return protocol.Producer(name, *client.producer_identity())
 
@@ -263,7 +264,7 @@ class Hands:
         timeout_ms = min(int(given.get("transaction.timeout.ms", DECIDING_TIMEOUT_MS)), DECIDING_TIMEOUT_MS)
         ours = {"transaction.timeout.ms": timeout_ms, "acks": "all", "transactional.id": driver_id(self._name)}
         self._decider = ProducerClient({**given, **ours})
-        self._decider.init_transactions()
+        _take_id(self._decider)
 
     def _write_decision(self, decision: protocol.Decision) -> None:
         """Nobody reads it before its transaction is committed, and nobody has before this returns."""
@@ -278,6 +279,21 @@ class Hands:
             raise
 
 
+def _take_id(client: ProducerClient) -> None:
+    try:
+        client.init_transactions()
+    except KafkaError as error:
+        if error.code != ErrorCode.INVALID_TRANSACTION_TIMEOUT:
+            raise
+        raise UserError(
+            "The cluster does not let transactions be open for so long",
+            f"the writer asks for {TRANSACTION_TIMEOUT_MS // 60_000} minutes, or what kafka.transaction.timeout.ms says; "
+            "transaction.max.timeout.ms of the brokers is less",
+            "Set the option kafka.transaction.timeout.ms to what they allow, or let them allow more; "
+            "a batch must be through in that time",
+        ) from error
+
+
 async def _ended(session: Session, producers: Sequence[protocol.Producer], commit: bool) -> list[BaseException | None]:
     """What came of each: None is good."""
     given = [OpenTransaction(each.transactional_id, each.producer_id, each.epoch) for each in producers]
@@ -286,23 +302,3 @@ async def _ended(session: Session, producers: Sequence[protocol.Producer], commi
         if isinstance(outcome, _UNREACHABLE):  # another broker may have taken over
             session.forget_coordinator(transaction.transactional_id, KeyType.TRANSACTION)
     return outcomes
-
-
-def send_rows(producer: ProducerClient, batch: "pyarrow.RecordBatch", topic: str | None) -> "list[TableDelivery]":
-    """The option's topic, or that of each row; the other columns as they are named."""
-    names = batch.schema.names
-    columns: dict[str, Any] = {name: name for name in ("key", "headers", "partition") if name in names}
-    if topic is not None or "topic" not in names:
-        assert topic is not None
-        return [producer.send_arrow(batch, topic, value="value", **columns)]
-    import pyarrow.compute as compute
-
-    if batch.column("topic").null_count:
-        raise UserError(
-            "A row has no topic", "its column topic is null", "Give the option topic, or a value to each row"
-        )
-    sent = []
-    for each in compute.unique(batch.column("topic")).to_pylist():
-        part = batch.filter(compute.equal(batch.column("topic"), each))
-        sent.append(producer.send_arrow(part, each, value="value", **columns))
-    return sent

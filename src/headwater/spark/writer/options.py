@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from headwater.base.errors import UserError
-from headwater.spark.options import bootstrap_servers, client_settings
+from headwater.spark.clients import check_producer, client_settings
+from headwater.spark.options import bootstrap_servers
 from headwater.spark.positions import bad_value
 
 EXACTLY_ONCE: Final = "exactly-once"
@@ -59,7 +60,9 @@ def parse_sink_options(options: Mapping[str, str], columns: list[str], *, stream
     prefix = given.get("transactionalidprefix", "headwater").strip()
     if not prefix:
         raise bad_value("transactionalIdPrefix", prefix, "it is empty")
-    return SinkOptions(bootstrap_servers(given), given.get("topic"), delivery, prefix, client_settings(given))
+    client = client_settings(given)
+    check_producer(client)
+    return SinkOptions(bootstrap_servers(given), given.get("topic"), delivery, prefix, client)
 
 
 def _check_columns(columns: list[str], topic: str | None) -> None:

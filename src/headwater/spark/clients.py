@@ -1,0 +1,51 @@
+"""The `kafka.*` options: what of them each client takes, and what is said about wrong ones before anything runs.
+
+Pure. A producer's settings mean nothing to the clients that only ask beside it: those take what all clients share.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from headwater.base.errors import UserError
+
+KAFKA: Final = "kafka."
+_TAKEN: Final = ("kafka.bootstrap.servers", "kafka.group.id", "kafka.isolation.level")
+_SECURITY: Final = ("kafka.sasl.", "kafka.ssl.")
+
+
+def client_settings(given: Mapping[str, str]) -> dict[str, str]:
+    """What is given for the client, without the prefix; what the source and the sink decide themselves is not in it."""
+    for name in given:
+        if name.startswith(_SECURITY):
+            raise UserError(
+                f"The option {name} cannot be used yet",
+                "this client speaks plain connections only so far",
+                "Use a PLAINTEXT listener of the broker",
+            )
+    return {
+        name.removeprefix(KAFKA): text for name, text in given.items() if name.startswith(KAFKA) and name not in _TAKEN
+    }
+
+
+def shared_settings(client: Mapping[str, str]) -> dict[str, str]:
+    """Those that every client takes."""
+    from headwater.client.settings.common import COMMON
+
+    return {name: text for name, text in client.items() if name in COMMON}
+
+
+def check_consumer(client: Mapping[str, str]) -> None:
+    """Raises what a consumer would, on the driver and not in every task."""
+    from headwater.client.settings.common import session_settings
+    from headwater.client.settings.consumer import consumer_settings
+
+    known = consumer_settings(client, {})
+    session_settings(known.raw, known.api_timeout_ms)
+
+
+def check_producer(client: Mapping[str, str]) -> None:
+    from headwater.client.settings.common import session_settings
+    from headwater.client.settings.producer import read_producer_settings
+
+    known, chosen = read_producer_settings(client, {})
+    session_settings(known, int(chosen.max_block * 1000))
