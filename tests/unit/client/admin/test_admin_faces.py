@@ -22,6 +22,7 @@ MODULES = (
     *("topics", "records", "configs", "cluster", "log_dirs", "replication", "groups", "members", "committed"),
     *("transactions", "acls", "quotas", "scram"),
 )
+PATIENCE_S = 60  # for what takes a moment, on a machine that is busy with others
 CORES = {
     name: function
     for module in MODULES
@@ -114,10 +115,10 @@ def test_closing_ends_the_calls_of_other_threads() -> None:
     threads = [threading.Thread(target=call) for _ in range(3)]
     for thread in threads:
         thread.start()
-    assert entered.wait(10)
+    assert entered.wait(PATIENCE_S)
     admin.close()
     for thread in threads:
-        thread.join(10)
+        thread.join(PATIENCE_S)
         assert not thread.is_alive()
     assert len(ended) == 3
 
@@ -143,14 +144,14 @@ def test_a_call_that_signed_on_and_had_not_begun_when_the_client_was_closed_ends
             ended.append(error)
 
     def close() -> None:
-        assert signed_on.wait(30)
+        assert signed_on.wait(PATIENCE_S)
         admin.close()
 
     threads = [threading.Thread(target=target, daemon=True) for target in (call, close)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(PATIENCE_S)
         assert not thread.is_alive()
     assert "closed" in str(ended[0])
 
@@ -167,7 +168,7 @@ def test_closing_does_not_wait_for_a_call_of_its_own_thread_that_was_interrupted
 
     thread = threading.Thread(target=interrupted_and_closed, daemon=True)
     thread.start()
-    thread.join(30)
+    thread.join(PATIENCE_S)
     assert not thread.is_alive()
     assert admin._engine.lock.acquire(blocking=False)
     admin._engine.lock.release()
@@ -207,7 +208,7 @@ def test_a_client_loads_the_modules_of_the_calls_that_it_makes_and_no_others() -
         "with Admin() as admin: admin.list_topics\n"
         "print([each for each in sys.modules if each in ('asyncio', 'numpy', 'pyarrow') or 'acls' in each])"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=240)
     assert done.stdout.strip() == "[]"
 
 

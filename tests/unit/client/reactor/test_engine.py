@@ -5,6 +5,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from headwater.client.reactor.aio import AioEngine
 from headwater.client.reactor.engine import Engine
 from headwater.client.reactor.kernel import Closed, Future, TimedOut
 from headwater.client.reactor.network import Network
+
+PATIENCE_S = 60  # for what takes a moment, on a machine that is busy with others
 
 
 class Owner:
@@ -39,7 +42,7 @@ class Owner:
 @pytest.fixture
 def listener() -> Iterator[socket.socket]:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        server.settimeout(10)
+        server.settimeout(PATIENCE_S)
         yield server
 
 
@@ -61,7 +64,7 @@ async def wait(future: "Future[Any]") -> Any:
 def test_frames_of_all_sizes_come_whole(engine: Engine, listener: socket.socket) -> None:
     owner = Owner()
     stream = engine.submit(lambda: engine.network.dial(address(listener), owner, 1 << 30))
-    engine.run(wait(owner.connected), 10)
+    engine.run(wait(owner.connected), PATIENCE_S)
     peer, _ = listener.accept()
     sizes = [0, 1, 3, 1000, 128 * 1024, 128 * 1024 - 4, 3_000_000, 5, 200_000]
     content = [bytes([at]) * size for at, size in enumerate(sizes)]
@@ -73,7 +76,7 @@ def test_frames_of_all_sizes_come_whole(engine: Engine, listener: socket.socket)
         while len(owner.frames) < len(sizes):
             await engine.kernel.sleep(0.001)
 
-    engine.run(all_came(), 10)
+    engine.run(all_came(), PATIENCE_S)
     sender.join()
     assert owner.frames == content
     engine.submit(stream.close)
@@ -86,7 +89,7 @@ def test_what_is_written_before_and_after_the_connection_arrives_in_order(
     owner = Owner()
     stream = engine.submit(lambda: engine.network.dial(address(listener), owner, 100))
     engine.submit(lambda: stream.write([b"first ", b"second "]))
-    engine.run(wait(owner.connected), 10)
+    engine.run(wait(owner.connected), PATIENCE_S)
     peer, _ = listener.accept()
     large = b"x" * 10_000_000
     engine.submit(lambda: stream.write([large, bytearray(b" end")]))
@@ -104,12 +107,12 @@ def test_a_peer_that_closes_and_a_frame_that_is_too_large(engine: Engine, listen
     engine.submit(lambda: engine.network.dial(address(listener), owner, 100))
     peer, _ = listener.accept()
     peer.close()
-    assert engine.run(wait(owner.closed), 10) is None
+    assert engine.run(wait(owner.closed), PATIENCE_S) is None
     greedy = Owner()
     engine.submit(lambda: engine.network.dial(address(listener), greedy, 100))
     peer, _ = listener.accept()
     peer.sendall(b"\0\0\0\x65" + b"x" * 101)
-    assert "claims 101 bytes" in str(engine.run(wait(greedy.closed), 10))
+    assert "claims 101 bytes" in str(engine.run(wait(greedy.closed), PATIENCE_S))
     peer.close()
 
 
@@ -118,13 +121,13 @@ def test_a_refused_connection_is_told(engine: Engine) -> None:
         nobody = address(gone)
     owner = Owner()
     engine.submit(lambda: engine.network.dial(nobody, owner, 100))
-    assert isinstance(engine.run(wait(owner.closed), 10), ConnectionRefusedError)
+    assert isinstance(engine.run(wait(owner.closed), PATIENCE_S), ConnectionRefusedError)
 
 
 def test_a_name_that_stands_for_nothing(engine: Engine) -> None:
     owner = Owner()
     engine.submit(lambda: engine.network.dial(Address("no-such-host.invalid", 1), owner, 100))
-    assert isinstance(engine.run(wait(owner.closed), 30), socket.gaierror)
+    assert isinstance(engine.run(wait(owner.closed), PATIENCE_S), socket.gaierror)
 
 
 def test_run_gives_up_in_time_and_cancels(engine: Engine) -> None:
@@ -144,17 +147,17 @@ def test_run_gives_up_in_time_and_cancels(engine: Engine) -> None:
 def test_threads_share_the_kernel(engine: Engine) -> None:
     """Each gets its own result, whoever polls; none waits for another's longer sleep."""
     numbers = (20, 1, 5, 10)
+    sleeps: dict[int, Future[None]] = {number: Future() for number in sorted(numbers)}
     arrived: list[int] = []
     woken: list[int] = []
     results: list[int] = []
-    all_here: Future[float] = Future()
 
     async def work(number: int) -> int:
         arrived.append(number)
         if len(arrived) == len(numbers):
-            all_here.resolve(time.monotonic())
-        began = await all_here
-        await engine.kernel.sleep(max(0.0, began + number / 50 - time.monotonic()))
+            for each in sleeps:  # the shortest first: a pause in between changes nothing of their order
+                engine.kernel.after(each / 50, partial(sleeps[each].resolve, None))
+        await sleeps[number]
         woken.append(number)
         return number
 
@@ -180,15 +183,15 @@ def test_the_caretaker_drives_while_nobody_waits(engine: Engine) -> None:
         done.set()
 
     engine.submit(lambda: engine.kernel.spawn(background()))
-    assert done.wait(10)
+    assert done.wait(PATIENCE_S)
 
 
 def test_an_earlier_timer_wakes_the_poller(engine: Engine) -> None:
     """The caretaker sleeps until a far timer; what another thread plans before it is not late."""
-    engine.submit(lambda: engine.kernel.after(50, lambda: None))
+    engine.submit(lambda: engine.kernel.after(10 * PATIENCE_S, lambda: None))
     done = threading.Event()
     engine.submit(lambda: engine.kernel.after(0.01, done.set))
-    assert done.wait(10)
+    assert done.wait(PATIENCE_S)
 
 
 def test_asyncio_drives_the_kernel(listener: socket.socket) -> None:
@@ -201,7 +204,7 @@ def test_asyncio_drives_the_kernel(listener: socket.socket) -> None:
         engine.submit(lambda: stream.write([b"question"]))
         assert await asyncio.to_thread(peer.recv, 100) == b"question"
         peer.sendall(b"\0\0\0\x06answer")
-        answer = await asyncio.wait_for(engine.wait(owner.came), 10)
+        answer = await asyncio.wait_for(engine.wait(owner.came), PATIENCE_S)
         began = time.monotonic()
         await asyncio.gather(engine.run(engine.kernel.sleep(0.02)), engine.run(engine.kernel.sleep(0.01)))
         assert time.monotonic() - began >= 0.02
@@ -280,13 +283,13 @@ def test_a_signal_handler_may_wake_in_the_middle_of_a_wake() -> None:
 def test_a_caller_that_polls_is_woken_when_another_thread_brings_what_it_waits_for(engine: Engine) -> None:
     future: Future[int] = Future()
     results: list[int] = []
-    caller = threading.Thread(target=lambda: results.append(engine.run(wait(future), timeout=60)))
+    caller = threading.Thread(target=lambda: results.append(engine.run(wait(future), timeout=2 * PATIENCE_S)))
     caller.start()
-    give_up_at = time.monotonic() + 30
+    give_up_at = time.monotonic() + PATIENCE_S
     while engine._polls_for is None and time.monotonic() < give_up_at:
         time.sleep(0.001)
     engine.submit(lambda: future.resolve(5))
-    caller.join(30)
+    caller.join(PATIENCE_S)
     assert results == [5]
 
 
@@ -297,17 +300,17 @@ def test_a_caller_that_sleeps_is_woken_when_another_thread_brings_what_it_waits_
     threads = []
     for number, future in enumerate(futures, 1):
         threads.append(
-            threading.Thread(target=lambda each=future: results.append(engine.run(wait(each), timeout=120)))  # type: ignore[misc]
+            threading.Thread(target=lambda each=future: results.append(engine.run(wait(each), timeout=2 * PATIENCE_S)))  # type: ignore[misc]
         )
         threads[-1].start()
-        give_up_at = time.monotonic() + 60
+        give_up_at = time.monotonic() + PATIENCE_S
         while (len(engine._callers) < number or not engine._polling) and time.monotonic() < give_up_at:
             time.sleep(0.001)
     engine.submit(lambda: futures[1].resolve(2))
-    threads[1].join(30)
+    threads[1].join(PATIENCE_S)
     assert results == [2]
     engine.submit(lambda: futures[0].resolve(1))
-    threads[0].join(30)
+    threads[0].join(PATIENCE_S)
     assert results == [2, 1]
 
 
@@ -330,10 +333,10 @@ def test_close_ends_who_waits_in_other_threads_before_the_sockets_go(engine: Eng
     threads = [threading.Thread(target=wait_for_nothing, args=(event,), daemon=True) for event in waiting]
     for thread, event in zip(threads, waiting, strict=True):
         thread.start()
-        assert event.wait(60)
+        assert event.wait(PATIENCE_S)
     engine.close()
     for thread in threads:
-        thread.join(60)
+        thread.join(PATIENCE_S)
     assert [type(error) for error in heard] == [Closed, Closed]
 
 
@@ -349,13 +352,13 @@ def test_what_came_before_close_is_given(engine: Engine) -> None:
 
     thread = threading.Thread(target=lambda: given.append(engine.run(signs_on())), daemon=True)
     thread.start()
-    assert waiting.wait(60)
+    assert waiting.wait(PATIENCE_S)
     with engine.lock:
         value.resolve("came")
         engine._closed = True
         engine._end_callers()
         engine._closed = False
-    thread.join(60)
+    thread.join(PATIENCE_S)
     assert given == ["came"]
 
 
