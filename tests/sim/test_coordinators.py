@@ -84,7 +84,7 @@ def test_the_same_seed_gives_the_same_trace_of_coordinators_in_another_process()
             capture_output=True,
             text=True,
             check=True,
-            timeout=60,
+            timeout=240,
         ).stdout
         for hash_seed in ("1", "2")
     }

@@ -63,7 +63,7 @@ def test_the_same_seed_gives_the_same_trace_in_another_process() -> None:
             capture_output=True,
             text=True,
             check=True,
-            timeout=60,
+            timeout=240,
         ).stdout
         for hash_seed in ("1", "2")
     }

@@ -53,7 +53,7 @@ def test_a_replay_that_is_stopped_waits_for_the_last_answer(tmp_path):
 
 def test_the_bare_server_waits_for_a_length_that_came_in_two():
     frame = struct.pack(">i", 10) + bytes(10)
-    with limits.bare_server_of_many() as (port, _), socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+    with limits.bare_server_of_many() as (port, _), socket.create_connection(("127.0.0.1", port), timeout=60) as client:
         client.sendall(frame + frame[:2])
         assert len(client.recv(1000)) == len(limits.ANSWER)
         client.sendall(frame[2:])

@@ -13,7 +13,7 @@ import pytest
 from headwater.cli.processes import is_alive
 from headwater.cli.state import FILE_NAME, UpState, read_state
 
-PATIENCE_S = 60
+PATIENCE_S = 240
 SCRIPT = Path(__file__).with_name("supervised.py")
 Up = Callable[[int], "subprocess.Popen[str]"]
 

@@ -58,7 +58,7 @@ def test_the_environment_may_ask_for_the_twin(setting, compiled):
     script = "from headwater.records import codec; print(codec.COMPILED)"
     environment = {**os.environ, "HEADWATER_PURE": setting}
     done = subprocess.run(
-        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=240, check=True
     )
     assert done.stdout.strip() == compiled
 
@@ -71,7 +71,7 @@ columns.Section = collections.namedtuple("Section", "one two")
 from headwater.records import codec
 print(codec.COMPILED)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=240, check=True)
     assert done.stdout.strip() == "False"
 
 
@@ -84,7 +84,7 @@ from headwater.{package} import {rest}
 from headwater.records import codec
 print(codec.COMPILED)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=240, check=True)
     assert done.stdout.strip() == "False"
 
 

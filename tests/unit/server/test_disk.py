@@ -23,7 +23,7 @@ class Loop:
         self.posted: SimpleQueue[Callable[[], None]] = SimpleQueue()
 
     def turn(self) -> None:
-        self.posted.get(timeout=10)()
+        self.posted.get(timeout=60)()
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ try:
 except OSError as error:
     print(error.errno, file.size())
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=240, check=True)
     assert done.stdout.split() == [str(errno.EFBIG), "900"]
 
 
@@ -159,11 +159,11 @@ def test_a_lock_keeps_other_processes_out_the_way_java_does(disk: OsDisk, tmp_pa
     path = str(tmp_path / ".lock")
     disk.lock(path)
     program = f"from headwater.server.disk import OsDisk\nOsDisk().lock({path!r})"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 1
     assert "BlockingIOError" in done.stderr
     disk.unlock(path)
-    subprocess.run([sys.executable, "-c", program], timeout=60, check=True)
+    subprocess.run([sys.executable, "-c", program], timeout=240, check=True)
 
 
 def test_many_syncs_together_each_have_their_outcome(disk: OsDisk, tmp_path: Path) -> None:

@@ -427,5 +427,5 @@ disk.OsFile = type("OsFile", (), {{"__slots__": {slots}, "_descriptor": 7}} if {
 from headwater.server import hot_fetch
 print(hot_fetch.COMPILED, hot_fetch.handle_frame(None, memoryview(b""), 0, 0, 11, 1))
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=240, check=True)
     assert done.stdout.split() == ["False", "None"]

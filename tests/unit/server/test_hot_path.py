@@ -467,5 +467,5 @@ from headwater.broker.handlers import produce
 from headwater.server import hot_path
 print(hot_path.COMPILED, hot_path.handle_frame is produce.handle_frame)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=240, check=True)
     assert done.stdout.split() == ["False", "True"]

@@ -15,7 +15,7 @@ from headwater.base.errors import UserError
 from headwater.client.admin import Admin
 from headwater.testing.broker import Broker
 
-PATIENCE_MS = 60_000
+PATIENCE_MS = 240_000
 
 
 class Watch:
@@ -130,7 +130,7 @@ def test_the_exit_code_of_a_broker_whose_port_is_taken_is_1(tmp_path: Path) -> N
             [sys.executable, "-m", "headwater.server", f"log.dirs={tmp_path}", listeners],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=240,
             check=False,
         )
     assert done.returncode == 1
@@ -145,7 +145,7 @@ def produce_megabytes(broker: Broker, count: int) -> None:
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers, max_request_size=2 << 20)
     for _ in range(count):
         producer.send("orders", b"x" * 1_000_000)
-    producer.flush(30)
+    producer.flush(240)
     producer.close()
 
 
@@ -181,7 +181,7 @@ def test_sigterm_during_a_recovery_ends_the_start(tmp_path: Path) -> None:
             assert process.poll() is None
         watch = Watch(*workers)
         process.send_signal(signal.SIGTERM)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=240)
         assert process.returncode == 0, err
         assert "ready" not in out or "event=stopping" in err
         assert watch.all_end()
