@@ -17,8 +17,8 @@ from pathlib import Path
 
 from compat.support.java import classpath, java_command
 
-START_TIMEOUT_S = 60
-STOP_TIMEOUT_S = 30
+START_TIMEOUT_S = 120
+STOP_TIMEOUT_S = 60
 CLUSTER_ID = "aGVhZHdhdGVyLWNvbXBhdA"  # 16 bytes, base64
 
 
@@ -100,16 +100,25 @@ class BrokerProcess(ABC):
             self._process = None
         return process.returncode
 
+    def _held_port(self) -> int:
+        """Bound, and never listening: the broker may listen there, and nobody else is given the port while it is away."""
+        held = socket.socket()
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        weakref.finalize(self, held.close)
+        port: int = held.getsockname()[1]
+        return port
+
     def _fail(self, why: str) -> None:
         raise AssertionError(f"the broker {why}; its log ends:\n{self.log[-4000:]}")
 
 
 class HeadwaterBroker(BrokerProcess):
-    """`headwater broker start`, ready when it says so on stdout. Its port is nobody else's while it is away."""
+    """`headwater broker start`, ready when it says so on stdout."""
 
     def _command(self) -> list[str]:
         if not self.port:
-            self._hold_a_port()
+            self.port = self._held_port()
         properties = {
             "listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
             "log.dirs": str(self.log_dir),
@@ -119,14 +128,6 @@ class HeadwaterBroker(BrokerProcess):
         for name, value in properties.items():
             command += ["--set", f"{name}={value}"]
         return command
-
-    def _hold_a_port(self) -> None:
-        """Bound, and never listening: the broker may listen there, and nobody else is given the port."""
-        held = socket.socket()
-        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        held.bind(("127.0.0.1", 0))
-        self.port = held.getsockname()[1]
-        weakref.finalize(self, held.close)
 
     def _wait_until_ready(self) -> None:
         assert self._process is not None
@@ -150,8 +151,8 @@ class ApacheBroker(BrokerProcess):
 
     def _command(self) -> list[str]:
         if not self.port:
-            self.port = free_port()
-        controller_port = free_port()
+            self.port, self._controller_port = self._held_port(), self._held_port()
+        controller_port = self._controller_port
         properties = {
             "process.roles": "broker,controller",
             "node.id": "0",
@@ -164,7 +165,7 @@ class ApacheBroker(BrokerProcess):
             "transaction.state.log.replication.factor": "1",
             "transaction.state.log.min.isr": "1",
             "group.initial.rebalance.delay.ms": "0",
-            "initial.broker.registration.timeout.ms": "30000",
+            "initial.broker.registration.timeout.ms": "120000",
             **self.properties,
         }
         path = self.directory / "server.properties"
@@ -184,11 +185,3 @@ class ApacheBroker(BrokerProcess):
             else:
                 return
         self._fail("did not become ready in time")
-
-
-def free_port() -> int:
-    """Free a moment ago: Apache Kafka cannot choose its own. Headwater can, and does."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
