@@ -37,13 +37,6 @@ BrokerFactory = Callable[..., BrokerProcess]
 _numbers = itertools.count(1)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        mine = item.path.is_relative_to(Path(__file__).parent)
-        if mine and item.get_closest_marker("timeout") is None:  # long rounds say how long they are
-            item.add_marker(pytest.mark.timeout(120))  # a broker that hangs is told soon
-
-
 def _make_broker(directory: Path, properties: dict[str, str]) -> BrokerProcess:
     return (ApacheBroker if APACHE else HeadwaterBroker)(directory, properties)
 

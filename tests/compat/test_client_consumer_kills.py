@@ -16,7 +16,7 @@ KILLS = lasting(1, 20)
 BETWEEN_S = lasting(1.5, 10.0)
 PARTITIONS = 3
 
-pytestmark = [pytest.mark.soak, pytest.mark.timeout(lasting(120, 1800))]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(lasting(300, 1800))]
 
 
 class Writing(threading.Thread):

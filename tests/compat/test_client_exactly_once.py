@@ -23,7 +23,7 @@ from headwater.client import Consumer, Producer, TopicPartition, TransactionFail
 PARTITIONS = 2
 COPIER = Path(__file__).parent / "support" / "copier_ours.py"
 
-pytestmark = [pytest.mark.soak, pytest.mark.timeout(lasting(170, 3600))]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(lasting(300, 3600))]
 
 
 class Copiers:

@@ -232,7 +232,7 @@ def test_the_asynchronous_face_in_a_group(
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(lasting(120, 900))
+@pytest.mark.timeout(lasting(300, 900))
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_storm_of_members_ends_in_order(
     group_broker: BrokerProcess, group_topic: Callable[..., str], join: Join, protocol: str

@@ -47,7 +47,7 @@ def test_three_ways_to_send(broker_address: str, topic: str) -> None:
     assert values == [b"fire and forget", b"wait for it", b"be told 0", b"be told 1", b"be told 2"]
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_read_process_write_is_exact_though_it_dies(
     group_broker: BrokerProcess, group_topic: Callable[..., str]
 ) -> None:
@@ -69,7 +69,7 @@ def test_read_process_write_is_exact_though_it_dies(
     assert sorted(read(group_broker.bootstrap, target)) == sorted(expected)
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
 def test_the_asyncio_one_hands_over_to_another_of_its_group(
     group_broker: BrokerProcess, group_topic: Callable[..., str]
 ) -> None:

@@ -25,7 +25,7 @@ REPLACE_EVERY_S = lasting(1.5, 20)
 GROWTH_BYTES_MAX = 60_000_000
 PAUSE_S = lasting(0.002, 0.02)  # so that an hour of it needs little of the machine
 
-pytestmark = [pytest.mark.soak, pytest.mark.timeout(lasting(120, 5400))]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(lasting(300, 5400))]
 
 
 class Load:

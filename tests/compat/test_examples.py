@@ -25,7 +25,7 @@ ROUNDS = lasting(4, 20)
 COUNT = lasting(800, 8000)
 
 
-pytestmark = [pytest.mark.soak, pytest.mark.timeout(lasting(120, 1800))]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(lasting(300, 1800))]
 
 
 class Script:

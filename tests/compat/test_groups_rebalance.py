@@ -108,7 +108,7 @@ def test_a_group_takes_no_more_members_than_its_limit(
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(lasting(120, 900))
+@pytest.mark.timeout(lasting(300, 900))
 def test_a_storm_of_members_ends_in_order(
     group_broker: BrokerProcess, group_topic: Callable[..., str], join: Join, topic: str
 ) -> None:

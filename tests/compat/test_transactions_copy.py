@@ -78,7 +78,7 @@ class OffsetWatch(threading.Thread):
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(lasting(170, 3600))
+@pytest.mark.timeout(lasting(300, 3600))
 def test_copies_are_exact_while_copiers_and_the_broker_die(
     broker_factory: Callable[..., BrokerProcess], tmp_path: Path, topic: str
 ) -> None:
@@ -139,7 +139,7 @@ def _check(broker: BrokerProcess, target: str, sent: list[bytes]) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(lasting(170, 3600))
+@pytest.mark.timeout(lasting(300, 3600))
 def test_the_message_copier_of_kafka(broker_factory: Callable[..., BrokerProcess], tmp_path: Path, topic: str) -> None:
     """TransactionalMessageCopier, which Kafka's own system tests use, with aborts at random and a broker that is killed."""
     broker = broker_factory(tmp_path / "broker", **quick())

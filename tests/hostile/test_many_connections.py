@@ -30,7 +30,7 @@ ADDRESSES = [f"127.0.1.{number}" for number in range(1, 21)]
 CONNECTION_BYTES_MAX = 20_000  # a parked fetch included; some 6 KB were measured
 ROUNDS = lasting(2, 20)
 
-pytestmark = [pytest.mark.soak, pytest.mark.timeout(lasting(240, 1800))]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(lasting(300, 1800))]
 
 
 def open_many(broker: BrokerProcess, count: int) -> list[socket.socket]:

@@ -26,7 +26,7 @@ TOPIC = "served"
 ROUNDS = lasting(10, 500)
 FRAMES = lasting(1, 50)  # of each API and version
 
-pytestmark = [pytest.mark.soak, pytest.mark.timeout(lasting(240, 1800))]
+pytestmark = [pytest.mark.soak, pytest.mark.timeout(lasting(300, 1800))]
 
 
 def connect(broker: BrokerProcess) -> socket.socket:
