@@ -6,6 +6,7 @@ gone for a minute included, is waited for.
 
 import re
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from headwater.base.errors import ErrorCode, KafkaError, UserError
@@ -40,8 +41,9 @@ def patiently(admin: Admin, call: Callable[[], T]) -> T:
     while True:
         try:
             return call()
-        except BootstrapFailed:
-            if not admin.run(pause):
+        except KafkaError as error:
+            passing = isinstance(error, BootstrapFailed) or error.code == ErrorCode.LEADER_NOT_AVAILABLE
+            if not passing or not admin.run(pause):
                 raise
             attempt += 1
 
@@ -69,6 +71,24 @@ class Logs:
             found = {each: LogFacts(fact.earliest, fact.latest, answers.get(each, -1)) for each, fact in found.items()}
         return resolve(position, found, option, nothing_so_young_is_latest=or_latest)
 
+    def since(self, begin: Mapping[TopicPartition, int]) -> dict[TopicPartition, LogFacts]:
+        """Every partition that the subscription means, for a stream that has read up to `begin`.
+
+        A reader of committed records is told that a log ends where the first open transaction begins. That may lie before
+        `begin`, which another reader may have written into the checkpoint: the log is not cut off then, there is
+        nothing to read yet.
+        """
+        return patiently(self.admin, lambda: self._since(begin))
+
+    def _since(self, begin: Mapping[TopicPartition, int]) -> dict[TopicPartition, LogFacts]:
+        found = self._facts(must_exist=False)
+        short = [each for each in begin if each in found and found[each].latest < begin[each]]
+        if short and self._options.read_committed:
+            for each, end in self._ask(dict.fromkeys(short, LATEST), READ_UNCOMMITTED).items():
+                if end >= begin[each]:
+                    found[each] = replace(found[each], latest=begin[each])
+        return found
+
     def _facts(self, must_exist: bool) -> dict[TopicPartition, LogFacts]:
         partitions = self._partitions(must_exist)
         earliest = self._ask(dict.fromkeys(partitions, EARLIEST))
@@ -78,9 +98,10 @@ class Logs:
             each: LogFacts(earliest[each], latest[each]) for each in partitions if each in earliest and each in latest
         }
 
-    def _ask(self, wanted: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+    def _ask(self, wanted: dict[TopicPartition, int], isolation: int | None = None) -> dict[TopicPartition, int]:
         found = {}
-        for partition, answer in self.admin.list_offsets(wanted, isolation_level=self._isolation).items():
+        level = self._isolation if isolation is None else isolation
+        for partition, answer in self.admin.list_offsets(wanted, isolation_level=level).items():
             if not isinstance(answer, KafkaError):
                 found[partition] = answer.offset
             elif answer.code not in _GONE:
@@ -90,6 +111,9 @@ class Logs:
     def _partitions(self, must_exist: bool) -> list[TopicPartition]:
         subscription = self._options.subscription
         topics = self.admin.run(lambda session: session.refresh(names_to_ask(subscription)))
+        for topic in topics:
+            if topic.error and topic.error not in _GONE and means(subscription, topic):
+                raise KafkaError(topic.error, f"topic {topic.name!r}")
         missing = [topic.name for topic in topics if topic.error in _GONE]
         if missing and must_exist:
             raise UserError(
@@ -97,7 +121,15 @@ class Logs:
                 f"the cluster at {self._options.bootstrap_servers} does not have it",
                 f"Create it (headwater topic create {missing[0]}), or correct the option {subscription.kind}",
             )
-        return sorted(chosen_partitions(subscription, topics))
+        chosen = chosen_partitions(subscription, topics)
+        absent = sorted(set(subscription.partitions) - chosen)
+        if absent and must_exist:
+            raise UserError(
+                f"There is no partition {', '.join(map(str, absent))}",
+                "the topic has fewer",
+                "Correct the option assign, or add partitions to the topic",
+            )
+        return sorted(chosen)
 
 
 def names_to_ask(subscription: Subscription) -> list[str] | None:
@@ -107,16 +139,18 @@ def names_to_ask(subscription: Subscription) -> list[str] | None:
     return sorted({*subscription.topics, *(each.topic for each in subscription.partitions)})
 
 
+def means(subscription: Subscription, topic: Topic) -> bool:
+    """Of a pattern, whether it matches; what was asked for by name is meant."""
+    if subscription.kind != "subscribePattern":
+        return True
+    return not topic.internal and re.fullmatch(subscription.pattern, topic.name) is not None
+
+
 def chosen_partitions(subscription: Subscription, topics: Iterable[Topic]) -> set[TopicPartition]:
     there = {
         TopicPartition(topic.name, each.partition)
         for topic in topics
-        if topic.error not in _GONE and not (topic.internal and subscription.kind == "subscribePattern")
+        if topic.error not in _GONE and means(subscription, topic)
         for each in topic.partitions
     }
-    if subscription.kind == "assign":
-        return there & set(subscription.partitions)
-    if subscription.kind == "subscribePattern":
-        pattern = re.compile(subscription.pattern)
-        return {each for each in there if pattern.fullmatch(each.topic)}
-    return there
+    return there & set(subscription.partitions) if subscription.kind == "assign" else there

@@ -147,7 +147,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The end of the next batch. All before `start` is done by now, so the consumer group is told first."""
         self._commit_group(start)
         begin = offsets.from_tree(start)
-        self._seen = facts = self._open().facts(must_exist=False)
+        self._seen = facts = self._open().since(begin)
         if self._waits(offsets.lag(begin, facts), limit):
             return start
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None

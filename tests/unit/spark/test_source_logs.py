@@ -1,0 +1,99 @@
+"""What the source makes of a cluster's answers about its topics: errors, open transactions, partitions that are not there."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from headwater.base.errors import ErrorCode, KafkaError, UserError
+from headwater.base.ids import TopicPartition
+from headwater.client.errors import BootstrapFailed
+from headwater.client.types import EARLIEST, READ_COMMITTED, Topic
+from headwater.spark import logs
+from headwater.spark.options import parse_source_options
+from headwater.spark.positions import LogFacts
+
+A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
+
+
+def topic(name: str, partitions: int, error: ErrorCode = ErrorCode.NONE) -> Topic:
+    found: list[Any] = [SimpleNamespace(partition=number) for number in range(partitions)]
+    return Topic(name, b"", False, found, error)
+
+
+class FakeAdmin:
+    """Logs from 0 on: `stable` is where readers of committed records are told that they end, `written` where they do."""
+
+    def __init__(self, answers: list[list[Topic] | Exception], stable: int = 5, written: int = 5) -> None:
+        self.answers = answers
+        self.ends = {True: stable, False: written}
+        self.session = SimpleNamespace(
+            deadline=lambda: 0, pause=lambda attempt, deadline: True, refresh=lambda names: self._next()
+        )
+
+    def _next(self) -> Any:
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def run(self, what: Any) -> Any:
+        return what(self.session)
+
+    def list_offsets(self, wanted: dict[TopicPartition, int], *, isolation_level: int) -> dict[TopicPartition, Any]:
+        end = self.ends[isolation_level == READ_COMMITTED]
+        return {each: SimpleNamespace(offset=0 if at == EARLIEST else end) for each, at in wanted.items()}
+
+
+def logs_of(monkeypatch: pytest.MonkeyPatch, admin: FakeAdmin, **options: str) -> logs.Logs:
+    monkeypatch.setattr(logs, "open_admin", lambda *_: admin)
+    given = {"kafka.bootstrap.servers": "h:1", **(options or {"subscribe": "a"})}
+    return logs.Logs(parse_source_options(given, streaming=True))
+
+
+@pytest.mark.parametrize(
+    ("written", "latest"), [(9, 9), (12, 9), (8, 5)], ids=["read to the end", "more behind it", "cut off"]
+)
+def test_an_open_transaction_before_the_start_does_not_make_a_log_look_cut_off(
+    monkeypatch: pytest.MonkeyPatch, written: int, latest: int
+) -> None:
+    """A checkpoint of a reader of all records was taken over; the topic was read again from its beginning."""
+    there = logs_of(monkeypatch, FakeAdmin([[topic("a", 1)]], stable=5, written=written))
+    assert there.since({A0: 9}) == {A0: LogFacts(0, latest)}
+
+
+def test_where_a_log_ends_is_not_asked_twice_in_the_ordinary_course(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = logs_of(monkeypatch, FakeAdmin([[topic("a", 1)]], stable=5, written=9))
+    assert there.since({A0: 5}) == {A0: LogFacts(0, 5)}
+    assert there.since({A0: 2, A1: 7}) == {A0: LogFacts(0, 5)}
+
+
+def test_a_topic_that_may_not_be_read_is_not_taken_for_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The query would have read nothing, or gone on without the topic, without a word."""
+    refused = [topic("a", 0, ErrorCode.TOPIC_AUTHORIZATION_FAILED)]
+    for options in ({"subscribe": "a"}, {"subscribePattern": "a.*"}):
+        there = logs_of(monkeypatch, FakeAdmin([refused]), **options)
+        for ask in (lambda there=there: there.facts(must_exist=True), lambda there=there: there.since({A0: 3})):
+            with pytest.raises(KafkaError, match="topic 'a'"):
+                ask()
+    assert logs_of(monkeypatch, FakeAdmin([refused]), subscribePattern="b.*").facts(must_exist=False) == {}
+
+
+def test_what_passes_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    passing = [topic("a", 0, ErrorCode.LEADER_NOT_AVAILABLE)]
+    admin = FakeAdmin([passing, BootstrapFailed([]), [topic("a", 2)]])
+    assert logs_of(monkeypatch, admin).facts(must_exist=True) == dict.fromkeys((A0, A1), LogFacts(0, 5))
+
+
+def test_a_partition_that_is_assigned_and_not_there_is_an_error_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = logs_of(monkeypatch, FakeAdmin([[topic("a", 1)]]), assign='{"a": [0, 1]}')
+    with pytest.raises(UserError, match="There is no partition a-1"):
+        there.facts(must_exist=True)
+    assert there.since({A0: 5}) == {A0: LogFacts(0, 5)}
+
+
+def test_a_topic_that_is_not_there_is_an_error_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = logs_of(monkeypatch, FakeAdmin([[topic("a", 0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]]))
+    with pytest.raises(UserError, match="There is no topic 'a'"):
+        there.facts(must_exist=True)
+    assert there.since({A0: 5}) == {}
