@@ -112,6 +112,15 @@ def lag(start: Mapping[TopicPartition, int], logs: Mapping[TopicPartition, LogFa
     return sum(max(0, facts.latest - start.get(each, facts.earliest)) for each, facts in logs.items())
 
 
+def past_their_end(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> list[str]:
+    """Partitions of a batch that begin behind their end, in words: a topic was made anew since somebody noted its offset."""
+    return [
+        f"{each} is to be read from offset {start[each]}, and ends at {end[each]}"
+        for each in sorted(start.keys() & end.keys())
+        if start[each] > end[each]
+    ]
+
+
 def raise_losses(losses: list[str]) -> None:
     if losses:
         raise UserError(

@@ -111,6 +111,8 @@ class BatchReader(DataSourceReader):
             end = logs.offsets_at(options.ending, options.ending_option, or_latest=True)
         finally:
             logs.close()
+        if options.fail_on_data_loss:
+            offsets.raise_losses(offsets.past_their_end(start, end))
         pieces = split(ranges(start, end), options.min_partitions, options.max_records_per_partition)
         return [RangePartition(each) for each in pieces]
 

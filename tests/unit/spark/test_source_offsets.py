@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from headwater.base.errors import UserError
 from headwater.base.ids import TopicPartition
-from headwater.spark.offsets import advance, from_json, from_tree, lag, raise_losses, share, to_tree
+from headwater.spark.offsets import advance, from_json, from_tree, lag, past_their_end, raise_losses, share, to_tree
 from headwater.spark.planning import OffsetRange, ranges, split
 from headwater.spark.positions import LogFacts
 
@@ -148,3 +148,8 @@ def test_the_longest_ranges_are_cut_first() -> None:
 
 def test_a_partition_that_only_the_end_knows_is_read_from_wherever_it_begins() -> None:
     assert ranges({}, {A0: 5}) == [OffsetRange("a", 0, 0, 5, exact=False)]
+
+
+def test_a_batch_that_begins_behind_the_end_of_its_log_is_a_loss() -> None:
+    """It gave no rows, for ever, to a job that notes its offsets, when the topic was made anew."""
+    assert past_their_end({A0: 5, A1: 5, B0: 5}, {A0: 4, A1: 5}) == ["a-0 is to be read from offset 5, and ends at 4"]
