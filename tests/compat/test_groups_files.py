@@ -13,11 +13,13 @@ from compat.support.members import Joining, places, until, until_shared
 from compat.support.members.confluent import ConfluentMember
 from compat.support.members.javamember import JavaMember
 from compat.support.quick import QUICK, lasting
+from compat.support.records import read_all
 from compat.support.topics import fill, make_topic
 from compat.support.transactional import PRODUCERS, committed_offset, read
 
 CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 FORMATTERS = "org.apache.kafka.tools.consumer."
+INTERNAL_PARTITIONS = int(QUICK["offsets.topic.num.partitions"])  # of both topics
 
 
 @pytest.fixture
@@ -68,12 +70,20 @@ def _dump(broker: BrokerProcess, java: Java, topic: str, decoder: str) -> str:
 
 def test_the_formatters_of_the_console_consumer(group_broker: BrokerProcess, written: str, group_java: Java) -> None:
     def consume(topic: str, formatter: str) -> list[dict[str, Any]]:
-        answer = group_java.tool(
-            CONSOLE_CONSUMER,
-            *("--bootstrap-server", group_broker.bootstrap, "--topic", topic, "--from-beginning"),
-            *("--formatter", FORMATTERS + formatter, "--timeout-ms", "1500", "--isolation-level", "read_committed"),
-        )
-        return _objects(answer.stdout)
+        """Partition by partition, and as many records as there are: to wait for no more of them would be to guess how long."""
+        found: list[dict[str, Any]] = []
+        for partition in range(INTERNAL_PARTITIONS):
+            count = len(read_all(group_broker.bootstrap, topic, partition))
+            if count:
+                answer = group_java.tool(
+                    CONSOLE_CONSUMER,
+                    *("--bootstrap-server", group_broker.bootstrap, "--topic", topic, "--partition", str(partition)),
+                    *("--offset", "earliest", "--max-messages", str(count), "--timeout-ms", "60000"),
+                    *("--formatter", FORMATTERS + formatter, "--isolation-level", "read_committed"),
+                )
+                assert f"Processed a total of {count} messages" in answer.stderr, answer
+                found += _objects(answer.stdout)
+        return found
 
     commits = [
         one
