@@ -1,8 +1,9 @@
-"""One shard on its partition: loaded from the log, run on requests and timers, its answers held until they are committed.
+"""One shard on its partition: loaded from the log, run on requests and timers, its records appended.
 
 The order of things for one decision: the shard changes its state, its records are appended as one batch, its timers are set,
-and its answers wait until the high watermark has passed what the shard has written so far. When an append fails, nothing that
-was decided since may be believed: everybody who waits gets an error, and the shard is made anew from the log.
+and its answers wait until the high watermark has passed what the shard has written so far (`Answers`). When an append fails, or the shard
+itself with an exception that nobody meant, nothing that was decided since may be believed: everybody who waits gets an error, and the
+shard is made anew from the log.
 
 While there are fewer in-sync replicas than `min.insync.replicas` asks for, nothing could be appended, so nothing is decided:
 requests that may write are told to come again, timers begin anew, and what others report is kept for later. Who only asks,
@@ -19,6 +20,7 @@ from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any, Final, Generic
 
 from headwater.base.errors import ErrorCode, KafkaError
+from headwater.broker.coordinators.answers import Answers
 from headwater.broker.coordinators.batches import build_decision
 from headwater.broker.coordinators.loading import Loading, replay_log
 from headwater.broker.coordinators.port import ErrorResponse, MayWrite, S, coordinator_error
@@ -56,12 +58,9 @@ class Hosted(Generic[S]):
         self._loaded_at_ms = 0
         self.after_run: Callable[[Hosted[S], Effects, int], None] | None = None
         self._timers = Timers(broker.scheduler, self._timer_due)
-        self._waiting: deque[tuple[int, list[tuple[Ticket, Any]], list[Callable[[], None]]]] = deque()
-        self._unanswered: dict[Ticket, ErrorResponse] = {}  # and how to say no to each
-        self._last_written = -1
-        self._is_woken = False
+        self._answers = Answers(broker, partition, self.close)
         self._postponed: list[Callable[[S], Effects]] = []  # decisions that may write, and cannot for now
-        self._when_loaded: list[Callable[[S], Effects]] = []
+        self._when_loaded: deque[Callable[[S], Effects]] = deque()
         self._failed_loads = 0  # in a row
         self._generation = 0  # of the shard: loads of an earlier one are void
         self._is_closed = False
@@ -91,7 +90,7 @@ class Hosted(Generic[S]):
             except StopIteration:
                 return
             except Exception as problem:  # noqa: BLE001 - whatever it was, nobody else would try again
-                self._not_loaded(problem)
+                self._failed("coordinator-not-loaded", problem, self._next_pause_ms())
 
     def _read_and_begin(self) -> Generator[int, None, None]:
         log = self.partition.log
@@ -101,28 +100,34 @@ class Hosted(Generic[S]):
             if count % _TIMERS_PER_STEP == 0:
                 yield _TIMERS_PER_STEP
         end = yield from replay_log(log, self.shard, end)  # markers of transactions, which others wrote meanwhile
-        self._last_written = end - 1
+        self._answers.last_written = end - 1
         self.is_loaded = True
         self._loaded_at_ms = self._broker.clock.monotonic_ms()
-        self.decide(lambda shard: shard.loaded(self._broker.now_ms()))
-        waiting, self._when_loaded = self._when_loaded, []
-        for decide in waiting:
-            self.decide(decide)
+        self._decide(lambda shard: shard.loaded(self._broker.now_ms()))
+        while self._when_loaded and self.is_loaded:  # an append that fails ends it: the others wait for the next load
+            self._decide(self._when_loaded.popleft())
         self._failed_loads = 0
 
-    def _not_loaded(self, problem: Exception) -> None:
-        """All that was read is thrown away, and read again after a pause."""
+    def _next_pause_ms(self) -> int:
         pause_ms = min(_RELOAD_AFTER_MS << self._failed_loads, _RELOAD_AFTER_MS_MAX)
         self._failed_loads = min(self._failed_loads + 1, _RELOAD_AFTER_MS_MAX.bit_length())
+        return pause_ms
+
+    def _failed(self, event: str, problem: Exception, pause_ms: int) -> None:
+        """The shard may be half changed: it is thrown away, and read again after a pause."""
         is_expected = isinstance(problem, KafkaError | OSError)
         logger.error(
-            "event=coordinator-not-loaded partition=%s reason=%r next_try_ms=%d",
+            "event=%s partition=%s reason=%r next_try_ms=%d",
+            event,
             self.partition.log.partition,
             f"{type(problem).__name__}: {problem}",
             pause_ms,
             exc_info=None if is_expected else problem,
         )
-        self.unload(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        self._begin_again(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, pause_ms)
+
+    def _begin_again(self, code: ErrorCode, pause_ms: int) -> None:
+        self.unload(code)
         generation = self._generation
         self._broker.scheduler.call_later(pause_ms, lambda: self._reload(generation))
 
@@ -142,15 +147,7 @@ class Hosted(Generic[S]):
         self.is_loaded = False
         self._timers.clear()
         self._postponed.clear()
-        self.partition.waiters.pop(self, None)
-        self._waiting.clear()
-        unanswered, self._unanswered = self._unanswered, {}
-        for ticket, error_response in unanswered.items():
-            ticket.settle(error_response(code))
-
-    def _settle(self, ticket: Ticket, response: Any) -> None:
-        if self._unanswered.pop(ticket, None) is not None:
-            ticket.settle(response)
+        self._answers.forget(code)
 
     # Running
 
@@ -166,17 +163,25 @@ class Hosted(Generic[S]):
         if not self._can_write and (may_write(self.shard) if callable(may_write) else may_write):
             settle(error(ErrorCode.COORDINATOR_NOT_AVAILABLE))
             return
-        ticket = Ticket(settle)
-        self._unanswered[ticket] = error
+        ticket = self._answers.ticket(settle, error)
         try:
             effects = decide(self.shard, ticket)
         except KafkaError as problem:
-            self._settle(ticket, error(problem.code))
-            return
-        self.run(effects)
+            self._answers.refuse(ticket, problem.code)
+        except Exception as problem:  # noqa: BLE001 - of the others in this shard, nobody is to hear what may be half true
+            self._answers.refuse(ticket, ErrorCode.UNKNOWN_SERVER_ERROR)
+            self._failed("coordinator-request-failed", problem, 0)
+        else:
+            self.run(effects)
 
     def decide(self, decide: Callable[[S], Effects]) -> None:
         """What nobody asked for and must not be lost: now, or as soon as it is loaded and there are enough replicas."""
+        try:
+            self._decide(decide)
+        except Exception as problem:  # noqa: BLE001 - whoever reports this has other shards to tell
+            self._failed("coordinator-decision-failed", problem, _RELOAD_AFTER_MS)
+
+    def _decide(self, decide: Callable[[S], Effects]) -> None:
         if not self.is_loaded:
             self._when_loaded.append(decide)
             return
@@ -202,12 +207,9 @@ class Hosted(Generic[S]):
             self._look_again()
             return
         postponed, self._postponed = self._postponed, []
-        try:
-            for decide in postponed:
-                if generation == self._generation:
-                    self.decide(decide)
-        except Exception as problem:  # noqa: BLE001 - the rest would be lost
-            self._not_loaded(problem)
+        for decide in postponed:
+            if generation == self._generation:
+                self.decide(decide)
 
     def run(self, effects: Effects, then: Callable[[], None] | None = None) -> None:
         """Does what a decision asks for; `then` is called when its records are committed."""
@@ -219,11 +221,12 @@ class Hosted(Generic[S]):
                 return
         for key, delay_ms in effects.timers.items():
             self._timers.set(key, delay_ms)
+        answers = self._answers
         if effects.replies or then is not None:
-            self._waiting.append((self._last_written, effects.replies, [then] if then is not None else []))
+            answers.hold(effects.replies, then)
         if self.after_run is not None:
-            self.after_run(self, effects, self._last_written)
-        self._release()
+            self.after_run(self, effects, answers.last_written)
+        answers.release()
 
     def _append_failed(self, effects: Effects, problem: KafkaError) -> None:
         """What was decided is not in the log: the shard is made anew. Who asked for it hears why, the others to try again."""
@@ -232,28 +235,26 @@ class Hosted(Generic[S]):
         )
         code = coordinator_error(problem.code)
         for ticket, _ in effects.replies:
-            error_response = self._unanswered.pop(ticket, None)
-            if error_response is not None:
-                ticket.settle(error_response(code))
+            self._answers.refuse(ticket, code)
         is_ours = code in _LOST
-        self.unload(code if is_ours else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-        generation = self._generation
         has_time = is_ours or not effects.replies  # a timer that nobody asked for would be due again at once
-        self._broker.scheduler.call_later(_RELOAD_AFTER_MS if has_time else 0, lambda: self._reload(generation))
+        self._begin_again(
+            code if is_ours else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, _RELOAD_AFTER_MS if has_time else 0
+        )
 
     def when_committed(self, function: Callable[[], None]) -> None:
         """After everything that the shard has written so far is committed."""
-        self._waiting.append((self._last_written, [], [function]))
-        self._release()
+        self._answers.hold((), function)
+        self._answers.release()
 
     @property
     def is_at_rest(self) -> bool:
         """Whether all that was written is committed and told, and what is written next is committed with the write."""
-        return self.is_loaded and not self._waiting and not self._postponed and self.partition.is_alone
+        return self.is_loaded and not self._answers.held and not self._postponed and self.partition.is_alone
 
     def wrote(self, offset: int) -> None:
         """Somebody else appended here what the shard is about to count: answers wait for that too."""
-        self._last_written = max(self._last_written, offset)
+        self._answers.last_written = max(self._answers.last_written, offset)
 
     def _append(self, effects: Effects) -> None:
         now_ms = self._broker.now_ms()
@@ -261,46 +262,23 @@ class Hosted(Generic[S]):
         if quick is not None and effects.producer is None:
             last_offset = quick.append_records(self.partition, effects.records, now_ms)
             if last_offset >= 0:
-                self._last_written = last_offset
+                self._answers.last_written = last_offset
                 return
         batch = build_decision(effects.records, now_ms, effects.producer)
         result = self.partition.append_internal(memoryview(batch), now_ms)
-        self._last_written = result.last_offset
-
-    def _release(self) -> None:
-        waiting = self._waiting
-        partition = self.partition
-        while waiting and (waiting[0][0] < 0 or partition.is_committed(waiting[0][0])):
-            _, replies, functions = waiting.popleft()
-            for ticket, response in replies:
-                self._settle(ticket, response)
-            for function in functions:
-                function()
-        if waiting:
-            partition.waiters[self] = None
-        else:
-            partition.waiters.pop(self, None)
-
-    def on_progress(self, appended_bytes: int) -> None:  # noqa: ARG002
-        if not self._is_woken:
-            self._is_woken = True
-            self._broker.wake(self)
-
-    def answer(self) -> None:
-        self._is_woken = False
-        if self.partition.deleted:
-            self.close()
-        else:
-            self._release()
+        self._answers.last_written = result.last_offset
 
     def _timer_due(self, key: TimerKey, delay_ms: int) -> None:
-        if (
-            not self.is_loaded or not self._can_write
-        ):  # members could not be heard either: they get their whole time again
+        if not self.is_loaded or not self._can_write:  # members could not be heard either: they get their time again
             self._timers.set(key, max(delay_ms, _LOOK_AGAIN_MS))
             return
         rest_ms = delay_ms - (self._broker.clock.monotonic_ms() - self._loaded_at_ms)
         if rest_ms > 0:  # set while others were still being loaded
             self._timers.set(key, rest_ms)
+            return
+        try:
+            effects = self.shard.on_timer(key, self._broker.now_ms())
+        except Exception as problem:  # noqa: BLE001 - the timer would be lost, and with it the member that it watches
+            self._failed("coordinator-timer-failed", problem, _RELOAD_AFTER_MS)
         else:
-            self.run(self.shard.on_timer(key, self._broker.now_ms()))
+            self.run(effects)
