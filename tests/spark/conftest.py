@@ -84,7 +84,7 @@ def create_topic(broker: Broker) -> Callable[..., None]:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
         named = {key.replace("_", "."): text for key, text in config.items()}
         for future in admin.create_topics([NewTopic(name, partitions, 1, config=named)]).values():
-            future.result(20)
+            future.result(60)
 
     return create
 
@@ -97,6 +97,6 @@ def produce(broker: Broker) -> Produce:
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
         for value in values:
             producer.produce(name, value, key=key, partition=partition, **more)
-        assert producer.flush(30) == 0
+        assert producer.flush(60) == 0
 
     return send

@@ -82,12 +82,12 @@ def test_what_is_not_committed_is_not_read(
 ) -> None:
     create_topic(topic, 1)
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": topic})
-    producer.init_transactions(30)
+    producer.init_transactions(60)
     for value, end in ((b"aborted", producer.abort_transaction), (b"committed", producer.commit_transaction)):
         producer.begin_transaction()
         producer.produce(topic, value, partition=0)
-        producer.flush(30)
-        end(30)
+        producer.flush(60)
+        end(60)
     assert source.values(subscribe=topic) == ["committed"]
     assert source.values(subscribe=topic, **{"kafka.isolation.level": "read_uncommitted"}) == ["aborted", "committed"]
 
@@ -101,7 +101,7 @@ def test_a_stream_goes_on_where_it_was_and_notices_new_partitions(
     produce(topic, [b"%d" % n for n in range(6)])
     assert source.stream(**options) == [["0", "1", "2", "3"], ["4", "5"]]
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    admin.create_partitions([NewPartitions(topic, 2)])[topic].result(20)
+    admin.create_partitions([NewPartitions(topic, 2)])[topic].result(60)
     create_topic(f"{topic}.more", 1)
     produce(topic, [b"6"], partition=1)
     produce(f"{topic}.more", [b"7"])
@@ -122,7 +122,7 @@ def test_offsets_that_are_gone(source: Source, broker: Broker, topic: str, creat
     produce(topic, [b"1", b"2", b"3"])
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     for future in admin.delete_records([TopicPartition(topic, 0, 3)]).values():
-        future.result(20)
+        future.result(60)
     with pytest.raises(PySparkException, match="Data was lost before it could be read"):
         source.stream(subscribe=topic)
     with pytest.raises(PySparkException, match="Data was lost before it could be read"):

@@ -172,7 +172,7 @@ def copies(servers: str) -> list[str]:
     found = []
     ends = 0
     while ends < PARTITIONS:
-        message = consumer.poll(30)
+        message = consumer.poll(60)
         assert message is not None, "an open transaction holds readers up"
         if message.error() is not None:
             assert message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF, message.error()

@@ -30,11 +30,11 @@ class Postgres:
             config.write("\n".join(settings.split()) + "\n")
 
     def start(self) -> None:
-        self._run("pg_ctl", "--wait", "--timeout=30", f"--log={self.directory}/log", "start")
+        self._run("pg_ctl", "--wait", "--timeout=120", f"--log={self.directory}/log", "start")
 
     def stop(self, mode: str = "fast") -> None:
         """`immediate` is as good as a crash: the unlogged tables are empty afterwards."""
-        self._run("pg_ctl", "--wait", "--timeout=30", f"--mode={mode}", "stop")
+        self._run("pg_ctl", "--wait", "--timeout=120", f"--mode={mode}", "stop")
 
     def close(self) -> None:
         if (self.directory / "data/postmaster.pid").exists():
@@ -50,7 +50,7 @@ class Postgres:
         if os.geteuid() == 0:
             command = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", *command]
         done = subprocess.run(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment, cwd=self.directory, timeout=60
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment, cwd=self.directory, timeout=240
         )
         assert done.returncode == 0, done.stdout.decode()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyspark
 
-_PATIENCE_S = 120
+_PATIENCE_S = 300
 
 
 class StandaloneCluster:
