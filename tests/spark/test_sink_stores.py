@@ -334,6 +334,41 @@ def test_postgres_crashes_with_rows_put_aside(own_postgres: Postgres) -> None:
     assert case.numbers() == [1]
 
 
+def test_a_table_that_was_mended_takes_what_it_refused(postgres: Postgres) -> None:  # noqa: F811
+    """Rows are refused where they are put aside, by types and checks of the table: as it is now, not as it once was."""
+    case = postgres_case(postgres)
+    narrow = (Column("n", "integer"), Column("text", "string"))
+    batch, large = Batch("q", 0), 5_000_000_000
+
+    def alter(change: str) -> Store:
+        with psycopg.connect(postgres.url) as connection:
+            connection.execute(f"ALTER TABLE {case.options.table} {change}".encode())
+        return case.store(columns=narrow)
+
+    store = case.store(columns=narrow)
+    with pytest.raises(UserError, match="out of range"):
+        task(store, batch, [large])
+    aside = task(store, batch, [1])
+    store = alter("ALTER n TYPE bigint")
+    with pytest.raises(UserError, match="put aside are gone"):
+        commit_batch(store, [aside])
+    store = alter("ADD CONSTRAINT luck CHECK (n <> 13)")
+    with pytest.raises(UserError, match="luck"):
+        task(store, batch, [13])
+    attempt = task(alter("DROP CONSTRAINT luck"), batch, [large, 13])
+    assert commit_batch(case.store(columns=narrow), [attempt])  # as in Spark: prepared again for the commit
+    assert case.numbers() == [13, large]
+
+
+def test_names_that_mean_something_elsewhere(case: Case) -> None:
+    names = ("share %", "select", 'a "word"', "x%s")
+    store = case.store(columns=tuple(Column(name, "string") for name in names), keys=("share %",))
+    for number, text in enumerate("ab"):
+        batch = pyarrow.record_batch({name: [f"{name} {text}" if name != "share %" else "1"] for name in names})
+        assert commit_batch(store, [store.stage(Batch("q", number), f"{case.options.table}{text}", iter([batch]))])
+    assert case.ask(f"SELECT * FROM {case.options.table}") == [("1", "select b", 'a "word" b', "x%s b")]
+
+
 def test_a_wrong_database_is_told_at_once(postgres: Postgres) -> None:  # noqa: F811
     url = postgres.url.replace("/postgres?", "/nowhere?")
     with pytest.raises(UserError, match='"nowhere" does not exist'):

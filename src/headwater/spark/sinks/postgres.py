@@ -95,10 +95,20 @@ class PostgresStore:
                 f"it has {', '.join(there)}",
                 "Select or rename columns, or name another table",
             )
-        cursor.execute("SELECT to_regclass(%s) IS NULL", (sql.staged_table(options),))
-        if (cursor.fetchone() or (False,))[0]:
-            for statement in sql.create_staged_table(options, there):
-                cursor.execute(statement.encode())
+        self._prepare_staged(cursor, there)
+
+    def _prepare_staged(self, cursor: "psycopg.Cursor[Any]", there: list[str]) -> None:
+        options, staged = self._options, sql.staged_table(self._options)
+        shape = cursor.execute(sql.SHAPE, {"table": quoted_table(options.table), "names": options.names}).fetchone()
+        mark = sql.shape_mark(str(shape))
+        found = cursor.execute(sql.STAGED_SHAPE, (staged, staged)).fetchone()
+        if found == (mark,):
+            return
+        if found is not None:  # pieces go with their rows: whoever is about to publish them must notice
+            cursor.execute(f"DROP TABLE {staged}".encode())
+            cursor.execute(sql.FORGET_STAGED, (staged,))
+        for statement in sql.create_staged_table(options, there, mark):
+            cursor.execute(statement.encode())
 
     def _last_batch(self, cursor: "psycopg.Cursor[Any]", statement: str, query_id: str) -> int | None:
         found = cursor.execute(statement.encode(), (self._options.sink, query_id)).fetchone()
@@ -145,6 +155,7 @@ class PostgresStore:
         cursor.execute(sql.BEGIN_PROGRESS, whose)
         done = is_done(self._last_batch(cursor, sql.LOCK_PROGRESS, batch.query_id), batch.batch_id)
         if not done:
+            cursor.execute(f"LOCK TABLE {sql.staged_table(self._options)} IN ACCESS SHARE MODE".encode())
             self._refuse_missing(dict(cursor.execute(sql.COUNT_PIECES, (names,)).fetchall()), attempts)
             cursor.execute(sql.publish(self._options).encode(), (names,))
             cursor.execute(sql.PUBLISH_BAD_ROWS.encode(), (names,))

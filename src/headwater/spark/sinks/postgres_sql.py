@@ -5,6 +5,9 @@
     headwater_pieces       what tasks have put aside: (attempt, piece) -> batch, rows, bad rows; unlogged
     headwater_staged_<id>  the rows themselves, with the columns, types and checks of the table; unlogged
 
+The staging table is noted with the shape that the table had when it was made. If that has changed, it is made anew: or
+rows that the table takes by now would still be refused.
+
 A piece and its rows are written in one transaction, so rows without a piece are litter. What is unlogged is empty after
 a crash of the server: a batch that was put aside but not published is then missing its pieces, and fails.
 """
@@ -44,6 +47,15 @@ FROM headwater_pieces, jsonb_array_elements(bad_rows) bad WHERE attempt = ANY(%s
 FORGET_PIECES: Final = """
 DELETE FROM headwater_pieces WHERE attempt = ANY(%s) OR (sink = %s AND query_id = %s AND batch_id <= %s)
 """
+SHAPE: Final = """
+SELECT concat_ws(E'\\n',
+    (SELECT string_agg(concat_ws(' ', attnum, format_type(atttypid, atttypmod), attnotnull, attcollation), ',' ORDER BY attnum)
+     FROM pg_attribute WHERE attrelid = %(table)s::regclass AND attname = ANY(%(names)s) AND NOT attisdropped),
+    (SELECT string_agg(concat_ws(' ', conname, pg_get_constraintdef(oid)), ',' ORDER BY conname)
+     FROM pg_constraint WHERE conrelid = %(table)s::regclass AND contype = 'c'))
+"""
+STAGED_SHAPE: Final = "SELECT obj_description(to_regclass(%s), 'pg_class') WHERE to_regclass(%s) IS NOT NULL"
+FORGET_STAGED: Final = "DELETE FROM headwater_pieces WHERE staged = %s"
 
 _TYPES: Final = {
     "boolean": "boolean",
@@ -80,7 +92,11 @@ def staged_table(options: SinkOptions) -> str:
     return f"headwater_staged_{sha256(text.encode()).hexdigest()[:12]}"
 
 
-def create_staged_table(options: SinkOptions, columns_there: list[str]) -> list[str]:
+def shape_mark(shape: str) -> str:
+    return sha256(shape.encode()).hexdigest()
+
+
+def create_staged_table(options: SinkOptions, columns_there: list[str], mark: str) -> list[str]:
     """Like the table, with its checks, but only with the columns that the rows have: the others have defaults."""
     staged = staged_table(options)
     others = [name for name in columns_there if name not in options.names]
@@ -88,6 +104,7 @@ def create_staged_table(options: SinkOptions, columns_there: list[str]) -> list[
         f"CREATE UNLOGGED TABLE {staged} (LIKE {quoted_table(options.table)} INCLUDING CONSTRAINTS)",
         *(f"ALTER TABLE {staged} DROP COLUMN {quoted(name)} CASCADE" for name in others),
         f"ALTER TABLE {staged} ADD COLUMN headwater_attempt text NOT NULL",
+        f"COMMENT ON TABLE {staged} IS '{mark}'",
     ]
 
 
@@ -97,12 +114,11 @@ def copy(options: SinkOptions) -> str:
 
 
 def publish(options: SinkOptions) -> str:
+    """A name may have a percent sign, which is doubled where there are placeholders."""
     columns = ", ".join(map(quoted, options.names))
-    statement = (
-        f"INSERT INTO {quoted_table(options.table)}({columns}) "
-        f"SELECT {columns} FROM {staged_table(options)} WHERE headwater_attempt = ANY(%s)"
-    )
-    return statement + on_conflict(options)
+    insert = f"INSERT INTO {quoted_table(options.table)}({columns}) SELECT {columns} FROM {staged_table(options)}"
+    conflict = on_conflict(options).replace("%", "%%")
+    return f"{insert.replace('%', '%%')} WHERE headwater_attempt = ANY(%s){conflict}"
 
 
 def forget_rows(options: SinkOptions) -> str:
