@@ -17,7 +17,7 @@ from compat.support.broker import BrokerProcess
 from compat.support.members import until
 from compat.support.quick import lasting, quick
 from compat.support.topics import fill, make_topic
-from compat.support.transactional import committed_offset, read
+from compat.support.transactional import committed_offset, read, until_decided
 from headwater.client import Consumer, Producer, TopicPartition, TransactionFailed
 
 PARTITIONS = 2
@@ -103,7 +103,8 @@ def test_copies_are_exact_while_copiers_and_the_broker_die(
         offsets = [committed_offset(broker.bootstrap, topic, (topic, partition)) for partition in range(PARTITIONS)]
         return sum(offset or 0 for offset in offsets) == len(sent)
 
-    until(done, running.log, lasting(90, 120))
+    until(done, running.log, 120)
+    until_decided(broker.bootstrap, target, PARTITIONS)  # of one that was killed, too
     for partition in range(PARTITIONS):
         expected = [f"copy of {value.decode()}" for value in sent if value.startswith(b"%d/" % partition)]
         assert read(broker.bootstrap, target, partition) == expected

@@ -19,7 +19,7 @@ from compat.support.java import classpath, java_command
 from compat.support.members import until
 from compat.support.quick import lasting, quick
 from compat.support.topics import fill, make_topic
-from compat.support.transactional import committed_offset, read
+from compat.support.transactional import committed_offset, read, until_decided
 
 PARTITIONS = 2
 COPIER = Path(__file__).parent / "support" / "copier.py"
@@ -98,7 +98,12 @@ def test_copies_are_exact_while_copiers_and_the_broker_die(
     sent: list[bytes] = []
     try:
         for number in range(lasting(4, 50)):
-            copiers.tend()
+            enough = min(number, 2)  # the watch has looked, and seen them move
+            until(
+                lambda enough=enough: copiers.tend() or len(set(watch.seen)) > enough,
+                lambda: (watch.seen[-3:], copiers._log.read_text()[-3000:]),
+                90,
+            )
             sent += fill(broker.bootstrap, topic, PARTITIONS, 100, start=number * 100)
             time.sleep(dice.uniform(0.2, 1.5))
             what = dice.choice(["broker", "one", "two", "everything"]) if number else "broker"
@@ -125,11 +130,12 @@ def _wait_for_all(broker: BrokerProcess, topic: str, copiers: Copiers, count: in
         offsets = [committed_offset(broker.bootstrap, topic, (topic, partition)) for partition in range(PARTITIONS)]
         return sum(offset or 0 for offset in offsets) == count
 
-    until(done, lambda: copiers._log.read_text()[-3000:], lasting(90, 120))
+    until(done, lambda: copiers._log.read_text()[-3000:], 120)
 
 
 def _check(broker: BrokerProcess, target: str, sent: list[bytes]) -> None:
     """Each partition of the target holds the copies of that of the source, once each and in order."""
+    until_decided(broker.bootstrap, target, PARTITIONS)  # what a copier had begun that was killed
     for partition in range(PARTITIONS):
         prefix = f"{partition}/"
         expected = [f"copy of {value.decode()}" for value in sent if value.decode().startswith(prefix)]
@@ -169,6 +175,7 @@ def test_the_message_copier_of_kafka(broker_factory: Callable[..., BrokerProcess
         _wait_for_all(broker, topic, copiers, len(sent))
     finally:
         copiers.kill_all()
+    until_decided(broker.bootstrap, target, PARTITIONS)
     for partition in range(PARTITIONS):
         expected = [value.decode() for value in sent if value.decode().startswith(f"{partition}/")]
         assert read(broker.bootstrap, target, partition) == expected

@@ -6,7 +6,15 @@ from compat.support.transactional.adapters import (
     JavaTransactional,
     KafkaPythonTransactional,
 )
-from compat.support.transactional.base import Place, Refused, Transactional, committed_offset, read
+from compat.support.transactional.base import (
+    TRANSACTION_MS,
+    Place,
+    Refused,
+    Transactional,
+    committed_offset,
+    read,
+    until_decided,
+)
 from compat.support.transactional.ours import OursTransactional
 
 PRODUCERS: dict[str, type[Transactional]] = {
@@ -20,4 +28,13 @@ PRODUCERS: dict[str, type[Transactional]] = {
     )
 }
 
-__all__ = ["PRODUCERS", "Place", "Refused", "Transactional", "committed_offset", "read"]
+__all__ = [
+    "PRODUCERS",
+    "TRANSACTION_MS",
+    "Place",
+    "Refused",
+    "Transactional",
+    "committed_offset",
+    "read",
+    "until_decided",
+]

@@ -5,10 +5,15 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 import confluent_kafka
+from confluent_kafka import KafkaError
+
+from headwater.client import Admin, TopicPartition
+from headwater.client.types import LATEST, READ_COMMITTED
 
 Place = tuple[str, int]
-TIMEOUT_S = 30
-NOT_COORDINATOR = 16
+TIMEOUT_S = 60
+TRANSACTION_MS = 120_000  # nobody's transaction ends because the machine is busy
+LOADING = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
 
 
 class Refused(Exception):
@@ -25,7 +30,9 @@ class Transactional(ABC):
 
     name: ClassVar[str]
 
-    def __init__(self, bootstrap: str, transactional_id: str, *, timeout_ms: int = 20_000, java: Any = None) -> None:
+    def __init__(
+        self, bootstrap: str, transactional_id: str, *, timeout_ms: int = TRANSACTION_MS, java: Any = None
+    ) -> None:
         self.bootstrap = bootstrap
         self.transactional_id = transactional_id
         self.timeout_ms = timeout_ms
@@ -82,6 +89,19 @@ def read(bootstrap: str, topic: str, partition: int = 0, *, committed: bool = Tr
         consumer.close()
 
 
+def until_decided(bootstrap: str, topic: str, partitions: int) -> None:
+    """Waits until no transaction is open there, also of a producer that was killed: up to then nobody reads past it."""
+    places = [TopicPartition(topic, partition) for partition in range(partitions)]
+    deadline = time.monotonic() + TIMEOUT_S
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        while True:
+            stable = admin.list_offsets(dict.fromkeys(places, LATEST), isolation_level=READ_COMMITTED)
+            if stable == admin.list_offsets(dict.fromkeys(places, LATEST)):
+                return
+            assert time.monotonic() < deadline, f"a transaction is open: {stable}"
+            time.sleep(0.05)
+
+
 def committed_offset(bootstrap: str, group: str, place: Place) -> int | None:
     """By a client that is not in the group. It waits for offsets whose transaction has not ended."""
     consumer = confluent_kafka.Consumer({"bootstrap.servers": bootstrap, "group.id": group, "log_level": 0})
@@ -91,9 +111,9 @@ def committed_offset(bootstrap: str, group: str, place: Place) -> int | None:
             try:
                 (found,) = consumer.committed([confluent_kafka.TopicPartition(*place)], TIMEOUT_S)
             except confluent_kafka.KafkaException as error:
-                if not error.args[0].code() == NOT_COORDINATOR or time.monotonic() > deadline:
+                if error.args[0].code() not in LOADING or time.monotonic() > deadline:
                     raise
-                time.sleep(0.1)  # Apache Kafka opens its port before it coordinates
+                time.sleep(0.1)  # a broker that has only just started opens its port before it coordinates
                 continue
             return found.offset if found.offset >= 0 else None
     finally:
