@@ -168,6 +168,28 @@ def test_rows_with_keys_replace_each_other(case: Case) -> None:
     assert found == [(1, "text 1"), (2, "new"), (3, "three")]
 
 
+@pytest.mark.parametrize("keys", [("n",), ("n", "text")], ids=["a number", "two"])
+def test_a_key_that_is_null_is_a_bad_row(case: Case, keys: tuple[str, ...]) -> None:
+    """SQLite made a number of its own for it, or added a row each time: counts that are kept up to date were there twice."""
+    store = case.store(keys=keys)
+    rows = pyarrow.record_batch({"n": pyarrow.array([None, 2], pyarrow.int64()), "text": ["a", "b"]})
+    with pytest.raises(UserError, match="does not take a row"):
+        commit_batch(store, [store.stage(Batch("q", 0), "a1", iter([rows]))])
+    assert case.numbers() == []
+
+
+def test_a_database_that_was_set_back_while_a_batch_ran_publishes_no_half_of_it(case: Case) -> None:
+    """A task found the batch done and dropped its rows; a standby took over that had not heard of it."""
+    store, batch = case.store(), Batch("q", 0)
+    attempts = [replace(task(store, batch, []), skipped=True), task(store, batch, [2])]
+    with pytest.raises(UserError, match="Nothing of the batch was published"):
+        commit_batch(store, attempts)
+    assert case.numbers() == []
+    assert store.last_batch("q") is None
+    assert commit_batch(store, [task(store, batch, [1, 2])])
+    assert case.numbers() == [1, 2]
+
+
 def test_a_bad_row_stops_the_batch_and_is_shown(case: Case) -> None:
     case.store()
     store = _with_check(case, "fail")

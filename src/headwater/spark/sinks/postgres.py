@@ -19,7 +19,7 @@ from headwater.spark.sinks import postgres_sql as sql
 from headwater.spark.sinks.options import FAIL, SinkOptions, quoted_table
 from headwater.spark.sinks.patience import Patience
 from headwater.spark.sinks.sqlite import bad_row
-from headwater.spark.sinks.staging import Attempt, Batch, is_done
+from headwater.spark.sinks.staging import Attempt, Batch, is_done, refuse_skipped
 
 if TYPE_CHECKING:
     import psycopg
@@ -155,6 +155,7 @@ class PostgresStore:
         cursor.execute(sql.BEGIN_PROGRESS, whose)
         done = is_done(self._last_batch(cursor, sql.LOCK_PROGRESS, batch.query_id), batch.batch_id)
         if not done:
+            refuse_skipped(attempts)
             cursor.execute(f"LOCK TABLE {sql.staged_table(self._options)} IN ACCESS SHARE MODE".encode())
             self._refuse_missing(dict(cursor.execute(sql.COUNT_PIECES, (names,)).fetchall()), attempts)
             cursor.execute(sql.publish(self._options).encode(), (names,))

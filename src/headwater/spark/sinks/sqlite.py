@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.errors import UserError
 from headwater.spark.sinks.options import FAIL, SinkOptions, on_conflict, quoted
-from headwater.spark.sinks.staging import Attempt, Batch, is_done
+from headwater.spark.sinks.staging import Attempt, Batch, is_done, refuse_skipped
 
 if TYPE_CHECKING:
     import pyarrow
@@ -47,14 +47,11 @@ class SqliteStore:
 
     def prepare(self) -> None:
         options = self._options
-        columns = [f"{quoted(each.name)} {_TYPES.get(each.kind, 'TEXT')}" for each in options.columns]
-        if options.keys:
-            columns.append(f"PRIMARY KEY ({', '.join(map(quoted, options.keys))})")
         os.makedirs(os.path.dirname(self._path), exist_ok=True)
         with self._open() as database:
             database.execute("PRAGMA journal_mode=WAL")
             database.executescript(_TABLES)
-            database.execute(f"CREATE TABLE IF NOT EXISTS {quoted(options.table)}({', '.join(columns)})")
+            database.execute(create_statement(options))
             there = {row[1].lower() for row in database.execute(f"PRAGMA table_info({quoted(options.table)})")}
         missing = [name for name in options.names if name.lower() not in there]
         if missing:
@@ -90,6 +87,7 @@ class SqliteStore:
             database.execute("BEGIN IMMEDIATE")
             done = batch is not None and is_done(self._last_batch(database, batch.query_id), batch.batch_id)
             if not done:
+                refuse_skipped(attempts)
                 for each in attempts:
                     self._insert_attempt(database, each)
                 if batch is not None:
@@ -189,6 +187,15 @@ class SqliteStore:
                 yield database
         except sqlite3.OperationalError as error:
             raise UserError(f"SQLite could not write to {self._path}", str(error), _hint(str(error))) from error
+
+
+def create_statement(options: SinkOptions) -> str:
+    """Tables with rowids would take null for a key: as a new row each time, or even as a number of their own making."""
+    columns = [f"{quoted(each.name)} {_TYPES.get(each.kind, 'TEXT')}" for each in options.columns]
+    if options.keys:
+        columns.append(f"PRIMARY KEY ({', '.join(map(quoted, options.keys))})")
+    made = f"CREATE TABLE IF NOT EXISTS {quoted(options.table)}({', '.join(columns)})"
+    return f"{made} WITHOUT ROWID" if options.keys else made
 
 
 def insert_statement(options: SinkOptions) -> str:

@@ -80,11 +80,16 @@ def commit_batch(store: Store, attempts: Sequence[Attempt]) -> bool:
         return False
     batch = attempts[0].batch
     assert all(each.batch == batch for each in attempts), "one commit is for one batch"
-    published = store.publish(batch, attempts)
-    if published and any(each.skipped for each in attempts):
+    return store.publish(batch, attempts)
+
+
+def refuse_skipped(attempts: Sequence[Attempt]) -> None:
+    """Before a batch that is not done is published: a task that found it done has dropped its rows."""
+    skipped = [each.batch for each in attempts if each.skipped]
+    if skipped:
         raise UserError(
             "A task found its batch done, and the database says that it is not",
-            f"{batch} was in the table of progress, and is not any more",
-            "If the database was set back to an older state, start the query from a checkpoint that fits it",
+            f"{skipped[0]} was in the table of progress, and is not any more",
+            "Nothing of the batch was published. If the database was set back to an older state, start the query from a "
+            "checkpoint that fits it",
         )
-    return published
