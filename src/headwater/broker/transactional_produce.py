@@ -10,6 +10,7 @@ a producer begins its next transaction while the markers of the last are on thei
 here, or theirs could come in between. Where the transaction has begun on every partition, all is as for any other produce.
 """
 
+from struct import Struct
 from typing import TYPE_CHECKING, Final
 
 from headwater.base.errors import ErrorCode, KafkaError
@@ -18,7 +19,7 @@ from headwater.broker.context import RequestContext
 from headwater.broker.deferred import Deferred
 from headwater.broker.handlers.produce import ACKS_NONE, append_all, find_partition
 from headwater.log.results import AppendResult
-from headwater.records.batch import HEADER_BYTES, BatchHeader, read_header
+from headwater.records.batch import HEADER_BYTES, TRANSACTIONAL, BatchHeader, read_header
 from headwater.replication.partition import Partition
 from headwater.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 FIRST_WITH_ABORTABLE: Final = 11  # the first version that knows TRANSACTION_ABORTABLE
 FIRST_THAT_ADDS: Final = 12
+_WHO: Final = Struct(">21xh20xqhi")  # of a batch's header: attributes, producer id and epoch, first sequence
 _HAS_BEGUN: Final = -1  # a guard for a transaction that is open already: nothing to verify
 _RETRY_AFTER_MS: Final = 20
 _RETRY_FOR_MS: Final = 100
@@ -49,17 +51,18 @@ def append_at_once(
     """
     if acks == ACKS_NONE or len(records) < HEADER_BYTES:
         return None
-    header = read_header(records)
-    if not header.is_transactional:
+    attributes, producer_id, producer_epoch, first_sequence = _WHO.unpack_from(records)
+    if not attributes & TRANSACTIONAL:
         return None
     guard = _HAS_BEGUN
-    if partition.needs_verification(header):
+    producers = partition.log.producers
+    if not producers.has_open_transaction(producer_id, producer_epoch):
         name = TopicPartition(partition.topic, partition.index)
         if version >= FIRST_THAT_ADDS or not broker.transactions.is_verified(
-            transactional_id, header.producer_id, header.producer_epoch, name
+            transactional_id, producer_id, producer_epoch, name
         ):
             return None
-        guard = partition.begin_verification(header, False)
+        guard = producers.begin_verification(producer_id, producer_epoch, first_sequence, False)
     return partition.append_verified(records, guard, broker.now_ms())
 
 

@@ -25,7 +25,7 @@ from headwater.broker.coordinators.batches import build_decision
 from headwater.broker.coordinators.loading import Loading, replay_log
 from headwater.broker.coordinators.port import ErrorResponse, MayWrite, S, coordinator_error
 from headwater.broker.coordinators.timers import Timers
-from headwater.coordinator.effects import Effects, Ticket, TimerKey
+from headwater.coordinator.effects import CoordinatorRecord, Effects, Producer, Ticket, TimerKey
 from headwater.replication.partition import Partition
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ class Hosted(Generic[S]):
         """Does what a decision asks for; `then` is called when its records are committed."""
         if effects.records:
             try:
-                self._append(effects)
+                self._append(effects.records, effects.producer, self._broker.now_ms())
             except KafkaError as problem:
                 self._append_failed(effects, problem)
                 return
@@ -256,15 +256,26 @@ class Hosted(Generic[S]):
         """Somebody else appended here what the shard is about to count: answers wait for that too."""
         self._answers.last_written = max(self._answers.last_written, offset)
 
-    def _append(self, effects: Effects) -> None:
-        now_ms = self._broker.now_ms()
+    def write(self, record: CoordinatorRecord, now_ms: int) -> bool:
+        """At rest: one record, committed with its append. False: it is not in the log, and the shard is made anew."""
+        try:
+            self._append([record], None, now_ms)
+        except KafkaError as problem:
+            self._append_failed(Effects(), problem)
+            return False
+        return True
+
+    def set_timer(self, key: TimerKey, delay_ms: int | None) -> None:
+        self._timers.set(key, delay_ms)
+
+    def _append(self, records: list[CoordinatorRecord], producer: Producer | None, now_ms: int) -> None:
         quick = self._broker.quick_writes
-        if quick is not None and effects.producer is None:
-            last_offset = quick.append_records(self.partition, effects.records, now_ms)
+        if quick is not None and producer is None:
+            last_offset = quick.append_records(self.partition, records, now_ms)
             if last_offset >= 0:
                 self._answers.last_written = last_offset
                 return
-        batch = build_decision(effects.records, now_ms, effects.producer)
+        batch = build_decision(records, now_ms, producer)
         result = self.partition.append_internal(memoryview(batch), now_ms)
         self._answers.last_written = result.last_offset
 

@@ -36,36 +36,41 @@ def write_markers(
 ) -> None:
     """Appends the marker everywhere; `done` gets each partition's outcome once nothing is left to wait for."""
     results: Results = {}
-    quick = broker.quick_writes
     awaited: dict[TopicPartition, tuple[Partition, int]] = {}
     for name in partitions:
         try:
             partition = broker.partition(name.topic, name.partition)
-            result = partition.append_marker(
-                marker.producer_id,
-                marker.producer_epoch,
-                marker.coordinator_epoch,
-                marker.committed,
-                broker.now_ms(),
-                transaction_version=marker.transaction_version,
-                append_quickly=None if quick is None else quick.append_marker,
-            )
+            offset = write_marker(broker, partition, marker, broker.now_ms())
         except KafkaError as problem:
             results[name] = problem.code
             continue
-        if name.topic == CONSUMER_OFFSETS:
-            producer = Producer(marker.producer_id, marker.producer_epoch)
-            broker.groups.transaction_ended(
-                name.partition, producer, committed=marker.committed, offset=result.last_offset
-            )
-        if partition.is_committed(result.last_offset):
+        if partition.is_committed(offset):
             results[name] = ErrorCode.NONE
         else:
-            awaited[name] = (partition, result.last_offset)
+            awaited[name] = (partition, offset)
     if awaited:
         MarkerWait(broker, results, awaited, done)
     else:
         done(results)
+
+
+def write_marker(broker: "Broker", partition: Partition, marker: Marker, now_ms: int) -> int:
+    """Appends the marker to one partition; its offset. Raises KafkaError."""
+    producer_id, producer_epoch, coordinator_epoch, committed, transaction_version = marker
+    quick = broker.quick_writes
+    result = partition.append_marker(
+        producer_id,
+        producer_epoch,
+        coordinator_epoch,
+        committed,
+        now_ms,
+        transaction_version=transaction_version,
+        append_quickly=None if quick is None else quick.append_marker,
+    )
+    if partition.topic == CONSUMER_OFFSETS:
+        producer = Producer(producer_id, producer_epoch)
+        broker.groups.transaction_ended(partition.index, producer, committed=committed, offset=result.last_offset)
+    return result.last_offset
 
 
 class MarkerWait:

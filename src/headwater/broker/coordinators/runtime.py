@@ -93,8 +93,11 @@ class Runtime(Generic[S]):
 
     def at_rest(self, key: str) -> Hosted[S] | None:
         """The shard for a key, if whatever it writes now is committed at once and nobody waits for anything before that."""
-        count = self.partition_count
-        hosted = self.hosted.get(partition_for(key, count)) if count else None
+        image = self._broker.image
+        topic_id = image.ids_by_name.get(self.topic)
+        if topic_id is None:
+            return None
+        hosted = self.hosted.get(partition_for(key, len(image.topics[topic_id].partitions)))
         return hosted if hosted is not None and hosted.is_at_rest else None
 
     def call(

@@ -146,7 +146,7 @@ class Transactions:
         hosted = self.runtime.at_rest(name)
         if hosted is None:
             return False
-        return hosted.shard.has_partition(name, Producer(producer_id, producer_epoch), partition)
+        return hosted.shard.has_partition(name, producer_id, producer_epoch, partition)
 
     def _coordinator_elsewhere(self, transactional_id: str) -> BrokerId | None:
         """The broker that leads the id's partition, if that is not this one; None also if nobody can be asked."""

@@ -7,11 +7,16 @@ shard's own append fails, the shard is made anew from the log, so that nothing w
 
 from typing import TYPE_CHECKING, Final
 
-from headwater.base.errors import ErrorCode, KafkaError
-from headwater.base.ids import TopicPartition
-from headwater.broker.coordinators.markers import NOTHING_TO_END, Marker, Results, write_markers
+from headwater.base.errors import KafkaError
+from headwater.base.ids import PartitionKey, TopicPartition
+from headwater.broker.coordinators.markers import NOTHING_TO_END, Marker, write_marker
 from headwater.coordinator.effects import Producer
 from headwater.coordinator.transactions import plain_ends
+from headwater.coordinator.transactions.decisions import GO, check_producer
+from headwater.coordinator.transactions.shard import TIMEOUT
+from headwater.coordinator.transactions.states import TransactionState
+from headwater.coordinator.transactions.transaction import NEVER_MS
+from headwater.replication.partition import Partition
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
@@ -24,19 +29,29 @@ def add_at_once(
 ) -> bool:
     """Whether all of `partitions`, which are of `topic`, are in the transaction now."""
     hosted = broker.transactions.runtime.at_rest(transactional_id)
-    topic_id = broker.image.ids_by_name.get(topic)
+    image = broker.image
+    topic_id = image.ids_by_name.get(topic)
     if hosted is None or topic_id is None:
         return False
-    count = len(broker.image.topics[topic_id].partitions)
-    for name in partitions:
-        if not 0 <= name.partition < count:
+    count = len(image.topics[topic_id].partitions)
+    for _, index in partitions:
+        if not 0 <= index < count:
             return False
-    code, effects = hosted.shard.add(transactional_id, producer, partitions, _NO_BUMP, broker.now_ms())
-    if code is not ErrorCode.NONE:
+    shard = hosted.shard
+    transaction = shard.transactions.get(transactional_id)
+    if check_producer(transaction, *producer) is not GO:
         return False
-    if effects.records:
-        hosted.run(effects)
-    return hosted.is_loaded
+    assert transaction is not None
+    is_new = transaction.state is not TransactionState.ONGOING
+    if not is_new and partitions <= transaction.partitions:
+        return True
+    now_ms = broker.now_ms()
+    transaction.add_partitions(partitions, _NO_BUMP, now_ms)
+    if not hosted.write(transaction.record(shard.settings.transaction_version), now_ms):
+        return False
+    if is_new and transaction.timeout_ms != NEVER_MS:
+        hosted.set_timer((TIMEOUT, transactional_id), transaction.timeout_ms + 1)
+    return True
 
 
 def end_at_once(
@@ -53,14 +68,16 @@ def end_at_once(
         return None
     shard = hosted.shard
     transaction = plain_ends.admit(shard, transactional_id, producer_id, producer_epoch, committed, transaction_version)
-    if transaction is None or not _are_alone(broker, transaction.partitions):
+    if transaction is None:
+        return None
+    partitions = _alone(broker, transaction.partitions)
+    if partitions is None:
         return None
     now_ms = broker.now_ms()
-    hosted.run(plain_ends.prepare(shard, transaction, committed, transaction_version, now_ms))
-    if not hosted.is_loaded or hosted.shard is not shard:
+    if not hosted.write(plain_ends.prepare(shard, transaction, committed, transaction_version, now_ms), now_ms):
         return None
+    hosted.set_timer((TIMEOUT, transactional_id), None)
     after = transaction.after_markers()
-    results: Results = {}
     marker = Marker(
         transaction.producer_id,
         transaction.producer_epoch,
@@ -68,20 +85,34 @@ def end_at_once(
         committed,
         transaction.client_transaction_version,
     )
+    missing = set(transaction.partitions)
     try:
-        write_markers(broker, marker, transaction.partitions, results.update)
+        for name, partition in partitions:
+            if _has_marker(broker, partition, marker, now_ms):
+                missing.remove(name)
     finally:  # whatever happened: what is decided is brought to its end
-        missing = {name for name in transaction.partitions if results.get(name) not in NOTHING_TO_END}
-        hosted.run(plain_ends.marked(shard, transaction, missing, now_ms))
+        if missing:
+            hosted.run(plain_ends.ask_for(shard, transaction, missing))
+        else:
+            hosted.write(plain_ends.complete(shard, transaction, now_ms), now_ms)
     return after
 
 
-def _are_alone(broker: "Broker", partitions: set[TopicPartition]) -> bool:
-    """Whether a marker on each of them is committed with its append."""
-    for name in partitions:
-        try:
-            if not broker.partition(name.topic, name.partition).is_alone:
-                return False
-        except KafkaError:
-            return False
+def _has_marker(broker: "Broker", partition: Partition, marker: Marker, now_ms: int) -> bool:
+    try:
+        write_marker(broker, partition, marker, now_ms)
+    except KafkaError as problem:
+        return problem.code in NOTHING_TO_END
     return True
+
+
+def _alone(broker: "Broker", names: frozenset[TopicPartition]) -> list[tuple[TopicPartition, Partition]] | None:
+    """The partitions of that name, if a marker on each of them is committed with its append."""
+    found = []
+    for name in names:
+        topic_id = broker.image.ids_by_name.get(name.topic)
+        partition = None if topic_id is None else broker.partitions.get(PartitionKey(topic_id, name.partition))
+        if partition is None or not partition.is_alone:
+            return None
+        found.append((name, partition))
+    return found

@@ -9,6 +9,7 @@ and value versions that we do not know are left alone when the topic is loaded: 
 """
 
 from collections.abc import Collection
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from struct import Struct as PackedStruct
 from typing import Final, NamedTuple
@@ -71,37 +72,35 @@ def transaction_record(
     return CoordinatorRecord(key, _VERSION.pack(version) + b"".join(value.encode(version)))
 
 
-def packed_transaction_record(
-    transactional_id: str,
-    *,
+def transaction_key(transactional_id: str) -> bytes:
+    id_bytes = transactional_id.encode()
+    return _TWO_INT16.pack(KEY_VERSION, len(id_bytes)) + id_bytes
+
+
+def packed_value(
     producer_id: int,
     previous_producer_id: int,
     next_producer_id: int,
     producer_epoch: int,
     timeout_ms: int,
     status: int,
-    partitions: set[TopicPartition] | None,
+    partitions: frozenset[TopicPartition] | None,
     last_update_ms: int,
     start_ms: int,
     client_transaction_version: int,
-) -> CoordinatorRecord:
+) -> bytes:
     """What `transaction_record` makes of a value of version 1, by hand: three of them are written for each transaction."""
-    id_bytes = transactional_id.encode()
-    tags = b"\0"
-    if previous_producer_id != -1 or next_producer_id != -1 or client_transaction_version:
-        tags = _packed_tags(previous_producer_id, next_producer_id, client_transaction_version)
-    value = b"%b%b%b%b" % (
-        _START.pack(1, producer_id, producer_epoch, timeout_ms, status),
-        _NO_PARTITIONS if partitions is None else _packed_partitions(partitions),
-        _TIMES.pack(last_update_ms, start_ms),
-        tags,
+    return (
+        _START.pack(1, producer_id, producer_epoch, timeout_ms, status)
+        + (_NO_PARTITIONS if partitions is None else _packed_partitions(partitions))
+        + _TIMES.pack(last_update_ms, start_ms)
+        + _packed_tags(previous_producer_id, next_producer_id, client_transaction_version)
     )
-    return CoordinatorRecord(_TWO_INT16.pack(KEY_VERSION, len(id_bytes)) + id_bytes, value)
 
 
-def _packed_partitions(partitions: set[TopicPartition]) -> bytes:
+def _packed_partitions(partitions: frozenset[TopicPartition]) -> bytes:
     if len(partitions) <= _FEW_PARTITIONS:  # as nearly always, and the same in all records of a transaction
-        return _packed_few(frozenset(partitions))
+        return _packed_few(partitions)
     return _pack_partitions(partitions)
 
 
@@ -161,7 +160,7 @@ def read_transaction_record(record: CoordinatorRecord) -> TransactionRecord | No
     return TransactionRecord(transactional_id, TransactionLogValue.decode(record.value, _VERSION.size, version))
 
 
-def to_schema(partitions: set[TopicPartition]) -> list[PartitionsSchema]:
+def to_schema(partitions: AbstractSet[TopicPartition]) -> list[PartitionsSchema]:
     """Grouped by topic, in order: the same set gives the same bytes."""
     topics: dict[str, list[int]] = {}
     for topic, partition in sorted(partitions):
@@ -169,5 +168,7 @@ def to_schema(partitions: set[TopicPartition]) -> list[PartitionsSchema]:
     return [PartitionsSchema(topic=topic, partition_ids=ids) for topic, ids in topics.items()]
 
 
-def from_schema(topics: list[PartitionsSchema] | None) -> set[TopicPartition]:
-    return {TopicPartition(entry.topic, partition) for entry in topics or () for partition in entry.partition_ids}
+def from_schema(topics: list[PartitionsSchema] | None) -> frozenset[TopicPartition]:
+    return frozenset(
+        TopicPartition(entry.topic, partition) for entry in topics or () for partition in entry.partition_ids
+    )

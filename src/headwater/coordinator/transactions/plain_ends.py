@@ -1,15 +1,16 @@
 """The end of a transaction that is plainly fine, for whoever writes its markers himself, right after it is decided.
 
 Three steps: `admit` decides and changes nothing; `prepare` changes the state, and its record must be committed before a marker is
-written; `marked` is told which partitions have none in spite of that. Without any, the transaction is complete; else it goes on as
-every other does, and its markers are asked for until all are there. Whatever is not plainly fine (a retry, a fenced producer, an epoch
+written, and the timeout ends with it; with all markers written it is `complete`. Where some are missing it goes on as every other
+does, and they are asked for (`ask_for`) until all are there. Whatever is not plainly fine (a retry, a fenced producer, an epoch
 that is the last) is not admitted: `TransactionShard.end_txn` decides about it, by the same rules. The state is the shard's.
 """
 
 from headwater.base.ids import TopicPartition
+from headwater.coordinator.effects import CoordinatorRecord
 from headwater.coordinator.transactions.decisions import GO, decide_end
 from headwater.coordinator.transactions.effects import TransactionEffects
-from headwater.coordinator.transactions.shard import TIMEOUT, TransactionShard
+from headwater.coordinator.transactions.shard import TransactionShard
 from headwater.coordinator.transactions.transaction import NONE, Transaction
 
 
@@ -31,20 +32,17 @@ def admit(
 
 def prepare(
     shard: TransactionShard, transaction: Transaction, committed: bool, transaction_version: int, now_ms: int
-) -> TransactionEffects:
+) -> CoordinatorRecord:
     transaction.prepare(committed, transaction_version, NONE, now_ms)
-    return TransactionEffects(
-        records=[transaction.record(shard.settings.transaction_version)],
-        timers={(TIMEOUT, transaction.transactional_id): None},
-    )
+    return transaction.record(shard.settings.transaction_version)
 
 
-def marked(
-    shard: TransactionShard, transaction: Transaction, missing: set[TopicPartition], now_ms: int
-) -> TransactionEffects:
-    if missing:
-        effects = TransactionEffects()
-        shard.send_markers(effects, transaction, missing)
-        return effects
+def complete(shard: TransactionShard, transaction: Transaction, now_ms: int) -> CoordinatorRecord:
     transaction.complete(now_ms)
-    return TransactionEffects(records=[transaction.record(shard.settings.transaction_version)])
+    return transaction.record(shard.settings.transaction_version)
+
+
+def ask_for(shard: TransactionShard, transaction: Transaction, missing: set[TopicPartition]) -> TransactionEffects:
+    effects = TransactionEffects()
+    shard.send_markers(effects, transaction, missing)
+    return effects

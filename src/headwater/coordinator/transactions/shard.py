@@ -18,6 +18,7 @@ from headwater.base.ids import TopicPartition
 from headwater.coordinator.effects import CoordinatorRecord, Producer, Ticket, TimerKey
 from headwater.coordinator.records.transaction_records import read_transaction_record, transaction_record
 from headwater.coordinator.transactions.decisions import (
+    GO,
     check_producer,
     decide_end,
     decide_initialization,
@@ -160,9 +161,16 @@ class TransactionShard:
         known = found.partitions
         return {each: ErrorCode.NONE if each in known else ErrorCode.TRANSACTION_ABORTABLE for each in partitions}
 
-    def has_partition(self, transactional_id: str, producer: Producer, partition: TopicPartition) -> bool:
+    def has_partition(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partition: TopicPartition
+    ) -> bool:
         """Whether the partition belongs to the transaction that this producer has open."""
-        return self._verify(transactional_id, producer, [partition])[partition] is ErrorCode.NONE
+        found = self.transactions.get(transactional_id)
+        return (
+            check_producer(found, producer_id, producer_epoch) is GO
+            and found is not None
+            and partition in found.partitions
+        )
 
     def add_offsets(
         self,

@@ -15,8 +15,9 @@ from headwater.coordinator.effects import CoordinatorRecord
 from headwater.coordinator.records.transaction_records import (
     TransactionLogValue,
     from_schema,
-    packed_transaction_record,
+    packed_value,
     to_schema,
+    transaction_key,
     transaction_record,
 )
 from headwater.coordinator.transactions.states import MAY_FOLLOW, TransactionState
@@ -33,6 +34,7 @@ class Transaction:
         "attempt",
         "awaiting_markers",
         "client_transaction_version",
+        "key",
         "last_producer_epoch",
         "last_update_ms",
         "next_producer_id",
@@ -48,6 +50,7 @@ class Transaction:
 
     def __init__(self, transactional_id: str, producer_id: int, timeout_ms: int, now_ms: int) -> None:
         self.transactional_id = transactional_id
+        self.key = transaction_key(transactional_id)  # of its records
         self.producer_id = producer_id
         self.previous_producer_id = NONE
         self.next_producer_id = NONE  # replaces the producer id when the transaction is complete
@@ -57,7 +60,7 @@ class Transaction:
         )
         self.timeout_ms = timeout_ms
         self.state = TransactionState.EMPTY
-        self.partitions: set[TopicPartition] = set()
+        self.partitions: frozenset[TopicPartition] = frozenset()
         self.start_ms = NONE
         self.last_update_ms = now_ms
         self.client_transaction_version = 0
@@ -83,31 +86,31 @@ class Transaction:
         return self
 
     def record(self, transaction_version: int) -> CoordinatorRecord:
-        is_empty = self.state is TransactionState.EMPTY
+        partitions = None if self.state is TransactionState.EMPTY else self.partitions
         if transaction_version >= 1:
-            return packed_transaction_record(
-                self.transactional_id,
-                producer_id=self.producer_id,
-                previous_producer_id=self.previous_producer_id,
-                next_producer_id=self.next_producer_id,
-                producer_epoch=self.producer_epoch,
-                timeout_ms=self.timeout_ms,
-                status=int(self.state),
-                partitions=None if is_empty else self.partitions,
-                last_update_ms=self.last_update_ms,
-                start_ms=self.start_ms,
-                client_transaction_version=self.client_transaction_version,
+            value = packed_value(
+                self.producer_id,
+                self.previous_producer_id,
+                self.next_producer_id,
+                self.producer_epoch,
+                self.timeout_ms,
+                self.state,
+                partitions,
+                self.last_update_ms,
+                self.start_ms,
+                self.client_transaction_version,
             )
-        value = TransactionLogValue(
+            return CoordinatorRecord(self.key, value)
+        general = TransactionLogValue(
             producer_id=self.producer_id,
             producer_epoch=self.producer_epoch,
             transaction_timeout_ms=self.timeout_ms,
             transaction_status=int(self.state),
-            transaction_partitions=None if is_empty else to_schema(self.partitions),
+            transaction_partitions=None if partitions is None else to_schema(partitions),
             transaction_last_update_timestamp_ms=self.last_update_ms,
             transaction_start_timestamp_ms=self.start_ms,
         )
-        return transaction_record(self.transactional_id, value, 0)
+        return transaction_record(self.transactional_id, general, 0)
 
     @property
     def is_exhausted(self) -> bool:
@@ -127,7 +130,7 @@ class Transaction:
         self.producer_epoch = epoch
         self.last_producer_epoch = last_epoch
         self.timeout_ms = timeout_ms
-        self.partitions = set()
+        self.partitions = frozenset()
         self.start_ms = NONE
 
     def add_partitions(
@@ -136,7 +139,7 @@ class Transaction:
         if self.state is not TransactionState.ONGOING:
             self.start_ms = now_ms
         self._move(TransactionState.ONGOING, now_ms)
-        self.partitions = self.partitions | partitions
+        self.partitions = self.partitions | partitions if self.partitions else frozenset(partitions)
         self.client_transaction_version = client_transaction_version
 
     def prepare(self, committed: bool, transaction_version: int, next_producer_id: int, now_ms: int) -> None:
@@ -172,7 +175,7 @@ class Transaction:
         )
         self.producer_epoch = epoch
         self.next_producer_id = NONE
-        self.partitions = set()
+        self.partitions = frozenset()
         self.awaiting_markers = set()
 
     def _move(self, state: TransactionState, now_ms: int, producer_id: int | None = None) -> None:

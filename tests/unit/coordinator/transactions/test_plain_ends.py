@@ -44,15 +44,13 @@ def test_both_ways_write_the_same(make_desk: "Callable[..., Desk]", version: int
     code, *after = general.end(producer, committed, version)
     assert code is ErrorCode.NONE
     assert admitted.after_markers() == tuple(after)
-    assert prepared.records == general.effects.records
-    assert prepared.timers == {("timeout", ID): None}, "nobody asks again for markers that are written at once"
+    assert [prepared] == general.effects.records
     asked = general.effects.markers[0]
     assert (admitted.producer_id, admitted.producer_epoch) == (asked.producer_id, asked.producer_epoch)
     assert admitted.client_transaction_version == asked.transaction_version
-    complete = plain_ends.marked(quick.shard, admitted, set(), quick.now_ms)
+    complete = plain_ends.complete(quick.shard, admitted, quick.now_ms)
     general.write_markers()
-    assert complete.records == general.effects.records
-    assert not complete.timers
+    assert [complete] == general.effects.records
     assert fields(quick.transaction) == fields(general.transaction)
     assert quick.transaction.state in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
 
@@ -62,7 +60,7 @@ def test_markers_that_are_missing_are_asked_for(desk: "Desk") -> None:
     transaction = admit(desk, producer)
     assert transaction is not None
     plain_ends.prepare(desk.shard, transaction, True, 2, desk.now_ms)
-    effects = plain_ends.marked(desk.shard, transaction, {P1}, desk.now_ms)
+    effects = plain_ends.ask_for(desk.shard, transaction, {P1})
     assert [asked.partitions for asked in effects.markers] == [(P1,)]
     assert effects.timers == {("markers", ID): desk.settings.marker_retry_ms}
     assert not effects.records
@@ -76,7 +74,7 @@ def test_markers_that_are_missing_are_asked_for(desk: "Desk") -> None:
 def test_a_later_coordinator_takes_up_what_was_prepared(desk: "Desk") -> None:
     transaction = admit(desk, desk.in_state(OPEN))
     assert transaction is not None
-    desk.log += plain_ends.prepare(desk.shard, transaction, True, 2, desk.now_ms).records
+    desk.log.append(plain_ends.prepare(desk.shard, transaction, True, 2, desk.now_ms))
     desk.reload()
     assert [asked.partitions for asked in desk.effects.markers] == [(P0, P1)]
 

@@ -8,9 +8,10 @@ from headwater.coordinator.effects import CoordinatorRecord
 from headwater.coordinator.records.transaction_records import (
     TransactionLogValue,
     from_schema,
-    packed_transaction_record,
+    packed_value,
     read_transaction_record,
     to_schema,
+    transaction_key,
     transaction_record,
 )
 
@@ -59,15 +60,14 @@ def test_what_is_packed_by_hand_is_what_the_general_encoder_writes(
     partitions: set[TopicPartition] | None, tags: tuple[int, int, int]
 ) -> None:
     previous_producer_id, next_producer_id, client_transaction_version = tags
-    packed = packed_transaction_record(
-        "tx-é",
+    packed = packed_value(
         producer_id=1 << 40,
         previous_producer_id=previous_producer_id,
         next_producer_id=next_producer_id,
         producer_epoch=-1,
         timeout_ms=60000,
         status=4,
-        partitions=partitions,
+        partitions=None if partitions is None else frozenset(partitions),
         last_update_ms=1700000000123,
         start_ms=-1,
         client_transaction_version=client_transaction_version,
@@ -84,7 +84,7 @@ def test_what_is_packed_by_hand_is_what_the_general_encoder_writes(
         transaction_start_timestamp_ms=-1,
         client_transaction_version=client_transaction_version,
     )
-    assert packed == transaction_record("tx-é", value)
+    assert CoordinatorRecord(transaction_key("tx-é"), packed) == transaction_record("tx-é", value)
 
 
 def test_version_1_brings_everything_back_and_version_0_what_it_has() -> None:
