@@ -53,6 +53,8 @@ class Logs:
         self.admin = open_admin(options.bootstrap_servers, options.client)
         self._options = options
         self._isolation = READ_COMMITTED if options.read_committed else READ_UNCOMMITTED
+        self._ids: dict[str, bytes] = {}  # of topics, as the stream knows them, and as they were at the last look
+        self._last_ids: dict[str, bytes] = {}
 
     def close(self) -> None:
         self.admin.close()
@@ -77,8 +79,15 @@ class Logs:
         A reader of committed records is told that a log ends where the first open transaction begins. That may lie before
         `begin`, which another reader may have written into the checkpoint: the log is not cut off then, there is
         nothing to read yet.
+
+        A topic that was deleted and made again since the last look has another id. It is told as `anew` at each look until
+        `accept_topics`; whether one was made anew while nobody looked, before the query was started, cannot be told.
         """
         return patiently(self.admin, lambda: self._since(begin))
+
+    def accept_topics(self) -> None:
+        """The stream has taken note of what `since` told it last."""
+        self._ids.update(self._last_ids)
 
     def _since(self, begin: Mapping[TopicPartition, int]) -> dict[TopicPartition, LogFacts]:
         found = self._facts(must_exist=False)
@@ -87,7 +96,8 @@ class Logs:
             for each, end in self._ask(dict.fromkeys(short, LATEST), READ_UNCOMMITTED).items():
                 if end >= begin[each]:
                     found[each] = replace(found[each], latest=begin[each])
-        return found
+        anew = {name for name, topic_id in self._last_ids.items() if self._ids.get(name, topic_id) != topic_id}
+        return {each: replace(fact, anew=True) if each.topic in anew else fact for each, fact in found.items()}
 
     def _facts(self, must_exist: bool) -> dict[TopicPartition, LogFacts]:
         partitions = self._partitions(must_exist)
@@ -114,6 +124,9 @@ class Logs:
         for topic in topics:
             if topic.error and topic.error not in _GONE and means(subscription, topic):
                 raise KafkaError(topic.error, f"topic {topic.name!r}")
+        self._last_ids = {
+            topic.name: topic.topic_id for topic in topics if any(topic.topic_id)
+        }  # old brokers have none
         missing = [topic.name for topic in topics if topic.error in _GONE]
         if missing and must_exist:
             raise UserError(

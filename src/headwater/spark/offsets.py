@@ -55,8 +55,8 @@ def advance(
 ) -> Advance:
     """From `start` as far as the logs go, at most `max_records`, never beyond `target` (a query that ends there).
 
-    Partitions that are gone leave the offsets. One whose log ends before `start` was made anew: it is read from its
-    beginning in the batch after. One whose log begins after `start` has lost what lay between; the batch goes on there.
+    Partitions that are gone leave the offsets. One that was made anew, as one must have been whose log ends before `start`,
+    is read from its beginning in the batch after. One whose log begins after `start` has lost what lay between; the batch goes on there.
     """
     end: PartitionOffsets = {}
     losses = [f"{each} is gone; it was read up to offset {start[each]}" for each in sorted(start.keys() - logs.keys())]
@@ -71,8 +71,11 @@ def advance(
             end[each] = facts.earliest
             continue
         begin = start[each]
-        if facts.latest < begin:
-            losses.append(f"{each} ends at offset {facts.latest}, before {begin}: it was made anew, or cut off")
+        if facts.anew or facts.latest < begin:
+            where = (
+                f"ends at offset {facts.latest}, before {begin}" if facts.latest < begin else f"was read up to {begin}"
+            )
+            losses.append(f"{each} {where}: it was made anew{'' if facts.anew else ', or cut off'}")
             end[each] = facts.earliest
             continue
         if facts.earliest > begin:

@@ -59,10 +59,19 @@ _REFUSED: Final = {
     "kafka.value.deserializer": "Values come as bytes: cast or decode the column",
     "kafka.interceptor.classes": "Transform the columns of the data frame instead",
 }
-_DURATION: Final = re.compile(r"(\d+)\s*(ms|s|m|h)")
+_DURATION: Final = re.compile(r"(\d+)\s*(us|ms|s|min|m|h|d|)")
 _GROUP_PREFIX: Final = "headwater-spark"
 _GROUP_TEXT_MAX: Final = 80
-_MILLISECONDS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
+_UNITS_US: Final = {
+    "": 1000,
+    "us": 1,
+    "ms": 1000,
+    "s": 10**6,
+    "m": 6 * 10**7,
+    "min": 6 * 10**7,
+    "h": 36 * 10**8,
+    "d": 864 * 10**8,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,4 +296,4 @@ def _duration_ms(given: Mapping[str, str], option: str, default: str) -> int:
     found = _DURATION.fullmatch(text)
     if found is None:
         raise bad_value(option, text, "it is not a duration such as 30s, 15m or 1h")
-    return int(found[1]) * _MILLISECONDS[found[2]]
+    return int(found[1]) * _UNITS_US[found[2]] // 1000

@@ -45,11 +45,15 @@ Position = Everywhere | Offsets | Times
 
 @dataclass(frozen=True, slots=True)
 class LogFacts:
-    """What a leader says of its partition. `at_time`: the answer for the time asked; -1: no record is so young."""
+    """What a leader says of its partition. `at_time`: the answer for the time asked; -1: no record is so young.
+
+    `anew`: its topic is not the one that was there before, although it has the same name.
+    """
 
     earliest: int
     latest: int
     at_time: int = -1
+    anew: bool = False
 
 
 def resolve(

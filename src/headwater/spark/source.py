@@ -156,6 +156,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         found = offsets.advance(begin, facts, max_records=most, target=self._target)
         if self._options.fail_on_data_loss:
             offsets.raise_losses(found.losses)
+        self._open().accept_topics()
         for each in found.losses:
             sys.stderr.write(f"headwater source: {each}\n")
         return offsets.to_tree(found.end)

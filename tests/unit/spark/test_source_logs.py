@@ -16,9 +16,9 @@ from headwater.spark.positions import LogFacts
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 
 
-def topic(name: str, partitions: int, error: ErrorCode = ErrorCode.NONE) -> Topic:
+def topic(name: str, partitions: int, error: ErrorCode = ErrorCode.NONE, topic_id: bytes = b"\1") -> Topic:
     found: list[Any] = [SimpleNamespace(partition=number) for number in range(partitions)]
-    return Topic(name, b"", False, found, error)
+    return Topic(name, topic_id, False, found, error)
 
 
 class FakeAdmin:
@@ -97,3 +97,23 @@ def test_a_topic_that_is_not_there_is_an_error_at_the_start(monkeypatch: pytest.
     with pytest.raises(UserError, match="There is no topic 'a'"):
         there.facts(must_exist=True)
     assert there.since({A0: 5}) == {}
+
+
+def test_a_topic_made_anew_between_two_looks_is_noticed_by_its_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long its log is by then: what lay before the start in the new one was never read."""
+    looks: list[Any] = [[topic("a", 1, topic_id=each)] for each in (b"\1", b"\2", b"\2", b"\2")]
+    there = logs_of(monkeypatch, FakeAdmin(looks))
+    assert not there.since({A0: 3})[A0].anew
+    there.accept_topics()
+    assert there.since({A0: 3})[A0].anew
+    assert there.since({A0: 3})[A0].anew, "a stream that waits for more records has not taken note yet"
+    there.accept_topics()
+    assert not there.since({A0: 0})[A0].anew
+
+
+def test_brokers_that_give_topics_no_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[Any] = [[topic("a", 1, topic_id=each)] for each in (bytes(16), b"\1", bytes(16))]
+    there = logs_of(monkeypatch, FakeAdmin(looks))
+    for _ in range(3):
+        assert not there.since({A0: 3})[A0].anew
+        there.accept_topics()

@@ -74,6 +74,12 @@ def test_a_log_that_was_made_anew_is_read_from_its_beginning() -> None:
     assert advance(found.end, facts, max_records=None).end == {A0: 3}
 
 
+def test_a_log_that_was_made_anew_and_is_longer_is_read_from_its_beginning() -> None:
+    found = advance({A0: 10}, {A0: LogFacts(2, 30, anew=True)}, max_records=None)
+    assert found.end == {A0: 2}
+    assert found.losses == ["a-0 was read up to 10: it was made anew"]
+
+
 def test_what_retention_took_is_a_loss_but_the_batch_goes_on() -> None:
     found = advance({A0: 10}, {A0: LogFacts(15, 30)}, max_records=None)
     assert found.end == {A0: 30}

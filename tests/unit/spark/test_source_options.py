@@ -39,6 +39,14 @@ def test_names_come_in_any_case() -> None:
     assert (options.max_offsets_per_trigger, options.include_headers, options.fail_on_data_loss) == (5, True, False)
 
 
+@pytest.mark.parametrize(
+    ("text", "delay_ms"),
+    [("250", 250), ("1500us", 1), ("30s", 30_000), ("2min", 120_000), ("1 h", 3_600_000), ("1d", 86_400_000)],
+)
+def test_durations_are_written_as_spark_takes_them(text: str, delay_ms: int) -> None:
+    assert parsed(maxTriggerDelay=text).max_trigger_delay_ms == delay_ms
+
+
 def test_what_to_read() -> None:
     assert parsed(subscribe=" a, b ,a").subscription.topics == ("a", "b")
     assert parsed(subscribe="-", subscribePattern="log.*").subscription.pattern == "log.*"
