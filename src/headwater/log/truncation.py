@@ -2,13 +2,18 @@
 
 Afterwards everything agrees with the shorter log: segments, indexes, leader epochs, producer state (reloaded from the
 last snapshot before the cut and replayed from there) and the recovery point.
+
+A power loss may keep what was done last and lose what was done first, and where the disk is full no file says how far the log is to
+be believed now. So the segments behind the cut go from the last to the first, and are gone for good before the one that is kept is
+cut: whatever is left of a truncation is a log without a hole.
 """
 
 import logging
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from headwater.base.ports import PASSING
+from headwater.base.ports import PASSING, File
+from headwater.log import names
 from headwater.log.appending import note_producer
 from headwater.log.producer_state import ProducerStates, SnapshotError
 from headwater.log.retention import delete_later, delete_segments
@@ -73,8 +78,13 @@ def truncate_to(log: "Log", offset: int) -> None:
         try:
             position, offset = place_of(log, offset)
             producers = load_producers(log, offset)
+            gone = [segment for segment in reversed(log.segments) if segment.base_offset > offset]
+            spare = log.context.disk.open(log.active.path(names.LOG)) if gone else None
         except OSError as error:
             raise log.storage_error(error) from error
+        logger.info("event=truncated partition=%s from=%d to=%d", log.partition, log.log_end_offset, offset)
+        if spare is not None:
+            _remove_for_good(log, gone, spare)
         _cut(log, offset, position, producers)
     _settle(log)
 
@@ -101,13 +111,25 @@ def _settle(log: "Log") -> None:
         logger.warning("event=truncation-not-noted partition=%s error=%r", log.partition, str(error))
 
 
+def _remove_for_good(log: "Log", gone: list[Segment], spare: File) -> None:
+    """These segments, in this order. `spare` is any open file: its descriptor comes free for the sync. Raises OSError."""
+    try:
+        delete_segments(log, gone)
+    finally:
+        spare.release()
+    try:
+        log.context.disk.sync_directory_now(log.directory)
+    except OSError as error:  # a thread was quicker; it matters only if the power goes before the next flush
+        if error.errno not in PASSING:
+            raise
+        logger.warning("event=directory-not-synced partition=%s error=%r", log.partition, str(error))
+
+
 def _cut(log: "Log", offset: int, position: int, producers: ProducerStates) -> None:
-    """Drops `offset` and everything after it, from that position of its segment on. `producers` is their state as of then.
+    """Drops `offset` and everything after it in the last segment, from that position on. `producers` is their state as of then.
 
     Raises OSError: the log must not be used then.
     """
-    logger.info("event=truncated partition=%s from=%d to=%d", log.partition, log.log_end_offset, offset)
-    delete_segments(log, [segment for segment in log.segments if segment.base_offset > offset])
     segment = log.active = log.segments[-1]
     if position < segment.size_bytes:
         segment.truncate(position, offset)

@@ -252,11 +252,6 @@ class LogWorld(ModelledLog):
         self.end_and_start(self.machine.kill, loses_power=False)
 
     def lose_power(self) -> None:
-        """Not between a truncation and the moment in which there is room to write down that it was: what of it has reached the device
-        is not made out then, and a hole may be left."""
-        if self.log.owes_truncation:
-            self.kill()
-            return
         self._some_room()
         self.disk.faults.syncs_to_fail = 0
         self.end_and_start(self.machine.lose_power, loses_power=True)
