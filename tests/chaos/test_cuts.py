@@ -58,9 +58,7 @@ def test_the_leader_loses_its_followers_only(cluster: Cluster, topic: str) -> No
                 lambda: f"{cluster.views(topic)}\n{cluster.logs()}",
                 WAIT_S,
             )
-            before = workload.acknowledged
-            time.sleep(0.5)
-            assert workload.acknowledged == before
+            workload.expect_silence(0.5)
             cluster.heal()
             workload.await_progress()
             cluster.await_in_sync(topic)

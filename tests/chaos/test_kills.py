@@ -13,6 +13,7 @@ from compat.support.members import until
 from compat.support.quick import lasting
 
 SERVERS = 3
+ATTEMPTS = 5  # to kill two while the third keeps up
 
 
 def test_a_cluster_serves_through_every_broker(cluster: Cluster, topic: str) -> None:
@@ -47,12 +48,7 @@ def test_a_follower_and_then_the_leader_die(cluster: Cluster, topic: str) -> Non
     dice = random.Random(time.time_ns())
     with Workload(cluster, topic, partitions=1) as workload:
         for _ in range(lasting(1, 30)):
-            leader = cluster.leader(topic)
-            follower, last = dice.sample([number for number in cluster.members if number != leader], 2)
-            cluster.kill(follower)
-            time.sleep(dice.choice([0, 0, 0.1, 2]))
-            cluster.kill(leader)
-            assert cluster.await_leader_other_than(leader, topic) == last
+            leader, follower, last = leave_one(cluster, topic, dice)
             cluster.start(follower)
             workload.await_progress()
             cluster.await_in_sync(topic, 2)
@@ -62,6 +58,28 @@ def test_a_follower_and_then_the_leader_die(cluster: Cluster, topic: str) -> Non
             workload.await_progress()
             cluster.await_in_sync(topic)
         workload.finish()
+
+
+def leave_one(cluster: Cluster, topic: str, dice: random.Random) -> tuple[int, int, int]:
+    """Kills a follower and then the leader: these, and the last one, which leads now."""
+    for _ in range(ATTEMPTS):
+        leader = cluster.leader(topic)
+        follower, last = dice.sample([number for number in cluster.members if number != leader], 2)
+        cluster.kill(follower)
+        time.sleep(dice.choice([0, 0, 0.1, 2]))
+        cluster.kill(leader)
+        until(lambda last=last: is_left_to(cluster, topic, last) is not None, cluster.logs, WAIT_S)
+        if is_left_to(cluster, topic, last):
+            return leader, follower, last
+        cluster.start(leader, follower)
+        cluster.await_in_sync(topic)
+    raise AssertionError(f"the last one does not keep up\n{cluster.logs()}")
+
+
+def is_left_to(cluster: Cluster, topic: str, last: int) -> bool | None:
+    """Whether it leads. Not if it had left the in-sync replicas before, for want of a processor: then nobody does."""
+    leader, _, in_sync = cluster.describe(topic, last)[0]
+    return True if leader == last else False if leader == -1 and last not in in_sync else None
 
 
 def test_the_last_replica_standing_is_waited_for(cluster: Cluster, topic: str) -> None:
@@ -79,9 +97,8 @@ def test_the_last_replica_standing_is_waited_for(cluster: Cluster, topic: str) -
             lambda: cluster.views(topic),
             WAIT_S,
         )
-        before = workload.acknowledged
-        time.sleep(1)
-        assert (workload.acknowledged, cluster.describe(topic)[0][0]) == (before, -1)
+        workload.expect_silence(1)
+        assert cluster.describe(topic)[0][0] == -1
         cluster.start(last)
         workload.await_progress()
         workload.finish()
@@ -101,7 +118,9 @@ def test_the_controller_dies_while_topics_are_made(cluster: Cluster, topic: str)
             time.sleep(dice.uniform(0, 0.3))
             cluster.kill(controller)
             for future in futures:
-                future.exception(WAIT_S)  # told one way or the other: nobody is left waiting
+                future.exception(
+                    2 * WAIT_S
+                )  # the client gives up after one; told one way or the other: nobody is left waiting
             assert cluster.controller() != controller
             cluster.start(controller)
             for name in names:

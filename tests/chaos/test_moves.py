@@ -10,9 +10,11 @@ from chaos.support.processes import WAIT_S
 from chaos.support.workload import Workload
 from compat.support.members import until
 from compat.support.quick import lasting
+from headwater.base.errors import ErrorCode
 from headwater.base.ids import TopicPartition
 from headwater.client.admin.blocking import Admin
 
+TRY_AGAIN = {ErrorCode.INVALID_REPLICA_ASSIGNMENT, ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT}
 BROKERS = 4  # one more than a partition has replicas, so that there is somewhere to move to
 
 
@@ -55,11 +57,16 @@ def test_brokers_are_restarted_one_after_the_other(cluster: Cluster, topic: str)
 
 
 def move(cluster: Cluster, topic: str, wanted: dict[int, list[int]]) -> None:
+    """Asks until it is taken on: a broker may have lost its session for want of a processor, and be about to have another."""
+    replicas = {TopicPartition(topic, index): each for index, each in wanted.items()}
+
+    def is_taken_on() -> bool:
+        codes = {error.code for error in admin.alter_partition_reassignments(replicas).values() if error is not None}
+        assert codes <= TRY_AGAIN, codes
+        return not codes
+
     with Admin(bootstrap_servers=cluster.bootstrap) as admin:
-        outcome = admin.alter_partition_reassignments(
-            {TopicPartition(topic, index): replicas for index, replicas in wanted.items()}
-        )
-    assert set(outcome.values()) == {None}
+        until(is_taken_on, lambda: told(cluster, topic), WAIT_S)
 
 
 def is_led_by_others(cluster: Cluster, topic: str, gone: int) -> bool:

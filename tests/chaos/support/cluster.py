@@ -5,7 +5,7 @@ directory over its lives. All processes end with the context, and with the proce
 """
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -64,10 +64,12 @@ class Cluster:
     # Lives of brokers
 
     def start(self, *numbers: int) -> None:
-        """Together; returns when they are ready."""
+        """Together; returns when they are ready, and every broker that is well knows of them: the controller among these."""
         self.launch(*numbers)
         for number in numbers:
             self.members[number].wait_until_ready()
+        if numbers:
+            until(lambda: self._are_known(numbers), lambda: f"{numbers} are not known\n{self.logs()}", WAIT_S)
 
     def launch(self, *numbers: int) -> None:
         for number in numbers:
@@ -186,6 +188,10 @@ class Cluster:
     def views(self, topic: str) -> dict[int, dict[int, State]]:
         """The same, as each broker that is well sees it."""
         return {number: self.describe(topic, number) for number in self.well()}
+
+    def _are_known(self, numbers: Collection[int]) -> bool:
+        views = (asking.metadata(self._port(number)).brokers for number in self.well())
+        return all({broker.node_id for broker in view}.issuperset(numbers) for view in views)
 
     def await_in_sync(self, topic: str, replicas: int = 3) -> None:
         """Every living broker sees leaders, and that all replicas are in sync."""

@@ -56,7 +56,6 @@ class History:
     sent_by: dict[bytes, str] = field(default_factory=dict)  # value -> its sender, in the order of sending
     aborted: set[bytes] = field(default_factory=set)
     violations: list[Violation] = field(default_factory=list)
-    acknowledged_count: int = 0
     _acknowledged: dict[tuple[int, int], bytes] = field(default_factory=dict)
     _somewhere: list[tuple[int, bytes]] = field(default_factory=list)  # acknowledged without an offset
     _known: dict[tuple[int, int], bytes] = field(default_factory=dict)
@@ -71,7 +70,6 @@ class History:
 
     def acknowledged(self, partition: int, offset: int | None, value: bytes) -> None:
         """Without an offset: a producer sent it again, and was told that it is there already."""
-        self.acknowledged_count += 1
         if offset is None:
             self._somewhere.append((partition, value))
             return

@@ -74,11 +74,14 @@ class Writer(Client):
         self._producer = Producer({"bootstrap.servers": bootstrap, **settings, **patience, **QUIET, **config})
         self._topic, self._partitions, self._history = topic, partitions, history
         self._numbers = itertools.count()
+        self.sent = 0
+        self.last_acknowledged = -1  # the highest number
         self.refused: list[tuple[bytes, KafkaError]] = []
         self.acknowledged = 0
 
     def step(self) -> None:
         number = next(self._numbers)
+        self.sent = number + 1
         value = f"{self.name}/{number}".encode()
         partition = number % self._partitions
         self._history.sent(self.name, value)
@@ -88,6 +91,7 @@ class Writer(Client):
                 self.refused.append((value, error))
             else:
                 self.acknowledged += 1
+                self.last_acknowledged = max(number, self.last_acknowledged)
                 self._history.acknowledged(partition, message.offset(), value)
 
         while True:
@@ -227,10 +231,6 @@ class Workload:
     def _clients(self) -> list[Client]:
         return [*self.writers, self.reader, *self._others]
 
-    @property
-    def acknowledged(self) -> int:
-        return self.history.acknowledged_count
-
     def await_progress(self, count: int = 100) -> None:
         """Until so many more records are acknowledged, some of each writer's."""
         wanted = {writer: writer.acknowledged + count // len(self.writers) for writer in self.writers}
@@ -239,6 +239,15 @@ class Workload:
             lambda: f"writing does not go on: {self.cluster.describe(self.topic)}\n{self.cluster.logs()}",
             WAIT_S,
         )
+
+    def expect_silence(self, seconds: float) -> None:
+        """Nothing that is sent from now on is acknowledged so soon. A writer may hear late of what was acknowledged before."""
+        sent = {writer: writer.sent for writer in self.writers}
+        time.sleep(seconds)
+        early = {
+            writer.name: writer.last_acknowledged for writer in self.writers if writer.last_acknowledged >= sent[writer]
+        }
+        assert not early, f"{early} were acknowledged: {self.cluster.views(self.topic)}\n{self.cluster.logs()}"
 
     def finish(self) -> None:
         """All brokers run and all links are whole: everything is settled, and then checked."""
