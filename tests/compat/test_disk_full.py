@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from compat.support.faults import Faults, FaultyBroker, SmallDisks
 from compat.support.members import until
+from compat.support.offsets import when_loaded
 from compat.support.quick import QUICK, lasting
 from compat.support.records import Ledger
 
@@ -176,7 +177,7 @@ def commit_many(broker: FaultyBroker, topic: str) -> None:
 def commit(broker: FaultyBroker, topic: str, offset: int) -> None:
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "group", "log_level": 0})
     try:
-        _commit(consumer, topic, offset)
+        when_loaded(lambda: _commit(consumer, topic, offset))
     finally:
         consumer.close()
 
@@ -190,7 +191,7 @@ def _commit(consumer: Consumer, topic: str, offset: int) -> None:
 def committed(broker: FaultyBroker, topic: str) -> int:
     consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "group", "log_level": 0})
     try:
-        (found,) = consumer.committed([TopicPartition(topic, 0)], PATIENCE_S)
+        (found,) = when_loaded(lambda: consumer.committed([TopicPartition(topic, 0)], PATIENCE_S))
         offset: int = found.offset
         return offset
     finally:

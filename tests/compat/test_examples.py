@@ -14,10 +14,12 @@ import pytest
 
 from compat.support.broker import BrokerProcess
 from compat.support.members import until
+from compat.support.offsets import when_loaded
 from compat.support.quick import lasting, quick
 from compat.support.topics import make_topic
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+PATIENCE_S = 60
 PARTITIONS = 3
 ACCOUNTS = 5
 BATCH_RECORDS = 100  # in totals.py
@@ -46,7 +48,7 @@ class Script:
     def stop(self) -> int:
         assert self._process is not None
         self._process.terminate()
-        return self._process.wait(20)
+        return self._process.wait(PATIENCE_S)
 
 
 @pytest.fixture
@@ -77,7 +79,7 @@ def _pay(broker: BrokerProcess, topic: str, count: int) -> Counter[str]:
         account = f"account {number % ACCOUNTS}"
         producer.produce(topic, "1", key=account, partition=number % PARTITIONS)
         paid[account] += 1
-    assert producer.flush(20) == 0
+    assert producer.flush(PATIENCE_S) == 0
     return paid
 
 
@@ -85,7 +87,7 @@ def _totals(tmp_path: Path) -> Counter[str]:
     path = tmp_path / "totals.db"
     if not path.exists():
         return Counter()
-    with sqlite3.connect(path, timeout=10) as database:
+    with sqlite3.connect(path, timeout=PATIENCE_S) as database:
         try:
             rows = database.execute("SELECT account, total FROM totals").fetchall()
         except sqlite3.OperationalError:  # the table is not there yet
@@ -112,7 +114,7 @@ def _committed(broker: BrokerProcess, topic: str, group: str) -> int:
     consumer = confluent_kafka.Consumer({"bootstrap.servers": broker.bootstrap, "group.id": group, "log_level": 0})
     try:
         wanted = [confluent_kafka.TopicPartition(topic, partition) for partition in range(PARTITIONS)]
-        return sum(max(found.offset, 0) for found in consumer.committed(wanted, 20))
+        return sum(max(found.offset, 0) for found in when_loaded(lambda: consumer.committed(wanted, PATIENCE_S)))
     finally:
         consumer.close()
 

@@ -13,6 +13,7 @@ import pytest
 from compat.support.broker import BrokerProcess
 from compat.support.java import Java
 from compat.support.members import MEMBERS, OBEDIENT, Member, places, until, until_shared
+from compat.support.offsets import when_loaded
 from compat.support.quick import lasting, quick
 from compat.support.topics import add_partitions, fill, make_topic
 
@@ -193,6 +194,7 @@ def _asked(broker: BrokerProcess, group: str, partitions: int) -> dict[tuple[str
     consumer = confluent_kafka.Consumer({"bootstrap.servers": broker.bootstrap, "group.id": group})
     try:
         wanted = [confluent_kafka.TopicPartition(group, partition) for partition in range(partitions)]
-        return {(one.topic, one.partition): one.offset for one in consumer.committed(wanted, 20)}
+        found = when_loaded(lambda: consumer.committed(wanted, 60))
+        return {(one.topic, one.partition): one.offset for one in found}
     finally:
         consumer.close()

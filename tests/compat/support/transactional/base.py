@@ -5,15 +5,14 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 import confluent_kafka
-from confluent_kafka import KafkaError
 
+from compat.support.offsets import when_loaded
 from headwater.client import Admin, TopicPartition
 from headwater.client.types import LATEST, READ_COMMITTED
 
 Place = tuple[str, int]
 TIMEOUT_S = 60
 TRANSACTION_MS = 120_000  # nobody's transaction ends because the machine is busy
-LOADING = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
 
 
 class Refused(Exception):
@@ -105,16 +104,9 @@ def until_decided(bootstrap: str, topic: str, partitions: int) -> None:
 def committed_offset(bootstrap: str, group: str, place: Place) -> int | None:
     """By a client that is not in the group. It waits for offsets whose transaction has not ended."""
     consumer = confluent_kafka.Consumer({"bootstrap.servers": bootstrap, "group.id": group, "log_level": 0})
-    deadline = time.monotonic() + TIMEOUT_S
+    wanted = [confluent_kafka.TopicPartition(*place)]
     try:
-        while True:
-            try:
-                (found,) = consumer.committed([confluent_kafka.TopicPartition(*place)], TIMEOUT_S)
-            except confluent_kafka.KafkaException as error:
-                if error.args[0].code() not in LOADING or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.1)  # a broker that has only just started opens its port before it coordinates
-                continue
-            return found.offset if found.offset >= 0 else None
+        (found,) = when_loaded(lambda: consumer.committed(wanted, TIMEOUT_S))
+        return found.offset if found.offset >= 0 else None
     finally:
         consumer.close()
