@@ -6,13 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import TIMESTAMP_CREATE_TIME, Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import TIMESTAMP_CREATE_TIME, Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from compat.support.broker import ApacheBroker, BrokerProcess, HeadwaterBroker
 from compat.support.clients import CLIENTS, Start
 from compat.support.java import Java
+from compat.support.offsets import when_loaded
+from compat.support.raw import Raw, wait_until_led
 
+PATIENCE_S = 60
 BASE = int(time.time() * 1000) - 3_600_000
 ROUNDS = 20
 KEYS = 15
@@ -28,7 +31,9 @@ CONFIG = {
 def make_topic(bootstrap: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for future in admin.create_topics([NewTopic("t", 1, 1, config=CONFIG)]).values():
-        future.result(20)
+        future.result(PATIENCE_S)
+    with Raw(bootstrap) as connection:
+        wait_until_led(connection, "t")  # or what is refused at first comes behind what was sent after it
 
 
 def write(bootstrap: str, topic: str, **settings: Any) -> dict[bytes, tuple[int, bytes | None]]:
@@ -44,9 +49,9 @@ def write(bootstrap: str, topic: str, **settings: Any) -> dict[bytes, tuple[int,
                 producer.produce(topic, value, key, 0, timestamp=BASE + number * 10_000, headers={"h": b"x"})
                 last[key] = (offset, value)
                 offset += 1
-        producer.flush(10)
+        assert producer.flush(PATIENCE_S) == 0
     producer.produce(topic, b"end", b"end", 0, timestamp=BASE + ROUNDS * 10_000)
-    producer.flush(10)
+    assert producer.flush(PATIENCE_S) == 0
     last[b"end"] = (offset, b"end")
     return last
 
@@ -64,7 +69,7 @@ def clean_to(log_dir: Path, topic: str) -> int:
 
 
 def wait_until_clean(broker: BrokerProcess, topic: str, offset: int) -> None:
-    deadline = time.monotonic() + 40
+    deadline = time.monotonic() + PATIENCE_S
     while clean_to(broker.log_dir, topic) < offset:
         assert time.monotonic() < deadline, f"not compacted to {offset}; the broker says:\n{broker.log[-3000:]}"
         time.sleep(0.05)
@@ -77,9 +82,10 @@ def read_all(bootstrap: str, topic: str) -> dict[bytes, tuple[int, bytes | None]
     found: dict[bytes, tuple[int, bytes | None]] = {}
     try:
         while True:
-            message = consumer.poll(10)
+            message = consumer.poll(PATIENCE_S)
             assert message is not None, f"no end after {len(found)} records"
             if message.error() is not None:
+                assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
                 return found
             assert message.key() not in found
             assert message.timestamp()[0] == TIMESTAMP_CREATE_TIME
@@ -129,7 +135,7 @@ def test_a_directory_that_apache_kafka_compacted_is_read_and_compacted_further(t
             producer = Producer({"bootstrap.servers": broker.bootstrap})
             for number, key in enumerate([b"key 3", b"key 3", b"last"]):
                 producer.produce("t", b"again", key, 0, timestamp=BASE + (ROUNDS + 1 + number) * 10_000)
-                producer.flush(10)
+                assert producer.flush(PATIENCE_S) == 0
             wait_until_clean(broker, "t", end_offset + 2)
             last |= {b"key 3": (end_offset + 1, b"again"), b"last": (end_offset + 2, b"again")}
             assert read_all(broker.bootstrap, "t") == last
@@ -137,19 +143,6 @@ def test_a_directory_that_apache_kafka_compacted_is_read_and_compacted_further(t
             broker.kill()
     finally:
         author.kill()
-
-
-def committed_when_loaded(consumer: Consumer, partitions: list[TopicPartition]) -> list[TopicPartition]:
-    """After a start the coordinator has to read its partition first, and says so."""
-    loading = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
-    deadline = time.monotonic() + 20
-    while True:
-        try:
-            return consumer.committed(partitions, 20)
-        except KafkaException as problem:
-            if problem.args[0].code() not in loading or time.monotonic() > deadline:
-                raise
-            time.sleep(0.05)
 
 
 def test_committed_offsets_are_compacted_and_outlive_a_kill(
@@ -168,9 +161,10 @@ def test_committed_offsets_are_compacted_and_outlive_a_kill(
     settings = {"bootstrap.servers": broker.bootstrap, "group.id": "busy", "enable.auto.commit": False}
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     for future in admin.create_topics([NewTopic("t", 50, 1)]).values():
-        future.result(20)
+        future.result(PATIENCE_S)
     consumer = Consumer(settings)
-    deadline = time.monotonic() + 60
+    when_loaded(lambda: consumer.commit(offsets=[TopicPartition("t", 0, 0)], asynchronous=False))
+    deadline = time.monotonic() + 2 * PATIENCE_S
     number = 0
     while clean_to(broker.log_dir, "__consumer_offsets") < 5000:
         assert time.monotonic() < deadline, broker.log[-3000:]
@@ -186,7 +180,8 @@ def test_committed_offsets_are_compacted_and_outlive_a_kill(
     broker.start()
     consumer = Consumer({**settings, "bootstrap.servers": broker.bootstrap})
     try:
-        found = committed_when_loaded(consumer, [TopicPartition("t", each) for each in range(50)])
+        wanted = [TopicPartition("t", each) for each in range(50)]
+        found = when_loaded(lambda: consumer.committed(wanted, PATIENCE_S))
         assert [each.offset for each in found] == [number] * 50
     finally:
         consumer.close()
