@@ -12,8 +12,12 @@ from typing import Any
 
 import pytest
 import yaml
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
+from compat.support.offsets import when_loaded
+from compat.support.raw import wait_until
+
+PATIENCE_S = 60
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -25,7 +29,7 @@ def headwater(broker_address: str) -> Run:
             env={**os.environ, "HEADWATER_BOOTSTRAP_SERVER": broker_address},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=120,
             check=False,
         )
         assert result.returncode == code, result.stderr
@@ -40,7 +44,7 @@ def filled(create_topic: Callable[..., None], broker_address: str, topic: str) -
     producer = Producer({"bootstrap.servers": broker_address})
     for number in range(10):
         producer.produce(topic, f"v{number}", partition=number % 2)
-    assert producer.flush(20) == 0
+    assert producer.flush(PATIENCE_S) == 0
     return topic
 
 
@@ -52,7 +56,7 @@ def member(bootstrap: str, group: str, topic: str, **config: str) -> Iterator[Co
     )
     consumer.subscribe([topic])
     try:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE_S
         while not consumer.assignment():
             consumer.poll(0.1)
             assert time.monotonic() < deadline
@@ -64,16 +68,7 @@ def member(bootstrap: str, group: str, topic: str, **config: str) -> Iterator[Co
 def commit(bootstrap: str, group: str, topic: str, *offsets: int) -> None:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "enable.auto.commit": False})
     partitions = [TopicPartition(topic, index, offset) for index, offset in enumerate(offsets)]
-    deadline = time.monotonic() + 30
-    while True:  # the first group of a broker waits for its coordinator, and librdkafka does not
-        try:
-            consumer.commit(offsets=partitions, asynchronous=False)
-            break
-        except KafkaException as error:
-            passing = error.args[0].code() in (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
-            if not passing or time.monotonic() > deadline:
-                raise
-            time.sleep(0.1)
+    when_loaded(lambda: consumer.commit(offsets=partitions, asynchronous=False))
     consumer.close()
 
 
@@ -182,11 +177,12 @@ def test_the_cluster_and_its_health(headwater: Run, filled: str) -> None:
 
 def test_transactions(headwater: Run, broker_address: str, filled: str) -> None:
     name = f"tx.{filled}"
-    producer = Producer({"bootstrap.servers": broker_address, "transactional.id": name})
-    producer.init_transactions(20)
+    patient = {"transaction.timeout.ms": 600_000}  # many commands are run while it is open
+    producer = Producer({"bootstrap.servers": broker_address, "transactional.id": name, **patient})
+    producer.init_transactions(PATIENCE_S)
     producer.begin_transaction()
     producer.produce(filled, "v", partition=0)
-    assert producer.flush(20) == 0
+    assert producer.flush(PATIENCE_S) == 0
     listed = {row["transactional_id"]: row for row in _json(headwater("cluster", "transactions", "-o", "json"))}
     assert listed[name]["state"] == "Ongoing"
     one = _json(headwater("cluster", "transactions", "--id", name, "-o", "json"))
@@ -195,10 +191,10 @@ def test_transactions(headwater: Run, broker_address: str, filled: str) -> None:
     assert [row["transaction_start_offset"] for row in rows if row["producer_id"] == one["producer_id"]] == [5]
     assert name not in headwater("cluster", "transactions", "--longer-than", "1h").stdout
     assert name not in headwater("cluster", "transactions", "-s", "Empty").stdout
-    producer.commit_transaction(20)
-    (after,) = [
-        row
-        for row in yaml.safe_load(headwater("cluster", "transactions", "-o", "yaml").stdout)
-        if row["transactional_id"] == name
-    ]
-    assert after["state"] == "CompleteCommit"
+    producer.commit_transaction(PATIENCE_S)
+
+    def state() -> str:
+        rows = yaml.safe_load(headwater("cluster", "transactions", "-o", "yaml").stdout)
+        return next(str(row["state"]) for row in rows if row["transactional_id"] == name)
+
+    wait_until(lambda: state() == "CompleteCommit", "complete")  # its markers are written when the producer is answered

@@ -13,8 +13,8 @@ from typing import Any
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kio.serial import entity_reader, entity_writer
 
-TIMEOUT_S = 30
-WAIT_S = 30
+TIMEOUT_S = 60
+WAIT_S = 60
 CRC_AT = 17  # in a record batch
 
 
