@@ -68,7 +68,7 @@ def test_a_static_member_is_sent_away_at_once(
 ) -> None:
     """A static member that goes leaves no word: its partitions would wait for its session to end."""
     topic = group_topic(1)
-    member = join("confluent", group=topic, topics=(topic,), instance=f"{topic}-one")
+    member = join("confluent", group=topic, topics=(topic,), instance=f"{topic}-one", session_ms=60_000)
     until(lambda: bool(member.assignment), lambda: member.errors)
     unknown = MemberToRemove("somebody else")
     assert code_of(admin.remove_members(topic, [unknown])[unknown]) == ErrorCode.UNKNOWN_MEMBER_ID

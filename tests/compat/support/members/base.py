@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-WAIT_S = 45
+WAIT_S = 90
 POLL_S = 0.05
 
 Place = tuple[str, int]
@@ -41,6 +41,11 @@ class Joining:
     reset: str = "earliest"
     committed: bool = False  # isolation level read_committed
     metadata_ms: int = 1000
+
+    @property
+    def heartbeat_ms(self) -> int:
+        """A rebalance is heard of with the next one, however long a session lasts."""
+        return min(max(self.session_ms // 10, 100), 600)
 
 
 class Member(ABC):

@@ -28,7 +28,7 @@ def configuration(bootstrap: str, joining: Joining) -> dict[str, Any]:
     if joining.protocol == "classic":
         config["partition.assignment.strategy"] = joining.assignor
         config["session.timeout.ms"] = joining.session_ms
-        config["heartbeat.interval.ms"] = max(joining.session_ms // 10, 100)
+        config["heartbeat.interval.ms"] = joining.heartbeat_ms
     elif joining.remote is not None:
         config["group.remote.assignor"] = joining.remote
     return config

@@ -36,7 +36,7 @@ class JavaMember(Member):
         if joining.protocol == "classic":
             config["partition.assignment.strategy"] = PACKAGE + ASSIGNORS[joining.assignor]
             config["session.timeout.ms"] = joining.session_ms
-            config["heartbeat.interval.ms"] = max(joining.session_ms // 10, 100)
+            config["heartbeat.interval.ms"] = joining.heartbeat_ms
         elif joining.remote is not None:
             config["group.remote.assignor"] = joining.remote
         self._handle: str = self.java.call("join", config=config, topics=list(joining.topics), pattern=joining.pattern)[

@@ -34,7 +34,7 @@ class KafkaPythonMember(ThreadMember):
             enable_auto_commit=bool(joining.auto_commit_ms),
             auto_commit_interval_ms=joining.auto_commit_ms or 5000,
             session_timeout_ms=joining.session_ms,
-            heartbeat_interval_ms=max(joining.session_ms // 10, 100),
+            heartbeat_interval_ms=joining.heartbeat_ms,
             partition_assignment_strategy=[ASSIGNORS[joining.assignor]],
             isolation_level="read_committed" if joining.committed else "read_uncommitted",
             metadata_max_age_ms=joining.metadata_ms,
