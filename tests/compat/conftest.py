@@ -101,7 +101,7 @@ def create_topic(broker_address: str) -> Callable[..., None]:
     def create(name: str, config: dict[str, str] | None = None, partitions: int = 1) -> None:
         admin = AdminClient({"bootstrap.servers": broker_address})
         for future in admin.create_topics([NewTopic(name, partitions, 1, config=config or {})]).values():
-            future.result(20)
+            future.result(60)
 
     return create
 

@@ -48,10 +48,10 @@ def test_rules_by_confluent(confluent: AdminClient) -> None:
     rule = AclBinding(
         ResourceType.TOPIC, "t", ResourcePatternType.LITERAL, "User:a", "*", AclOperation.READ, AclPermissionType.ALLOW
     )
-    assert confluent.describe_acls(any_rule).result(20) == []  # librdkafka does not look at the code
+    assert confluent.describe_acls(any_rule).result(60) == []  # librdkafka does not look at the code
     for future in (confluent.create_acls([rule])[rule], confluent.delete_acls([any_rule])[any_rule]):
         with pytest.raises(KafkaException) as raised:
-            future.result(20)
+            future.result(60)
         assert raised.value.args[0].code() == SECURITY_DISABLED
         assert "No Authorizer is configured" in raised.value.args[0].str()
 
@@ -64,7 +64,7 @@ def test_rules_by_kafka_acls(tool: Callable[..., Tool]) -> None:
 def test_elections_by_confluent(confluent: AdminClient, create_topic: Callable[..., None], topic: str) -> None:
     create_topic(topic, partitions=2)
     for kind in (ElectionType.PREFERRED, ElectionType.UNCLEAN):
-        outcome = confluent.elect_leaders(kind, [TopicPartition(topic, 0), TopicPartition(topic, 1)]).result(20)
+        outcome = confluent.elect_leaders(kind, [TopicPartition(topic, 0), TopicPartition(topic, 1)]).result(60)
         assert [error.code() for error in outcome.values()] == [ELECTION_NOT_NEEDED, ELECTION_NOT_NEEDED]
 
 

@@ -28,7 +28,7 @@ class Command:
             env=self.environment,
             input=input,
             capture_output=True,
-            timeout=60,
+            timeout=120,
             check=False,
         )
         assert result.returncode == code, result.stderr.decode()
@@ -76,7 +76,7 @@ def test_another_client_reads_what_we_wrote(
     consumer = Consumer({"bootstrap.servers": broker_address, "group.id": "none", "enable.auto.commit": False})
     consumer.assign([TopicPartition(topic, 0, 0)])
     try:
-        messages = consumer.consume(50, 30)
+        messages = consumer.consume(50, 60)
     finally:
         consumer.close()
     assert [(each.key(), each.value()) for each in messages] == [(b"k%d" % at, b"v%d" % at) for at in range(50)]
@@ -89,7 +89,7 @@ def test_we_read_what_another_client_wrote(headwater: Command, made: str, broker
     producer = Producer({"bootstrap.servers": broker_address, "compression.type": codec, "linger.ms": 50})
     for at in range(100):
         producer.produce(made, b"v%d" % at * 10, b"k\xff", headers=[("a", b"1"), ("a", None)], timestamp=1000 + at)
-    producer.flush(30)
+    assert producer.flush(60) == 0
     documents = [json.loads(line) for line in headwater("consume", made, "-e", "-o", "json").splitlines()]
     assert [each["offset"] for each in documents] == list(range(100))
     assert documents[7] == {
@@ -205,7 +205,7 @@ def test_tail_shows_the_last_and_each_new_one_until_interrupted(headwater: Comma
         headwater("produce", made, input=b"4\n")
         assert tail.stdout.readline() == b"4\n"
         tail.send_signal(signal.SIGINT)
-        assert tail.wait(30) == 0
+        assert tail.wait(90) == 0
         assert tail.stderr.read() == b""
 
 
@@ -218,7 +218,7 @@ def test_a_line_is_sent_before_the_input_ends(headwater: Command, made: str) -> 
             produce.stdin.flush()
             assert json.loads(produce.stdout.readline())["offset"] == at
         produce.stdin.close()
-        assert produce.wait(30) == 0
+        assert produce.wait(90) == 0
 
 
 def test_consume_ends_when_its_reader_is_gone(headwater: Command, made: str) -> None:
@@ -228,7 +228,7 @@ def test_consume_ends_when_its_reader_is_gone(headwater: Command, made: str) -> 
         assert consume.stderr is not None
         consume.stdout.readline()
         consume.stdout.close()
-        assert consume.wait(30) == 0
+        assert consume.wait(90) == 0
         assert consume.stderr.read() == b""
 
 

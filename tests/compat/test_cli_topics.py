@@ -23,7 +23,7 @@ def headwater(broker_address: str) -> Run:
             input=input,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=120,
             check=False,
         )
         assert result.returncode == code, result.stderr
@@ -161,7 +161,7 @@ def test_topic_names_are_completed_from_the_cluster(headwater: Run, topic: str, 
         },
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=True,
     )
     assert f"plain,{topic}" in completed.stdout.splitlines()

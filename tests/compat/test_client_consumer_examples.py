@@ -15,7 +15,7 @@ from compat.support.topics import make_topic
 from headwater.client import Consumer, TopicPartition
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-TIMEOUT_S = 30
+TIMEOUT_S = 60
 
 
 @pytest.fixture

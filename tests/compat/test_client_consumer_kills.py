@@ -57,9 +57,7 @@ def test_nothing_is_lost_when_the_broker_dies(
     make_topic(broker.bootstrap, topic, PARTITIONS)
     writing = Writing(broker.bootstrap, topic)
     writing.start()
-    seen: list[dict[int, None]] = [
-        {} for _ in range(PARTITIONS)
-    ]  # in order; what comes again counts once
+    seen: list[dict[int, None]] = [{} for _ in range(PARTITIONS)]  # in order; what comes again counts once
     kills, began = 0, time.monotonic()
     try:
         with Consumer(

@@ -13,7 +13,7 @@ from compat.support.topics import make_topic
 from headwater.client import AvroEncoding, Producer, UserError
 from headwater.records.codec import murmur2
 
-TIMEOUT_S = 30
+TIMEOUT_S = 60
 
 
 def _table(count: int) -> pa.Table:

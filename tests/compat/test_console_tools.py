@@ -75,7 +75,7 @@ def test_kafka_console_producer_and_consumer(tool: ConsoleTool, topic: str) -> N
     show = []
     for name in ("key", "headers", "offset", "partition", "timestamp"):
         show += ["--formatter-property", f"print.{name}=true"]
-    read = ["--topic", topic, "--partition", "0", "--timeout-ms", "15000", *show]
+    read = ["--topic", topic, "--partition", "0", "--timeout-ms", "60000", *show]
     consumed = tool(CONSUMER, *read, "--offset", "0", "--max-messages", "3")
     assert "Processed a total of 3 messages" in consumed.stderr
     first, second, third = consumed.stdout.splitlines()
@@ -95,7 +95,7 @@ def test_kafka_console_producer_acks(tool: ConsoleTool, topic: str, acks: str) -
     tool("ConsoleProducer", "--topic", topic, *options, stdin="one\ntwo\n")
     consumed = tool(
         CONSUMER,
-        *("--topic", topic, "--partition", "0", "--offset", "0", "--max-messages", "2", "--timeout-ms", "15000"),
+        *("--topic", topic, "--partition", "0", "--offset", "0", "--max-messages", "2", "--timeout-ms", "60000"),
     )
     assert consumed.stdout.splitlines() == ["one", "two"]
 

@@ -34,29 +34,29 @@ def living(group_broker: BrokerProcess, group_topic: Callable[..., str], join: C
 def test_confluent(group_broker: BrokerProcess, living: Any) -> None:
     topic = living.joining.group
     admin = AdminClient({"bootstrap.servers": group_broker.bootstrap})
-    listed = {one.group_id: one for one in admin.list_consumer_groups().result(20).valid}
+    listed = {one.group_id: one for one in admin.list_consumer_groups().result(60).valid}
     assert (listed[topic].state.name, listed[topic].type.name) == ("STABLE", "CLASSIC")
     assert not listed[topic].is_simple_consumer_group
-    described = admin.describe_consumer_groups([topic])[topic].result(20)
+    described = admin.describe_consumer_groups([topic])[topic].result(60)
     assert (described.state.name, described.partition_assignor, described.coordinator.id) == ("STABLE", "range", 0)
     (member,) = described.members
     assert member.client_id == "rdkafka"
     assert [(one.topic, one.partition) for one in member.assignment.topic_partitions] == [(topic, 0), (topic, 1)]
     wanted = confluent_kafka.ConsumerGroupTopicPartitions(topic)
-    found = admin.list_consumer_group_offsets([wanted])[topic].result(20).topic_partitions
+    found = admin.list_consumer_group_offsets([wanted])[topic].result(60).topic_partitions
     assert {one.partition: one.offset for one in found} == {0: 10, 1: 4}
     with pytest.raises(confluent_kafka.KafkaException) as refused:
-        admin.delete_consumer_groups([topic])[topic].result(20)
+        admin.delete_consumer_groups([topic])[topic].result(60)
     assert refused.value.args[0].code() == NON_EMPTY_GROUP
     living.close()
     altered = confluent_kafka.ConsumerGroupTopicPartitions(topic, [confluent_kafka.TopicPartition(topic, 1, 2)])
-    admin.alter_consumer_group_offsets([altered])[topic].result(20)
-    found = admin.list_consumer_group_offsets([wanted])[topic].result(20).topic_partitions
+    admin.alter_consumer_group_offsets([altered])[topic].result(60)
+    found = admin.list_consumer_group_offsets([wanted])[topic].result(60).topic_partitions
     assert {one.partition: one.offset for one in found} == {0: 10, 1: 2}
-    admin.delete_consumer_groups([topic])[topic].result(20)
-    assert topic not in {one.group_id for one in admin.list_consumer_groups().result(20).valid}
+    admin.delete_consumer_groups([topic])[topic].result(60)
+    assert topic not in {one.group_id for one in admin.list_consumer_groups().result(60).valid}
     with pytest.raises(confluent_kafka.KafkaException) as gone:
-        admin.delete_consumer_groups([topic])[topic].result(20)
+        admin.delete_consumer_groups([topic])[topic].result(60)
     assert gone.value.args[0].code() == GROUP_ID_NOT_FOUND
 
 

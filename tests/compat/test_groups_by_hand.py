@@ -34,7 +34,7 @@ def _heartbeat(connection: Raw, group: str, generation: int, member_id: str) -> 
 
 
 def _member_id(connection: Raw, group: str) -> str:
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + 60
     while True:
         answer = connection.call(_join(group))
         if int(answer.error_code) == MEMBER_ID_REQUIRED:
@@ -61,7 +61,6 @@ def test_a_member_that_left_behind_its_join_and_hung_up_is_gone(group_broker: Br
             until(
                 lambda at=joined.generation_id: _heartbeat(first, topic, at, first_id) == REBALANCE_IN_PROGRESS,
                 "the one who left is still a member",
-                30,
             )
             joined = first.call(_join(topic, first_id))
-        assert time.monotonic() - began < 30
+        assert time.monotonic() - began < 100  # a session lasts two minutes

@@ -11,6 +11,7 @@ from confluent_kafka import TopicPartition
 from compat.support.broker import BrokerProcess
 from compat.support.java import Java
 from compat.support.members import MEMBERS, OBEDIENT, until
+from compat.support.offsets import when_loaded
 from compat.support.raw import Raw, message
 from compat.support.topics import fill
 
@@ -82,7 +83,7 @@ def test_where_a_member_without_an_offset_begins(
     first = join(name, group=f"{topic}.earliest", topics=(topic,), reset="earliest")
     last = join(name, group=f"{topic}.latest", topics=(topic,), reset="latest")
     until(lambda: len(first.received) == 10 and last.assignment, lambda: (first.errors, last.errors))
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + 60
     number = 10
     while not last.received and time.monotonic() < deadline:  # it asks for the end a moment after it was assigned
         fill(group_broker.bootstrap, topic, 1, 1, start=number)
@@ -121,9 +122,9 @@ def test_a_standalone_consumer_commits_without_joining(
     )
     try:
         consumer.assign([TopicPartition(topic, 0, 0)])
-        assert len(consumer.consume(10, 10)) == 10
-        consumer.commit(offsets=[TopicPartition(topic, 0, 8, "a note")], asynchronous=False)
-        (found,) = consumer.committed([TopicPartition(topic, 0)], 10)
+        assert len(consumer.consume(10, 60)) == 10
+        when_loaded(lambda: consumer.commit(offsets=[TopicPartition(topic, 0, 8, "a note")], asynchronous=False))
+        (found,) = when_loaded(lambda: consumer.committed([TopicPartition(topic, 0)], 60))
         assert (found.offset, found.metadata) == (8, "a note")
     finally:
         consumer.close()

@@ -149,7 +149,7 @@ def test_a_waiting_consumer_gets_the_record_at_once(client: Client, broker_addre
     reader.start()
     time.sleep(0.7)  # the fetch is parked by now; if not, the test still holds
     CLIENTS["confluent"](None).produce(broker_address, topic, [Message(value=b"after")])
-    reader.join(30)
+    reader.join(120)
     assert not reader.is_alive()
     assert not errors
     assert [(record.offset, record.value) for record in received] == [(1, b"after")]

@@ -38,7 +38,7 @@ def test_auto_creation_can_be_off(
     producer = confluent_kafka.Producer(config)
     errors: list[int] = []
     producer.produce(topic, b"lost", on_delivery=lambda error, _: errors.append(error.code()))
-    producer.flush(10)
+    assert producer.flush(60) == 0
     assert errors in ([confluent_kafka.KafkaError.UNKNOWN_TOPIC_OR_PART], [confluent_kafka.KafkaError._UNKNOWN_TOPIC])
     with Raw(broker.bootstrap) as connection:
         assert connection.call(metadata(topic, create=True)).topics[0].error_code == 3

@@ -26,7 +26,7 @@ class Scripts:
 
     def run(self, name: str, *arguments: str) -> str:
         process = self._open(name, arguments, subprocess.PIPE)
-        shown, _ = process.communicate(timeout=60)
+        shown, _ = process.communicate(timeout=120)
         assert process.returncode == 0
         return shown.decode()
 
@@ -42,7 +42,7 @@ class Scripts:
         for process in running:
             process.send_signal(signal.SIGINT)
         for process in running:
-            assert process.wait(30) == 0
+            assert process.wait(60) == 0
 
     def kill_first(self) -> None:
         process = self._running.pop(0)
@@ -81,7 +81,7 @@ def test_messaging(scripts: Scripts) -> None:
     scripts.kill_first()
     more = [f"late job {number}" for number in range(6)]
     scripts.run("messaging.py", "send", *more)
-    until(lambda: done() == {*jobs, *more}, "the other worker takes over", 60)
+    until(lambda: done() == {*jobs, *more}, "the other worker takes over")
     scripts.stop()
 
 

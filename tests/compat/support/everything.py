@@ -4,7 +4,7 @@ import time
 
 import confluent_kafka
 
-TIMEOUT_S = 45
+TIMEOUT_S = 90
 
 
 def read_all(bootstrap: str, topic: str, count: int) -> list[confluent_kafka.Message]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-TIMEOUT_S = 45
+TIMEOUT_S = 90
 
 
 @dataclass(frozen=True)

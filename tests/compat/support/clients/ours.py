@@ -17,7 +17,7 @@ class Ours(Client):
             "acks": options.acks,
             "enable.idempotence": options.idempotent,
             "max.request.size": options.max_request_bytes,
-            "request.timeout.ms": 5000,
+            "request.timeout.ms": TIMEOUT_S * 500,
             "delivery.timeout.ms": TIMEOUT_S * 1000,
         }
         try:
