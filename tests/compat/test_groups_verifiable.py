@@ -25,14 +25,17 @@ class Tool:
             self.process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)
 
     def events(self, name: str) -> list[dict[str, Any]]:
-        lines = self._output.read_text().splitlines()
-        found = [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
+        found = [json.loads(line) for line in self._lines() if line.startswith("{") and line.endswith("}")]
         return [one for one in found if one["name"] == name]
+
+    def _lines(self) -> list[str]:
+        """Those that are whole: it may be writing one."""
+        return self._output.read_text().rpartition("\n")[0].splitlines()
 
     def assignment(self) -> set[int]:
         """By all that was given and taken."""
         held: set[int] = set()
-        for line in self._output.read_text().splitlines():
+        for line in self._lines():
             if '"partitions_assigned"' in line:
                 held |= {one["partition"] for one in json.loads(line)["partitions"]}
             elif '"partitions_revoked"' in line:
@@ -41,7 +44,7 @@ class Tool:
 
     def stop(self) -> None:
         self.process.terminate()
-        self.process.wait(30)
+        self.process.wait(60)
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
@@ -63,10 +66,9 @@ def test_everything_sent_is_consumed_once_and_committed(
         until(
             lambda: [len(one.assignment()) for one in consumers] == [2, 2],
             lambda: [one._output.read_text()[-2000:] for one in consumers],
-            60,
         )
         producer = start("VerifiableProducer", "--max-messages", str(count), "--throughput", "2000")
-        producer.process.wait(60)
+        producer.process.wait(90)
         sent = {(one["partition"], one["offset"]) for one in producer.events("producer_send_success")}
         assert len(sent) == count
         until(
