@@ -33,14 +33,14 @@ def headwater(environment: dict[str, str]) -> Iterator[Run]:
             input=input,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=120,
             check=False,
         )
         assert result.returncode == code, result.stderr
         return result
 
     yield run
-    run("down", "--force", "--timeout", "20")
+    run("down", "--force", "--timeout", "60")
 
 
 def _status(headwater: Run) -> Any:
@@ -48,7 +48,7 @@ def _status(headwater: Run) -> Any:
 
 
 def _until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 90
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -112,6 +112,7 @@ def test_a_killed_broker_is_started_again_on_the_same_port(headwater: Run) -> No
 def test_produce_and_tail_live_through_a_killed_broker(headwater: Run, environment: dict[str, str]) -> None:
     headwater("up", "-d", "--port", "0")
     headwater("topic", "create", "kept")
+    killed: list[int] = []
     pipes: dict[str, Any] = {"env": environment, "stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with (
         subprocess.Popen([*COMMAND, "tail", "kept"], **pipes) as tail,
@@ -120,7 +121,9 @@ def test_produce_and_tail_live_through_a_killed_broker(headwater: Run, environme
         try:
             for at in range(6):
                 if at in (2, 4):
-                    os.kill(_status(headwater)["brokers"][0]["pid"], signal.SIGKILL)
+                    _until(lambda: _status(headwater)["brokers"][0]["pid"] not in killed)  # written when it is ready
+                    killed.append(_status(headwater)["brokers"][0]["pid"])
+                    os.kill(killed[-1], signal.SIGKILL)
                 produce.stdin.write(f"{at}\n")
                 produce.stdin.flush()
                 assert json.loads(produce.stdout.readline())["offset"] == at  # each once, in order
@@ -165,7 +168,7 @@ def test_up_waits_for_a_broker_that_a_killed_supervisor_left_behind(
             said = up.stderr.readline()
             assert slow.stdin is not None
             slow.stdin.close()
-            output, _ = up.communicate(timeout=60)
+            output, _ = up.communicate(timeout=120)
     assert f"waiting for process {slow.pid}" in said
     assert up.returncode == 0
     assert "Headwater is up" in output
@@ -179,7 +182,7 @@ def test_up_in_the_foreground_stops_on_ctrl_c(environment: dict[str, str]) -> No
         assert process.stdout is not None
         assert "Headwater is up" in process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=90)
         assert process.returncode == 0
         assert "Traceback" not in errors
 
