@@ -1,4 +1,4 @@
-"""The `kafka.*` options: what of them each client takes, and what is said about wrong ones before anything runs.
+"""What the options of the source and the sink share: `kafka.*`, what of it each client takes, and what is said about wrong values.
 
 Pure. A producer's settings mean nothing to the clients that only ask beside it: those take what all clients share.
 """
@@ -11,6 +11,17 @@ from headwater.base.errors import UserError
 KAFKA: Final = "kafka."
 _TAKEN: Final = ("kafka.bootstrap.servers", "kafka.group.id", "kafka.isolation.level")
 _SECURITY: Final = ("kafka.sasl.", "kafka.ssl.")
+
+
+def bootstrap_servers(given: Mapping[str, str]) -> str:
+    servers = given.get("kafka.bootstrap.servers", "").strip()
+    if not servers:
+        raise UserError(
+            "No bootstrap server is given",
+            "the option kafka.bootstrap.servers is missing",
+            'Add .option("kafka.bootstrap.servers", "localhost:9092")',
+        )
+    return servers
 
 
 def client_settings(given: Mapping[str, str]) -> dict[str, str]:
@@ -49,3 +60,8 @@ def check_producer(client: Mapping[str, str]) -> None:
 
     known, chosen = read_producer_settings(client, {})
     session_settings(known, int(chosen.max_block * 1000))
+
+
+def bad_value(option: str, text: str, why: str, hint: str = "") -> UserError:
+    shown = text if len(text) <= 60 else text[:57] + "..."
+    return UserError(f"The option {option} cannot be {shown!r}", why, hint)

@@ -5,47 +5,18 @@ gone for a minute included, is waited for.
 """
 
 import re
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Final, TypeVar
+from typing import Final
 
 from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.base.ids import TopicPartition
-from headwater.client.admin import Admin
-from headwater.client.errors import BootstrapFailed
-from headwater.client.session import Session
 from headwater.client.types import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, Topic
-from headwater.spark.clients import shared_settings
+from headwater.spark.admin import open_admin, patiently
 from headwater.spark.options import SourceOptions, Subscription
 from headwater.spark.positions import LogFacts, Position, Times, resolve
 
-T = TypeVar("T")
-
-PATIENCE_MS: Final = 180_000
 _GONE: Final = frozenset((ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID))
-
-
-def open_admin(bootstrap_servers: str, client: Mapping[str, str]) -> Admin:
-    ours = {"bootstrap.servers": bootstrap_servers, "default.api.timeout.ms": PATIENCE_MS}
-    return Admin({"client.id": "headwater-spark", **shared_settings(client), **ours})
-
-
-def patiently(admin: Admin, call: Callable[[], T]) -> T:
-    """Nobody reachable now may be someone reachable in a while."""
-    deadline = admin.session.deadline()
-    attempt = 0
-
-    def pause(session: Session) -> Coroutine[Any, Any, bool]:
-        return session.pause(attempt, deadline)
-
-    while True:
-        try:
-            return call()
-        except KafkaError as error:
-            passing = isinstance(error, BootstrapFailed) or error.code == ErrorCode.LEADER_NOT_AVAILABLE
-            if not passing or not admin.run(pause):
-                raise
-            attempt += 1
 
 
 class Logs:

@@ -14,10 +14,9 @@ from typing import Final, Literal
 from headwater.base.errors import UserError
 from headwater.base.ids import TopicPartition
 from headwater.spark import positions
-from headwater.spark.clients import KAFKA, check_consumer, client_settings
-from headwater.spark.positions import Everywhere, Offsets, Position, Times, bad_value
+from headwater.spark.clients import KAFKA, bad_value, bootstrap_servers, check_consumer, client_settings
+from headwater.spark.positions import Everywhere, Offsets, Position, Times
 
-FORMAT: Final = "headwater"
 _SUBSCRIPTIONS: Final = ("assign", "subscribe", "subscribePattern")
 _OURS: Final = frozenset(
     name.lower()
@@ -167,17 +166,6 @@ def following_group(given: Mapping[str, str], subscription: Subscription) -> str
 def include_headers(options: Mapping[str, str]) -> bool:
     """The one option that the schema depends on."""
     return _flag({name.lower(): value for name, value in options.items()}, "includeHeaders", default=False)
-
-
-def bootstrap_servers(given: Mapping[str, str]) -> str:
-    servers = given.get("kafka.bootstrap.servers", "").strip()
-    if not servers:
-        raise UserError(
-            "No bootstrap server is given",
-            "the option kafka.bootstrap.servers is missing",
-            'Add .option("kafka.bootstrap.servers", "localhost:9092")',
-        )
-    return servers
 
 
 def _refuse_unknown(given: Mapping[str, str], streaming: bool) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from headwater.base.errors import UserError
 from headwater.base.ids import TopicPartition
+from headwater.spark.clients import bad_value
 
 EARLIEST: Final = -2
 LATEST: Final = -1
@@ -127,8 +128,3 @@ def parse_by_partition(option: str, text: str, *, smallest: int, example: str) -
                 raise bad_value(option, text, f"{number!r} at {topic}-{partition} is not a whole number >= {smallest}")
             found[TopicPartition(topic, int(partition))] = number
     return found
-
-
-def bad_value(option: str, text: str, why: str, hint: str = "") -> UserError:
-    shown = text if len(text) <= 60 else text[:57] + "..."
-    return UserError(f"The option {option} cannot be {shown!r}", why, hint)

@@ -1,52 +1,42 @@
-"""`format("headwater")`: what Spark asks of a data source, answered by the pure parts and the client.
+"""`format("headwater")`: which reader or writer it is.
 
-Spark makes these objects anew in many Python processes: to learn the schema, to plan, one that lives as long as a
-streaming query (its offsets), and one per task. So they hold options only, and open what they need where they are.
+Spark makes it anew in many Python processes, one for each commit of a batch among them. So what reads and what writes is
+imported where it is asked for.
 """
 
-import sys
-import time
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceReader,
-    DataSourceStreamReader,
-    DataSourceStreamWriter,
-    DataSourceWriter,
-    InputPartition,
-)
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.datasource import DataSource, DataSourceStreamWriter, DataSourceWriter
 from pyspark.sql.types import StructType
 
-from headwater.base.errors import KafkaError, UserError
-from headwater.spark import offsets
-from headwater.spark.logs import Logs, open_admin, patiently
-from headwater.spark.options import FORMAT, SourceOptions, include_headers, parse_source_options
-from headwater.spark.planning import OffsetRange, ranges, split
-from headwater.spark.positions import LogFacts
-from headwater.spark.schema import arrow_schema, source_schema
+from headwater.base.errors import UserError
 
 if TYPE_CHECKING:
-    import pyarrow
-
-    from headwater.base.ids import TopicPartition
+    from headwater.spark.readers import BatchReader, StreamReader
     from headwater.spark.writer.options import SinkOptions
 
 
 class HeadwaterDataSource(DataSource):
     @classmethod
     def name(cls) -> str:
-        return FORMAT
+        return "headwater"
 
     def schema(self) -> StructType:
+        from headwater.spark.options import include_headers
+        from headwater.spark.schema import source_schema
+
         return source_schema(headers=include_headers(self.options))
 
     def reader(self, schema: StructType) -> "BatchReader":
+        from headwater.spark.options import parse_source_options
+        from headwater.spark.readers import BatchReader
+
         return BatchReader(parse_source_options(self.options, streaming=False), schema)
 
     def streamReader(self, schema: StructType) -> "StreamReader":  # noqa: N802
+        from headwater.spark.options import parse_source_options
+        from headwater.spark.readers import StreamReader
+
         return StreamReader(parse_source_options(self.options, streaming=True), schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
@@ -72,143 +62,10 @@ _ensured: set[str] = set()  # clusters that have the sink's topics; Spark keeps 
 
 
 def ensure_sink_topics(options: "SinkOptions") -> None:
+    from headwater.spark.admin import open_admin, patiently
     from headwater.spark.writer.decisions import ensure_topics
 
     if options.bootstrap_servers not in _ensured:
         with open_admin(options.bootstrap_servers, options.client) as admin:
             patiently(admin, lambda: ensure_topics(admin))
         _ensured.add(options.bootstrap_servers)
-
-
-class RangePartition(InputPartition):
-    """What one task reads."""
-
-    def __init__(self, wanted: OffsetRange) -> None:
-        super().__init__(tuple(wanted))
-
-    @property
-    def wanted(self) -> OffsetRange:
-        return OffsetRange(*self.value)
-
-
-def _read(options: SourceOptions, schema: StructType, partition: InputPartition) -> Iterator["pyarrow.RecordBatch"]:
-    from headwater.spark.read import read_range
-
-    if isinstance(partition, RangePartition):  # an empty plan has a partition all the same, of Spark's own making
-        yield from read_range(options, partition.wanted, arrow_schema(schema))
-
-
-class BatchReader(DataSourceReader):
-    def __init__(self, options: SourceOptions, schema: StructType) -> None:
-        self._options = options
-        self._schema = schema
-
-    def partitions(self) -> list[InputPartition]:
-        options = self._options
-        logs = Logs(options)
-        try:
-            start = logs.offsets_at(options.starting, options.starting_option, or_latest=options.young_is_latest)
-            end = logs.offsets_at(options.ending, options.ending_option, or_latest=True)
-        finally:
-            logs.close()
-        if options.fail_on_data_loss:
-            offsets.raise_losses(offsets.past_their_end(start, end))
-        pieces = split(ranges(start, end), options.min_partitions, options.max_records_per_partition)
-        return [RangePartition(each) for each in pieces]
-
-    def read(self, partition: InputPartition) -> Iterator["pyarrow.RecordBatch"]:
-        return _read(self._options, self._schema, partition)
-
-
-class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Its offsets are asked for in one process, from the start of the query to its end; that one owns the connection."""
-
-    def __init__(self, options: SourceOptions, schema: StructType) -> None:
-        self._options = options
-        self._schema = schema
-        self._logs: Logs | None = None
-        self._target: offsets.PartitionOffsets | None = None
-        self._seen: dict[TopicPartition, LogFacts] | None = None
-        self._committed: dict[str, dict[str, int]] | None = None
-        self._moved_at = 0.0
-
-    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        options = self._options
-        found = self._open().offsets_at(options.starting, options.starting_option, or_latest=options.young_is_latest)
-        return offsets.to_tree(found)
-
-    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        most = self._options.max_offsets_per_trigger
-        return ReadAllAvailable() if most is None else ReadMaxRows(most)
-
-    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        facts = self._open().facts(must_exist=False)
-        self._target = {each: fact.latest for each, fact in facts.items()}
-
-    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
-        """The end of the next batch. All before `start` is done by now, so the consumer group is told first."""
-        self._commit_group(start)
-        begin = offsets.from_tree(start)
-        self._seen = facts = self._open().since(begin)
-        if self._waits(offsets.lag(begin, facts), limit):
-            return start
-        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        found = offsets.advance(begin, facts, max_records=most, target=self._target)
-        if self._options.fail_on_data_loss:
-            offsets.raise_losses(found.losses)
-        self._open().accept_topics()
-        for each in found.losses:
-            sys.stderr.write(f"headwater source: {each}\n")
-        return offsets.to_tree(found.end)
-
-    def _waits(self, lag: int, limit: ReadLimit) -> bool:
-        """Whether `minOffsetsPerTrigger` are not there yet, and `maxTriggerDelay` is not over."""
-        least = self._options.min_offsets_per_trigger
-        now = time.monotonic()
-        waited_ms = (now - self._moved_at) * 1000
-        if least is not None and lag < least and self._moved_at and self._target is None:
-            wanted_all = isinstance(limit, ReadAllAvailable) and self._options.max_offsets_per_trigger is not None
-            if waited_ms < self._options.max_trigger_delay_ms and not wanted_all:
-                return True
-        self._moved_at = now
-        return False
-
-    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        return None if self._seen is None else offsets.to_tree({each: fact.latest for each, fact in self._seen.items()})
-
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """From the two offsets alone: a batch that is tried again has the same tasks."""
-        whole = ranges(offsets.from_tree(start), offsets.from_tree(end))
-        pieces = split(whole, self._options.min_partitions, self._options.max_records_per_partition)
-        return [RangePartition(each) for each in pieces]
-
-    def read(self, partition: InputPartition) -> Iterator["pyarrow.RecordBatch"]:
-        return _read(self._options, self._schema, partition)
-
-    def commit(self, end: dict[str, Any]) -> None:
-        self._commit_group(end)
-
-    def stop(self) -> None:
-        if self._logs is not None:
-            self._logs.close()
-            self._logs = None
-
-    def _open(self) -> Logs:
-        if self._logs is None:
-            self._logs = Logs(self._options)
-        return self._logs
-
-    def _commit_group(self, done: dict[str, Any]) -> None:
-        """So that the lag shows in every tool. The offsets that count are Spark's: a failure here only warns."""
-        group = self._options.group_id
-        if group is None or done == self._committed:
-            return
-        try:
-            answers = self._open().admin.alter_group_offsets(group, offsets.from_tree(done))
-        except KafkaError as error:
-            sys.stderr.write(f"headwater source: the offsets of group {group!r} were not committed: {error}\n")
-            return
-        for partition, problem in answers.items():
-            if problem is not None:
-                sys.stderr.write(f"headwater source: group {group!r}: {partition} was not committed: {problem}\n")
-        self._committed = done

@@ -5,8 +5,7 @@ Each column is a running checksum of its lengths and one of its bytes; null has 
 
 from typing import TYPE_CHECKING, Any
 
-from crc32c import crc32c
-
+from headwater.base.checksum import crc32c
 from headwater.spark.exactly_once import Digest
 
 if TYPE_CHECKING:

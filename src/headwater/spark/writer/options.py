@@ -9,9 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from headwater.base.errors import UserError
-from headwater.spark.clients import check_producer, client_settings
-from headwater.spark.options import bootstrap_servers
-from headwater.spark.positions import bad_value
+from headwater.spark.clients import bad_value, bootstrap_servers, check_producer, client_settings
 
 EXACTLY_ONCE: Final = "exactly-once"
 AT_LEAST_ONCE: Final = "at-least-once"

@@ -1,0 +1,38 @@
+"""The connection of a driver to the cluster, with patience: what fails for a while, a broker that is gone for a minute
+included, is waited for."""
+
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Final, TypeVar
+
+from headwater.base.errors import ErrorCode, KafkaError
+from headwater.client.admin import Admin
+from headwater.client.errors import BootstrapFailed
+from headwater.client.session import Session
+from headwater.spark.clients import shared_settings
+
+T = TypeVar("T")
+
+PATIENCE_MS: Final = 180_000
+
+
+def open_admin(bootstrap_servers: str, client: Mapping[str, str]) -> Admin:
+    ours = {"bootstrap.servers": bootstrap_servers, "default.api.timeout.ms": PATIENCE_MS}
+    return Admin({"client.id": "headwater-spark", **shared_settings(client), **ours})
+
+
+def patiently(admin: Admin, call: Callable[[], T]) -> T:
+    """Nobody reachable now may be someone reachable in a while."""
+    deadline = admin.session.deadline()
+    attempt = 0
+
+    def pause(session: Session) -> Coroutine[Any, Any, bool]:
+        return session.pause(attempt, deadline)
+
+    while True:
+        try:
+            return call()
+        except KafkaError as error:
+            passing = isinstance(error, BootstrapFailed) or error.code == ErrorCode.LEADER_NOT_AVAILABLE
+            if not passing or not admin.run(pause):
+                raise
+            attempt += 1
