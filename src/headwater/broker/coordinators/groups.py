@@ -1,6 +1,7 @@
 """The group coordinator of this broker: shards of `__consumer_offsets`, and the view of the topics that they decide upon."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from headwater.base.errors import ErrorCode, KafkaError
@@ -59,7 +60,9 @@ class Groups:
                 "compression.type": "producer",
                 "segment.bytes": str(config.int("offsets.topic.segment.bytes")),
             },
-            make_shard=lambda _partition: GroupShard(settings, broker.random, self._topics, _consumer_engine),
+            make_shard=lambda partition: GroupShard(
+                settings, broker.random, self._topics, _consumer_engine, partial(_batch_bytes_max, partition)
+            ),
         )
 
     def call(
@@ -129,6 +132,11 @@ class Groups:
         if hosted is not None and hosted.is_loaded:
             hosted.wrote(offset)
             hosted.run(hosted.shard.end_transaction(producer, committed=committed))
+
+
+def _batch_bytes_max(partition: Partition) -> int:
+    config = partition.log.config
+    return min(config.max_message_bytes, config.segment_bytes)
 
 
 def _consumer_engine(state: ShardState, _classic: object) -> ConsumerGroups:

@@ -35,6 +35,6 @@ def coordinator_error(code: ErrorCode) -> ErrorCode:
         case ErrorCode.NOT_LEADER_OR_FOLLOWER | ErrorCode.KAFKA_STORAGE_ERROR:
             return ErrorCode.NOT_COORDINATOR
         case ErrorCode.MESSAGE_TOO_LARGE | ErrorCode.RECORD_LIST_TOO_LARGE:
-            return ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+            return ErrorCode.UNKNOWN_SERVER_ERROR
         case _:
             return code

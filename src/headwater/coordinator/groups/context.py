@@ -3,19 +3,22 @@
 `ShardState` is owned by one `GroupShard` and shared with its two engines, classic and consumer. Everything else here is read only.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from headwater.base.errors import ErrorCode
 from headwater.base.ports import Random
-from headwater.coordinator.effects import Ticket
+from headwater.coordinator.effects import CoordinatorRecord, Ticket
+from headwater.coordinator.groups.sizes import fit
 
 if TYPE_CHECKING:
     from headwater.coordinator.groups.group import Group
 
 ErrorResponse: TypeAlias = Callable[[ErrorCode], Any]
 """Makes the response of one API that says nothing but an error."""
+
+_NO_LIMIT: Final = 2**31 - 1
 
 Parked: TypeAlias = list[tuple[Ticket, ErrorResponse]]
 
@@ -73,3 +76,8 @@ class ShardState:
     random: Random
     topics: Topics
     groups: "dict[str, Group]" = field(default_factory=dict)
+    batch_bytes_max: Callable[[], int] = lambda: _NO_LIMIT  # of what is written at once: the topic's config may change
+
+    def fits(self, records: Sequence[CoordinatorRecord]) -> bool:
+        """Whether the log would take them as one batch. To be asked before a client's decision that can be as large as the client likes."""
+        return fit(records, self.batch_bytes_max())

@@ -1,8 +1,9 @@
 """OffsetCommit, TxnOffsetCommit, OffsetFetch and OffsetDelete, for groups of both types.
 
 What the cluster does not have is refused here too (unknown topic, partition or topic id), whatever the group says. A commit is taken as a
-whole or not at all, but for metadata that is too long: that fails for its partition alone. A commit to a group that does not exist makes one,
-if it comes without a generation: a simple group, which has offsets and never members.
+whole or not at all, but for metadata that is too long: that fails for its partition alone. So one that is larger than the log takes fails
+for all, before anything is changed. A commit to a group that does not exist makes one, if it comes without a generation: a simple group,
+which has offsets and never members.
 """
 
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from headwater.coordinator.groups.classic.group import ClassicGroup
 from headwater.coordinator.groups.context import GroupContext, ShardState
 from headwater.coordinator.groups.group import CommitValidator, Group
 from headwater.coordinator.groups.offsets import NO_EXPIRY, Offsets
-from headwater.coordinator.records.group_records import OffsetCommitValue
+from headwater.coordinator.records.group_records import OffsetCommitValue, offset_commit_record, offset_commit_tombstone
 from headwater.wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -127,6 +128,7 @@ class OffsetRequests:
         except KafkaError as error:
             return OffsetDeleteResponse(error_code=error.code), records
         response = OffsetDeleteResponse()
+        gone: dict[tuple[str, int], None] = {}
         for topic in request.topics:
             answer = OffsetDeleteResponseTopic(name=topic.name)
             subscribed = group.is_subscribed_to(topic.name)
@@ -135,9 +137,11 @@ class OffsetRequests:
                 index = part.partition_index
                 answer.partitions.append(OffsetDeleteResponsePartition(partition_index=index, error_code=code))
                 if not subscribed and self._has_any(request.group_id, topic.name, index):
-                    records.append(self._offsets.delete(request.group_id, topic.name, index))
+                    gone[topic.name, index] = None
             response.topics.append(answer)
-        return response, records
+        if not self._state.fits([offset_commit_tombstone(request.group_id, *place) for place in gone]):
+            return OffsetDeleteResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR), records
+        return response, [self._offsets.delete(request.group_id, *place) for place in gone]
 
     # Inside
 
@@ -173,20 +177,16 @@ class OffsetRequests:
         if validator is not None:
             for each in good:
                 validator(each.topic, each.topic_id, each.partition.partition_index)
+        by_id = producer is None and expire_timestamp_ms == NO_EXPIRY
+        values = [_value(each, now_ms, expire_timestamp_ms, by_id=by_id) for each in good]
+        places = [(each.topic, each.partition.partition_index) for each in good]
+        records = [offset_commit_record(group_id, *place, value) for place, value in zip(places, values, strict=True)]
+        if not self._state.fits(records):
+            raise KafkaError(ErrorCode.INVALID_COMMIT_OFFSET_SIZE)
         if good and group_id not in self._state.groups:
             self._state.groups[group_id] = ClassicGroup(group_id)
-        records = []
-        for each in good:
-            part = each.partition
-            value = OffsetCommitValue(
-                offset=part.committed_offset,
-                leader_epoch=part.committed_leader_epoch,
-                metadata=part.committed_metadata or "",
-                commit_timestamp=now_ms,
-                expire_timestamp=expire_timestamp_ms,
-                topic_id=each.topic_id if producer is None else NO_TOPIC_ID,  # Kafka leaves it out in transactions
-            )
-            records.append(self._offsets.commit(group_id, each.topic, part.partition_index, value, producer))
+        for place, value in zip(places, values, strict=True):
+            self._offsets.apply(group_id, *place, value, producer)
         return records
 
     def _validate_commit(self, context: GroupContext, request: OffsetCommitRequest) -> CommitValidator | None:
@@ -226,3 +226,17 @@ class OffsetRequests:
         return self._offsets.get(group_id, topic, partition) is not None or self._offsets.is_pending(
             group_id, topic, partition
         )
+
+
+def _value(wanted: _Wanted, now_ms: int, expire_timestamp_ms: int, *, by_id: bool) -> OffsetCommitValue:
+    """Kafka leaves the topic's id out in transactions; and the version with room for an expiry has none for it, nor for the epoch."""
+    part = wanted.partition
+    has_epoch = expire_timestamp_ms == NO_EXPIRY
+    return OffsetCommitValue(
+        offset=part.committed_offset,
+        leader_epoch=part.committed_leader_epoch if has_epoch else -1,
+        metadata=part.committed_metadata or "",
+        commit_timestamp=now_ms,
+        expire_timestamp=expire_timestamp_ms,
+        topic_id=wanted.topic_id if by_id else NO_TOPIC_ID,
+    )

@@ -17,7 +17,6 @@ from headwater.coordinator.effects import CoordinatorRecord, Producer
 from headwater.coordinator.groups.group import Group
 from headwater.coordinator.records.group_records import (
     OffsetCommitValue,
-    offset_commit_record,
     offset_commit_tombstone,
 )
 
@@ -81,14 +80,6 @@ class Offsets:
 
     # Changes
 
-    def commit(
-        self, group: str, topic: str, partition: int, value: OffsetCommitValue, producer: Producer | None
-    ) -> CoordinatorRecord:
-        if value.expire_timestamp != NO_EXPIRY:  # the version with room for an expiry has none for these
-            value.leader_epoch, value.topic_id = -1, NO_TOPIC_ID
-        self.apply(group, topic, partition, value, producer)
-        return offset_commit_record(group, topic, partition, value)
-
     def note(
         self, group: str, topic: str, topic_id: bytes, parts: Iterable[tuple[int, int, int, str]], now_ms: int
     ) -> None:
@@ -106,6 +97,10 @@ class Offsets:
         """Also what is pending, so that the end of a transaction does not bring it back."""
         self.apply(group, topic, partition, None, None)
         return offset_commit_tombstone(group, topic, partition)
+
+    def group_tombstones(self, group: str) -> list[CoordinatorRecord]:
+        """What `delete_group` writes."""
+        return [offset_commit_tombstone(group, topic, partition) for topic, partition in self.partitions(group)]
 
     def delete_group(self, group: str) -> list[CoordinatorRecord]:
         return [self.delete(group, topic, partition) for topic, partition in self.partitions(group)]

@@ -50,8 +50,11 @@ class GroupShard:
         random: Random,
         topics: Topics,
         make_consumer_engine: Callable[[ShardState, ClassicGroups], ConsumerEngine] | None = None,
+        batch_bytes_max: Callable[[], int] | None = None,
     ) -> None:
         self.state = ShardState(settings, random, topics)
+        if batch_bytes_max is not None:
+            self.state.batch_bytes_max = batch_bytes_max
         self.offsets = Offsets()
         self.classic = ClassicGroups(self.state)
         self.consumer = None if make_consumer_engine is None else make_consumer_engine(self.state, self.classic)
@@ -180,6 +183,8 @@ class GroupShard:
             if group is None:
                 raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
             group.validate_delete()
+            if not self.state.fits([*self.offsets.group_tombstones(group_id), *group.tombstones()]):
+                raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"Group {group_id} has too many offsets.")
         except KafkaError as error:
             result.error_code, result.error_message = error.code, error.message
             return effects

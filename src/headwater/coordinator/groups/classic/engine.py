@@ -35,6 +35,10 @@ class ClassicGroups:
             return _join_error(ticket, ErrorCode.INVALID_GROUP_ID, request.member_id)
         if not settings.session_timeout_min_ms <= request.session_timeout_ms <= settings.session_timeout_max_ms:
             return _join_error(ticket, ErrorCode.INVALID_SESSION_TIMEOUT, request.member_id)
+        if any(len(protocol.metadata) > self._state.batch_bytes_max() for protocol in request.protocols):
+            return _join_error(
+                ticket, ErrorCode.UNKNOWN_SERVER_ERROR, request.member_id
+            )  # no group could be written down
         group = self.group(request.group_id)
         if group is None:
             if request.member_id:
@@ -42,17 +46,7 @@ class ClassicGroups:
             if not request.protocol_type or not request.protocols:
                 return _join_error(ticket, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "")
             group = self._create(request.group_id, now_ms, effects)
-        join = Join(
-            group,
-            context,
-            request,
-            ticket,
-            now_ms,
-            settings=settings,
-            random=self._state.random,
-            effects=effects,
-        )
-        join.run()
+        Join(group, context, request, ticket, now_ms, state=self._state, effects=effects).run()
         return effects
 
     def sync_group(self, context: GroupContext, request: SyncGroupRequest, ticket: Ticket, now_ms: int) -> Effects:
@@ -77,7 +71,7 @@ class ClassicGroups:
         member.sync_ticket = ticket
         if group.leader_id == member.member_id:
             assignments = {each.member_id: bytes(each.assignment) for each in request.assignments}
-            rebalance.assign(group, assignments, now_ms, effects)
+            rebalance.assign(group, assignments, self._state, now_ms, effects)
         return effects
 
     def heartbeat(self, context: GroupContext, request: HeartbeatRequest, ticket: Ticket, now_ms: int) -> Effects:

@@ -9,11 +9,11 @@ from typing import Final
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ports import Random
-from headwater.coordinator.effects import Effects, Ticket
+from headwater.coordinator.effects import CoordinatorRecord, Effects, Ticket
 from headwater.coordinator.groups.classic import rebalance
 from headwater.coordinator.groups.classic.group import ClassicGroup, State
 from headwater.coordinator.groups.classic.member import ClassicMember
-from headwater.coordinator.groups.context import GroupContext, GroupSettings
+from headwater.coordinator.groups.context import GroupContext, ShardState
 from headwater.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
 MEMBER_ID_REQUIRED_SINCE: Final = 4
@@ -35,7 +35,7 @@ def member_id_for(name: str, random: Random) -> str:
 class Join:
     """One JoinGroup request to one group."""
 
-    __slots__ = ("context", "effects", "group", "now_ms", "random", "request", "settings", "ticket")
+    __slots__ = ("context", "effects", "group", "now_ms", "random", "request", "settings", "state", "ticket")
 
     def __init__(
         self,
@@ -45,8 +45,7 @@ class Join:
         ticket: Ticket,
         now_ms: int,
         *,
-        settings: GroupSettings,
-        random: Random,
+        state: ShardState,
         effects: Effects,
     ) -> None:
         self.group = group
@@ -54,8 +53,9 @@ class Join:
         self.request = request
         self.ticket = ticket
         self.now_ms = now_ms
-        self.settings = settings
-        self.random = random
+        self.state = state
+        self.settings = state.settings
+        self.random = state.random
         self.effects = effects
 
     def run(self) -> None:
@@ -153,15 +153,17 @@ class Join:
         self._update(member)
         rebalance.reset_session(group, member, self.effects)
         if group.state is State.STABLE and group.select_protocol() == group.protocol_name:
-            self._keep_generation(member, old_leader or "")
-        else:
-            rebalance.after_change(group, self.settings, self.now_ms, self.effects)
+            record = group.record()
+            if self.state.fits([record]):
+                self._keep_generation(member, old_leader or "", record)
+                return
+        rebalance.after_change(group, self.settings, self.now_ms, self.effects)
 
-    def _keep_generation(self, member: ClassicMember, old_leader: str) -> None:
+    def _keep_generation(self, member: ClassicMember, old_leader: str, record: CoordinatorRecord) -> None:
         """The new one goes on with the assignment of the one that it replaces."""
         group = self.group
         group.update_subscribed_topics()
-        self.effects.records.append(group.record())
+        self.effects.records.append(record)
         leads = group.leader_id == member.member_id
         if self.context.api_version >= SKIP_ASSIGNMENT_SINCE:
             response = rebalance.join_response(group, member, with_members=leads)

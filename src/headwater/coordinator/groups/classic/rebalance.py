@@ -11,7 +11,7 @@ from headwater.base.errors import ErrorCode
 from headwater.coordinator.effects import Effects
 from headwater.coordinator.groups.classic.group import ClassicGroup, State
 from headwater.coordinator.groups.classic.member import ClassicMember
-from headwater.coordinator.groups.context import GroupSettings
+from headwater.coordinator.groups.context import GroupSettings, ShardState
 from headwater.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from headwater.wire.messages.sync_group import SyncGroupResponse
 
@@ -155,15 +155,30 @@ def synced(group: ClassicGroup, member: ClassicMember, effects: Effects) -> None
         effects.timers[group.sync_timer] = None
 
 
-def assign(group: ClassicGroup, assignments: dict[str, bytes], now_ms: int, effects: Effects) -> None:
+def assign(
+    group: ClassicGroup, assignments: dict[str, bytes], state: ShardState, now_ms: int, effects: Effects
+) -> None:
     """The leader has spoken: the group is stable, and all who wait for it hear their part."""
     for member in group.members.values():
         member.assignment = assignments.get(member.member_id, b"")
     group.transition(State.STABLE, now_ms)
-    effects.records.append(group.record())
+    record = group.record()
+    if not state.fits([record]):
+        _take_back(group, state.settings, now_ms, effects)
+        return
+    effects.records.append(record)
     for member in group.members.values():
         if answer_sync(member, sync_response(group, member), effects):
             reset_session(group, member, effects)
+
+
+def _take_back(group: ClassicGroup, settings: GroupSettings, now_ms: int, effects: Effects) -> None:
+    """What the members want and get is more than one record can be: they hear of it, and are to join again, as in Kafka."""
+    for member in group.members.values():
+        member.assignment = b""
+        if answer_sync(member, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR), effects):
+            reset_session(group, member, effects)
+    prepare(group, settings, now_ms, effects)
 
 
 def on_sync_timer(group: ClassicGroup, settings: GroupSettings, now_ms: int, effects: Effects) -> None:

@@ -1,8 +1,9 @@
 """One decision about one consumer group: the records that it makes, applied as they are made, and what is to be done besides.
 
-Everything that can be refused is refused before the first record: an applied record is never taken back. The steps that all decisions share
-are here: a member is put or removed, the group's epoch grows when what it reads changed, a new target is computed when its time has come, and
-the member that asked goes one step towards it.
+Everything that can be refused is refused before the first record. Only how large they become together is seen at the end: then the group
+is put back as it was (`before`), and nothing of the decision has happened. The steps that all decisions share are here: a member is put or
+removed, the group's epoch grows when what it reads changed, a new target is computed when its time has come, and the member that asked goes
+one step towards it.
 """
 
 from collections.abc import Collection
@@ -21,6 +22,7 @@ from headwater.coordinator.groups.consumer.subscriptions import (
 )
 from headwater.coordinator.groups.consumer.target import new_targets
 from headwater.coordinator.groups.context import ShardState
+from headwater.coordinator.groups.group import Group
 from headwater.coordinator.records.consumer_records import (
     GroupMetadataValue,
     RecordType,
@@ -36,11 +38,28 @@ class Decision:
     group: ConsumerGroup
     now_ms: int
     effects: Effects = field(default_factory=Effects)
+    known: Group | None = None  # what the table had: the group itself, one that it takes the place of, or nothing
+    before: ConsumerGroup | None = None  # the group, before the first record was applied
 
     def put(self, type_: RecordType, value: object, name: str = "") -> None:
+        if self.before is None:
+            self.before = self.group.copy()
         record = self.group.record(type_, value, name)
         self.group.apply(record)
         self.effects.records.append(record.encode())
+
+    def take_back(self) -> bool:
+        """Everything is as it was, timers included. Not if classic members were told to join a group of the other kind."""
+        groups, group_id = self.state.groups, self.group.group_id
+        if self.known is self.group:
+            groups[group_id] = self.before or self.group
+        elif self.known is None:
+            del groups[group_id]
+        elif self.known.is_empty:
+            groups[group_id] = self.known
+        else:
+            return False
+        return True
 
     # Members
 

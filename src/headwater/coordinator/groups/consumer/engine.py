@@ -5,7 +5,8 @@ every request is answered by the decision that it sets off.
 """
 
 from base64 import urlsafe_b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from headwater.base.errors import ErrorCode, KafkaError, bounded
 from headwater.coordinator.effects import CoordinatorRecord, Effects, Ticket, TimerKey
@@ -23,7 +24,7 @@ from headwater.wire.messages.consumer_group_heartbeat import (
 )
 from headwater.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from headwater.wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from headwater.wire.messages.leave_group import LeaveGroupRequest
+from headwater.wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from headwater.wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
@@ -70,14 +71,13 @@ class ConsumerGroups:
         self._state.groups[request.group_id] = decision.group
         member_id = request.member_id or self._new_member_id()
         response = heartbeat.heartbeat(decision, context, request, member_id)
-        decision.effects.replies.append((ticket, response))
-        return decision.effects
+        return self._told(decision, ticket, response, ConsumerGroupHeartbeatResponse)
 
     def _leave(self, request: ConsumerGroupHeartbeatRequest, ticket: Ticket, now_ms: int) -> Effects:
         decision = self._decide(request.group_id, now_ms)
         member = leave.leaving_member(decision.group, request)
-        decision.effects.replies.append((ticket, leave.leave(decision, member, request.member_epoch)))
-        return decision.effects
+        response = leave.leave(decision, member, request.member_epoch)
+        return self._told(decision, ticket, response, ConsumerGroupHeartbeatResponse)
 
     # Members of the classic protocol
 
@@ -94,8 +94,7 @@ class ConsumerGroups:
             told_id = member_id if error.code == ErrorCode.MEMBER_ID_REQUIRED else ""
             return Effects(replies=[(ticket, JoinGroupResponse(error_code=error.code, member_id=told_id))])
         response = classic_members.join(decision, context, request, member_id, subscription)
-        decision.effects.replies.append((ticket, response))
-        return decision.effects
+        return self._told(decision, ticket, response, JoinGroupResponse)
 
     def sync_group(self, context: GroupContext, request: SyncGroupRequest, ticket: Ticket, now_ms: int) -> Effects:
         del context
@@ -106,8 +105,7 @@ class ConsumerGroups:
             response = SyncGroupResponse(error_code=error.code)
             if error.code == ErrorCode.REBALANCE_IN_PROGRESS:
                 classic_members.send_to_join(decision, request.member_id)
-        decision.effects.replies.append((ticket, response))
-        return decision.effects
+        return self._told(decision, ticket, response, SyncGroupResponse)
 
     def heartbeat(self, context: GroupContext, request: HeartbeatRequest, ticket: Ticket, now_ms: int) -> Effects:
         del context
@@ -118,14 +116,12 @@ class ConsumerGroups:
             code = error.code
         if code == ErrorCode.REBALANCE_IN_PROGRESS:
             classic_members.send_to_join(decision, request.member_id)
-        decision.effects.replies.append((ticket, HeartbeatResponse(error_code=code)))
-        return decision.effects
+        return self._told(decision, ticket, HeartbeatResponse(error_code=code), HeartbeatResponse)
 
     def leave_group(self, context: GroupContext, request: LeaveGroupRequest, ticket: Ticket, now_ms: int) -> Effects:
         decision = self._decide(request.group_id, now_ms)
         response = classic_members.leave(decision, request, context.api_version)
-        decision.effects.replies.append((ticket, response))
-        return decision.effects
+        return self._told(decision, ticket, response, LeaveGroupResponse)
 
     # The runtime's side
 
@@ -177,10 +173,17 @@ class ConsumerGroups:
 
     # Inside
 
+    def _told(self, decision: Decision, ticket: Ticket, response: Any, refused: Callable[..., Any]) -> Effects:
+        """The decision with its answer, or nothing but an error if its records are more than the log takes at once."""
+        if not self._state.fits(decision.effects.records) and decision.take_back():
+            return Effects(replies=[(ticket, refused(error_code=ErrorCode.UNKNOWN_SERVER_ERROR))])
+        decision.effects.replies.append((ticket, response))
+        return decision.effects
+
     def _decide(self, group_id: str, now_ms: int) -> Decision:
         group = self._state.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
-            return Decision(self._state, group, now_ms)
+            return Decision(self._state, group, now_ms, known=group)
         if group is None:
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
@@ -193,9 +196,9 @@ class ConsumerGroups:
         assert group is None or isinstance(group, ClassicGroup)
         if group is None or group.is_empty:
             effects = Effects(records=[] if group is None else group.tombstones())
-            return Decision(self._state, ConsumerGroup(group_id), now_ms, effects), group
+            return Decision(self._state, ConsumerGroup(group_id), now_ms, effects, known=group), group
         consumer, records = conversion.upgraded(group, self._state)
-        decision = Decision(self._state, consumer, now_ms)
+        decision = Decision(self._state, consumer, now_ms, known=group)
         decision.effects.records += [*group.tombstones(), *(record.encode() for record in records)]
         return decision, group
 

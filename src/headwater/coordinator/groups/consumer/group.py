@@ -169,6 +169,14 @@ class ConsumerGroup:
 
     # Changes
 
+    def copy(self) -> "ConsumerGroup":
+        """As it is now. Its members and their targets are immutable."""
+        copied = ConsumerGroup(self.group_id)
+        for name, value in vars(self).items():
+            setattr(copied, name, value.copy() if isinstance(value, dict | set) else value)
+        copied.topics_version_seen = -1  # whoever decides next looks at them again
+        return copied
+
     def apply(self, record: ConsumerRecord) -> None:
         _APPLY[record.type](self, record.name, record.value)
 

@@ -1,0 +1,121 @@
+"""Requests whose records are larger than the coordinator's topic takes: who asks hears of it, and nobody else notices."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from headwater.base.errors import ErrorCode
+from headwater.broker.coordinators.hosted import Hosted
+from headwater.coordinator.groups.shard import GroupShard
+from headwater.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from headwater.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from headwater.wire.messages.find_coordinator import FindCoordinatorRequest
+from headwater.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from headwater.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from headwater.wire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from headwater.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+
+INITIAL_DELAY_MS = 3_000
+LIMIT = 4_000
+TOPIC_RESOURCE = 2
+
+
+@pytest.fixture(name="shop")
+def shop_fixture(make_lab: Callable[..., Any]) -> Any:
+    lab = make_lab(offsets_topic_num_partitions="1")
+    lab.ask(CreateTopicsRequest(topics=[CreatableTopic(name="orders", num_partitions=200, replication_factor=1)]))
+    lab.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["any"]))
+    limit = AlterableConfig(name="max.message.bytes", config_operation=0, value=str(LIMIT))
+    resource = AlterConfigsResource(resource_type=TOPIC_RESOURCE, resource_name="__consumer_offsets", configs=[limit])
+    (answer,) = lab.ask(IncrementalAlterConfigsRequest(resources=[resource])).responses
+    assert answer.error_code == 0
+    return lab
+
+
+@pytest.fixture(name="waiting")
+def waiting_fixture(shop: Any) -> Any:
+    """A member of another group, in the same shard, that waits for others."""
+    return shop.begin(join("waits"), 3)
+
+
+def hosted(shop: Any) -> Hosted[GroupShard]:
+    found: Hosted[GroupShard] = shop.broker.groups.runtime.hosted[0]
+    return found
+
+
+def join(group: str, metadata: bytes = b"") -> JoinGroupRequest:
+    return JoinGroupRequest(
+        group_id=group,
+        session_timeout_ms=30_000,
+        rebalance_timeout_ms=30_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=metadata)],
+    )
+
+
+def commit(shop: Any, count: int) -> set[ErrorCode]:
+    parts = [
+        OffsetCommitRequestPartition(partition_index=index, committed_offset=1, committed_metadata="m" * 50)
+        for index in range(count)
+    ]
+    topic = OffsetCommitRequestTopic(name="orders", partitions=parts)
+    answer = shop.ask(OffsetCommitRequest(group_id="simple", topics=[topic]), 8)
+    return {ErrorCode(part.error_code) for part in answer.topics[0].partitions}
+
+
+def goes_on(shop: Any, waiting: Any, shard: GroupShard) -> None:
+    assert hosted(shop).shard is shard
+    assert not waiting.done
+    shop.clock.advance(INITIAL_DELAY_MS)
+    shop.settle()
+    assert waiting.response.error_code == 0
+
+
+def test_a_commit(shop: Any, waiting: Any) -> None:
+    shard = hosted(shop).shard
+    assert commit(shop, 200) == {ErrorCode.INVALID_COMMIT_OFFSET_SIZE}
+    assert commit(shop, 1) == {ErrorCode.NONE}
+    assert commit(shop, 200) == {ErrorCode.INVALID_COMMIT_OFFSET_SIZE}
+    goes_on(shop, waiting, shard)
+
+
+def test_a_join(shop: Any, waiting: Any) -> None:
+    shard = hosted(shop).shard
+    assert shop.ask(join("large", b"m" * 5_000), 3).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    goes_on(shop, waiting, shard)
+
+
+def test_an_assignment(shop: Any) -> None:
+    joining = shop.begin(join("large"), 3)
+    shop.clock.advance(INITIAL_DELAY_MS)
+    shop.settle()
+    waiting = shop.begin(join("waits"), 3)
+    shard = hosted(shop).shard
+    member_id = joining.response.member_id
+    assignment = SyncGroupRequestAssignment(member_id=member_id, assignment=b"a" * 5_000)
+    request = SyncGroupRequest(group_id="large", generation_id=1, member_id=member_id, assignments=[assignment])
+    assert shop.ask(request).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    goes_on(shop, waiting, shard)
+
+
+def test_a_member_of_a_consumer_group(shop: Any, waiting: Any) -> None:
+    shard = hosted(shop).shard
+    request = ConsumerGroupHeartbeatRequest(
+        group_id="large",
+        member_id="member",
+        member_epoch=0,
+        rebalance_timeout_ms=30_000,
+        subscribed_topic_names=[f"topic-{number}" for number in range(1_000)],
+        topic_partitions=[],
+    )
+    assert shop.ask(request).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    goes_on(shop, waiting, shard)
