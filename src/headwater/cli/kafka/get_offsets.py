@@ -76,12 +76,21 @@ def _rule(options: Options) -> Rule:
             raise Stop(1, "Error occurred: --topic-partitions cannot be used with --topic or --partitions")
         rules = [_pattern_rule(text.strip()) for text in patterns.split(",")]
         return lambda partition: any(rule(partition) for rule in rules)
-    name = re.compile(topic) if topic is not None else None
+    name = _topics(topic) if topic is not None else None
     wanted = None if partitions is None else _numbers(partitions)
     return lambda partition: (
         (name is None or name.fullmatch(partition.topic) is not None)
         and (wanted is None or partition.partition in wanted)
     )
+
+
+def _topics(text: str) -> re.Pattern[str]:
+    from headwater.cli.kafka.topic_patterns import topic_pattern
+
+    try:
+        return topic_pattern(text)
+    except Usage as wrong:
+        raise Stop(1, f"Error occurred: {wrong}") from None
 
 
 def _numbers(text: str) -> set[int]:
@@ -100,7 +109,7 @@ def _pattern_rule(text: str) -> Rule:
     matched = _RULE.fullmatch(text)
     if matched is None:
         raise Stop(1, f"Error occurred: Invalid rule specification: {text}")
-    topic = re.compile(matched["topic"]) if matched["topic"] else None
+    topic = _topics(matched["topic"]) if matched["topic"] else None
     first = int(matched["lower"]) if matched["lower"] else 0
     end: int | None = int(matched["upper"]) if matched["upper"] else None
     if not matched["dash"] and matched["lower"]:

@@ -1,6 +1,5 @@
 """`kafka-topics`: list, create, describe, alter and delete topics."""
 
-import re
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
@@ -136,6 +135,7 @@ def _alters_configs(options: Options) -> bool:
 
 def _chosen(admin: "Admin", options: Options, *, must_exist: bool) -> "list[Topic]":
     """The topics that --topic (a regular expression) or --topic-id names, by name; all without one."""
+    from headwater.cli.kafka.topic_patterns import topic_pattern
     from headwater.client.types import topic_id_text
 
     topics = admin.list_topics(internal="exclude-internal" not in options)
@@ -147,10 +147,7 @@ def _chosen(admin: "Admin", options: Options, *, must_exist: bool) -> "list[Topi
         return found
     if pattern is None:
         return topics
-    try:
-        wanted = re.compile(pattern)
-    except re.error as error:
-        raise Usage(f"{pattern} is an invalid regex. ({error})") from None
+    wanted = topic_pattern(pattern)
     found = [topic for topic in topics if wanted.fullmatch(topic.name)]
     if not found and must_exist and "if-exists" not in options:
         raise Usage(f"Topic '{pattern}' does not exist as expected")
