@@ -23,11 +23,13 @@ def test_targets():
         "memory-idle": 50,
         "load-10000-groups": 2000,
         "transactions-1000": 0.9,
+        "transactions-1000-own": 0.9,
         "failover-kill": 2000,
         "failover-stop": 200,
     }
     of_limit = {row for row, kind in BROKER.items() if kind.of_limit}
-    assert of_limit == {"produce-1mb", "fetch-1mb", "round-trip-p50", "round-trip-p99", "transactions-1000"}
+    transactions = {"transactions-1000", "transactions-1000-own"}
+    assert of_limit == {"produce-1mb", "fetch-1mb", "round-trip-p50", "round-trip-p99"} | transactions
 
 
 def test_librdkafka_rows():
