@@ -28,8 +28,8 @@ stage() { # stage NAME ARGUMENT...
     echo "== $name took $(($(date +%s) - began)) s"
 }
 
-# All but the folders of the other stages.
-set -- -n 2 --dist loadfile --ignore=tests/chaos --ignore=tests/compat --ignore=tests/hostile --ignore=tests/spark tests
+# All but the folders of the other stages. Beside them a test may get one thirtieth of a processor, so its time is longer.
+set -- -n 2 --dist loadfile --timeout=900 --ignore=tests/chaos --ignore=tests/compat --ignore=tests/hostile --ignore=tests/spark tests
 # shellcheck disable=SC2086
 nice -n 15 "$pytest" $order "$@" >"$folder/computing" 2>&1 &
 computing=$!
