@@ -2,6 +2,7 @@
 
 import asyncio
 import multiprocessing
+import operator
 import threading
 import time
 from collections.abc import Callable
@@ -11,6 +12,7 @@ import pytest
 
 from compat.support.broker import BrokerProcess
 from compat.support.everything import read_all
+from compat.support.members import until
 from compat.support.quick import lasting, quick
 from compat.support.topics import make_topic
 from compat.support.transactional import committed_offset, read
@@ -56,12 +58,18 @@ def test_a_broker_that_dies_under_load_loses_and_doubles_nothing(
         workers = [threading.Thread(target=work, args=(partition,)) for partition in range(PARTITIONS)]
         for worker in workers:
             worker.start()
+
+        def all_are_at_work() -> None:
+            """Each has had answers, and goes on."""
+            goals = [count + 400 for count in counts]
+            until(lambda: failed or all(map(operator.ge, counts, goals)), lambda: counts)
+
         for _ in range(lasting(2, 20)):
-            time.sleep(0.4)
+            all_are_at_work()
             getattr(broker, ending)()
             time.sleep(0.2)
             broker.start()
-        time.sleep(0.4)
+        all_are_at_work()
         ended.set()
         for worker in workers:
             worker.join()
