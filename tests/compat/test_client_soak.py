@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from compat.support.broker import BrokerProcess
+from compat.support.members import until
 from compat.support.quick import lasting
 from headwater.client import Consumer, NewTopic, Producer, TopicPartition
 from headwater.client.admin import Admin
@@ -81,7 +82,8 @@ class Load:
         with Consumer(
             self.settings, group_id="soak", auto_offset_reset="earliest", session_timeout_ms=6000
         ) as consumer:
-            consumer.subscribe([self.topic])
+            # What it is given, it reads from where the group is: also what it had a moment before.
+            consumer.subscribe([self.topic], on_assigned=lambda given: [last.pop(each, None) for each in given])
             while not leave.is_set() and not self._all_seen():
                 for record in consumer.poll(0.1):
                     assert record.offset == last.get(record.topic_partition, record.offset), "a gap, or a step back"
@@ -89,8 +91,6 @@ class Load:
                     assert int(record.value) == record.offset, "a record lost or doubled"
                     assert record.offset <= self.reached[record.partition], "begun behind what nobody has seen"
                     self.reached[record.partition] = max(self.reached[record.partition], record.offset + 1)
-                assigned = set(consumer.assignment())
-                last = {partition: offset for partition, offset in last.items() if partition in assigned}
 
     def read_columns(self) -> None:
         with Consumer(self.settings, auto_offset_reset="earliest") as consumer:
@@ -111,7 +111,6 @@ def test_nothing_is_lost_and_memory_stays_flat(
     with Admin(bootstrap_servers=broker.bootstrap) as admin:
         admin.create_topics([NewTopic(topic, PARTITIONS)])
     load = Load(broker.bootstrap, topic)
-    began = time.monotonic()
     process = psutil.Process()
     first_half_bytes = kills = 0
     longest_start_s = 0.0
@@ -121,7 +120,8 @@ def test_nothing_is_lost_and_memory_stays_flat(
         load.start(load.read_columns)
         load.start(lambda: load.consume(threading.Event()))
         member = load.start(lambda: load.consume(leave))
-        killed_at = replaced_at = began
+        until(lambda: load.errors or (load.columns and any(load.reached.values())), "all are at work")
+        killed_at = replaced_at = began = time.monotonic()
         while (elapsed := time.monotonic() - began) < SECONDS and not load.errors:
             time.sleep(0.1)
             if elapsed < SECONDS / 2:
