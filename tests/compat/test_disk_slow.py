@@ -55,7 +55,8 @@ def test_while_syncs_are_stuck_others_go_on(broker: FaultyBroker, topic: str) ->
     slow, well = on(broker, "slow", topic, count), on(broker, "well", topic, count)
     assert len(slow) > STUCK_THREADS
     member = Member(broker.bootstrap, "group", session_timeout_ms=120_000)
-    ledger, waiting = Ledger(broker.bootstrap, topic), Ledger(broker.bootstrap, topic)
+    patient = {"request.timeout.ms": 200_000, "socket.timeout.ms": 200_000, "message.timeout.ms": 250_000}
+    ledger, waiting = Ledger(broker.bootstrap, topic), Ledger(broker.bootstrap, topic, **patient)
     broker.faults.set(syncs_are_held=1)
     with ThreadPoolExecutor(len(slow)) as pool:
         told = [pool.submit(waiting.write, 1, 100, partition) for partition in slow]
