@@ -40,7 +40,7 @@ def many(few: int) -> settings:
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     with watched(tmp_path_factory.mktemp("fuzzed"), num_partitions=2) as observed:
         wanted = MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in ("orders", "users")])
-        assert observed.send(whole(3, 9, b"".join(wanted.encode(9)))) is not None
+        observed.ask(whole(3, 9, b"".join(wanted.encode(9))))
         observed.close()
         yield observed
 

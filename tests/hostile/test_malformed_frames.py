@@ -49,9 +49,7 @@ def each_leaves_it_well(broker: Watched) -> Iterator[None]:
     before = broker.left_behind()
     yield
     assert broker.left_behind() == before
-    answer = broker.send(whole(API_VERSIONS, 0, b""))
-    assert answer is not None
-    check_answer(answer, API_VERSIONS, 0)
+    check_answer(broker.ask(whole(API_VERSIONS, 0, b"")), API_VERSIONS, 0)
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +57,7 @@ def known(broker: Watched) -> Known:
     """Two topics, and a member of a group that has been told its id."""
     topics = ["orders", "users"]
     request = MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in topics])
-    assert broker.send(whole(METADATA, 9, b"".join(request.encode(9)))) is not None
+    broker.ask(whole(METADATA, 9, b"".join(request.encode(9))))
     joining = JoinGroupRequest(
         group_id="readers",
         session_timeout_ms=30_000,
