@@ -310,7 +310,7 @@ def own_postgres() -> Iterator[Postgres]:
 def test_postgres_goes_away_and_comes_back(own_postgres: Postgres) -> None:
     """Between two pieces of a task, and before the commit: nothing fails, nothing comes twice."""
     case = postgres_case(own_postgres)
-    store = case.store(patience_s=30)
+    store = case.store(patience_s=240)
 
     def back_later() -> threading.Timer:
         own_postgres.stop()
@@ -405,7 +405,7 @@ run(sys.argv[1], sys.argv[2], sys.argv[3])
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(lasting(120, 1800))
+@pytest.mark.timeout(lasting(600, 1800))
 def test_killed_at_random_moments_each_row_is_there_once(case: Case) -> None:
     """A process that writes batches is killed and started again: batches come back in other parts, with other tasks."""
     kind = type(case.store()).__name__
