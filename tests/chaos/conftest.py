@@ -15,7 +15,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         mine = item.path.is_relative_to(Path(__file__).parent)
         if mine and item.get_closest_marker("timeout") is None:  # long rounds say how long they are
-            item.add_marker(pytest.mark.timeout(240))
+            item.add_marker(pytest.mark.timeout(600))
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ ROUNDS = lasting(1, 20)
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(lasting(240, 3600))
+@pytest.mark.timeout(lasting(600, 3600))
 def test_the_leader_stands_still_and_comes_back(cluster: Cluster, topic: str) -> None:
     """Longer than its session: when it goes on it still thinks that it leads, and finds requests that came meanwhile."""
     with Workload(cluster, topic) as workload:
@@ -32,7 +32,7 @@ def test_the_leader_stands_still_and_comes_back(cluster: Cluster, topic: str) ->
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(lasting(240, 3600))
+@pytest.mark.timeout(lasting(600, 3600))
 def test_the_leader_loses_zookeeper_only(cluster: Cluster, topic: str) -> None:
     """Its clients and followers still reach it, and it cannot know that another leads."""
     with Workload(cluster, topic) as workload:
@@ -48,7 +48,7 @@ def test_the_leader_loses_zookeeper_only(cluster: Cluster, topic: str) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(lasting(240, 3600))
+@pytest.mark.timeout(lasting(600, 3600))
 def test_the_leader_loses_its_followers_only(cluster: Cluster, topic: str) -> None:
     """It stays the leader, alone in sync: too few for these writers, until the followers are back."""
     with Workload(cluster, topic, partitions=1) as workload:
@@ -66,7 +66,7 @@ def test_the_leader_loses_its_followers_only(cluster: Cluster, topic: str) -> No
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(lasting(240, 3600))
+@pytest.mark.timeout(lasting(600, 3600))
 def test_the_leader_loses_one_follower(cluster: Cluster, topic: str) -> None:
     with Workload(cluster, topic, partitions=1) as workload:
         for _ in range(ROUNDS):
@@ -83,7 +83,7 @@ def test_the_leader_loses_one_follower(cluster: Cluster, topic: str) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(lasting(240, 3600))
+@pytest.mark.timeout(lasting(600, 3600))
 def test_the_ensemble_is_down(cluster: Cluster, topic: str) -> None:
     """Longer than the sessions of the brokers. First one server, which is no harm; then all of them."""
     with Workload(cluster, topic) as workload:

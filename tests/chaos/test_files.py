@@ -12,7 +12,7 @@ from compat.support.quick import lasting
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(lasting(240, 3600))
+@pytest.mark.timeout(lasting(600, 3600))
 @pytest.mark.parametrize("name", DAMAGES)
 def test_a_broker_comes_back_with_damaged_files(cluster: Cluster, topic: str, name: str) -> None:
     """At once, as a quick restart after a power loss would: it must not lead before it has everything again."""

@@ -14,7 +14,7 @@ from compat.support.quick import lasting
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(lasting(240, 1800))
+@pytest.mark.timeout(lasting(600, 1800))
 @pytest.mark.parametrize("role", ["leader", "follower"])
 def test_a_broker_without_room_holds_nobody_up(
     cluster: Cluster, topic: str, role: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

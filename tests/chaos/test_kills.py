@@ -26,7 +26,7 @@ def test_a_cluster_serves_through_every_broker(cluster: Cluster, topic: str) -> 
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(lasting(240, 3600))
+@pytest.mark.timeout(lasting(600, 3600))
 def test_the_leader_dies_in_the_middle_of_appends(cluster: Cluster, topic: str) -> None:
     dice = random.Random(time.time_ns())
     with Workload(cluster, topic) as workload:
@@ -42,7 +42,7 @@ def test_the_leader_dies_in_the_middle_of_appends(cluster: Cluster, topic: str) 
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(lasting(240, 3600))
+@pytest.mark.timeout(lasting(600, 3600))
 def test_a_follower_and_then_the_leader_die(cluster: Cluster, topic: str) -> None:
     """Before the high watermark has spread: who follows next cuts its log by epochs, not by what it thinks is committed."""
     dice = random.Random(time.time_ns())
@@ -105,7 +105,7 @@ def test_the_last_replica_standing_is_waited_for(cluster: Cluster, topic: str) -
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(lasting(240, 3600))
+@pytest.mark.timeout(lasting(600, 3600))
 def test_the_controller_dies_while_topics_are_made(cluster: Cluster, topic: str) -> None:
     """A topic is there for everybody, with leaders, or it is not there: then it can be made again."""
     dice = random.Random(time.time_ns())

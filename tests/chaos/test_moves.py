@@ -19,7 +19,7 @@ BROKERS = 4  # one more than a partition has replicas, so that there is somewher
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(lasting(240, 3600))
+@pytest.mark.timeout(lasting(600, 3600))
 def test_partitions_move_while_brokers_die(cluster: Cluster, topic: str) -> None:
     dice = random.Random(time.time_ns())
     with Workload(cluster, topic, group=True) as workload:
@@ -40,7 +40,7 @@ def test_partitions_move_while_brokers_die(cluster: Cluster, topic: str) -> None
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(lasting(240, 3600))
+@pytest.mark.timeout(lasting(600, 3600))
 def test_brokers_are_restarted_one_after_the_other(cluster: Cluster, topic: str) -> None:
     """Cleanly: others lead before a broker is gone, and it is in sync again soon."""
     with Workload(cluster, topic, partitions=4, group=True) as workload:

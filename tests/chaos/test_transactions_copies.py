@@ -71,7 +71,7 @@ def watch(cluster: Cluster, topic: str, history: History) -> Iterator[OffsetWatc
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(lasting(240, 3600))
+@pytest.mark.timeout(lasting(600, 3600))
 def test_copies_are_exact_while_brokers_suffer(
     cluster: Cluster, topic: str, copiers: Copiers, watch: OffsetWatch, history: History
 ) -> None:

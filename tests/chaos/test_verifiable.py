@@ -78,7 +78,7 @@ def tools(cluster: Cluster, topic: str, tmp_path: Path) -> Iterator[list[Tool]]:
 
 
 @pytest.mark.soak
-@pytest.mark.timeout(lasting(240, 3600))
+@pytest.mark.timeout(lasting(600, 3600))
 def test_what_java_was_told_stays_true_while_brokers_die(cluster: Cluster, topic: str, tools: list[Tool]) -> None:
     producer, *consumers = tools
     dice = random.Random(time.time_ns())
