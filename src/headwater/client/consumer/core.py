@@ -15,7 +15,6 @@ from headwater.client.consumer.commits import CommitCallback, Commits, Finished,
 from headwater.client.consumer.draining import Drain
 from headwater.client.consumer.errors import WakeupError
 from headwater.client.consumer.fetching import Fetcher
-from headwater.client.consumer.joining import new_membership
 from headwater.client.consumer.membership.port import Departure, Membership, RebalanceEvent, RebalanceKind
 from headwater.client.consumer.positions import OffsetAndMetadata, PartitionState, Phase
 from headwater.client.consumer.questions import Questions
@@ -119,6 +118,8 @@ class ConsumerCore:
         self._commit_at = self.session.kernel.clock() + self.settings.auto_commit_interval_ms / 1000
         self.topics.subscription_changed()
         if self.membership is None:
+            from headwater.client.consumer.joining import new_membership  # readers without a group do not pay for it
+
             self.membership = new_membership(self, self.settings)
             self.membership.start()
         elif self.subscription.kind is not Kind.PATTERN:
