@@ -17,7 +17,7 @@ from functools import partial
 from headwater.base.checksum import crc32c
 from headwater.base.errors import UserError
 from headwater.base.ids import TopicPartition
-from headwater.base.ports import Disk, Random, Remove, Replace, SyncDirectory
+from headwater.base.ports import Disk, Random, Replace, SyncDirectory
 from headwater.log import names
 from headwater.log.checkpoint import (
     CheckpointError,
@@ -228,24 +228,16 @@ class LogDirectory:
         try:
             try:
                 self._disk.write_file(mark, b"", durable=False)
-            except OSError:  # the name is all that counts, and a directory takes no descriptor
-                self._disk.make_directory(mark)
+            except OSError:  # that takes a descriptor
+                self._disk.make_empty_file(mark)
         except OSError as error:
             logger.error("event=sync-failure-not-noted path=%s error=%r", self.path, str(error))
 
     def believe(self) -> None:
         self.is_distrusted = False
-        mark = self._file(names.SYNC_FAILED)
-        if self._disk.is_directory(mark):
-            self._disk.submit(Remove((mark,)), self._believed)
-            return
         try:
-            self._disk.remove(mark)
+            self._disk.remove(self._file(names.SYNC_FAILED))
         except OSError as error:
-            self._believed(error)
-
-    def _believed(self, error: OSError | None) -> None:
-        if error is not None:
             logger.error("event=file-not-removed path=%s error=%r", self._file(names.SYNC_FAILED), str(error))
 
 

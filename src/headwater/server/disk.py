@@ -14,6 +14,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import stat
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -113,6 +114,10 @@ class OsDisk:
 
     def write_file(self, path: str, data: bytes, *, durable: bool = True) -> None:
         replace_file(path, data, durable)
+
+    def make_empty_file(self, path: str) -> None:
+        with contextlib.suppress(FileExistsError):
+            os.mknod(path, stat.S_IFREG | 0o644)
 
     def exists(self, path: str) -> bool:
         return os.path.exists(path)

@@ -277,6 +277,11 @@ class SimDisk:
         if durable:
             directory.sync()
 
+    def make_empty_file(self, path: str) -> None:
+        directory, name = self._parent(path)
+        if name not in directory.seen:
+            directory.change(name, None, self._new_inode())
+
     def exists(self, path: str) -> bool:
         return self._find(path) is not None
 

@@ -171,8 +171,8 @@ def test_a_failed_fsync_is_remembered_without_a_descriptor(world: "World", monke
         patch.setattr(world.disk, "write_file", failing)
         world.disk.run()
     assert log.failed is not None
+    assert not world.disk.is_directory(f"/data/{names.SYNC_FAILED}")  # Apache Kafka would not start over one
     assert world.contents(world.kill()) == [0]
-    world.disk.run()
     assert not world.disk.exists(f"/data/{names.SYNC_FAILED}")
     assert world.contents(world.crash()) == [0]
 

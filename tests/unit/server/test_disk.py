@@ -54,6 +54,22 @@ def test_appending_and_reading(disk: OsDisk, tmp_path: Path) -> None:
     file.release()
 
 
+def test_an_empty_file_needs_no_descriptor(disk: OsDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(*_arguments: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    path = tmp_path / "f"
+    monkeypatch.setattr("headwater.server.disk.os.open", failing)
+    disk.make_empty_file(str(path))
+    monkeypatch.undo()
+    assert path.is_file()
+    path.write_bytes(b"something")
+    disk.make_empty_file(str(path))
+    assert path.read_bytes() == b"something"
+    with pytest.raises(FileNotFoundError):
+        disk.make_empty_file(str(tmp_path / "none" / "f"))
+
+
 def test_a_file_is_closed_when_the_last_holder_lets_go(disk: OsDisk, tmp_path: Path) -> None:
     file = disk.open(str(tmp_path / "f"), create=True)
     file.append(b"0123456789")
