@@ -14,7 +14,7 @@ and where the log has promised more to be there than the copy has there. So a po
 from typing import TYPE_CHECKING
 
 from headwater.base.ids import TopicPartition
-from headwater.base.ports import Sync, SyncDirectory
+from headwater.base.ports import File, Sync, SyncDirectory
 from headwater.log import names
 from headwater.log.checkpoint import format_epochs
 from headwater.log.copying import INDEXES, Piece, copy_file, copy_piece
@@ -85,8 +85,10 @@ def _sync_rest(move: "Move") -> None:
     log, disk = move.log, move.log.context.disk
     stem = f"{move.path}/{names.segment_name(log.active.base_offset)}"
     paths = [f"{stem}{names.LOG}", f"{stem}{names.SNAPSHOT}", f"{move.path}/{names.LEADER_EPOCH_CHECKPOINT}"]
-    files = [disk.open(path) for path in paths if disk.exists(path)]
+    files: list[File] = []
     try:
+        for path in filter(disk.exists, paths):
+            files.append(disk.open(path))  # if one cannot be, those before it are let go of all the same
         for error in disk.sync_together([*map(Sync, files), SyncDirectory(move.path)]):
             if error is not None:
                 raise error

@@ -1,5 +1,6 @@
 """Logs that move between the log directories of a broker: what is copied, when it takes the original's place, what a crash leaves."""
 
+import errno
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from headwater.log.moving import MoveSettings
 from headwater.records.builder import build_batch
 from headwater.records.reader import Record, read_batches
 from headwater.sim.clock import SimClock
-from headwater.sim.disk import UNLIMITED, SimDisk
+from headwater.sim.disk import UNLIMITED, SimDisk, SimFile
 from headwater.sim.dying import DyingDisk, DyingError
 from headwater.sim.scheduler import SimRandom, SimScheduler
 
@@ -502,3 +503,30 @@ def test_a_log_that_moves_back_at_once_is_where_it_came_last(seed: int) -> None:
     mover.restart(power_loss=True)
     assert mover.log.log_end_offset >= promised
     assert contents(mover.log) == whole[: mover.log.log_end_offset // 3]
+
+
+def test_a_move_that_runs_out_of_descriptors_at_its_end_leaves_none_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the copy that it had opened already, each time that it was tried."""
+    mover = Mover(flush_messages=1)
+    mover.append(8)
+    mover.disk.run()
+    mover.begin()
+    mover.scheduler.run_one()  # a worker is about to copy what is there
+    mover.append()
+    mover.disk.run()
+    move = mover.manager.moves.under_way[PARTITION]
+    assert mover.log.recovery_point > move.end_offset
+    before, open_file = mover.disk.open_references, mover.disk.open
+
+    def limited(path: str, *, create: bool = False) -> SimFile:
+        if path == f"{move.path}/{names.LEADER_EPOCH_CHECKPOINT}":
+            raise OSError(errno.EMFILE, "Too many open files", path)
+        return open_file(path, create=create)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(mover.disk, "open", limited)
+        while mover.manager.moves.under_way:
+            mover.scheduler.run_one()
+    assert mover.manager.moves.failures == 1
+    assert mover.home == mover.source
+    assert mover.disk.open_references == before
