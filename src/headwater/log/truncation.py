@@ -10,9 +10,10 @@ cut: whatever is left of a truncation is a log without a hole.
 
 import logging
 from bisect import bisect_right
+from functools import partial
 from typing import TYPE_CHECKING
 
-from headwater.base.ports import PASSING, File
+from headwater.base.ports import FULL, PASSING, File
 from headwater.log import names
 from headwater.log.appending import note_producer
 from headwater.log.producer_state import ProducerStates, SnapshotError
@@ -79,6 +80,7 @@ def truncate_to(log: "Log", offset: int) -> None:
             position, offset = place_of(log, offset)
             producers = load_producers(log, offset)
             gone = [segment for segment in reversed(log.segments) if segment.base_offset > offset]
+            _hold(log.segments[-1 - len(gone)])
             spare = log.context.disk.open(log.active.path(names.LOG)) if gone else None
         except OSError as error:
             raise log.storage_error(error) from error
@@ -87,6 +89,12 @@ def truncate_to(log: "Log", offset: int) -> None:
             _remove_for_good(log, gone, spare)
         _cut(log, offset, position, producers)
     _settle(log)
+
+
+def _hold(segment: Segment) -> None:
+    """All that is needed to cut it is open: to load the producers, others may have been opened in its place. Raises OSError."""
+    segment.load_indexes()
+    segment.open_file()
 
 
 def truncate_fully(log: "Log", offset: int) -> None:
@@ -153,9 +161,7 @@ def _begin_again(log: "Log", offset: int) -> None:
     """
     logger.info("event=truncated-fully partition=%s from=%d to=%d", log.partition, log.log_end_offset, offset)
     delete_segments(log, list(log.segments))
-    log.active = Segment.create(
-        log.context.disk, log.context.handles, log.directory, offset, log.config.index_interval_bytes
-    )
+    log.active = _first_segment(log, offset)
     log.segments.append(log.take_in(log.active))
     log.base_offsets.append(offset)
     _end_at(log, offset)
@@ -164,6 +170,23 @@ def _begin_again(log: "Log", offset: int) -> None:
     log.latest_epoch = log.epochs.latest_epoch
     _drop_snapshots(log, -1)
     log.producers = ProducerStates()
+
+
+def _first_segment(log: "Log", offset: int) -> Segment:
+    """Of a log without any. Where there is no room for its files, that of the segments before it is needed at once. Raises OSError."""
+    context = log.context
+    create = partial(
+        Segment.create, context.disk, context.handles, log.directory, offset, log.config.index_interval_bytes
+    )
+    try:
+        return create()
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+    for name in names.own_files(context.disk.list_directory(log.directory)):
+        if name.endswith(names.DELETED):
+            context.disk.remove(f"{log.directory}/{name}")
+    return create()
 
 
 def _end_at(log: "Log", offset: int) -> None:

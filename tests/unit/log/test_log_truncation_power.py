@@ -6,7 +6,9 @@ from typing import Final
 import pytest
 
 from headwater.base.errors import KafkaError
+from headwater.log import names
 from headwater.log.log import Log
+from headwater.sim.disk import SimFile
 from headwater.sim.dying import DyingDisk, DyingError
 from unit.log.conftest import World
 
@@ -156,3 +158,59 @@ def test_a_sync_that_fails_is_told(world: World, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(world.disk, "sync_directory_now", failing)
     with pytest.raises(OSError, match="Input/output error"):
         log.truncate_to(12)
+
+
+@pytest.mark.parametrize("offset", [25, 20])
+@pytest.mark.parametrize("count", range(12))
+def test_whichever_file_cannot_be_opened_nothing_has_changed_or_all_is_cut(
+    count: int, offset: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To load the producers others were opened in the place of the one to be cut; those behind it were gone when it was opened again."""
+    world = World()
+    world.open_files_max = 1
+    log = _filled(world)
+    world.disk.run()
+    world.manager.close()
+    log = world.open().logs[world.partition]
+    for snapshot in (10, 20, 30):
+        world.disk.remove(f"{world.directory}/{names.snapshot_name(snapshot)}")
+    opened, open_file = 0, world.disk.open
+
+    def limited(path: str, *, create: bool = False) -> SimFile:
+        nonlocal opened
+        opened += 1
+        if opened > count:
+            raise OSError(errno.EMFILE, "Too many open files", path)
+        return open_file(path, create=create)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.disk, "open", limited)
+        try:
+            log.truncate_to(offset)
+            end = offset
+        except KafkaError:
+            end = 40
+    assert log.failed is None
+    assert world.contents(log) == list(range(end))
+    log.truncate_to(offset)
+    assert world.append(log, epoch=7) == offset
+
+
+def test_a_log_begins_again_on_a_disk_that_has_room_only_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It had no segment any more when there was no room for a new one, and its directory went offline."""
+    world = World()
+    log = _filled(world)
+    open_file = world.disk.open
+
+    def crowded(path: str, *, create: bool = False) -> SimFile:
+        if create and any(name.endswith(names.DELETED) for name in world.files()):
+            raise OSError(errno.ENOSPC, "No space left on device", path)
+        return open_file(path, create=create)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.disk, "open", crowded)
+        log.truncate_fully(100)
+    assert log.failed is None
+    assert world.append(log, epoch=7) == 100
+    world.pass_time(log.config.file_delete_delay_ms)
+    assert world.contents(world.kill()) == [100]

@@ -1,5 +1,6 @@
 """A follower's fetcher, with a leader that says what the test wants."""
 
+import errno
 from typing import Any
 
 import pytest
@@ -276,6 +277,26 @@ def test_where_the_logs_differ_is_cut_off_in_one_step() -> None:
     assert desk.positions() == {0: (5, 2, 0)}
     desk.answer(part(diverging_epoch=EpochEndOffset(epoch=1, end_offset=2)))
     assert desk.ends() == [0], "an offset inside a batch takes the whole batch"
+
+
+def test_a_truncation_waits_for_a_descriptor_and_fails_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk = Desk(segment_bytes=80)
+    for offset in range(3):
+        desk.answer(part(records=batch(offset, epoch=offset)))
+    assert desk.partitions[0].log.base_offsets == [0, 1, 2]
+    diverging = part(diverging_epoch=EpochEndOffset(epoch=0, end_offset=1))
+
+    def failing(path: str, *, create: bool = False) -> None:
+        raise OSError(errno.EMFILE, f"Too many open files {create}", path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(desk.disk, "open", failing)
+        desk.answer(diverging)
+    assert (desk.partitions[0].log.failed, desk.ends(), desk.peers.requests) == (None, [3], [])
+    desk.pass_time(1000)
+    assert desk.positions() == {}, "as the leader has it from before"
+    desk.answer(diverging)
+    assert (desk.partitions[0].log.failed, desk.ends()) == (None, [1])
 
 
 def test_an_epoch_without_records_goes_though_there_is_nothing_to_cut() -> None:
