@@ -31,13 +31,14 @@ class RunningDigest:
         import pyarrow.compute as compute
 
         kinds = pyarrow.types
-        if kinds.is_list(column.type):
+        text = (kinds.is_binary, kinds.is_string, kinds.is_large_binary, kinds.is_large_string)
+        if kinds.is_list(column.type) or kinds.is_large_list(column.type):
             self._take(f"{name}#", compute.fill_null(compute.list_value_length(column), -1).cast(pyarrow.int64()))
             self._column(f"{name}[]", column.flatten())
         elif kinds.is_struct(column.type):
             for index, field in enumerate(column.type):
                 self._column(f"{name}.{field.name}", column.field(index))
-        elif kinds.is_binary(column.type) or kinds.is_string(column.type):
+        elif any(is_kind(column.type) for is_kind in text):
             self._take(f"{name}#", compute.fill_null(compute.binary_length(column), -1).cast(pyarrow.int64()))
             present = column.drop_null().cast(pyarrow.binary())
             _, offsets, data = present.buffers()
