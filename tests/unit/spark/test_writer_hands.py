@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import pytest
 
 from headwater.base.errors import ErrorCode, KafkaError, UserError
+from headwater.client.errors import BootstrapFailed
 from headwater.client.partitioner import partition_for_key
 from headwater.spark import exactly_once as protocol
 from headwater.spark.writer import hands
@@ -21,9 +22,16 @@ class FakeProducer:
     def __init__(self, settings: dict[str, Any]) -> None:
         self.settings = settings
         self.sent: list[tuple[Any, ...]] = []
+        self.closed = False
         FakeProducer.made.append(self)
 
     def init_transactions(self) -> None: ...
+
+    def producer_identity(self) -> tuple[int, int]:
+        return 7, FakeProducer.made.index(self)
+
+    def close(self) -> None:
+        self.closed = True
 
     def begin_transaction(self) -> None: ...
 
@@ -105,3 +113,26 @@ def test_a_cluster_that_allows_only_short_transactions_is_told_of(
 
     with pytest.raises(UserError, match=r"kafka\.transaction\.timeout\.ms"):
         hands.Hands(options, "q", hands.Clients(options)).run(steps())
+
+
+def test_a_task_waits_for_a_broker_that_is_away_when_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A producer gives up after a minute; a laptop's Spark does not try a task again."""
+    answers: list[KafkaError | None] = [BootstrapFailed([]), BootstrapFailed([]), None]
+
+    def away(_: FakeProducer) -> None:
+        if (problem := answers.pop(0)) is not None:
+            raise problem
+
+    monkeypatch.setattr(hands, "_PAUSE_S", 0.0)
+    monkeypatch.setattr(FakeProducer, "made", [])
+    monkeypatch.setattr(FakeProducer, "init_transactions", away)
+    monkeypatch.setattr(hands, "ProducerClient", FakeProducer)
+    options = SinkOptions("localhost:9092", "out", "exactly-once", "headwater")
+    found: list[protocol.Producer] = []
+
+    def steps() -> protocol.Steps:
+        found.append((yield protocol.Begin(3)))
+
+    hands.Hands(options, "q", hands.Clients(options)).run(steps())
+    assert found == [protocol.Producer("headwater-q-3", 7, 2)]
+    assert [each.closed for each in FakeProducer.made] == [True, True, False]

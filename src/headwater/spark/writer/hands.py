@@ -59,6 +59,7 @@ _REPEATABLE: Final = (
     protocol.FindOpen,
     protocol.End,
     protocol.CommitAll,
+    protocol.Begin,
     protocol.BeginDeciding,
 )
 _PATIENCE_S: Final = 180.0
@@ -171,6 +172,8 @@ class Hands:
     # Of a task
 
     def _begin(self, task: int) -> protocol.Producer:
+        if self._producer is not None:  # a try before, which came to nothing
+            self._producer.close()
         name = transactional_id(self._name, task)
         timeout = {"transaction.timeout.ms": TRANSACTION_TIMEOUT_MS}
         self._producer = client = ProducerClient({**timeout, **self._clients.settings, "transactional.id": name})
