@@ -1,8 +1,8 @@
 """`kafka-console-consumer`: records of topics to stdout, in the shape of Kafka's DefaultMessageFormatter.
 
-It reads by assignment. With `--group` it begins where the group has committed and commits what it printed, but does not join
-the group: another member would read the same records, and a group with members refuses the commits. Topics and partitions
-that are made later are not followed.
+With `--group`, or `group.id` among its properties, it is a member of that group: it shares the partitions with the others,
+begins where the group has committed, and commits what it printed. Without one it reads by assignment: it begins at once, and
+topics and partitions that are made later are not followed.
 """
 
 import re
@@ -11,14 +11,15 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from headwater.base.errors import KafkaError, UserError
+from headwater.base.errors import UserError
 from headwater.base.ids import TopicPartition
-from headwater.cli.kafka.options import BOOTSTRAP, Option, Options, Usage, run, run_with
+from headwater.cli.kafka.options import BOOTSTRAP, Option, Options, Stop, Usage, run, run_with
 
 if TYPE_CHECKING:
+    from headwater.cli.kafka.console_sources import Source
     from headwater.cli.kafka.message_formatter import Formatter
     from headwater.client.admin import Admin
-    from headwater.client.record_reader import RecordReader, Span
+    from headwater.client.record_reader import Span
     from headwater.client.types import FetchedRecord
 
 ABOUT: Final = "This tool helps to read data from Kafka topics and outputs it to standard output."
@@ -29,7 +30,7 @@ OPTIONS: Final = (
     Option("partition", "The partition to consume from. From the end of it unless --offset is given.", "partition"),
     Option("offset", "The offset to consume from: a number, earliest, or latest (the default).", "consume offset"),
     Option("from-beginning", "Start with the earliest message if the group has no offset yet."),
-    Option("group", "Begin at, and commit, the offsets of this group, without joining it.", "consumer group id"),
+    Option("group", "The group to be a member of.", "consumer group id"),
     Option("max-messages", "The maximum number of messages to consume before exiting.", "num_messages"),
     Option("timeout-ms", "Exit if no message is available for so long.", "timeout_ms"),
     Option("isolation-level", "read_committed or read_uncommitted (the default).", "level"),
@@ -54,7 +55,7 @@ OPTIONS: Final = (
     Option("skip-message-on-error", "Skip a message that cannot be printed, instead of ending."),
     Option("enable-systest-events", "Taken and not needed here."),
 )
-_COMMIT_EVERY_S: Final = 5.0
+_JOIN_S_MAX: Final = 60.0
 _POLL_MS: Final = 500
 
 
@@ -68,20 +69,40 @@ def script(arguments: Sequence[str]) -> int:
 
 def act(options: Options) -> int:
     from headwater.cli.kafka.connecting import connected, read_properties
+    from headwater.cli.kafka.console_sources import ChosenPartitions
     from headwater.cli.kafka.message_formatter import make_formatter
 
     check(options)
-    properties = {k: v for path in options.all("consumer.config") for k, v in read_properties(path).items()}
+    paths = [*options.all("consumer.config"), *options.all("command-config")]
+    properties = {k: v for path in paths for k, v in read_properties(path).items()}
     properties.update(options.properties("consumer-property", "command-property"))
+    _check_start(options, properties)
     group = _group(options, properties)
     formatter = make_formatter(options)
     with connected(options, properties) as admin:
+        if group is not None and "partition" not in options:
+            return _copy(_member(admin, options, properties, group), formatter, options)
         from headwater.client.record_reader import RecordReader
 
         isolation = _isolation(options, properties)
-        spans = _spans(admin, options, properties, group, isolation)
+        spans = _spans(admin, options, properties, isolation)
         reader = RecordReader(admin, spans, isolation_level=isolation, max_wait_ms=_POLL_MS)
-        return _copy(admin, reader, formatter, options, group)
+        return _copy(ChosenPartitions(reader), formatter, options)
+
+
+def _member(admin: "Admin", options: Options, properties: dict[str, str], group: str) -> "Source":
+    from headwater.cli.kafka.console_sources import GroupMember, member_settings
+    from headwater.client import Consumer
+
+    wanted = _pattern(options)
+    if wanted is None:
+        _partitions(admin, options)  # says so if there is no such topic
+    settings = member_settings(
+        *(options.bootstrap(), group, properties),
+        from_beginning="from-beginning" in options,
+        isolation=options.get("isolation-level"),
+    )
+    return GroupMember(Consumer(settings), wanted or [options.get("topic") or ""], _POLL_MS / 1000)
 
 
 def check(options: Options) -> None:
@@ -107,6 +128,15 @@ def check(options: Options) -> None:
         raise Usage("Options group and partition cannot be specified together.")
 
 
+def _check_start(options: Options, properties: dict[str, str]) -> None:
+    reset = properties.get("auto.offset.reset", "earliest")
+    if "from-beginning" in options and reset.lower() not in ("earliest", "smallest"):
+        raise Stop(
+            1,
+            f"Can't simultaneously specify --from-beginning and 'auto.offset.reset={reset}', please remove one option",
+        )
+
+
 def _group(options: Options, properties: dict[str, str]) -> str | None:
     given = [each for each in (options.get("group"), properties.get("group.id")) if each]
     if len(set(given)) > 1:
@@ -123,14 +153,21 @@ def _isolation(options: Options, properties: dict[str, str]) -> int:
     return 1 if level.lower() == "read_committed" else 0
 
 
+def _pattern(options: Options) -> re.Pattern[str] | None:
+    """Of whole names."""
+    pattern = options.get("include")
+    if pattern is None:
+        return None
+    try:
+        return re.compile(rf"\A(?:{pattern})\Z")
+    except re.error as error:
+        raise Usage(f"{pattern} is an invalid regex. ({error})") from None
+
+
 def _partitions(admin: "Admin", options: Options) -> list[TopicPartition]:
-    name, pattern = options.get("topic"), options.get("include")
-    if pattern is not None:
-        try:
-            wanted = re.compile(pattern)
-        except re.error as error:
-            raise Usage(f"{pattern} is an invalid regex. ({error})") from None
-        topics = [topic for topic in admin.list_topics() if wanted.fullmatch(topic.name)]
+    name, wanted = options.get("topic"), _pattern(options)
+    if wanted is not None:
+        topics = [topic for topic in admin.list_topics() if wanted.match(topic.name)]
     else:
         topics = [admin.describe_topic(name or "", auto_create=True)]
     found = [TopicPartition(topic.name, each.partition) for topic in topics for each in topic.partitions]
@@ -143,7 +180,7 @@ def _partitions(admin: "Admin", options: Options) -> list[TopicPartition]:
 
 
 def _spans(
-    admin: "Admin", options: Options, properties: dict[str, str], group: str | None, isolation: int
+    admin: "Admin", options: Options, properties: dict[str, str], isolation: int
 ) -> "dict[TopicPartition, Span]":
     from headwater.client.positions import Beginning, End, Window
     from headwater.client.record_reader import Span, resolve
@@ -155,68 +192,38 @@ def _spans(
         return {each: Span(int(start), None) for each in partitions}
     from_start = "from-beginning" in options or start == "earliest" or (not start and reset == "earliest")
     window = Window(Beginning() if from_start else End())
-    spans = resolve(admin, partitions, window, isolation_level=isolation)
-    if group is not None:
-        committed = admin.list_group_offsets(group, partitions)
-        spans.update({each: Span(committed[each].offset, None) for each in partitions if each in committed})
-    return spans
+    return resolve(admin, partitions, window, isolation_level=isolation)
 
 
-def _copy(admin: "Admin", reader: "RecordReader", formatter: "Formatter", options: Options, group: str | None) -> int:
+def _copy(source: "Source", formatter: "Formatter", options: Options) -> int:
+    """Until there are enough records, none for long, or Ctrl-C. The time until a group has said what is to be read does not
+    count as time without records, unless it is longer than it could be."""
     given, timeout_ms = options.number("max-messages"), options.number("timeout-ms")
-    limit = -1 if given is None else given
-    progress = _Progress(admin, group)
+    limit = None if given is None or given < 0 else given
     printed = 0
-    heard = time.monotonic()
+    heard = began = time.monotonic()
     code = 0
     try:
-        while limit < 0 or printed < limit:
-            records = reader.poll()
-            if limit >= 0:
-                records = records[: limit - printed]
-            formatter.write(records, skip_errors="skip-message-on-error" in options)
+        while limit is None or printed < limit:
+            records = source.poll(None if limit is None else limit - printed)
+            _print(source, formatter, records, skip_errors="skip-message-on-error" in options)
             printed += len(records)
-            progress.read(records)
-            if records:
-                heard = time.monotonic()
-            elif timeout_ms is not None and (time.monotonic() - heard) * 1000 >= timeout_ms:
+            now = time.monotonic()
+            if records or (not source.is_reading() and now - began < _JOIN_S_MAX):
+                heard = now
+            elif timeout_ms is not None and (now - heard) * 1000 >= timeout_ms:
                 break
     except KeyboardInterrupt:
         code = 130
     finally:
-        progress.commit()
+        source.close()
         sys.stderr.write(f"Processed a total of {printed} messages\n")
     return code
 
 
-class _Progress:
-    """What was printed and is not committed yet. Nothing, without a group."""
-
-    def __init__(self, admin: "Admin", group: str | None) -> None:
-        self._admin = admin
-        self._group = group
-        self._next: dict[TopicPartition, int] = {}
-        self._committed_at = time.monotonic()
-
-    def read(self, records: "list[FetchedRecord]") -> None:
-        if self._group is None:
-            return
-        for record in records:
-            self._next[TopicPartition(record.topic, record.partition)] = record.offset + 1
-        if time.monotonic() - self._committed_at >= _COMMIT_EVERY_S:
-            self.commit()
-
-    def commit(self) -> None:
-        self._committed_at = time.monotonic()
-        if self._group is None or not self._next:
-            return
-        try:
-            errors = [each for each in self._admin.alter_group_offsets(self._group, self._next).values() if each]
-        except KafkaError as error:
-            errors = [error]
-        if errors:
-            sys.stderr.write(
-                f"Warning: the group {self._group!r} did not take the offsets: {errors[0].code.name}. This consumer does "
-                "not join its group, and a group with members of its own refuses others.\n"
-            )
-        self._next = {}
+def _print(source: "Source", formatter: "Formatter", records: "list[FetchedRecord]", *, skip_errors: bool) -> None:
+    try:
+        formatter.write(records, skip_errors=skip_errors)
+    except BaseException:
+        source.give_back(records)
+        raise

@@ -1,0 +1,87 @@
+"""Where the console consumer gets its records from."""
+
+from typing import Any, cast
+
+import pytest
+
+from headwater.base.ids import TopicPartition
+from headwater.cli.kafka import console_consumer
+from headwater.cli.kafka.console_sources import GroupMember, as_fetched, member_settings
+from headwater.client import Consumer
+from headwater.client.consumer.record import ConsumerRecord
+from headwater.client.types import FetchedRecord, Header
+
+RECORD = ConsumerRecord("t", 1, 7, 1000, 1, b"k", None, (("h", b"1"), ("g", None)), 3)
+FETCHED = FetchedRecord("t", 1, 7, 1000, True, b"k", None, (Header("h", b"1"), Header("g", None)), 3, -1, -1, 0)
+
+
+class Recorded:
+    """A consumer that gives what it was told to, and remembers what was asked of it."""
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+        self.on_assigned: Any = None
+
+    def subscribe(self, topics: Any, *, on_assigned: Any) -> None:
+        self.asked.append(("subscribe", topics))
+        self.on_assigned = on_assigned
+
+    def poll(self, timeout: float, *, max_records: int | None) -> list[ConsumerRecord]:
+        self.asked.append(("poll", timeout, max_records))
+        return [RECORD]
+
+    def assignment(self) -> list[TopicPartition]:
+        return [TopicPartition("t", 1)]
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        self.asked.append(("seek", partition, offset))
+
+
+def test_a_member_gives_records_as_the_formatters_take_them() -> None:
+    assert as_fetched(RECORD) == FETCHED
+    consumer = Recorded()
+    member = GroupMember(cast(Consumer, consumer), ["t"], 0.5)
+    assert member.poll(3) == [FETCHED]
+    assert consumer.asked == [("subscribe", ["t"]), ("poll", 0.5, 3)]
+
+
+def test_a_member_reads_once_its_group_has_assigned_something_or_nothing() -> None:
+    consumer = Recorded()
+    member = GroupMember(cast(Consumer, consumer), ["t"], 0.5)
+    assert not member.is_reading()
+    consumer.on_assigned([])
+    assert member.is_reading()
+
+
+def test_what_was_not_printed_is_read_again_and_not_what_others_have_by_now() -> None:
+    consumer = Recorded()
+    member = GroupMember(cast(Consumer, consumer), ["t"], 0.5)
+    later = FETCHED._replace(offset=8)
+    member.give_back([FETCHED, later, FETCHED._replace(partition=2)])
+    assert consumer.asked[1:] == [("seek", TopicPartition("t", 1), 7)]
+
+
+def test_settings_of_a_member(capsys: pytest.CaptureFixture[str]) -> None:
+    given = {"fetch.min.bytes": "5", "value.deserializer": "x", "zookeeper.connect": "y", "auto.offset.reset": "latest"}
+    settings = member_settings("b:1", "g", given, from_beginning=True, isolation="read_committed")
+    assert settings == {
+        "client.id": "console-consumer",
+        "fetch.min.bytes": "5",
+        "auto.offset.reset": "earliest",
+        "isolation.level": "read_committed",
+        "bootstrap.servers": "b:1",
+        "group.id": "g",
+    }
+    assert (
+        capsys.readouterr().err == "Warning: there is no setting 'zookeeper.connect' of consumers. It has no effect.\n"
+    )
+    mine = member_settings("b:1", "g", {"client.id": "me"}, from_beginning=False, isolation=None)
+    assert mine == {"client.id": "me", "bootstrap.servers": "b:1", "group.id": "g"}
+
+
+def test_two_words_about_where_to_begin_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--bootstrap-server", "localhost:1", "--topic", "t", "--from-beginning"]
+    assert console_consumer.script([*arguments, "--command-property", "auto.offset.reset=latest"]) == 1
+    assert capsys.readouterr().err == (
+        "Can't simultaneously specify --from-beginning and 'auto.offset.reset=latest', please remove one option\n"
+    )
