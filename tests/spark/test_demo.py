@@ -67,7 +67,7 @@ def test_ctrl_c_ends_all(tmp_path: Path) -> None:
     try:
         shown = _wait_for(process, r"parquet [1-9]")
         family = psutil.Process(process.pid).children(recursive=True)
-        assert any("java" in each.name() for each in family)
+        assert any("java" in _name(each) for each in family)
         os.killpg(process.pid, signal.SIGINT)  # as the terminal does: to all of its group
         shown += process.communicate(timeout=300)[0]
     finally:
@@ -76,6 +76,13 @@ def test_ctrl_c_ends_all(tmp_path: Path) -> None:
     assert "every page view is in each output once" in shown
     _, alive = psutil.wait_procs(family, timeout=60)
     assert alive == []
+
+
+def _name(process: psutil.Process) -> str:
+    try:
+        return process.name()
+    except psutil.NoSuchProcess:  # a worker that has ended by now
+        return ""
 
 
 def _wait_for(process: "subprocess.Popen[str]", pattern: str) -> str:
