@@ -23,9 +23,10 @@ from headwater.spark.exactly_once import (
     commit_steps,
     task_steps,
 )
+from headwater.spark.writer.asking import Clients
 from headwater.spark.writer.decisions import ensure_topics
 from headwater.spark.writer.digest import RunningDigest
-from headwater.spark.writer.hands import Clients, Hands
+from headwater.spark.writer.hands import Hands
 from headwater.spark.writer.options import SinkOptions
 from headwater.testing import Broker
 

@@ -20,7 +20,8 @@ import headwater.spark
 from headwater.spark import exactly_once as protocol
 from headwater.spark.exactly_once import commit_steps
 from headwater.spark.source import HeadwaterDataSource
-from headwater.spark.writer.hands import Hands, kept_clients
+from headwater.spark.writer.asking import kept_clients
+from headwater.spark.writer.hands import Hands
 from headwater.spark.writer.options import parse_sink_options
 from headwater.spark.writer.stream import ExactlyOnceWriter
 

@@ -9,7 +9,8 @@ from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.client.errors import BootstrapFailed
 from headwater.client.partitioner import partition_for_key
 from headwater.spark import exactly_once as protocol
-from headwater.spark.writer import hands
+from headwater.spark.writer import asking, hands
+from headwater.spark.writer.asking import Clients
 from headwater.spark.writer.decisions import DECIDING_TIMEOUT_MS, DECISIONS
 from headwater.spark.writer.options import SinkOptions
 
@@ -50,10 +51,10 @@ class Reader:
 def decided(monkeypatch: pytest.MonkeyPatch, query: str = "q", **client: str) -> FakeProducer:
     """The producer of a driver that has written one decision, with these settings given by the user."""
     monkeypatch.setattr(hands, "ProducerClient", FakeProducer)
-    monkeypatch.setattr(hands.Clients, "reader", Reader())
+    monkeypatch.setattr(Clients, "reader", Reader())
     given = {name.replace("_", "."): text for name, text in client.items()}
     options = SinkOptions("localhost:9092", "out", "exactly-once", "headwater", given)
-    driver = hands.Hands(options, query, hands.Clients(options))
+    driver = hands.Hands(options, query, Clients(options))
     point = protocol.Producer("headwater-q-0", 1, 0)
 
     def steps() -> protocol.Steps:
@@ -86,10 +87,10 @@ def test_a_decision_is_written_where_it_is_looked_for(monkeypatch: pytest.Monkey
 def test_settings_of_producers_are_not_for_the_clients_that_ask(monkeypatch: pytest.MonkeyPatch) -> None:
     """An admin client refuses a name that it does not know, and the sink could not be told how to compress."""
     seen: dict[str, dict[str, str]] = {}
-    monkeypatch.setattr(hands, "Admin", lambda settings: seen.setdefault("admin", settings))
-    monkeypatch.setattr(hands, "RangeReader", lambda settings: seen.setdefault("reader", settings))
+    monkeypatch.setattr(asking, "Admin", lambda settings: seen.setdefault("admin", settings))
+    monkeypatch.setattr(asking, "RangeReader", lambda settings: seen.setdefault("reader", settings))
     given = {"compression.type": "zstd", "linger.ms": "5", "client.id": "me"}
-    clients = hands.Clients(SinkOptions("localhost:9092", "out", "exactly-once", "headwater", given))
+    clients = Clients(SinkOptions("localhost:9092", "out", "exactly-once", "headwater", given))
     shared = {"bootstrap.servers": "localhost:9092", "client.id": "me"}
     assert (clients.admin, clients.reader) == (seen["admin"], seen["reader"])
     assert seen == {"admin": shared, "reader": {**shared, "isolation.level": "read_committed"}}
@@ -105,14 +106,14 @@ def test_a_cluster_that_allows_only_short_transactions_is_told_of(
 
     monkeypatch.setattr(FakeProducer, "init_transactions", refused)
     monkeypatch.setattr(hands, "ProducerClient", FakeProducer)
-    monkeypatch.setattr(hands.Clients, "reader", Reader())
+    monkeypatch.setattr(Clients, "reader", Reader())
     options = SinkOptions("localhost:9092", "out", "exactly-once", "headwater")
 
     def steps() -> protocol.Steps:
         yield step
 
     with pytest.raises(UserError, match=r"kafka\.transaction\.timeout\.ms"):
-        hands.Hands(options, "q", hands.Clients(options)).run(steps())
+        hands.Hands(options, "q", Clients(options)).run(steps())
 
 
 def test_a_task_waits_for_a_broker_that_is_away_when_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,6 +134,6 @@ def test_a_task_waits_for_a_broker_that_is_away_when_it_begins(monkeypatch: pyte
     def steps() -> protocol.Steps:
         found.append((yield protocol.Begin(3)))
 
-    hands.Hands(options, "q", hands.Clients(options)).run(steps())
+    hands.Hands(options, "q", Clients(options)).run(steps())
     assert found == [protocol.Producer("headwater-q-3", 7, 2)]
     assert [each.closed for each in FakeProducer.made] == [True, True, False]

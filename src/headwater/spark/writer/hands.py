@@ -4,20 +4,18 @@ One for a task's attempt or for a driver's commit; it owns the task's producer, 
 """
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final, cast
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.errors import ErrorCode, KafkaError, UserError
-from headwater.client.admin import Admin
 from headwater.client.consumer.positions import OffsetAndMetadata
-from headwater.client.consumer.ranges import RangeReader
 from headwater.client.errors import BootstrapFailed, ConnectionFailed, RequestTimedOut
 from headwater.client.producer.ending import end_transaction
 from headwater.client.producer.producer import Producer as ProducerClient
 from headwater.client.producer.transactions import OpenTransaction
 from headwater.client.session import KeyType, Session
 from headwater.spark import exactly_once as protocol
-from headwater.spark.clients import shared_settings
+from headwater.spark.writer.asking import Clients
 from headwater.spark.writer.decisions import (
     DECIDING_TIMEOUT_MS,
     DECISIONS,
@@ -66,42 +64,6 @@ _PATIENCE_S: Final = 180.0
 _PAUSE_S: Final = 0.25
 _STABLE_WAIT_S: Final = 0.02
 _STABLE_PATIENCE_S: Final = 120.0
-
-
-class Clients:
-    """What asks and ends: an admin client, which ends transactions, too, and a reader of decisions. Made on first use."""
-
-    def __init__(self, options: SinkOptions) -> None:
-        self.settings = {**options.client, "bootstrap.servers": options.bootstrap_servers}  # of producers
-        self._asking = shared_settings(self.settings)
-        self._made: dict[str, Any] = {}
-
-    @property
-    def admin(self) -> Admin:
-        return cast(Admin, self._get("admin", lambda: Admin(self._asking)))
-
-    @property
-    def reader(self) -> RangeReader:
-        settings = {**self._asking, "isolation.level": "read_committed"}
-        return cast(RangeReader, self._get("reader", lambda: RangeReader(settings)))
-
-    def close(self) -> None:
-        for client in self._made.values():
-            client.close()
-        self._made.clear()
-
-    def _get(self, name: str, make: Callable[[], Any]) -> Any:
-        if name not in self._made:
-            self._made[name] = make()
-        return self._made[name]
-
-
-_kept: dict[str, Clients] = {}
-
-
-def kept_clients(options: SinkOptions) -> Clients:
-    """Spark keeps its Python workers from batch to batch: so they keep their connections. One task at a time uses them."""
-    return _kept.setdefault(repr((options.bootstrap_servers, sorted(options.client.items()))), Clients(options))
 
 
 class Hands:

@@ -14,7 +14,8 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from headwater.base.errors import UserError
 from headwater.client.producer.producer import Producer
 from headwater.spark.exactly_once import Report, commit_steps, task_steps
-from headwater.spark.writer.hands import Hands, kept_clients
+from headwater.spark.writer.asking import kept_clients
+from headwater.spark.writer.hands import Hands
 from headwater.spark.writer.options import SinkOptions
 from headwater.spark.writer.rows import send_rows
 

@@ -1,0 +1,45 @@
+"""The clients beside the producers of the exactly-once writer: they ask the cluster, and end transactions."""
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from headwater.client.admin import Admin
+from headwater.client.consumer.ranges import RangeReader
+from headwater.spark.clients import shared_settings
+from headwater.spark.writer.options import SinkOptions
+
+
+class Clients:
+    """What asks and ends: an admin client, which ends transactions, too, and a reader of decisions. Made on first use."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self.settings = {**options.client, "bootstrap.servers": options.bootstrap_servers}  # of producers
+        self._asking = shared_settings(self.settings)
+        self._made: dict[str, Any] = {}
+
+    @property
+    def admin(self) -> Admin:
+        return cast(Admin, self._get("admin", lambda: Admin(self._asking)))
+
+    @property
+    def reader(self) -> RangeReader:
+        settings = {**self._asking, "isolation.level": "read_committed"}
+        return cast(RangeReader, self._get("reader", lambda: RangeReader(settings)))
+
+    def close(self) -> None:
+        for client in self._made.values():
+            client.close()
+        self._made.clear()
+
+    def _get(self, name: str, make: Callable[[], Any]) -> Any:
+        if name not in self._made:
+            self._made[name] = make()
+        return self._made[name]
+
+
+_kept: dict[str, Clients] = {}
+
+
+def kept_clients(options: SinkOptions) -> Clients:
+    """Spark keeps its Python workers from batch to batch: so they keep their connections. One task at a time uses them."""
+    return _kept.setdefault(repr((options.bootstrap_servers, sorted(options.client.items()))), Clients(options))
