@@ -131,12 +131,15 @@ class OffsetRequests:
         gone: dict[tuple[str, int], None] = {}
         for topic in request.topics:
             answer = OffsetDeleteResponseTopic(name=topic.name)
+            count = self._state.topics.partition_count(topic.name) or 0
             subscribed = group.is_subscribed_to(topic.name)
-            code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE
             for part in topic.partitions:
                 index = part.partition_index
+                code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if subscribed else ErrorCode.NONE
+                if not 0 <= index < count:
+                    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 answer.partitions.append(OffsetDeleteResponsePartition(partition_index=index, error_code=code))
-                if not subscribed and self._has_any(request.group_id, topic.name, index):
+                if code is ErrorCode.NONE and self._has_any(request.group_id, topic.name, index):
                     gone[topic.name, index] = None
             response.topics.append(answer)
         if not self._state.fits([offset_commit_tombstone(request.group_id, *place) for place in gone]):

@@ -6,8 +6,16 @@ from headwater.base.errors import ErrorCode
 from headwater.coordinator.groups.classic.group import ClassicGroup
 from headwater.coordinator.groups.consumer import embedded
 from headwater.coordinator.records.group_records import GroupMetadataRecord, read_record
+from headwater.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from headwater.wire.messages.sync_group import SyncGroupRequestAssignment
-from unit.coordinator.consumer.consumer_group_support import Shard, assigned, classic_assignment, durable, names
+from unit.coordinator.consumer.consumer_group_support import (
+    Shard,
+    assigned,
+    classic_assignment,
+    durable,
+    names,
+    subscription,
+)
 
 
 def classic_group(shard: Shard, partitions: list[int]) -> str:
@@ -235,3 +243,35 @@ def test_malformed_subscriptions_are_refused(data: bytes) -> None:
 def test_a_later_version_of_the_subscription_is_read_as_the_last_known() -> None:
     data = b"\0\7" + b"\0\0\0\1\0\1t" + b"\xff\xff\xff\xff" + b"\0\0\0\0" + b"\0\0\0\5" + b"\0\1r" + b"more"
     assert embedded.read_subscription(data) == embedded.Subscription(7, ["t"], [], "r")
+
+
+@pytest.mark.parametrize("metadata", [b"", b"\1", b"\xff\xff", b"\0\1garbage"])
+def test_a_second_protocol_that_nobody_can_read_does_not_keep_the_group_from_becoming_classic(
+    shard: Shard, metadata: bytes
+) -> None:
+    """The first one alone was looked at. The last member of the consumer protocol could neither leave nor be put out."""
+    shard.beat("new")
+    request = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=30_000,
+        rebalance_timeout_ms=60_000,
+        protocol_type="consumer",
+        protocols=[
+            JoinGroupRequestProtocol(name="range", metadata=subscription(["t"])),
+            JoinGroupRequestProtocol(name="sticky", metadata=metadata),
+        ],
+    )
+    assert shard._classic("join_group", request, 3).error_code == 0
+    assert shard.join("", ["t"], version=3, protocols=["sticky"]).error_code == 0
+    assert shard.beat("new", -1).error_code == 0
+    group = shard.state.groups["g"]
+    assert isinstance(group, ClassicGroup)
+    assert group.protocol_name == "sticky"
+
+
+@pytest.mark.parametrize("session_ms", [5_999, 1_800_001, -1])
+def test_the_session_of_a_classic_member_is_as_long_as_in_a_classic_group(shard: Shard, session_ms: int) -> None:
+    shard.beat("new")
+    refused = shard.join("", ["t"], version=3, session_timeout_ms=session_ms)
+    assert refused.error_code == ErrorCode.INVALID_SESSION_TIMEOUT
+    assert list(shard.group().members) == ["new"]

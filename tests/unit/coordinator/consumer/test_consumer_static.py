@@ -64,3 +64,17 @@ def test_the_old_timers_do_not_put_the_new_self_out(shard: Shard) -> None:
     shard.beat("a2", instance_id="i")
     shard.advance(10_000)
     assert "a2" in shard.group().members
+
+
+def test_who_takes_an_instance_over_under_an_id_that_had_another_one_leaves_no_trace_of_that() -> None:
+    """The instance led to a member that was gone: whoever came with it was told nothing but an error, for ever."""
+    shard = Shard({"t": 4})
+    shard.beat("a", instance_id="one")
+    shard.beat("b", instance_id="two")
+    shard.beat("a", -2, instance_id="one")
+    assert shard.beat("b", instance_id="one").error_code == 0
+    assert shard.group().static_members == {"one": "b"}
+    shard.beat("b", -1)
+    for each in (shard, shard.reloaded()):
+        assert each.beat("c", instance_id="two").error_code == 0
+        assert each.group().static_members == {"two": "c"}

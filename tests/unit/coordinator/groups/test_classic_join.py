@@ -249,3 +249,18 @@ def test_after_the_limit_was_lowered_the_last_to_rejoin_does_not_get_in() -> Non
     assert calls[2].code == ErrorCode.GROUP_MAX_SIZE_REACHED
     world.advance(30_000)
     assert [call.code for call in calls[:2]] == [0, 0]
+
+
+def test_who_never_used_its_id_does_not_cut_the_first_wait_short() -> None:
+    """Members that come one after the other make it longer than a session."""
+    world = World()
+    world.join(version=4, session_ms=6_000)  # is told to come again, and does not
+    first = world.join(rebalance_ms=60_000)
+    world.advance(2_000)
+    second = world.join(rebalance_ms=60_000)
+    world.advance(2_500)
+    third = world.join(rebalance_ms=60_000)
+    world.advance(1_500)  # the session of who did not come is over
+    assert [call.response for call in (first, second, third)] == [None] * 3
+    world.advance(3_000)
+    assert [call.code for call in (first, second, third)] == [0] * 3

@@ -305,3 +305,15 @@ def test_a_retention_of_the_clients_own_counts_from_the_commit() -> None:
     assert world.offsets() == {ORDERS: 1}
     world.advance(2_000)
     assert world.offsets() == {}
+
+
+# What is not there
+
+
+@pytest.mark.parametrize("place", [("orders", 4), ("orders", -1), ("unknown", 0)])
+def test_an_offset_delete_for_what_the_cluster_does_not_have(world: World, place: tuple[str, int]) -> None:
+    world.commit({ORDERS: 1})
+    call = delete(world, *place)
+    assert call.code == 0
+    assert call.response.topics[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert world.offsets() == {ORDERS: 1}

@@ -200,8 +200,8 @@ def on_session_timer(
     remove_member(group, member_id, effects)
     if member is not None and group.state in (State.STABLE, State.COMPLETING_REBALANCE):
         prepare(group, settings, now_ms, effects)
-    elif group.state is State.PREPARING_REBALANCE and group.has_all_joined:
-        complete(group, now_ms, effects)
+    else:
+        complete_if_all_joined(group, now_ms, effects)
 
 
 def _leads(group: ClassicGroup, member: ClassicMember) -> bool:

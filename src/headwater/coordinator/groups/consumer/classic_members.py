@@ -27,6 +27,8 @@ def validate_join(
     group: ConsumerGroup, request: JoinGroupRequest, member_id: str, settings: GroupSettings, topics: Topics
 ) -> embedded.Subscription:
     """All that can be wrong with a join. `member_id` is that of the request, or a new one where it had none."""
+    if not settings.session_timeout_min_ms <= request.session_timeout_ms <= settings.session_timeout_max_ms:
+        raise KafkaError(ErrorCode.INVALID_SESSION_TIMEOUT)
     throw_if_full(group, member_id, settings)
     if not group.supports_classic(request.protocol_type, [protocol.name for protocol in request.protocols]):
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"Member {member_id}'s protocols are not supported.")

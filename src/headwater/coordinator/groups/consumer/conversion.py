@@ -130,7 +130,7 @@ def downgrade(decision: Decision, leaving: Collection[Member], *, begin_rebalanc
             classic.add(_classic_member(member))
     classic.protocol_name = classic.select_protocol()
     for each in classic.members.values():
-        version = embedded.read_subscription(each.metadata(classic.protocol_name)).version
+        version = embedded.read_version(each.metadata(classic.protocol_name))  # only their first protocol was looked at
         target = group.target.get(each.member_id, NO_PARTITIONS)
         each.assignment = embedded.write_assignment(target, state.topics, version)
         rebalance.reset_session(classic, each, effects)

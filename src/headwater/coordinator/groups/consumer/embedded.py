@@ -45,6 +45,11 @@ def read_subscription(data: bytes) -> Subscription:
     return Subscription(version, topics, owned, (reader.string() or None) if version >= 3 else None)
 
 
+def read_version(data: bytes) -> int:
+    """That of a subscription, of which nothing else need be readable; the first where it is not even that."""
+    return max(0, _INT16.unpack_from(data)[0]) if len(data) >= _INT16.size else 0
+
+
 def read_assignment(data: bytes) -> Assigned:
     """No bytes at all: a member that was assigned nothing."""
     if not data:

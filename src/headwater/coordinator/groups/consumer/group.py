@@ -195,7 +195,10 @@ class ConsumerGroup:
         return ConsumerRecord(type_, self.group_id, name, value)  # type: ignore[arg-type]
 
     def _set_member(self, member: Member) -> None:
-        self._disown(self.members.get(member.member_id))
+        old = self.members.get(member.member_id)
+        self._disown(old)
+        if old is not None and old.instance_id != member.instance_id:
+            self._release_instance(old)
         self.members[member.member_id] = member
         for partition in member.owned:
             self.owners[partition] = member.member_id
@@ -209,6 +212,11 @@ class ConsumerGroup:
         for partition in member.owned:
             if self.owners.get(partition) == member.member_id:
                 del self.owners[partition]
+
+    def _release_instance(self, member: Member) -> None:
+        """Unless another one has taken it over."""
+        if member.instance_id is not None and self.static_members.get(member.instance_id) == member.member_id:
+            del self.static_members[member.instance_id]
 
     def _apply_group(self, _: str, value: GroupMetadataValue | None) -> None:
         if value is not None:
@@ -225,8 +233,7 @@ class ConsumerGroup:
         elif old is not None:
             self._disown(old)
             del self.members[member_id]
-            if old.instance_id is not None and self.static_members.get(old.instance_id) == member_id:
-                del self.static_members[old.instance_id]
+            self._release_instance(old)
             self.revoking_at.pop(member_id, None)
             self.join_timers.discard(member_id)
 
