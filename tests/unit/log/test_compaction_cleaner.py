@@ -254,3 +254,42 @@ def test_what_a_killed_process_left_unsynced_is_synced_and_then_cleaned(world: "
     start(world)
     finish(world)
     assert values(log) == [12, 13, 14, 15, 16, 17]
+
+
+def refill(world: "World", log: Log, letter: bytes) -> None:
+    """From offset 6 on, with records of the same size."""
+    log.truncate_to(6)
+    for _ in range(4):
+        records = [Record(at, world.clock.now_ms(), letter + b"%d" % at, letter * 30) for at in range(3)]
+        log.append_as_leader(memoryview(build_batch(records)), 7, world.clock.now_ms())
+    assert log.log_end_offset == 18
+
+
+def test_a_result_is_not_swapped_in_over_other_records_of_the_same_size(world: "World") -> None:
+    """The segments began and ended as before, so what was cut came back over what had been appended since."""
+    log = compacted(world)
+    before = [(segment.base_offset, segment.size_bytes) for segment in log.segments]
+    start(world)
+    world.scheduler.run_one()  # the worker is done, and its first result is in place
+    refill(world, log, b"o")
+    assert [(segment.base_offset, segment.size_bytes) for segment in log.segments][1:] == before[1:]
+    after = values(log)
+    assert after[-12:] == list(range(6, 18))
+    finish(world)
+    assert values(log) == after
+    assert world.manager.cleaner.clean_to == {}
+    assert not [name for name in world.files() if name.endswith(".cleaned")]
+    log.flush()
+    world.disk.run()
+    world.manager.cleaner.tick(world.clock.now_ms(), world.clock.monotonic_ms() + 1)
+    finish(world)
+    assert world.manager.cleaner.clean_to == {world.partition: 15}, "and it is cleaned again"
+
+
+def test_what_was_truncated_before_the_names_were_on_the_device_is_not_clean(world: "World") -> None:
+    log = compacted(world)
+    start(world)
+    world.scheduler.run_due()  # all is swapped in, and the directory not yet synced
+    refill(world, log, b"o")
+    world.disk.run()
+    assert world.manager.cleaner.clean_to == {}

@@ -60,6 +60,7 @@ class Cleaner:
         self.clean_to: dict[TopicPartition, int] = {}
         self.counts = CleanerCounts()
         self._busy: dict[str, Log] = {}  # by directory: a worker is in it
+        self._void: set[str] = set()  # of these, the directories of logs that were truncated since
         self._left_alone: dict[TopicPartition, int] = {}  # until when, by the monotonic clock
         self._rests_until_ms = 0
 
@@ -142,8 +143,7 @@ class Cleaner:
     ) -> None:
         """The worker is done: its files wait to be swapped in."""
         if error is not None:
-            del self._busy[log.directory]
-            self._rests_until_ms = 0
+            self._release(log)
             if self._is_there(log):
                 self._leave_alone(log, monotonic_ms, repr(error))
             return
@@ -156,7 +156,8 @@ class Cleaner:
     def _swap(self, log: "Log", job: CleaningJob, result: Cleaned, left: list[CleanedSegment]) -> None:
         """One group in a turn of the loop, so that requests go on in between."""
         facts = {segment.base_offset: segment for segment in job.segments}
-        if left and (not self._is_there(log) or not is_unchanged(log, facts, left[0])):
+        is_void = not self._is_there(log) or log.directory in self._void
+        if left and (is_void or not is_unchanged(log, facts, left[0])):
             logger.info("event=compaction-dropped partition=%s reason='the log has changed'", log.partition)
             self._drop(log, left)
         elif left:
@@ -170,9 +171,16 @@ class Cleaner:
         else:
             log.context.disk.submit(SyncDirectory(log.directory), partial(self._finished, log, result))
 
-    def _drop(self, log: "Log", left: list[CleanedSegment]) -> None:
+    def _release(self, log: "Log") -> bool:
+        """Nobody is at it any more, and the next may be looked for. Whether it was truncated meanwhile."""
         del self._busy[log.directory]
         self._rests_until_ms = 0
+        is_void = log.directory in self._void
+        self._void.discard(log.directory)
+        return is_void
+
+    def _drop(self, log: "Log", left: list[CleanedSegment]) -> None:
+        self._release(log)
         try:
             remove_cleaned(log.context.disk, log.directory, [segment.base_offset for segment in left])
         except OSError as error:  # the directory went with its topic
@@ -180,8 +188,7 @@ class Cleaner:
 
     def _finished(self, log: "Log", result: Cleaned, error: OSError | None) -> None:
         """The new names are on the device."""
-        del self._busy[log.directory]
-        self._rests_until_ms = 0
+        is_void = self._release(log)
         if error is not None and error.errno in NO_DESCRIPTORS:
             return  # the next flush syncs the directory; until then more counts as dirty than is
         if error is not None:
@@ -198,7 +205,7 @@ class Cleaner:
             log.partition, result.end_offset, result.bytes_read, result.bytes_written, result.records_read,
             result.records_kept, result.key_count,
         )  # fmt: skip
-        if self._is_there(log) and result.end_offset <= log.log_end_offset:
+        if self._is_there(log) and not is_void and result.end_offset <= log.log_end_offset:
             self.clean_to[log.partition] = result.end_offset
             self._manager.checkpoint_cleaner(log)
 
@@ -215,6 +222,9 @@ class Cleaner:
             self.clean_to[log.partition] = checkpoint
 
     def truncated(self, log: "Log") -> None:
+        """What comes in the place of what was cut may look the same, from outside."""
+        if log.directory in self._busy:
+            self._void.add(log.directory)
         clean_to = self.clean_to.get(log.partition)
         if clean_to is not None and clean_to > log.log_end_offset:
             self.clean_to[log.partition] = log.log_end_offset
