@@ -72,20 +72,24 @@ def test_the_assignors_of_the_broker(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_static_member_comes_back_to_its_partitions(group_topic: Callable[..., str], join: Join, name: str) -> None:
-    topic = group_topic(4)
-    stays = join("java", group=topic, topics=(topic,), protocol="consumer", instance="stays")
-    leaves = join(name, group=topic, topics=(topic,), protocol="consumer", instance="restarts")
+def test_a_static_member_comes_back_to_its_partitions(
+    broker_factory: Callable[..., BrokerProcess], tmp_path: Path, topic: str, join: Join, name: str
+) -> None:
+    broker = broker_factory(tmp_path, **quick(group_consumer_session_timeout_ms=60_000))  # a restart may take its time
+    make_topic(broker.bootstrap, topic, 4)
+    common = {"broker": broker, "group": topic, "topics": (topic,), "protocol": "consumer"}
+    stays = join("java", instance="stays", **common)
+    leaves = join(name, instance="restarts", **common)
     until_shared([stays, leaves], places(topic, 4), [2, 2])
     held, events = leaves.assignment, list(stays.events)
     leaves.close()
-    back = join(name, group=topic, topics=(topic,), protocol="consumer", instance="restarts")
+    back = join(name, instance="restarts", **common)
     until(lambda: back.assignment == held, lambda: (back.assignment, back.errors))
     assert stays.events == events
 
 
 def test_a_dead_member_is_missed_after_its_session(group_topic: Callable[..., str], join: Join) -> None:
-    """The session is the broker's: 3 s here. A static member that leaves for a while is one that may never return."""
+    """The session is the broker's: 6 s here. A static member that leaves for a while is one that may never return."""
     topic = group_topic(4)
     survivor = join("confluent", group=topic, topics=(topic,), protocol="consumer")
     doomed = join("java", group=topic, topics=(topic,), protocol="consumer", instance="doomed")
@@ -93,7 +97,7 @@ def test_a_dead_member_is_missed_after_its_session(group_topic: Callable[..., st
     began = time.monotonic()
     doomed.close()
     until_shared([survivor], places(topic, 4))
-    assert time.monotonic() - began > 1.5
+    assert time.monotonic() - began > 3
 
 
 def test_subscriptions_by_a_pattern_of_re2(

@@ -37,19 +37,21 @@ def test_a_static_member_restarts_without_a_rebalance(
     group_broker: BrokerProcess, group_topic: Callable[..., str], group_java: Java, join: Join, name: str
 ) -> None:
     topic = group_topic(4)
-    stays = join("confluent", group=topic, topics=(topic,), instance="stays")
-    leaves = join(name, group=topic, topics=(topic,), instance="restarts", session_ms=15_000)
+    long = {"group": topic, "topics": (topic,), "session_ms": 120_000}  # a restart may take its time
+    stays = join("confluent", instance="stays", **long)
+    leaves = join(name, instance="restarts", **long)
     until_shared([stays, leaves], places(topic, 4))
     held, events = leaves.assignment, list(stays.events)
     leaves.close()
     described = group_java.group_admin(group_broker.bootstrap, "describeGroup", group=topic)
     assert sorted(member["instance"] for member in described["members"]) == ["restarts", "stays"]
-    back = join(name, group=topic, topics=(topic,), instance="restarts", session_ms=15_000)
+    back = join(name, instance="restarts", **long)
     until(lambda: back.assignment == held, lambda: (back.assignment, back.errors))
     time.sleep(0.5)
     assert stays.events == events
     group_java.group_admin(group_broker.bootstrap, "removeMember", group=topic, instance="restarts")
     until(lambda: stays.events != events, lambda: stays.assignment)
+    until_shared([stays, back], places(topic, 4))  # nobody joins any more, which would keep it from closing
 
 
 def test_the_second_of_two_static_members_fences_the_first(group_topic: Callable[..., str], join: Join) -> None:
