@@ -8,7 +8,7 @@ Apache Kafka preallocates its index files, so after a crash of it one may have a
 
 from typing import Final
 
-from headwater.base.ports import FULL, Disk
+from headwater.base.ports import FULL, PASSING, Disk
 
 _STALE: Final = -1  # for the number of bytes that are in the file: less than none is right there
 
@@ -31,8 +31,22 @@ class IndexFile:
         self.entries = bytearray(without_zero_tail(data, entry_bytes))
         self._written_bytes = len(self.entries)
         if len(self.entries) != len(data):
-            self.rewrite(disk)
+            self._shorten(disk)
         return True
+
+    def _shorten(self, disk: Disk) -> None:
+        """The file to these entries, with which it begins. Needs no room, and a crash leaves the one or the other. Raises OSError."""
+        try:
+            file = disk.open(self.path)
+        except OSError as error:
+            if error.errno not in PASSING:
+                raise
+            self._written_bytes = _STALE
+            return
+        try:
+            file.truncate(len(self.entries))
+        finally:
+            file.release()
 
     def cut(self, disk: Disk, size: int) -> None:
         """Forgets the entries behind the first `size` bytes."""

@@ -1,5 +1,6 @@
 """The three indexes of a segment: bytes, lookups, and what they make of damage."""
 
+import errno
 import struct
 
 import pytest
@@ -60,6 +61,40 @@ def test_a_preallocated_tail_of_zeroes_is_cut_off(disk: SimDisk) -> None:
     assert index is not None
     assert index.entries == entries
     assert disk.read_file(PATH) == entries
+
+
+def test_to_cut_a_tail_of_zeroes_needs_no_room(disk: SimDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file was emptied to be written anew, and there was no room for it: lookups by time left the segment out from then on."""
+    entries = struct.pack(">qi", 1000, 5)
+    disk.write_file(PATH, entries + bytes(120))
+
+    def no_room(_size: int, path: str) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", path)
+
+    monkeypatch.setattr(disk, "take_space", no_room)
+    index = TimeIndex.load(disk, PATH, 0)
+    assert index is not None
+    assert index.last_entry() == (1000, 5)
+    assert disk.read_file(PATH) == entries
+
+
+def test_a_tail_of_zeroes_that_could_not_be_cut_goes_with_the_next_entries(
+    disk: SimDisk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entries = struct.pack(">qi", 1000, 5)
+    disk.write_file(PATH, entries + bytes(120))
+
+    def failing(path: str, *, create: bool = False) -> None:
+        raise OSError(errno.EMFILE, f"Too many open files {create}", path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(disk, "open", failing)
+        index = TimeIndex.load(disk, PATH, 0)
+    assert index is not None
+    assert index.is_stale
+    index.append(2000, 6)
+    index.write(disk)
+    assert disk.read_file(PATH) == entries + struct.pack(">qi", 2000, 6)
 
 
 @pytest.mark.parametrize(
