@@ -27,6 +27,6 @@ $python -c 'from headwater.server import _fetch; assert "sanitized" in _fetch.__
 # Hypothesis' own profile `ci` has no deadlines: all is slow here.
 exec $python -m pytest --hypothesis-profile=ci tests/property/test_records.py tests/property/test_records_codec.py tests/property/test_log_scan.py tests/unit/records \
     tests/unit/server/test_hot_path.py tests/unit/server/test_hot_path_and_general_way.py \
-    tests/unit/server/test_commit_path.py tests/unit/server/test_decision_path.py \
+    tests/unit/server/test_commit_path.py tests/unit/server/test_decision_path.py tests/unit/server/test_transaction_path.py \
     tests/unit/server/test_hot_fetch.py tests/unit/server/test_hot_fetch_random.py tests/unit/server/test_hot_fetch_damage.py tests/unit/server/test_hot_fetch_followers.py \
     tests/unit/server/test_sending.py tests/hostile/test_fuzz_targets.py "$@"

@@ -4,6 +4,7 @@ from typing import Any
 from headwater.broker.handlers.offset_commit_frames import Read
 from headwater.coordinator.effects import CoordinatorRecord
 from headwater.coordinator.groups.plain_commits import Part
+from headwater.coordinator.transactions.transaction import Transaction
 from headwater.replication.partition import Partition
 
 _HandleFrame = Callable[[Any, memoryview, int, int, int, int], bytes | None]
@@ -32,6 +33,17 @@ def append_marker(
     producer_epoch: int,
     coordinator_epoch: int,
     committed: bool,
+    now_ms: int,
+    /,
+) -> int: ...
+def configure_transactions(transaction: type, /) -> None: ...
+def append_transaction(partition: Partition, transaction: Transaction, now_ms: int, /) -> int: ...
+def commit_transaction(
+    partition: Partition,
+    producer_id: int,
+    producer_epoch: int,
+    coordinator_epoch: int,
+    transaction_version: int,
     now_ms: int,
     /,
 ) -> int: ...

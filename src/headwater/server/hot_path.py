@@ -40,7 +40,7 @@ def _compiled() -> HandleFrame | None:
         _produce.configure(Partition, Log, Segment, ProducerStates, Producer, OsFile, produce.handle_frame)
     except (AttributeError, TypeError):
         return None  # built for other classes than these: an old build beside newer Python
-    return _produce.handle_frame if hasattr(_produce, "append_marker") else None
+    return _produce.handle_frame if hasattr(_produce, "commit_transaction") else None
 
 
 _found: Final = _compiled()
@@ -65,6 +65,11 @@ def transaction_frames() -> Mapping[int, HandleFrame]:
     """By API key. Not at start-up: the first transaction brings their code."""
     from headwater.broker.handlers.transaction_frames import HANDLERS
 
+    if COMPILED:
+        from headwater.coordinator.transactions.transaction import Transaction
+        from headwater.server import _produce
+
+        _produce.configure_transactions(Transaction)
     return HANDLERS
 
 
@@ -75,4 +80,6 @@ def quick_writes() -> "QuickWrites | None":
     from headwater.broker.quick_writes import QuickWrites
     from headwater.server import _produce
 
-    return QuickWrites(_produce.append_records, _produce.append_marker)
+    return QuickWrites(
+        _produce.append_records, _produce.append_marker, _produce.commit_transaction, _produce.append_transaction
+    )

@@ -58,19 +58,25 @@ def write_marker(broker: "Broker", partition: Partition, marker: Marker, now_ms:
     """Appends the marker to one partition; its offset. Raises KafkaError."""
     producer_id, producer_epoch, coordinator_epoch, committed, transaction_version = marker
     quick = broker.quick_writes
-    result = partition.append_marker(
-        producer_id,
-        producer_epoch,
-        coordinator_epoch,
-        committed,
-        now_ms,
-        transaction_version=transaction_version,
-        append_quickly=None if quick is None else quick.append_marker,
-    )
+    offset = -1
+    if committed and quick is not None:
+        offset = quick.commit_transaction(
+            partition, producer_id, producer_epoch, coordinator_epoch, transaction_version, now_ms
+        )
+    if offset < 0:
+        offset = partition.append_marker(
+            producer_id,
+            producer_epoch,
+            coordinator_epoch,
+            committed,
+            now_ms,
+            transaction_version=transaction_version,
+            append_quickly=None if quick is None else quick.append_marker,
+        ).last_offset
     if partition.topic == CONSUMER_OFFSETS:
         producer = Producer(producer_id, producer_epoch)
-        broker.groups.transaction_ended(partition.index, producer, committed=committed, offset=result.last_offset)
-    return result.last_offset
+        broker.groups.transaction_ended(partition.index, producer, committed=committed, offset=offset)
+    return offset
 
 
 class MarkerWait:

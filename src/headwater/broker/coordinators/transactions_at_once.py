@@ -15,11 +15,13 @@ from headwater.coordinator.transactions import plain_ends
 from headwater.coordinator.transactions.decisions import GO, check_producer
 from headwater.coordinator.transactions.shard import TIMEOUT
 from headwater.coordinator.transactions.states import TransactionState
-from headwater.coordinator.transactions.transaction import NEVER_MS
+from headwater.coordinator.transactions.transaction import NEVER_MS, NONE, Transaction
 from headwater.replication.partition import Partition
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
+    from headwater.broker.coordinators.hosted import Hosted
+    from headwater.coordinator.transactions.shard import TransactionShard
 
 _NO_BUMP: Final = 0  # the transaction version of clients that name their partitions
 
@@ -37,8 +39,7 @@ def add_at_once(
     for _, index in partitions:
         if not 0 <= index < count:
             return False
-    shard = hosted.shard
-    transaction = shard.transactions.get(transactional_id)
+    transaction = hosted.shard.transactions.get(transactional_id)
     if check_producer(transaction, *producer) is not GO:
         return False
     assert transaction is not None
@@ -47,7 +48,7 @@ def add_at_once(
         return True
     now_ms = broker.now_ms()
     transaction.add_partitions(partitions, _NO_BUMP, now_ms)
-    if not hosted.write(transaction.record(shard.settings.transaction_version), now_ms):
+    if not _write(broker, hosted, transaction, now_ms):
         return False
     if is_new and transaction.timeout_ms != NEVER_MS:
         hosted.set_timer((TIMEOUT, transactional_id), transaction.timeout_ms + 1)
@@ -74,7 +75,8 @@ def end_at_once(
     if partitions is None:
         return None
     now_ms = broker.now_ms()
-    if not hosted.write(plain_ends.prepare(shard, transaction, committed, transaction_version, now_ms), now_ms):
+    transaction.prepare(committed, transaction_version, NONE, now_ms)
+    if not _write(broker, hosted, transaction, now_ms):
         return None
     hosted.set_timer((TIMEOUT, transactional_id), None)
     after = transaction.after_markers()
@@ -94,8 +96,21 @@ def end_at_once(
         if missing:
             hosted.run(plain_ends.ask_for(shard, transaction, missing))
         else:
-            hosted.write(plain_ends.complete(shard, transaction, now_ms), now_ms)
+            transaction.complete(now_ms)
+            _write(broker, hosted, transaction, now_ms)
     return after
+
+
+def _write(broker: "Broker", hosted: "Hosted[TransactionShard]", transaction: Transaction, now_ms: int) -> bool:
+    """The state that the transaction has now, committed with its append. False: see `Hosted.write`."""
+    version = hosted.shard.settings.transaction_version
+    quick = broker.quick_writes
+    if quick is not None and version >= 1:
+        offset = quick.append_transaction(hosted.partition, transaction, now_ms)
+        if offset >= 0:
+            hosted.wrote(offset)
+            return True
+    return hosted.write(transaction.record(version), now_ms)
 
 
 def _has_marker(broker: "Broker", partition: Partition, marker: Marker, now_ms: int) -> bool:

@@ -84,21 +84,24 @@ def packed_value(
     producer_epoch: int,
     timeout_ms: int,
     status: int,
-    partitions: frozenset[TopicPartition] | None,
+    partitions: bytes | None,
     last_update_ms: int,
     start_ms: int,
     client_transaction_version: int,
 ) -> bytes:
-    """What `transaction_record` makes of a value of version 1, by hand: three of them are written for each transaction."""
+    """What `transaction_record` makes of a value of version 1, by hand: three of them are written for each transaction.
+
+    `partitions`: as `packed_partitions` gives them.
+    """
     return (
         _START.pack(1, producer_id, producer_epoch, timeout_ms, status)
-        + (_NO_PARTITIONS if partitions is None else _packed_partitions(partitions))
+        + (_NO_PARTITIONS if partitions is None else partitions)
         + _TIMES.pack(last_update_ms, start_ms)
         + _packed_tags(previous_producer_id, next_producer_id, client_transaction_version)
     )
 
 
-def _packed_partitions(partitions: frozenset[TopicPartition]) -> bytes:
+def packed_partitions(partitions: frozenset[TopicPartition]) -> bytes:
     if len(partitions) <= _FEW_PARTITIONS:  # as nearly always, and the same in all records of a transaction
         return _packed_few(partitions)
     return _pack_partitions(partitions)

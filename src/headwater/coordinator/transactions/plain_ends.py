@@ -1,17 +1,16 @@
 """The end of a transaction that is plainly fine, for whoever writes its markers himself, right after it is decided.
 
-Three steps: `admit` decides and changes nothing; `prepare` changes the state, and its record must be committed before a marker is
-written, and the timeout ends with it; with all markers written it is `complete`. Where some are missing it goes on as every other
-does, and they are asked for (`ask_for`) until all are there. Whatever is not plainly fine (a retry, a fenced producer, an epoch
+Three steps: `admit` decides and changes nothing; `Transaction.prepare` changes the state, which must be committed before a marker is
+written, and the timeout ends with it; with all markers written, `Transaction.complete`. Where some are missing it goes on as every
+other does, and they are asked for (`ask_for`) until all are there. Whatever is not plainly fine (a retry, a fenced producer, an epoch
 that is the last) is not admitted: `TransactionShard.end_txn` decides about it, by the same rules. The state is the shard's.
 """
 
 from headwater.base.ids import TopicPartition
-from headwater.coordinator.effects import CoordinatorRecord
 from headwater.coordinator.transactions.decisions import GO, decide_end
 from headwater.coordinator.transactions.effects import TransactionEffects
 from headwater.coordinator.transactions.shard import TransactionShard
-from headwater.coordinator.transactions.transaction import NONE, Transaction
+from headwater.coordinator.transactions.transaction import Transaction
 
 
 def admit(
@@ -28,18 +27,6 @@ def admit(
         return None
     assert transaction is not None
     return None if transaction.is_exhausted or not transaction.partitions else transaction
-
-
-def prepare(
-    shard: TransactionShard, transaction: Transaction, committed: bool, transaction_version: int, now_ms: int
-) -> CoordinatorRecord:
-    transaction.prepare(committed, transaction_version, NONE, now_ms)
-    return transaction.record(shard.settings.transaction_version)
-
-
-def complete(shard: TransactionShard, transaction: Transaction, now_ms: int) -> CoordinatorRecord:
-    transaction.complete(now_ms)
-    return transaction.record(shard.settings.transaction_version)
 
 
 def ask_for(shard: TransactionShard, transaction: Transaction, missing: set[TopicPartition]) -> TransactionEffects:

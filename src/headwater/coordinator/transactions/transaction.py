@@ -15,6 +15,7 @@ from headwater.coordinator.effects import CoordinatorRecord
 from headwater.coordinator.records.transaction_records import (
     TransactionLogValue,
     from_schema,
+    packed_partitions,
     packed_value,
     to_schema,
     transaction_key,
@@ -28,6 +29,9 @@ EPOCH_MAX_OF_CLIENTS: Final = EPOCH_MAX - 1
 NEVER_MS: Final = (1 << 31) - 1  # the timeout of a two-phase commit
 EPOCH_BUMP_VERSION: Final = 2  # the transaction version from which on every end of a transaction bumps the epoch
 
+_NO_PARTITIONS: Final[frozenset[TopicPartition]] = frozenset()
+_PACKED_NO_PARTITIONS: Final = packed_partitions(_NO_PARTITIONS)
+
 
 class Transaction:
     __slots__ = (
@@ -38,6 +42,7 @@ class Transaction:
         "last_producer_epoch",
         "last_update_ms",
         "next_producer_id",
+        "packed_partitions",
         "partitions",
         "previous_producer_id",
         "producer_epoch",
@@ -60,7 +65,8 @@ class Transaction:
         )
         self.timeout_ms = timeout_ms
         self.state = TransactionState.EMPTY
-        self.partitions: frozenset[TopicPartition] = frozenset()
+        self.partitions = _NO_PARTITIONS
+        self.packed_partitions = _PACKED_NO_PARTITIONS
         self.start_ms = NONE
         self.last_update_ms = now_ms
         self.client_transaction_version = 0
@@ -81,12 +87,13 @@ class Transaction:
         self.state = TransactionState(value.transaction_status)
         if self.state is not TransactionState.EMPTY:
             self.partitions = from_schema(value.transaction_partitions)
+            self.packed_partitions = packed_partitions(self.partitions)
         self.start_ms = value.transaction_start_timestamp_ms
         self.client_transaction_version = value.client_transaction_version
         return self
 
     def record(self, transaction_version: int) -> CoordinatorRecord:
-        partitions = None if self.state is TransactionState.EMPTY else self.partitions
+        is_empty = self.state is TransactionState.EMPTY
         if transaction_version >= 1:
             value = packed_value(
                 self.producer_id,
@@ -95,7 +102,7 @@ class Transaction:
                 self.producer_epoch,
                 self.timeout_ms,
                 self.state,
-                partitions,
+                None if is_empty else self.packed_partitions,
                 self.last_update_ms,
                 self.start_ms,
                 self.client_transaction_version,
@@ -106,7 +113,7 @@ class Transaction:
             producer_epoch=self.producer_epoch,
             transaction_timeout_ms=self.timeout_ms,
             transaction_status=int(self.state),
-            transaction_partitions=None if partitions is None else to_schema(partitions),
+            transaction_partitions=None if is_empty else to_schema(self.partitions),
             transaction_last_update_timestamp_ms=self.last_update_ms,
             transaction_start_timestamp_ms=self.start_ms,
         )
@@ -130,7 +137,8 @@ class Transaction:
         self.producer_epoch = epoch
         self.last_producer_epoch = last_epoch
         self.timeout_ms = timeout_ms
-        self.partitions = frozenset()
+        self.partitions = _NO_PARTITIONS
+        self.packed_partitions = _PACKED_NO_PARTITIONS
         self.start_ms = NONE
 
     def add_partitions(
@@ -140,6 +148,7 @@ class Transaction:
             self.start_ms = now_ms
         self._move(TransactionState.ONGOING, now_ms)
         self.partitions = self.partitions | partitions if self.partitions else frozenset(partitions)
+        self.packed_partitions = packed_partitions(self.partitions)
         self.client_transaction_version = client_transaction_version
 
     def prepare(self, committed: bool, transaction_version: int, next_producer_id: int, now_ms: int) -> None:
@@ -175,7 +184,8 @@ class Transaction:
         )
         self.producer_epoch = epoch
         self.next_producer_id = NONE
-        self.partitions = frozenset()
+        self.partitions = _NO_PARTITIONS
+        self.packed_partitions = _PACKED_NO_PARTITIONS
         self.awaiting_markers = set()
 
     def _move(self, state: TransactionState, now_ms: int, producer_id: int | None = None) -> None:

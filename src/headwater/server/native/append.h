@@ -29,7 +29,9 @@ enum type { PARTITION, LOG, SEGMENT, PRODUCERS, PRODUCER, FILE_, TYPES };
     X(SEGMENT, segment_file, "file") X(SEGMENT, segment_used, "recently_used") X(SEGMENT, segment_recent, "recent")     \
     X(SEGMENT, segment_max_timestamp, "max_timestamp") X(SEGMENT, segment_max_offset, "max_timestamp_offset")           \
     X(SEGMENT, segment_since_index, "bytes_since_index") X(SEGMENT, segment_interval, "index_interval_bytes")           \
-    X(PRODUCERS, producers_by_id, "producers") X(PRODUCER, producer_next_sequence, "next_sequence")                     \
+    X(PRODUCERS, producers_by_id, "producers") X(PRODUCERS, producers_ongoing, "ongoing")                               \
+    X(PRODUCERS, producers_ended, "ended") X(PRODUCERS, producers_verifying, "verifying")                               \
+    X(PRODUCER, producer_coordinator_epoch, "coordinator_epoch") X(PRODUCER, producer_next_sequence, "next_sequence")                     \
     X(PRODUCER, producer_epoch, "epoch") X(PRODUCER, producer_first_offset, "transaction_first_offset")                 \
     X(PRODUCER, producer_batches, "batches") X(PRODUCER, producer_last_timestamp, "last_timestamp")                     \
     X(FILE_, file_descriptor, "_descriptor")
@@ -80,6 +82,12 @@ PyObject *append_commit(PyObject *module, PyObject *const *args, Py_ssize_t coun
 /* decision.c */
 void decision_prepare(void);
 PyObject *append_records(PyObject *module, PyObject *const *args, Py_ssize_t count);
+
+/* transaction.c */
+void transaction_prepare(void);
+PyObject *configure_transactions(PyObject *module, PyObject *type);
+PyObject *append_transaction(PyObject *module, PyObject *const *args, Py_ssize_t count);
 PyObject *append_marker(PyObject *module, PyObject *const *args, Py_ssize_t count);
+PyObject *commit_transaction(PyObject *module, PyObject *const *args, Py_ssize_t count);
 
 #endif

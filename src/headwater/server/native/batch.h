@@ -6,7 +6,7 @@
 
 #include "../../records/native/crc32c.h"
 
-enum { VARINT_BYTES_MAX = 10, CONTROL = 32, CRC_AT = 17, ATTRIBUTES_AT = 21 };
+enum { VARINT_BYTES_MAX = 10, PAIR_BYTES_MAX = 4 * VARINT_BYTES_MAX + 3, CONTROL = 32, CRC_AT = 17, ATTRIBUTES_AT = 21 };
 
 static inline uint8_t *put_varint(uint8_t *p, Py_ssize_t value) { /* from -1 on */
     uint64_t left = (uint64_t)value << 1 ^ (uint64_t)(value >> 63);
@@ -18,6 +18,22 @@ static inline uint8_t *put_varint(uint8_t *p, Py_ssize_t value) { /* from -1 on 
 static inline Py_ssize_t varint_bytes(Py_ssize_t value) {
     uint8_t unused[VARINT_BYTES_MAX];
     return put_varint(unused, value) - unused;
+}
+
+/* One record. Attributes, timestamp delta and the number of headers are 0; NULL is a value that is none. */
+static inline uint8_t *put_pair(uint8_t *p, Py_ssize_t delta, const void *key, Py_ssize_t key_bytes, const void *value,
+                                Py_ssize_t value_bytes) {
+    Py_ssize_t body_bytes = 2 + varint_bytes(delta) + varint_bytes(key_bytes) + key_bytes +
+                            varint_bytes(value == NULL ? -1 : value_bytes) + value_bytes + 1;
+    p = put_varint(p, body_bytes);
+    p[0] = p[1] = 0;
+    p = put_varint(put_varint(p + 2, delta), key_bytes);
+    memcpy(p, key, (size_t)key_bytes);
+    p = put_varint(p + key_bytes, value == NULL ? -1 : value_bytes);
+    if (value != NULL) memcpy(p, value, (size_t)value_bytes);
+    p += value_bytes;
+    *p++ = 0;
+    return p;
 }
 
 /* Over HEADER_BYTES in front of `count` records of one moment; `size` is that of the whole batch. CRC last. */

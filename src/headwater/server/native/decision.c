@@ -1,30 +1,13 @@
-/* What coordinators write besides offsets, compiled: the records of a decision, and markers.
+/* What coordinators write besides offsets, compiled: the records of a decision.
  *
  * `append_records` is `broker/coordinators/batches.build_decision` and `Partition.append_internal` together, outside of
- * transactions. `append_marker` is `records.control.build_end_transaction_marker` and the same, without what the log
- * notes about the producer, which is left to Python. Both give -1 before anything was changed where the batch does not
- * simply go at the end of the open segment; tests compare both with Python. No state. */
+ * transactions. It gives -1 before anything was changed where the batch does not simply go at the end of the open
+ * segment; tests compare it with Python. No state. */
 #include "batch.h"
 
-enum { RECORDS_MAX = 1000, BATCH_BYTES_MAX = 1 << 20, MARKER_KEY_BYTES = 4, MARKER_VALUE_BYTES = 6 };
+enum { RECORDS_MAX = 1000, BATCH_BYTES_MAX = 1 << 20 };
 
 void decision_prepare(void) { crc32c_prepare(); }
-
-/* Attributes, timestamp delta and the number of headers are 0; NULL is a value that is none. */
-static uint8_t *put_record(uint8_t *p, Py_ssize_t delta, const char *key, Py_ssize_t key_bytes, const char *value,
-                           Py_ssize_t value_bytes) {
-    Py_ssize_t body_bytes = 2 + varint_bytes(delta) + varint_bytes(key_bytes) + key_bytes +
-                            varint_bytes(value == NULL ? -1 : value_bytes) + value_bytes + 1;
-    p = put_varint(p, body_bytes);
-    p[0] = p[1] = 0;
-    p = put_varint(put_varint(p + 2, delta), key_bytes);
-    memcpy(p, key, (size_t)key_bytes);
-    p = put_varint(p + key_bytes, value == NULL ? -1 : value_bytes);
-    if (value != NULL) memcpy(p, value, (size_t)value_bytes);
-    p += value_bytes;
-    *p++ = 0;
-    return p;
-}
 
 /* The bytes that the records may take at most; 0 where they are not (key, value) of bytes, or too many. */
 static Py_ssize_t bytes_at_most(PyObject *records) {
@@ -48,8 +31,8 @@ static int64_t write_records(Target *t, PyObject *records, uint8_t *batch, int64
         PyObject *key = PyTuple_GET_ITEM(PyList_GET_ITEM(records, i), 0);
         PyObject *value = PyTuple_GET_ITEM(PyList_GET_ITEM(records, i), 1);
         int is_none = value == Py_None;
-        p = put_record(p, i, PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key), is_none ? NULL : PyBytes_AS_STRING(value),
-                       is_none ? 0 : PyBytes_GET_SIZE(value));
+        p = put_pair(p, i, PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key), is_none ? NULL : PyBytes_AS_STRING(value),
+                     is_none ? 0 : PyBytes_GET_SIZE(value));
     }
     put_header(batch, p - batch, count, now_ms, 0, -1, -1);
     return append_own(t, batch, p - batch, count, now_ms);
@@ -70,33 +53,6 @@ PyObject *append_records(PyObject *module, PyObject *const *args, Py_ssize_t cou
         uint8_t *batch = PyMem_Malloc((size_t)bytes_max);
         if (batch != NULL) last_offset = write_records(&t, args[1], batch, now_ms);
         PyMem_Free(batch);
-    }
-    return PyErr_Occurred() ? NULL : PyLong_FromLongLong(last_offset);
-}
-
-/* append_marker(partition, producer_id, producer_epoch, coordinator_epoch, committed, now_ms) */
-PyObject *append_marker(PyObject *module, PyObject *const *args, Py_ssize_t count) {
-    (void)module;
-    Target t;
-    uint8_t batch[HEADER_BYTES + 4 * VARINT_BYTES_MAX + 3 + MARKER_KEY_BYTES + MARKER_VALUE_BYTES];
-    uint8_t key[MARKER_KEY_BYTES], value[MARKER_VALUE_BYTES];
-    if (count != 6) {
-        PyErr_SetString(PyExc_TypeError, "append_marker takes six arguments");
-        return NULL;
-    }
-    int64_t producer_id = PyLong_AsLongLong(args[1]), now_ms = PyLong_AsLongLong(args[5]), last_offset = -1;
-    long producer_epoch = PyLong_AsLong(args[2]), coordinator_epoch = PyLong_AsLong(args[3]);
-    int committed = PyObject_IsTrue(args[4]);
-    if (PyErr_Occurred()) return NULL;
-    if (producer_epoch == (int16_t)producer_epoch && coordinator_epoch == (int32_t)coordinator_epoch &&
-        find_target(args[0], &t)) {
-        put16(key, 0);
-        put16(key + 2, (int16_t)committed);
-        put16(value, 0);
-        put32(value + 2, (int32_t)coordinator_epoch);
-        uint8_t *end = put_record(batch + HEADER_BYTES, 0, (char *)key, sizeof key, (char *)value, sizeof value);
-        put_header(batch, end - batch, 1, now_ms, TRANSACTIONAL | CONTROL, producer_id, (int16_t)producer_epoch);
-        last_offset = append_own(&t, batch, end - batch, 1, now_ms);
     }
     return PyErr_Occurred() ? NULL : PyLong_FromLongLong(last_offset);
 }

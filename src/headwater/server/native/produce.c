@@ -254,8 +254,13 @@ static PyMethodDef methods[] = {
      "As `broker.handlers.offset_commit_frames.append_commit`."},
     {"append_records", (PyCFunction)(void (*)(void))append_records, METH_FASTCALL,
      "Appends the records of a decision as one batch."},
+    {"configure_transactions", configure_transactions, METH_O, "Takes the class of transactions."},
+    {"append_transaction", (PyCFunction)(void (*)(void))append_transaction, METH_FASTCALL,
+     "Appends the state of a transaction."},
     {"append_marker", (PyCFunction)(void (*)(void))append_marker, METH_FASTCALL,
      "Appends the marker that ends a transaction."},
+    {"commit_transaction", (PyCFunction)(void (*)(void))commit_transaction, METH_FASTCALL,
+     "Appends the marker that commits the open transaction of a producer, and notes it."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -268,6 +273,7 @@ PyMODINIT_FUNC PyInit__produce(void) {
     crc32c_prepare();
     commit_prepare();
     decision_prepare();
+    transaction_prepare();
     struct { PyObject **name; const char *text; } names[] = {
         {&name_by_wire_name, "partitions_by_wire_name"},
         {&name_by_topic_id, "partitions_by_topic_id"},

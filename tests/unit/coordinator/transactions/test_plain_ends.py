@@ -9,7 +9,7 @@ from headwater.base.errors import ErrorCode
 from headwater.base.ids import TopicPartition
 from headwater.coordinator.transactions import plain_ends
 from headwater.coordinator.transactions.states import AT_REST, PREPARED, TransactionState
-from headwater.coordinator.transactions.transaction import EPOCH_MAX_OF_CLIENTS, Transaction
+from headwater.coordinator.transactions.transaction import EPOCH_MAX_OF_CLIENTS, NONE, Transaction
 
 if TYPE_CHECKING:
     from conftest import Desk
@@ -40,7 +40,8 @@ def test_both_ways_write_the_same(make_desk: "Callable[..., Desk]", version: int
         desk.now_ms += 5
     admitted = admit(quick, producer, committed=committed, version=version)
     assert admitted is quick.transaction
-    prepared = plain_ends.prepare(quick.shard, admitted, committed, bump(version), quick.now_ms)
+    admitted.prepare(committed, bump(version), NONE, quick.now_ms)
+    prepared = admitted.record(quick.settings.transaction_version)
     code, *after = general.end(producer, committed, version)
     assert code is ErrorCode.NONE
     assert admitted.after_markers() == tuple(after)
@@ -48,9 +49,9 @@ def test_both_ways_write_the_same(make_desk: "Callable[..., Desk]", version: int
     asked = general.effects.markers[0]
     assert (admitted.producer_id, admitted.producer_epoch) == (asked.producer_id, asked.producer_epoch)
     assert admitted.client_transaction_version == asked.transaction_version
-    complete = plain_ends.complete(quick.shard, admitted, quick.now_ms)
+    admitted.complete(quick.now_ms)
     general.write_markers()
-    assert [complete] == general.effects.records
+    assert [admitted.record(quick.settings.transaction_version)] == general.effects.records
     assert fields(quick.transaction) == fields(general.transaction)
     assert quick.transaction.state in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT)
 
@@ -59,7 +60,7 @@ def test_markers_that_are_missing_are_asked_for(desk: "Desk") -> None:
     producer = desk.in_state(OPEN)
     transaction = admit(desk, producer)
     assert transaction is not None
-    plain_ends.prepare(desk.shard, transaction, True, 2, desk.now_ms)
+    transaction.prepare(True, 2, NONE, desk.now_ms)
     effects = plain_ends.ask_for(desk.shard, transaction, {P1})
     assert [asked.partitions for asked in effects.markers] == [(P1,)]
     assert effects.timers == {("markers", ID): desk.settings.marker_retry_ms}
@@ -74,7 +75,8 @@ def test_markers_that_are_missing_are_asked_for(desk: "Desk") -> None:
 def test_a_later_coordinator_takes_up_what_was_prepared(desk: "Desk") -> None:
     transaction = admit(desk, desk.in_state(OPEN))
     assert transaction is not None
-    desk.log.append(plain_ends.prepare(desk.shard, transaction, True, 2, desk.now_ms))
+    transaction.prepare(True, 2, NONE, desk.now_ms)
+    desk.log.append(transaction.record(desk.settings.transaction_version))
     desk.reload()
     assert [asked.partitions for asked in desk.effects.markers] == [(P0, P1)]
 

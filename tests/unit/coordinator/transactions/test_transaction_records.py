@@ -8,6 +8,7 @@ from headwater.coordinator.effects import CoordinatorRecord
 from headwater.coordinator.records.transaction_records import (
     TransactionLogValue,
     from_schema,
+    packed_partitions,
     packed_value,
     read_transaction_record,
     to_schema,
@@ -67,7 +68,7 @@ def test_what_is_packed_by_hand_is_what_the_general_encoder_writes(
         producer_epoch=-1,
         timeout_ms=60000,
         status=4,
-        partitions=None if partitions is None else frozenset(partitions),
+        partitions=None if partitions is None else packed_partitions(frozenset(partitions)),
         last_update_ms=1700000000123,
         start_ms=-1,
         client_transaction_version=client_transaction_version,
