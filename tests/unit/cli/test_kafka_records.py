@@ -11,8 +11,8 @@ from headwater.cli.kafka.consumer_groups_describe import assignment_text
 from headwater.cli.kafka.consumer_groups_reset import datetime_ms, duration_ms
 from headwater.cli.kafka.delete_records import read_offsets
 from headwater.cli.kafka.line_reader import LineReader
-from headwater.cli.kafka.message_formatter import DefaultFormatter, Unreadable
-from headwater.cli.kafka.options import Stop
+from headwater.cli.kafka.message_formatter import DefaultFormatter, Unreadable, make_formatter
+from headwater.cli.kafka.options import Options, Stop, Usage
 from headwater.cli.kafka.transactions import table
 from headwater.client.types import FetchedRecord, Header
 
@@ -143,3 +143,28 @@ def test_offsets_of_a_json_file() -> None:
 
 def test_tables_with_tabs() -> None:
     assert table(["Id", "State"], [["abc", None]]) == "Id \tState\t\nabc\tNone \t\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("kafka.coordinator.group.GroupMetadataManager$OffsetsMessageFormatter", b""),
+        (
+            "org.apache.kafka.tools.consumer.GroupMetadataMessageFormatter",
+            b'{"key":{"type":2,"data":{"group":"g"}},"value":null}\n',
+        ),
+    ],
+)
+def test_formatters_of_internal_topics_print_records_of_their_type(
+    capsysbinary: pytest.CaptureFixture[bytes], name: str, line: bytes
+) -> None:
+    formatter = make_formatter(Options({"formatter": [name]}))
+    tombstone = FetchedRecord("__consumer_offsets", 0, 0, 0, False, b"\0\2\0\1g", None, (), 0, -1, -1, 0)
+    keyless = tombstone._replace(key=None, value=b"x")
+    formatter.write([tombstone, keyless], skip_errors=False)
+    assert capsysbinary.readouterr().out == line
+
+
+def test_a_formatter_that_is_not_here_is_named() -> None:
+    with pytest.raises(Usage, match=r"^no\.such\.ShareGroupStateMessageFormatter$"):
+        make_formatter(Options({"formatter": ["no.such.ShareGroupStateMessageFormatter"]}))

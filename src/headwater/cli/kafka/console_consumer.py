@@ -39,7 +39,10 @@ OPTIONS: Final = (
     Option("consumer.config", "(DEPRECATED) The same as --command-config.", "config file"),
     Option("consumer-property", "(DEPRECATED) The same as --command-property.", "consumer_prop"),
     Option(
-        "formatter", "DefaultMessageFormatter (the default), LoggingMessageFormatter, NoOpMessageFormatter.", "class"
+        "formatter",
+        "DefaultMessageFormatter (the default), LoggingMessageFormatter, NoOpMessageFormatter; for internal topics "
+        "OffsetsMessageFormatter, GroupMetadataMessageFormatter, TransactionLogMessageFormatter.",
+        "class",
     ),
     Option("formatter-config", "Config properties file of the formatter.", "config file"),
     Option(

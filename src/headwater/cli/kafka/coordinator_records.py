@@ -11,8 +11,10 @@ import json
 from base64 import b64encode
 from typing import Any, Final
 
+from headwater.base.errors import KafkaError
 from headwater.coordinator.effects import CoordinatorRecord
 from headwater.coordinator.records import consumer_records, group_records, transaction_records
+from headwater.coordinator.records.group_records import GroupMetadataRecord, OffsetCommitRecord
 from headwater.wire.errors import DecodeError
 from headwater.wire.schema import BYTES, INT32, STRING, UUID, Array, Message, Struct, field
 
@@ -54,6 +56,39 @@ def transaction_texts(key: bytes | None, value: bytes | None) -> tuple[str | Non
     return _key(key, {"transactionalId": record.transactional_id}), _value(value, record.value)
 
 
+def group_document(
+    key: bytes, value: bytes | None, kind: type[OffsetCommitRecord | GroupMetadataRecord]
+) -> dict[str, Any] | None:
+    """A record of that kind as one document with numbers, and members' bytes as they are; None for others."""
+    try:
+        record = group_records.read_record(CoordinatorRecord(key, value))
+    except DecodeError as error:
+        return _unreadable(error)
+    return _document(key, value, _data(record.key, 0), record.value) if isinstance(record, kind) else None
+
+
+def transaction_document(key: bytes, value: bytes | None) -> dict[str, Any] | None:
+    try:
+        record = transaction_records.read_transaction_record(CoordinatorRecord(key, value))
+    except (DecodeError, KafkaError) as error:
+        return _unreadable(error)
+    if record is None:
+        return None
+    return _document(key, value, {"transactionalId": record.transactional_id}, record.value)
+
+
+def _unreadable(error: DecodeError | KafkaError) -> dict[str, Any]:
+    return {"key": f"unreadable: {error.message}", "value": None}
+
+
+def _document(key: bytes, value: bytes | None, names: dict[str, Any], decoded: Message | None) -> dict[str, Any]:
+    shown = None
+    if value is not None and decoded is not None:
+        version = int.from_bytes(value[:2], "big")
+        shown = {"version": version, "data": _data(decoded, version)}
+    return {"key": {"type": int.from_bytes(key[:2], "big"), "data": names}, "value": shown}
+
+
 class OwnedPartition(Struct):
     topic: str = field(STRING)
     partitions: list[int] = field(Array(INT32))
@@ -89,7 +124,7 @@ def _open_members(text: dict[str, Any], group: group_records.GroupMetadataValue)
 
 
 def _key(key: bytes, data: dict[str, Any]) -> str:
-    return _json({"type": str(int.from_bytes(key[:2], "big")), "data": data})
+    return as_json({"type": str(int.from_bytes(key[:2], "big")), "data": data})
 
 
 def _value(value: bytes | None, decoded: Message | None) -> str:
@@ -99,10 +134,10 @@ def _value(value: bytes | None, decoded: Message | None) -> str:
     data = _data(decoded, version)
     if isinstance(decoded, group_records.GroupMetadataValue) and decoded.protocol_type == "consumer":
         _open_members(data, decoded)
-    return _json({"version": str(version), "data": data})
+    return as_json({"version": str(version), "data": data})
 
 
-def _json(document: dict[str, Any]) -> str:
+def as_json(document: dict[str, Any]) -> str:
     return json.dumps(document, separators=(",", ":"), ensure_ascii=False)
 
 

@@ -44,16 +44,33 @@ def make_formatter(options: Options) -> Formatter:
         if name in options:
             properties[name.replace("-", ".")] = options.get(name) or ""
     kind = options.get("formatter", "org.apache.kafka.tools.consumer.DefaultMessageFormatter") or ""
-    short = kind.rsplit(".", 1)[-1]
+    short = kind.replace("$", ".").rsplit(".", 1)[-1]
     if short == "NoOpMessageFormatter":
         return _Silent()
     if short in ("DefaultMessageFormatter", "LoggingMessageFormatter"):
         return DefaultFormatter(properties)
+    if short.endswith(("OffsetsMessageFormatter", "MetadataMessageFormatter", "LogMessageFormatter")):
+        from headwater.cli.kafka.coordinator_formatter import FORMATTERS, line_of
+
+        read = FORMATTERS.get(short)
+        if read is not None:
+            return _Lines(lambda record: line_of(read, record))
     raise Usage(kind)
 
 
 class _Silent:
     def write(self, records: "list[FetchedRecord]", *, skip_errors: bool) -> None: ...
+
+
+class _Lines:
+    """Prints what a function makes of each record."""
+
+    def __init__(self, line: "Callable[[FetchedRecord], bytes]") -> None:
+        self._line = line
+
+    def write(self, records: "list[FetchedRecord]", *, skip_errors: bool) -> None:  # noqa: ARG002 (it has none)
+        sys.stdout.buffer.write(b"".join(map(self._line, records)))
+        sys.stdout.buffer.flush()
 
 
 class DefaultFormatter:
