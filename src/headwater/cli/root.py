@@ -4,7 +4,6 @@ Exit codes: 0 done, 1 failed, 2 wrong usage. Results go to stdout, everything el
 went away end a command without a word.
 """
 
-import os
 import sys
 from typing import Final
 
@@ -13,6 +12,7 @@ import click
 from headwater._version import VERSION
 from headwater.base.errors import KafkaError, UserError
 from headwater.cli.lazy import LazyCommand, LazyGroup
+from headwater.cli.lost_output import forget_stdout, unwritten
 
 FAILED: Final = 1
 USAGE: Final = 2
@@ -80,15 +80,19 @@ def run(arguments: list[str] | None = None) -> int:
     except (KeyboardInterrupt, click.Abort):
         return FAILED
     except (BrokenPipeError, ReaderGone):
-        _forget_stdout()
+        forget_stdout()
         return 0
+    except OSError as error:
+        problem = unwritten(error)
+        if problem is None:
+            raise
+        from headwater.cli.explain import explain
+
+        forget_stdout()
+        click.echo(explain(problem), err=True)
+        return FAILED
     except (UserError, KafkaError) as error:
         from headwater.cli.explain import explain
 
         click.echo(explain(error), err=True)
         return FAILED
-
-
-def _forget_stdout() -> None:
-    """Whoever read our output is gone: the flush at exit must not complain about it."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

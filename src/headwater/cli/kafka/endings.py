@@ -1,12 +1,12 @@
 """How a script ends: with Kafka's words and exit codes, never with a traceback, and quietly when its reader has gone."""
 
-import os
 import sys
 from collections.abc import Callable
 from typing import Final
 
 from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.cli.kafka.options import Stop, Usage
+from headwater.cli.lost_output import forget_stdout, unwritten
 
 _PACKAGE: Final = "org.apache.kafka.common.errors."
 _NAMES: Final = {
@@ -75,12 +75,22 @@ def ended(body: Callable[[], int], usage: Callable[[], str]) -> int:
             sys.stderr.write(f"{stop.message}\n")
         return stop.code
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        forget_stdout()
         return 0
+    except OSError as error:
+        problem = unwritten(error)
+        if problem is None:
+            raise
+        forget_stdout()
+        _tell(problem)
     except KeyboardInterrupt:
         return 130
     except (KafkaError, UserError) as error:
-        from headwater.cli.explain import explain
-
-        sys.stderr.write(f"{explain(error)}\n")
+        _tell(error)
     return 1
+
+
+def _tell(error: KafkaError | UserError) -> None:
+    from headwater.cli.explain import explain
+
+    sys.stderr.write(f"{explain(error)}\n")
