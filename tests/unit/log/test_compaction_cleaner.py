@@ -231,6 +231,26 @@ def test_a_disk_without_room_is_not_filled(world: "World") -> None:
     assert world.manager.cleaner.uncleanable_count == 1
 
 
+def test_a_disk_without_room_for_a_longer_name_loses_the_old_files_at_once(
+    world: "World", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with retention; the log failed over it, and its directory went offline."""
+    log = compacted(world)
+    rename = world.disk.rename
+
+    def crowded(old: str, new: str) -> None:
+        if new.endswith(".deleted"):
+            raise OSError(errno.ENOSPC, "No space left on device", new)
+        rename(old, new)
+
+    monkeypatch.setattr(world.disk, "rename", crowded)
+    start(world)
+    finish(world)
+    assert log.failed is None
+    assert values(log) == [12, 13, 14, 15, 16, 17]
+    assert values(world.kill()) == [12, 13, 14, 15, 16, 17]
+
+
 def test_keys_that_do_not_fit_take_several_rounds(world: "World") -> None:
     log = compacted(world, min_cleanable_dirty_ratio=0.0)
     world.manager.cleaner.settings = lambda: CleanerSettings(map_bytes=1, backoff_ms=0)

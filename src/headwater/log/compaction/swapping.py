@@ -9,7 +9,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
-from headwater.base.ports import Remove
+from headwater.base.ports import FULL, Remove
 from headwater.log import names
 from headwater.log.compaction.decisions import SegmentFacts
 from headwater.log.compaction.job import SUFFIXES, CleanedSegment
@@ -48,7 +48,7 @@ def swap_in(log: "Log", cleaned: CleanedSegment) -> None:
         if segment.base_offset != cleaned.base_offset and segment.base_offset in log.snapshot_offsets:
             log.snapshot_offsets.remove(segment.base_offset)
             paths.append(f"{log.directory}/{names.snapshot_name(segment.base_offset)}")
-        gone += [path + names.DELETED for path in paths if _rename_if_there(log, path, path + names.DELETED)]
+        gone += [path + names.DELETED for path in paths if _set_aside(log, path)]
     for suffix in reversed(SUFFIXES):
         _rename_if_there(log, f"{stem}{suffix}{names.SWAP}", f"{stem}{suffix}")
     result = Segment(
@@ -70,6 +70,17 @@ def _rename_if_there(log: "Log", old: str, new: str) -> bool:
     if disk.exists(old):
         disk.rename(old, new)
         return True
+    return False
+
+
+def _set_aside(log: "Log", path: str) -> bool:
+    """Whether it is there to be removed. If there is no room for the longer name, it goes at once."""
+    try:
+        return _rename_if_there(log, path, path + names.DELETED)
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+    log.context.disk.remove(path)
     return False
 
 
