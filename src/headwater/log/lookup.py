@@ -41,14 +41,28 @@ def _in_segment(log: "Log", segment: Segment, timestamp: int) -> TimestampOffset
 
 def max_timestamp_offset(log: "Log") -> TimestampOffset | None:
     """The record with the largest timestamp, the first of them; None if no record has a timestamp."""
-    best: Segment | None = None
     for segment in log.segments:
         segment.largest_timestamp()
-        if segment.max_timestamp >= 0 and (best is None or segment.max_timestamp > best.max_timestamp):
-            best = segment
-    if best is None:
-        return None
-    return _in_segment(log, best, best.max_timestamp)
+    best: TimestampOffset | None = None
+    for segment in sorted(log.segments, key=lambda segment: -segment.max_timestamp):
+        if segment.max_timestamp < 0 or (best is not None and best.timestamp >= segment.max_timestamp):
+            break
+        found = _in_segment(log, segment, segment.max_timestamp) or _latest_in(log, segment)
+        if found is not None and (best is None or found.timestamp > best.timestamp):
+            best = found
+    return best
+
+
+def _latest_in(log: "Log", segment: Segment) -> TimestampOffset | None:
+    """Of a segment whose latest record lies below the log's start: that of the others."""
+    best: TimestampOffset | None = None
+    for position, header in headers_from(segment.open_file(), segment.find(log.log_start_offset), segment.size_bytes):
+        if header.max_timestamp > (-1 if best is None else best.timestamp):
+            for record in _records(segment, position, header):
+                is_later = record.timestamp > (-1 if best is None else best.timestamp)
+                if is_later and record.offset >= log.log_start_offset:
+                    best = TimestampOffset(record.timestamp, record.offset, header.partition_leader_epoch)
+    return best
 
 
 def _records(segment: Segment, position: int, header: BatchHeader) -> list[Record]:

@@ -226,3 +226,16 @@ def test_the_clock_hand_takes_who_was_not_used_since_its_last_round() -> None:
     assert holders[1].file is not None
     handles.closed(holders[1])
     assert len(handles) == 2
+
+
+@pytest.mark.parametrize("later", [None, 40, 50, 60])
+def test_the_latest_record_is_one_that_can_be_read(world: "World", later: int | None) -> None:
+    """With the latest of its segment below the log's start there seemed to be none."""
+    log = world.create(segment_bytes=3 * len(world.batch()))
+    now_ms = world.clock.now_ms()
+    for delay_ms in (100, 50, 20, *([] if later is None else [later])):
+        world.append(log, timestamp=now_ms + delay_ms)
+    assert log.max_timestamp_offset()[:2] == (now_ms + 100, 0)
+    log.delete_records_before(1)
+    expected = (now_ms + 60, 3) if later == 60 else (now_ms + 50, 1)
+    assert log.max_timestamp_offset()[:2] == expected
