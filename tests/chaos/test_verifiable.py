@@ -130,10 +130,12 @@ def _committed(consumers: list[Tool]) -> dict[int, int]:
 
 def _history(producer: Tool, consumers: list[Tool]) -> History:
     history = History()
-    for event in producer.events("producer_send_success"):
+    # Values are numbers in the order of sending. A batch that is sent again may be acknowledged behind those that followed it.
+    for event in sorted(producer.events("producer_send_success"), key=lambda event: int(event["value"])):
         value = event["value"].encode()
         history.sent("producer", value)
-        history.acknowledged(event["partition"], event["offset"], value)
+        offset = event["offset"] if event["offset"] >= 0 else None  # it was there already, and the leader knows no more
+        history.acknowledged(event["partition"], offset, value)
     for number, consumer in enumerate(consumers):
         reader = f"consumer-{number}"
         for event in consumer.events("partitions_assigned", "record_data"):
