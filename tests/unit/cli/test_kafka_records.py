@@ -85,6 +85,38 @@ def test_bytes_that_are_no_number() -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "data", "shown"),
+    [
+        ("Boolean", b"\1", b"true\n"),
+        ("Boolean", b"\0", b"false\n"),
+        ("Boolean", b"\2", None),
+        ("Boolean", b"", None),
+        ("UUID", b"123E4567-e89b-12d3-a456-426614174000", b"123e4567-e89b-12d3-a456-426614174000\n"),
+        ("UUID", b"\xff", None),
+        ("UUID", b"123", None),
+    ],
+)
+def test_booleans_and_uuids(kind: str, data: bytes, shown: bytes | None) -> None:
+    formatter = DefaultFormatter({"value.deserializer": f"org.apache.kafka.common.serialization.{kind}Deserializer"})
+    record = fetched()._replace(value=data)
+    if shown is not None:
+        assert formatter.text(record) == shown
+        return
+    with pytest.raises(Unreadable):
+        formatter.text(record)
+
+
+def test_a_record_that_cannot_be_printed_is_named_or_left_out(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    formatter = DefaultFormatter({"value.deserializer": "BooleanDeserializer"})
+    records = [fetched()._replace(value=b"\1"), fetched()._replace(value=b"no", offset=77)]
+    with pytest.raises(UserError, match=r"^Cannot print \S+-\d+ offset 77"):
+        formatter.write(records, skip_errors=False)
+    assert capsysbinary.readouterr().out == b"true\n"
+    formatter.write(records, skip_errors=True)
+    assert capsysbinary.readouterr().out == b"true\n"
+
+
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("PT1H", 3_600_000),

@@ -9,7 +9,9 @@ import struct
 import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, Protocol
+from uuid import UUID
 
+from headwater.base.errors import UserError
 from headwater.cli.kafka.options import Options, Usage
 
 if TYPE_CHECKING:
@@ -106,10 +108,14 @@ class DefaultFormatter:
         for record in records:
             try:
                 pieces.append(self.text(record))
-            except Unreadable:
+            except Unreadable as problem:
                 if not skip_errors:
                     out.write(b"".join(pieces))
-                    raise
+                    raise UserError(
+                        f"Cannot print {record.topic}-{record.partition} offset {record.offset}",
+                        str(problem),
+                        "Leave such records out with --skip-message-on-error, or print them with ByteArrayDeserializer",
+                    ) from None
         out.write(b"".join(pieces))
         out.flush()
 
@@ -129,7 +135,7 @@ class DefaultFormatter:
         return self._null if data is None else read(data)
 
 
-class Unreadable(Usage):
+class Unreadable(Exception):
     """Bytes that are not what their deserializer reads."""
 
 
@@ -144,8 +150,11 @@ def _deserializer(name: str | None) -> Deserializer:
     short = (name or "StringDeserializer").rsplit(".", 1)[-1]
     if short in ("StringDeserializer", "ByteArrayDeserializer", "BytesDeserializer", "ByteBufferDeserializer"):
         return bytes
+    if short in _OTHERS:
+        return _OTHERS[short]
     if short not in _NUMBERS:
-        raise Usage(f"The deserializer {name} is not here; there are String, ByteArray, {', '.join(_NUMBERS)}")
+        there = ", ".join(("StringDeserializer", "ByteArrayDeserializer", *_NUMBERS, *_OTHERS))
+        raise Usage(f"The deserializer {name} is not here; there are {there}")
     layout = struct.Struct(_NUMBERS[short])
 
     def read(data: bytes) -> bytes:
@@ -154,3 +163,21 @@ def _deserializer(name: str | None) -> Deserializer:
         return str(layout.unpack(data)[0]).encode()
 
     return read
+
+
+def _boolean(data: bytes) -> bytes:
+    if len(data) != 1:
+        raise Unreadable("Size of data received by BooleanDeserializer is not 1")
+    if data[0] > 1:
+        raise Unreadable(f"Unexpected byte received by BooleanDeserializer: {data[0]}")
+    return b"true" if data[0] else b"false"
+
+
+def _uuid(data: bytes) -> bytes:
+    try:
+        return str(UUID(data.decode())).encode()
+    except ValueError:
+        raise Unreadable("The bytes received by UUIDDeserializer are no UUID as text") from None
+
+
+_OTHERS: Final[dict[str, Deserializer]] = {"BooleanDeserializer": _boolean, "UUIDDeserializer": _uuid}
