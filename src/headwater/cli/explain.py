@@ -51,5 +51,5 @@ def _unknown_topic(error: UnknownTopic) -> str:
 
 
 def _lines(what: str, why: str, hint: str) -> str:
-    text = f"error: {what}" + (f": {why}" if why else "")
+    text = f"error: {what.rstrip('.')}: {why}" if why else f"error: {what}"
     return f"{text.rstrip('.')}\n{hint}" if hint else text.rstrip(".")

@@ -34,7 +34,7 @@ def test_a_mistyped_topic_is_guessed() -> None:
 
 def test_a_brokers_refusal_carries_its_words_and_its_code() -> None:
     text = explain(KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS, "Topic 'a' already exists."))
-    assert text.startswith("error: Topic 'a' already exists.: the broker says TOPIC_ALREADY_EXISTS\n")
+    assert text.startswith("error: Topic 'a' already exists: the broker says TOPIC_ALREADY_EXISTS\n")
     assert explain(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR)) == "error: UNKNOWN_SERVER_ERROR"
 
 
