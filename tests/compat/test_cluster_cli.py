@@ -50,6 +50,14 @@ def _create(cluster: LocalCluster, topic: str, partitions: int, **more: object) 
     new = NewTopic(topic, partitions, config={"min.insync.replicas": "2"}, **more)
     for future in admin.create_topics([new]).values():
         future.result(PATIENCE_S)
+    for at in range(cluster.count):
+        one = AdminClient({"bootstrap.servers": f"localhost:{cluster.port + at}"})
+        until(lambda one=one: _is_known(one, topic, partitions), f"broker {at + 1} knows {topic}")  # type: ignore[misc]
+
+
+def _is_known(admin: AdminClient, topic: str, partitions: int) -> bool:
+    found = admin.list_topics(topic, PATIENCE_S).topics[topic].partitions.values()
+    return len(found) == partitions and all(each.leader >= 0 for each in found)
 
 
 def _partitions(cluster: LocalCluster, topic: str) -> Any:
@@ -145,9 +153,12 @@ def test_partitions_move_with_a_throttle_that_goes_when_they_are_there(cluster: 
     assert cluster.script("reassign_partitions", "--list").stdout == "No partition reassignments found.\n"
     assert [each["replicas"] for each in _partitions(cluster, "moved")] == [[3, 1], [3, 1]]
     for kind, name in (("topics", "moved"), ("brokers", "1"), ("brokers", "3")):
-        described = cluster.script("configs", "--describe", "--entity-type", kind, "--entity-name", name)
-        assert described.returncode == 0
-        assert "throttled" not in described.stdout
+        describe = ("--describe", "--entity-type", kind, "--entity-name", name)
+        assert cluster.script("configs", *describe).returncode == 0
+        until(
+            lambda describe=describe: "throttled" not in cluster.script("configs", *describe).stdout,  # type: ignore[misc]
+            f"the throttle of {name} is gone",
+        )
     read = cluster.headwater("consume", "moved", "-e").stdout.split()
     assert sorted(map(int, read)) == list(range(500))
 
@@ -179,7 +190,7 @@ def test_kafkas_own_tools_move_partitions_and_elect_leaders(cluster: LocalCluste
     tool = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
     started = theirs(tool, "--execute", "--throttle", "10000000", *file)
     assert "Successfully started partition reassignments for watched-0,watched-1\n" in started
-    done = "Reassignment of partition watched-1 is completed.\n"
+    done = "Reassignment of partition watched-0 is completed.\nReassignment of partition watched-1 is completed.\n"
     until(lambda: done in theirs(tool, "--verify", *file), "the partitions have moved")
     assert cluster.script("reassign_partitions", "--verify", *file).stdout == theirs(tool, "--verify", *file)
     election = ("--election-type", "preferred", "--topic", "watched", "--partition", "1")
@@ -227,6 +238,7 @@ def test_killed_hard_it_takes_all_with_it_and_comes_back_with_its_records(tmp_pa
     until(lambda: all(gone(pid) for pid in pids), "nothing is left")
     try:
         cluster.up()
+        until(cluster.is_healthy, "all in sync")
         assert cluster.headwater("consume", "kept", "-e").stdout == "before\n"
     finally:
         cluster.headwater("down", "--force")

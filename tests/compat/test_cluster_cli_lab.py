@@ -79,13 +79,15 @@ def test_three_brokers_from_copies_of_one_file(lab: Run, tmp_path: Path) -> None
             "zookeeper_connect": zookeeper,
         }
         path = _copy(tmp_path, "server.properties", name, **changes)
-        lab("kafka-server-start.sh", "-daemon", path, "--override", "zookeeper.session.timeout.ms=1500")
+        lab("kafka-server-start.sh", "-daemon", path, "--override", "zookeeper.session.timeout.ms=15000")
     servers = ["--bootstrap-server", f"localhost:{port}"]
     topic = ["--topic", "the-replicated-topic"]
 
     create = ["--create", "--replication-factor", "3", "--partitions", "1", *topic]
     assert lab("kafka-topics.sh", *servers, *create) == "Created topic the-replicated-topic.\n"
-    described = lab("kafka-topics.sh", *servers, "--describe", *topic)
+    describe = [*servers, "--describe", *topic]
+    until(lambda: "Leader: " in lab("kafka-topics.sh", *describe, code=None), "the broker knows the topic")
+    described = lab("kafka-topics.sh", *describe)
     assert "ReplicationFactor: 3" in described
     replicas = described.split("Replicas: ")[1].split("\t")[0].split(",")
     assert sorted(replicas) == ["0", "1", "2"]

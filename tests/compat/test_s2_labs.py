@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from compat.support.lab import ROOT, Lab
-from compat.support.local_cluster import PATIENCE_S
+from compat.support.local_cluster import PATIENCE_S, until
 
 pytestmark = pytest.mark.timeout(400)
 SOON = f"--timeout-ms {PATIENCE_S * 1000}"
@@ -109,6 +109,7 @@ def test_running_multiple_brokers_on_a_single_machine(empty_lab: Lab, tmp_path: 
         "--topic the-replicated-topic"
     )
     assert created.stdout == "Created topic the-replicated-topic.\n"
+    until(lambda: "Leader: " in lab.type(as_typed(DESCRIBE_REPLICATED), code=None).stdout, "whoever is asked knows it")
     described = lab.type(as_typed(DESCRIBE_REPLICATED)).stdout
     assert "PartitionCount: 1\tReplicationFactor: 3" in described
     replicas = re.search(r"Replicas: (\S+)\t", described)

@@ -17,7 +17,7 @@ from headwater.server.zookeeper.client import KazooCoordination
 from headwater.server.zookeeper.process import ZooKeeperProcess, free_ports, start
 
 WAIT_S = 60
-SESSION_MS = 10_000
+SESSION_MS = 30_000  # so that a busy machine does not look like a dead one
 
 
 class RealStage:
