@@ -19,6 +19,7 @@ from compat.support.transactional import PRODUCERS, committed_offset, read
 
 CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 FORMATTERS = "org.apache.kafka.tools.consumer."
+ENDS = {"commit": "CompleteCommit", "abort": "CompleteAbort", "open": "Ongoing"}
 INTERNAL_PARTITIONS = int(QUICK["offsets.topic.num.partitions"])  # of both topics
 
 
@@ -158,7 +159,13 @@ def _coordinate(author: BrokerProcess, java: Java) -> None:
         if end != "open":
             getattr(producer, end)()
             producer.close()
-    # The producer of the open transaction stays as it is: its broker goes first.
+    # The producer of the open transaction stays as it is: its broker goes first, when the ends of the others are written down.
+    until(lambda: _transactions(author, java) == ENDS, lambda: _transactions(author, java))
+
+
+def _transactions(broker: BrokerProcess, java: Java) -> dict[str, str]:
+    listed = java.group_admin(broker.bootstrap, "listTransactions")
+    return {name: str(one["state"]) for name, one in listed.items()}
 
 
 @pytest.mark.soak
@@ -183,12 +190,7 @@ def test_offsets_of_apache_groups_go_on(adopted: BrokerProcess, group_java: Java
 def test_transactions_of_apache_go_on(adopted: BrokerProcess, group_java: Java) -> None:
     assert committed_offset(adopted.bootstrap, "by commit", ("source", 0)) == 7
     assert committed_offset(adopted.bootstrap, "by abort", ("source", 0)) is None
-    listed = group_java.group_admin(adopted.bootstrap, "listTransactions")
-    assert {name: one["state"] for name, one in listed.items()} == {
-        "commit": "CompleteCommit",
-        "abort": "CompleteAbort",
-        "open": "Ongoing",
-    }
+    assert _transactions(adopted, group_java) == ENDS
     assert read(adopted.bootstrap, "target") == ["commit"]
     heir = PRODUCERS["java"](adopted.bootstrap, "open", java=group_java)
     heir.init()
