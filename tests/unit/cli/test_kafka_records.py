@@ -1,11 +1,13 @@
 """Lines in and out of the console scripts, durations and dates of resets, patterns of offsets, configs, JSON plans."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from headwater.base.errors import UserError
 from headwater.base.ids import TopicPartition
+from headwater.cli.kafka import consumer_groups, dump_log
 from headwater.cli.kafka.configs import parse_configs
 from headwater.cli.kafka.consumer_groups_describe import assignment_text
 from headwater.cli.kafka.consumer_groups_reset import datetime_ms, duration_ms
@@ -200,3 +202,19 @@ def test_formatters_of_internal_topics_print_records_of_their_type(
 def test_a_formatter_that_is_not_here_is_named() -> None:
     with pytest.raises(Usage, match=r"^no\.such\.ShareGroupStateMessageFormatter$"):
         make_formatter(Options({"formatter": ["no.such.ShareGroupStateMessageFormatter"]}))
+
+
+def test_an_index_without_entries_is_said_to_be_empty(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    index = tmp_path / f"{0:020}.index"
+    index.touch()
+    for more in ([], ["--index-sanity-check"]):
+        assert dump_log.script(["--files", str(index), *more]) == 0
+        assert capsys.readouterr().out == f"Dumping {index}\n{index} is empty.\n"
+
+
+@pytest.mark.parametrize("partitions", ["0-3", "x", "0,", "-1"])
+def test_partitions_of_a_reset_are_numbers(capsys: pytest.CaptureFixture[str], partitions: str) -> None:
+    arguments = ["--bootstrap-server", "localhost:1", "--reset-offsets", "--group", "g", "--to-earliest", "--dry-run"]
+    assert consumer_groups.script([*arguments, "--topic", f"t:{partitions}"]) == 1
+    wrong = partitions.split(",")[-1]
+    assert capsys.readouterr().err.startswith(f"Invalid partition '{wrong}' specified in topic arg 't:{partitions}'\n")

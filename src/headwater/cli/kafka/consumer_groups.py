@@ -152,6 +152,11 @@ def _check_reset(options: Options) -> None:
         raise Usage(f"Option '[reset-offsets]' requires one of the following scenarios: [{listed}]")
     if not any(name in options for name in ("all-topics", "topic", "from-file")):
         raise Usage("One of the reset scopes should be defined: --all-topics, --topic.")
+    for text in options.all("topic"):
+        _, colon, partitions = text.partition(":")
+        for partition in partitions.split(",") if colon else ():
+            if not (partition.isascii() and partition.isdigit()):
+                raise Usage(f"Invalid partition '{partition}' specified in topic arg '{text}'")
 
 
 def _do(admin: "Admin", options: Options) -> None:

@@ -65,6 +65,9 @@ def _dump(path: Path, options: Options) -> None:
         raise Stop(1, f"{path} ({error.strerror})") from None
     if kind != ".snapshot" and not path.stem.isdigit():
         raise Stop(1, f'The name of {path} begins with no offset: "{path.stem}"')
+    if kind == ".index" and not data:
+        sys.stdout.write(f"{path} is empty.\n")
+        return
     if kind in (".index", ".timeindex") and "index-sanity-check" in options:
         entry_bytes = 8 if kind == ".index" else 12
         if len(data) % entry_bytes:
