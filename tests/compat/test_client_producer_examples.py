@@ -19,7 +19,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 
 def _run(name: str, *arguments: str, stdin: str = "") -> str:
     command = [sys.executable, str(EXAMPLES / name), *arguments]
-    done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

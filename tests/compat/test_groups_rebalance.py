@@ -138,7 +138,7 @@ def test_a_storm_of_members_ends_in_order(
         everyone.append(living[-1])
     until_shared(living, places(topic, partitions))
     sent += fill(group_broker.bootstrap, topic, partitions, 1, start=next(numbers))
-    until(lambda: set(sent) <= {value for one in everyone for value in one.values}, lambda: len(sent), 60)
+    until(lambda: set(sent) <= {value for one in everyone for value in one.values}, lambda: len(sent))
     assert {error for member in everyone for error in member.errors} == set()
     for member in everyone:
         _never_back_within_an_assignment(member)
