@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headwater.base.errors import UserError
-from headwater.cli.commands.up import wait_for_the_end
+from headwater.cli.commands.up import tell_of_settings, wait_for_the_end
 from headwater.cli.processes import ProcessId, identify, is_alive, parse_stat, send_signal, wait_until_gone
 from headwater.cli.state import (
     FILE_NAME,
@@ -175,3 +175,16 @@ def test_what_has_ended_is_not_waited_for(
     assert capsys.readouterr().err == ""
     assert wait_until_gone([dead, me], 0) == [me]
     assert not _state(tmp_path, me, me).is_ending
+
+
+def test_settings_that_nobody_knows_are_told_to_those_who_start_in_the_background(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    tell_of_settings({"log.dirs": "/a", "lgo.dirs": "/b"})
+    told = capsys.readouterr()
+    assert (told.out, told.err) == (
+        "",
+        "warning: unknown property 'lgo.dirs': it has no effect; did you mean 'log.dirs'?\n",
+    )
+    tell_of_settings({})
+    assert capsys.readouterr().err == ""

@@ -106,6 +106,8 @@ def _plan(
     given = _given(config_path, sets)
     config = None if config_path is None else os.path.abspath(config_path)
     _tell_left_out(directory, count)
+    if detach:  # in the foreground the brokers say it where people look
+        tell_of_settings(given)
     if count == 1:
         return plan_one(directory, config, given, list(sets), port, detach)
     require_cluster_extra(starts_zookeeper=not given.get("zookeeper.connect"))
@@ -145,6 +147,15 @@ def _tell_left_out(directory: Path, count: int) -> None:
     if left:
         names = ", ".join(f"broker-{number}" for number in left)
         click.echo(f"warning: {directory} has data of brokers that are not started: {names}; see --brokers", err=True)
+
+
+def tell_of_settings(given: dict[str, str]) -> None:
+    """Names that nobody knows, or that have no effect: a slip in one would go into a log that nobody reads."""
+    if given:
+        from headwater.base.config.broker import warnings_for
+
+        for warning in warnings_for(given):
+            click.echo(f"warning: {warning}", err=True)
 
 
 def _given(config_path: str | None, sets: tuple[str, ...]) -> dict[str, str]:
