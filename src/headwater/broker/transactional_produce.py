@@ -63,7 +63,7 @@ def append_at_once(
         ):
             return None
         guard = producers.begin_verification(producer_id, producer_epoch, first_sequence, False)
-    return partition.append_verified(records, guard, broker.now_ms())
+    return partition.append(records, broker.now_ms(), guard)
 
 
 class TransactionalProduce:

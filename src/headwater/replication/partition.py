@@ -95,13 +95,16 @@ class Partition:
         self.bytes_out = 0
         self.records_in = 0
 
-    def append(self, records: memoryview, now_ms: int) -> AppendResult:
-        """As leader: assigns offsets, appends, and moves the high watermark as far as the in-sync replicas allow."""
+    def append(self, records: memoryview, now_ms: int, guard: int = 0) -> AppendResult:
+        """As leader: assigns offsets, appends, and moves the high watermark as far as the in-sync replicas allow.
+
+        In a transaction with the guard of its verification. INVALID_TXN_STATE if the batch begins one and the guard is void.
+        """
         log = self.log
         before = log.log_end_offset
         if not self.is_alone:
             self.check_leads()
-        result = log.append_as_leader(records, self.leader_epoch, now_ms)
+        result = log.append_as_leader(records, self.leader_epoch, now_ms, guard=guard)
         end = log.log_end_offset
         if end != before:  # not a duplicate
             self.records_in += end - before
@@ -109,7 +112,7 @@ class Partition:
             if self.is_alone:
                 self.high_watermark = end
                 if self.waiters:
-                    self._progressed(len(records))
+                    self._progressed(0 if guard else len(records))
             else:
                 self._tell_followers(len(records))
                 self._commit(log)
@@ -145,18 +148,10 @@ class Partition:
         return self.log.producers.has_earlier_transaction(header.producer_id, header.producer_epoch)
 
     def begin_verification(self, header: BatchHeader, epoch_bump: bool) -> int:
-        """A guard (never 0) for `append_verified`, void as soon as a marker of the producer is appended. `epoch_bump`: version 2."""
+        """A guard (never 0) for `append`, void as soon as a marker of the producer is appended. `epoch_bump`: version 2."""
         return self.log.producers.begin_verification(
             header.producer_id, header.producer_epoch, header.base_sequence, epoch_bump
         )
-
-    def append_verified(self, records: memoryview, guard: int, now_ms: int) -> AppendResult:
-        """A batch of a transactional client. INVALID_TXN_STATE if it begins a transaction and its guard is void."""
-        self.check_leads()
-        before = self.log.log_end_offset
-        result = self.log.append_as_leader(records, self.leader_epoch, now_ms, guard=guard)
-        self._appended(before, len(records))
-        return result
 
     def append_marker(
         self,

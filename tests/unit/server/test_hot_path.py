@@ -201,7 +201,7 @@ def begin_transaction(sides: tuple[Side, Side]) -> None:
     """With the first two records of producer 8, whose next sequence is 2."""
     for side in sides:
         guard = side.log.producers.begin_verification(8, 3, 0, False)
-        side.partition.append_verified(memoryview(transactional(2, 0)), guard, NOW_MS)
+        side.partition.append(memoryview(transactional(2, 0)), NOW_MS, guard)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

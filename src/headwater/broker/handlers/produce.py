@@ -255,10 +255,7 @@ def _produce_one(
         raise KafkaError(ErrorCode.INVALID_RECORD, "The request has no records for the partition.")
     if request.acks == ACKS_ALL:
         partition.check_enough_in_sync()
-    if guard:
-        result = partition.append_verified(data.records, guard, broker.now_ms())
-    else:
-        result = partition.append(data.records, broker.now_ms())
+    result = partition.append(data.records, broker.now_ms(), guard)
     answer.base_offset = result.base_offset
     answer.log_append_time_ms = result.append_time_ms
     answer.log_start_offset = result.log_start_offset

@@ -121,7 +121,7 @@ static int read_batch(const uint8_t *p, Py_ssize_t size, PyObject *log, int64_t 
     b->producer_id = int64_at(p + 43);
     b->producer_epoch = int16_at(p + 51);
     b->base_sequence = int32_at(p + 53);
-    b->wakes_all = transactional; /* as `Partition.append_verified` does */
+    b->wakes_all = transactional; /* as `Partition.append` does */
     int32_t count = int32_at(p + 57);
     return (int64_t)b->length + LENGTH_PREFIX_BYTES == size && p[16] == MAGIC && attributes >= 0 &&
            attributes <= ORDINARY_ATTRIBUTES_MAX && size <= bytes_max && count > 0 &&
