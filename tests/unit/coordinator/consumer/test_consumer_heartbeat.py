@@ -245,3 +245,20 @@ def test_a_reloaded_coordinator_goes_on_where_the_old_one_was(shard: Shard) -> N
     assert durable(other) == durable(shard)
     other.advance(10_000)  # the time to give up runs again
     assert sorted(other.group().members) == ["b"]
+
+
+@pytest.mark.parametrize("other", [["t"], ["t", "u"]], ids=["alike", "different subscriptions"])
+@pytest.mark.parametrize("assignor", ["uniform", "range"])
+def test_partitions_that_the_coordinator_before_knew_and_this_one_does_not_yet(assignor: str, other: list[str]) -> None:
+    """A broker that takes over may be behind with the topics; no member could join until it was not."""
+    shard = Shard({"t": 6, "u": 2})
+    shard.beat("a", server_assignor=assignor)
+    shard.change_topics(t=4, u=2)
+    joined = shard.beat("b", server_assignor=assignor, topics=other)
+    assert joined.error_code == 0
+    target = shard.group().target
+    assert sorted(partition for topic, partition in target["a"] | target["b"] if topic == topic_id("t")) == [0, 1, 2, 3]
+    shard.change_topics(t=6, u=2)
+    shard.beat("b", joined.member_epoch)
+    target = shard.group().target
+    assert len([topic for topic, _ in target["a"] | target["b"] if topic == topic_id("t")]) == 6

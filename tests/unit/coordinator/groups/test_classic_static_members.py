@@ -3,7 +3,7 @@
 import pytest
 
 from headwater.base.errors import ErrorCode
-from unit.coordinator.groups.support.driver import World, subscription
+from unit.coordinator.groups.support.driver import GROUP, World, subscription
 
 
 @pytest.fixture
@@ -131,3 +131,21 @@ def test_what_a_restarted_member_now_reads_counts_for_offset_deletion(world: Wor
     group = world.shard.state.groups["readers"]
     assert group.is_subscribed_to("clicks")
     assert world.replayed().state.groups["readers"].is_subscribed_to("clicks")
+
+
+def test_static_members_that_do_not_come_and_have_no_time_to_are_not_looked_for_without_pause(world: World) -> None:
+    """A rebalance timeout of nothing was over as soon as it began: the broker did nothing else until their sessions ended."""
+    call = world.join(instance_id="a", version=5)
+    world.advance(3_000)
+    world.sync(call.response.member_id, 1, {call.response.member_id: b"A"}, instance_id="a")
+    assert world.join(instance_id="a", version=5, rebalance_ms=0, session_ms=30_000).code == 0
+    world.join(rebalance_ms=0)
+    assert world.state() == "PreparingRebalance"
+    new = next(member.member_id for member in world.shard.classic.group(GROUP).members.values() if not member.is_static)
+    world.leave(new)
+    timer = ("classic", "join", GROUP)
+    del world.timers[timer]
+    world.run(world.shard.on_timer(timer, world.now_ms))
+    assert world.timers[timer] >= world.now_ms + 1_000
+    world.advance(31_000)
+    assert world.state() == "Empty"

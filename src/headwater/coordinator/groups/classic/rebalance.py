@@ -7,6 +7,8 @@ long as new members keep coming. In CompletingRebalance it waits for all members
 All functions change the group and add what is to be done to `effects`.
 """
 
+from typing import Final
+
 from headwater.base.errors import ErrorCode
 from headwater.coordinator.effects import Effects
 from headwater.coordinator.groups.classic.group import ClassicGroup, State
@@ -14,6 +16,8 @@ from headwater.coordinator.groups.classic.member import ClassicMember
 from headwater.coordinator.groups.context import GroupSettings, ShardState
 from headwater.wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from headwater.wire.messages.sync_group import SyncGroupResponse
+
+LOOK_AGAIN_MS: Final = 1_000  # for static members that do not come; their own time-out may be nothing at all
 
 
 def join_response(group: ClassicGroup, member: ClassicMember, *, with_members: bool) -> JoinGroupResponse:
@@ -135,7 +139,7 @@ def complete(group: ClassicGroup, now_ms: int, effects: Effects) -> None:
         if not member.is_awaiting_join and not member.is_static:
             remove_member(group, member.member_id, effects)
     if group.members and not _elect_joined_leader(group):
-        effects.timers[group.join_timer] = group.rebalance_timeout_ms  # until their sessions end
+        effects.timers[group.join_timer] = max(group.rebalance_timeout_ms, LOOK_AGAIN_MS)  # until their sessions end
         return
     group.next_generation(now_ms)
     if group.is_empty:

@@ -1,10 +1,18 @@
 """Who should have what: the assignor that most members ask for, given members, topics and the target until now. Pure."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from headwater.coordinator.groups.assignors import range as range_assignor
 from headwater.coordinator.groups.assignors import uniform
-from headwater.coordinator.groups.assignors.spec import NO_PARTITIONS, Assignment, Assignor, GroupSpec, MemberSpec
+from headwater.coordinator.groups.assignors.spec import (
+    NO_PARTITIONS,
+    Assignment,
+    Assignor,
+    GroupSpec,
+    MemberSpec,
+    Partitions,
+)
 from headwater.coordinator.groups.consumer.group import ConsumerGroup
 from headwater.coordinator.groups.consumer.subscriptions import subscribed_ids
 from headwater.coordinator.groups.context import GroupSettings, Topics
@@ -22,14 +30,19 @@ def preferred_assignor(group: ConsumerGroup, settings: GroupSettings) -> str:
 
 
 def new_targets(group: ConsumerGroup, topics: Topics, settings: GroupSettings) -> Assignment:
-    members = {
-        member.member_id: MemberSpec(
-            member.instance_id,
-            subscribed_ids(member, group.regexes, topics),
-            group.target.get(member.member_id, NO_PARTITIONS),
-        )
-        for member in group.members.values()
-    }
-    subscribed = frozenset[bytes]().union(*(member.topics for member in members.values()))
+    wanted = {member.member_id: subscribed_ids(member, group.regexes, topics) for member in group.members.values()}
+    subscribed = frozenset[bytes]().union(*wanted.values())
     counts = {topic_id: topics.partition_count(topics.names[topic_id]) or 0 for topic_id in subscribed}
+    members = {
+        member_id: MemberSpec(group.members[member_id].instance_id, ids, _known(group.target.get(member_id), counts))
+        for member_id, ids in wanted.items()
+    }
     return ASSIGNORS[preferred_assignor(group, settings)](GroupSpec(members, counts))
+
+
+def _known(target: Partitions | None, counts: Mapping[bytes, int]) -> Partitions:
+    """Without partitions that this broker has not heard of yet, although the coordinator before it had given them out."""
+    if target is None:
+        return NO_PARTITIONS
+    unknown = [each for each in target if each[1] >= counts.get(each[0], each[1] + 1)]
+    return target.difference(unknown) if unknown else target
