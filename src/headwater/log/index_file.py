@@ -6,6 +6,7 @@ crash the indexes of all segments past the recovery point are rebuilt, so nothin
 Apache Kafka preallocates its index files, so after a crash of it one may have a tail of zeroes; it is cut. Owned by its segment.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from headwater.base.ports import FULL, PASSING, Disk
@@ -60,13 +61,21 @@ class IndexFile:
 
     def rewrite(self, disk: Disk) -> None:
         """Makes the file hold exactly these entries."""
-        self._written_bytes = _STALE  # if it cannot be written now, all is written with the next entries
-        self._written_bytes = rewrite_entries(disk, self.path, self.entries)
+        self._write_all(disk, rewrite_entries)
 
     def replace(self, disk: Disk) -> None:
         """The same, and it is on the device then: for a segment that no recovery will look at."""
+        self._write_all(disk, replace_entries)
+
+    def _write_all(self, disk: Disk, write: Callable[[Disk, str, bytearray], int]) -> None:
+        """If there is no room now, all is written with the next entries. Until then no file is left: an empty one would be believed."""
         self._written_bytes = _STALE
-        self._written_bytes = replace_entries(disk, self.path, self.entries)
+        try:
+            self._written_bytes = write(disk, self.path, self.entries)
+        except OSError as error:
+            if error.errno in FULL:
+                disk.remove(self.path)
+            raise
 
     @property
     def unwritten_bytes(self) -> int:

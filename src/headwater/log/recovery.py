@@ -155,18 +155,12 @@ class _Recovery:
             self.result.report.append(f"no room for {path.rpartition('/')[2]}")
 
     def _write_aborted(self) -> None:
-        """No file would say that nothing was aborted. So on a full disk one is left that is plainly damaged, which needs no room: it is
-        made when it is needed."""
+        """On a full disk a damaged one is left."""
         try:
             self.aborted.rewrite(self.disk)
         except OSError as error:
             if error.errno not in FULL:
                 raise
-            file = self.disk.open(self.aborted.path, create=True)
-            try:
-                file.truncate(1)
-            finally:
-                file.release()
             self.result.report.append(f"no room for {self.aborted.path.rpartition('/')[2]}")
 
     def _sync_indexes(self, base_offset: int) -> None:

@@ -17,7 +17,7 @@ from operator import attrgetter
 from struct import Struct
 from typing import Final, NamedTuple
 
-from headwater.base.ports import Disk
+from headwater.base.ports import FULL, Disk
 from headwater.log.index_file import append_entry, replace_entries, rewrite_entries
 
 ENTRY: Final = Struct(">hqqqq")
@@ -107,17 +107,31 @@ class TransactionIndex:
             self.rewrite(disk)
 
     def rewrite(self, disk: Disk) -> None:
-        self.is_unwritten = True
         if self.aborted:
-            rewrite_entries(disk, self.path, self._entries())
+            self._write_all(disk, rewrite_entries)
         else:
+            self.is_unwritten = True
             disk.remove(self.path)
-        self.is_unwritten = False
+            self.is_unwritten = False
 
     def replace(self, disk: Disk) -> None:
         """The same, and it is on the device then: half an index would hide that transactions were aborted."""
+        self._write_all(disk, replace_entries)
+
+    def _write_all(self, disk: Disk, write: Callable[[Disk, str, bytearray], int]) -> None:
+        """No file, or an empty one, would say that nothing was aborted. So without room one is left that is plainly damaged, which needs
+        none: it is made when it is needed."""
         self.is_unwritten = True
-        replace_entries(disk, self.path, self._entries())
+        try:
+            write(disk, self.path, self._entries())
+        except OSError as error:
+            if error.errno in FULL:
+                file = disk.open(self.path, create=True)
+                try:
+                    file.truncate(1)
+                finally:
+                    file.release()
+            raise
         self.is_unwritten = False
 
     def _entries(self) -> bytearray:

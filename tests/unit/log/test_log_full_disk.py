@@ -240,3 +240,62 @@ def append_aborted(world: "World", log: Log) -> None:
     marker = EndTransactionMarker(False, 0)
     ending = build_end_transaction_marker(marker, producer_id=7, producer_epoch=0, timestamp=1)
     log.append_own(memoryview(ending), 0, world.clock.now_ms(), marker)
+
+
+def rolled_twice(world: "World") -> Log:
+    """All of it is on the device, so that the next start looks at the last segment alone."""
+    log = world.create(segment_bytes=600, index_interval_bytes=1)
+    append_aborted(world, log)
+    while len(log.segments) < 3:
+        world.append(log)
+    log.flush()
+    world.disk.run()
+    world.manager.write_checkpoints()
+    world.disk.run()
+    assert log.recovery_point == log.log_end_offset
+    return log
+
+
+@pytest.mark.parametrize("damage", [b"?", bytes(33), b"?" * 34], ids=len)
+def test_an_index_of_aborted_transactions_without_room_stays_damaged(
+    world: "World", damage: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was emptied to be written in place, and said then that nothing was aborted: after a kill, aborted records were read as committed."""
+    log = rolled_twice(world)
+    first = log.segments[0]
+    first.let_go()
+    world.disk.write_file(first.path(names.TRANSACTION_INDEX), damage)
+
+    def no_room(_size: int, path: str) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.disk, "take_space", no_room)
+        assert [entry.first_offset for entry in log.aborted_transactions(0, 10)] == [1]
+        first.let_go()
+        assert [entry.first_offset for entry in log.aborted_transactions(0, 10)] == [1]
+    log = world.kill()
+    assert [entry.first_offset for entry in log.aborted_transactions(0, 10)] == [1]
+
+
+def test_an_index_without_room_is_missing_and_not_empty(world: "World", monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lookups by time left the segment out after a kill."""
+    log = rolled_twice(world)
+    first = log.segments[0]
+    first.let_go()
+    timestamp = world.clock.now_ms()
+    world.disk.write_file(first.path(names.TIME_INDEX), b"?")
+
+    def no_room(_size: int, path: str) -> None:
+        if path.endswith(names.TIME_INDEX):
+            raise OSError(errno.ENOSPC, "No space left on device", path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.disk, "take_space", no_room)
+        found = log.offset_for_timestamp(timestamp, 10)
+        assert found is not None
+        assert found.offset == 0
+    log = world.kill()
+    found = log.offset_for_timestamp(timestamp, 10)
+    assert found is not None
+    assert found.offset == 0
