@@ -1,8 +1,9 @@
 """A partitioner of one's own: Banana, the biggest customer, has the last partition to itself; the others share the rest.
 
-    python examples/banana_partitioner.py [BOOTSTRAP [TOPIC]] < customers
+    .venv/bin/headwater topic create customers -p 4
+    echo Banana | .venv/bin/python examples/banana_partitioner.py [BOOTSTRAP [TOPIC]]
 
-Reads one customer per line, and prints where each went. The topic needs at least two partitions. The Java class that
+Reads one customer per line, and prints where each went. With one partition there is nothing to choose. The Java class that
 this is after returned numPartitions for Banana: one too many, since partitions are numbered from 0.
 """
 
@@ -18,7 +19,7 @@ class BananaPartitioner:
     ) -> int:
         if key_bytes is None or not isinstance(key, str):
             raise ValueError("We expect all messages to have customer names as key")
-        if key == "Banana":
+        if key == "Banana" or count == 1:
             return count - 1
         return (murmur2(key_bytes) & 0x7FFFFFFF) % (count - 1)
 

@@ -42,13 +42,12 @@ def report(every_s: float) -> None:
 
 
 def show() -> None:
-    frame = read(TOPIC, last="10m", decode={"value": "json"}, bootstrap_servers=BOOTSTRAP).to_pandas()
-    if frame.empty:
+    table = read(TOPIC, last="10m", decode={"value": "json"}, bootstrap_servers=BOOTSTRAP).to_arrow()
+    if not table.num_rows:
         sys.exit("nobody has reported in the last ten minutes")
-    values = frame["value"].apply(lambda row: (row["host"], row["name"], row["value"]))
     by_name: dict[tuple[str, str], list[float]] = {}
-    for host, name, value in values:
-        by_name.setdefault((host, name), []).append(value)
+    for row in table["value"].to_pylist():
+        by_name.setdefault((row["host"], row["name"]), []).append(row["value"])
     print(f"{'host':<20} {'metric':<14} {'now':>8} {'least':>8} {'most':>8}")
     for (host, name), found in sorted(by_name.items()):
         print(f"{host:<20} {name:<14} {found[-1]:>8.2f} {min(found):>8.2f} {max(found):>8.2f}")

@@ -36,6 +36,11 @@ def test_banana_has_the_last_partition_to_itself(broker_address: str, topic: str
     assert found == dict(placed)
 
 
+def test_banana_shares_a_partition_if_there_is_only_one(broker_address: str, topic: str) -> None:
+    make_topic(broker_address, topic, 1)
+    assert _run("banana_partitioner.py", broker_address, topic, stdin="Banana\nApple\n") == "Banana 0\nApple 0\n"
+
+
 def test_three_ways_to_send(broker_address: str, topic: str) -> None:
     make_topic(broker_address, topic)
     printed = _run("send_and_be_told.py", broker_address, topic).splitlines()
