@@ -15,14 +15,21 @@ class BrokerStart(NamedTuple):
 
 
 def main() -> None:
+    try:
+        sys.exit(_run())
+    except KeyboardInterrupt:  # while modules are read; afterwards each command takes it
+        sys.exit(1)
+
+
+def _run() -> int:
     plain = plain_broker_start(sys.argv[1:])
     if plain is not None:
         from headwater.server.main import run as run_broker
 
-        sys.exit(run_broker(plain.config_path, plain.overrides, stop_on_eof=plain.stop_on_eof))
+        return run_broker(plain.config_path, plain.overrides, stop_on_eof=plain.stop_on_eof)
     from headwater.cli.root import run
 
-    sys.exit(run())
+    return run()
 
 
 def plain_broker_start(arguments: list[str]) -> BrokerStart | None:

@@ -213,3 +213,12 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait(240) == 0
+
+
+def test_ctrl_c_while_modules_are_read_ends_without_a_word(tmp_path: Path) -> None:
+    """As if it came while click was imported."""
+    (tmp_path / "click.py").write_text("raise KeyboardInterrupt\n")
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    command = [sys.executable, "-c", "from headwater.cli.main import main; main()", "topic", "list"]
+    ended = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (1, "", "")
