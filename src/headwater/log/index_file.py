@@ -56,7 +56,10 @@ class IndexFile:
             self.rewrite(disk)
 
     def write(self, disk: Disk) -> None:
-        """Puts what is new into the file."""
+        """Puts what is new into the file, or all as one step if nothing in it is right: no recovery may ever look at it."""
+        if self.is_stale:
+            self.replace(disk)
+            return
         self._written_bytes = write_entries(disk, self.path, self.entries, self._written_bytes)
 
     def rewrite(self, disk: Disk) -> None:
@@ -112,12 +115,14 @@ def append_entry(disk: Disk, path: str, data: bytes) -> None:
         file.release()
 
 
-def rewrite_entries(disk: Disk, path: str, entries: bytearray) -> int:
+def rewrite_entries(disk: Disk, path: str, entries: bytearray, *, durable: bool = False) -> int:
     file = disk.open(path, create=True)
     try:
         file.truncate(0)
         if entries:
             file.append(bytes(entries))
+        if durable:
+            disk.sync_now(file)
     finally:
         file.release()
     return len(entries)
@@ -130,5 +135,5 @@ def replace_entries(disk: Disk, path: str, entries: bytearray) -> int:
     except OSError as error:
         if error.errno not in FULL:
             raise
-        return rewrite_entries(disk, path, entries)
+        return rewrite_entries(disk, path, entries, durable=True)
     return len(entries)

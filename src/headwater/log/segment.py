@@ -311,7 +311,7 @@ class Segment:
         transactions = self.transaction_index if self._unindexed else self._transaction_index
         if transactions is not None and transactions.is_unwritten:
             self.indexes_dirty = True
-            transactions.rewrite(self._disk)
+            transactions.replace(self._disk)
 
     def end_time_index(self) -> None:
         """Makes the largest timestamp its last entry, as a rolled or cleanly closed segment has it; writes both."""

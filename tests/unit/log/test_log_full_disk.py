@@ -299,3 +299,32 @@ def test_an_index_without_room_is_missing_and_not_empty(world: "World", monkeypa
     found = log.offset_for_timestamp(timestamp, 10)
     assert found is not None
     assert found.offset == 0
+
+
+@pytest.mark.parametrize("suffix", [names.TRANSACTION_INDEX, names.TIME_INDEX])
+def test_an_index_that_found_room_later_is_on_the_device_before_it_is_believed(
+    worlds: Callable[[int], "World"], suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was written in place: a power loss left it empty, of a segment that no recovery looks at."""
+    for seed in range(12):
+        world = worlds(seed)
+        log = rolled_twice(world)
+        first = log.segments[0]
+        first.let_go()
+        timestamp = world.clock.now_ms()
+        world.disk.write_file(first.path(suffix), b"?")
+
+        def no_room(_size: int, path: str) -> None:
+            if path.endswith(suffix):
+                raise OSError(errno.ENOSPC, "No space left on device", path)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(world.disk, "take_space", no_room)
+            assert log.aborted_transactions(0, 10)
+            assert log.offset_for_timestamp(timestamp, 10) is not None
+        first.let_go()
+        log = world.crash()
+        assert [entry.first_offset for entry in log.aborted_transactions(0, 10)] == [1]
+        found = log.offset_for_timestamp(timestamp, 10)
+        assert found is not None
+        assert found.offset == 0
