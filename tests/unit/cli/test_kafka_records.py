@@ -7,7 +7,7 @@ import pytest
 
 from headwater.base.errors import UserError
 from headwater.base.ids import TopicPartition
-from headwater.cli.kafka import consumer_groups, dump_log
+from headwater.cli.kafka import configs, consumer_groups, dump_log
 from headwater.cli.kafka.configs import parse_configs
 from headwater.cli.kafka.consumer_groups_describe import assignment_text
 from headwater.cli.kafka.consumer_groups_reset import datetime_ms, duration_ms
@@ -218,3 +218,10 @@ def test_partitions_of_a_reset_are_numbers(capsys: pytest.CaptureFixture[str], p
     assert consumer_groups.script([*arguments, "--topic", f"t:{partitions}"]) == 1
     wrong = partitions.split(",")[-1]
     assert capsys.readouterr().err.startswith(f"Invalid partition '{wrong}' specified in topic arg 't:{partitions}'\n")
+
+
+@pytest.mark.parametrize("action", ["--describe", "--alter"])
+def test_topics_have_no_defaults_of_their_own(capsys: pytest.CaptureFixture[str], action: str) -> None:
+    arguments = ["--bootstrap-server", "localhost:1", "--entity-type", "topics", "--entity-default", action]
+    assert configs.script(arguments) == 1
+    assert capsys.readouterr().err == f"--entity-default must not be specified with {action} of topics\n"

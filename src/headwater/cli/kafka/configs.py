@@ -125,6 +125,9 @@ def _entity(options: Options) -> Entity:
     name = options.get("entity-name") or next((options.get(each) for each in short if each in options), None)
     if "entity-default" in options or "broker-defaults" in options:
         name = ""
+    if kind == "topics" and name == "":
+        action = "alter" if "alter" in options else "describe"
+        raise Stop(1, f"--entity-default must not be specified with --{action} of topics")
     if kind == "brokers" and name and not name.isdigit():
         raise Stop(1, f"The entity name for brokers must be a valid integer broker id, but it is: {name}")
     if name is None and "alter" in options:
