@@ -6,6 +6,7 @@ topics and partitions that are made later are not followed.
 """
 
 import re
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -199,15 +200,17 @@ def _spans(
 
 
 def _copy(source: "Source", formatter: "Formatter", options: Options) -> int:
-    """Until there are enough records, none for long, or Ctrl-C. The time until a group has said what is to be read does not
+    """Until there are enough records, none for long, or a signal. The time until a group has said what is to be read does not
     count as time without records, unless it is longer than it could be."""
     given, timeout_ms = options.number("max-messages"), options.number("timeout-ms")
     limit = None if given is None or given < 0 else given
     printed = 0
     heard = began = time.monotonic()
     code = 0
+    told = _ToldToStop()
+    before = signal.signal(signal.SIGTERM, told)
     try:
-        while limit is None or printed < limit:
+        while not told.came and (limit is None or printed < limit):
             records = source.poll(None if limit is None else limit - printed)
             _print(source, formatter, records, skip_errors="skip-message-on-error" in options)
             printed += len(records)
@@ -219,9 +222,21 @@ def _copy(source: "Source", formatter: "Formatter", options: Options) -> int:
     except KeyboardInterrupt:
         code = 130
     finally:
+        signal.signal(signal.SIGTERM, before)
         source.close()
         sys.stderr.write(f"Processed a total of {printed} messages\n")
-    return code
+    return 143 if told.came else code
+
+
+class _ToldToStop:
+    """SIGTERM ends the reading between two polls: a member leaves its group, and what was printed is committed. A second
+    one ends the process at once."""
+
+    came = False
+
+    def __call__(self, *_: object) -> None:
+        self.came = True
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _print(source: "Source", formatter: "Formatter", records: "list[FetchedRecord]", *, skip_errors: bool) -> None:
