@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from headwater.demo import engine
 from headwater.testing import Broker
 
 Make = Callable[..., None]
@@ -51,7 +52,7 @@ def test_it_writes_and_its_checkpoint_is_taken_over_by_one_word(
 
     def run(source: str) -> None:
         options: dict[str, Any] = {"subscribe": topic, "startingOffsets": "earliest", "maxOffsetsPerTrigger": 3}
-        query = (
+        query = engine.start(
             connector.readStream.format(source)
             .option("kafka.bootstrap.servers", broker.bootstrap_servers)
             .options(**options)
@@ -62,7 +63,6 @@ def test_it_writes_and_its_checkpoint_is_taken_over_by_one_word(
             .option("topic", f"{topic}.out")
             .option("checkpointLocation", str(tmp_path / "checkpoint"))
             .trigger(availableNow=True)
-            .start()
         )
         assert query.awaitTermination(300)
 

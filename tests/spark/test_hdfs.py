@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from headwater.demo import engine
 from headwater.spark import sinks
 from headwater.spark.sinks.hadoop import HadoopFiles
 from headwater.testing import Broker
@@ -33,7 +34,7 @@ def copy(
     create_topic(topic, 2)
 
     def query(write: Callable[[DataFrame, int], None]) -> None:
-        started = (
+        started = engine.start(
             spark.readStream.format("headwater")
             .option("kafka.bootstrap.servers", broker.bootstrap_servers)
             .option("subscribe", topic)
@@ -42,7 +43,6 @@ def copy(
             .writeStream.foreachBatch(write)
             .option("checkpointLocation", f"{hdfs.root}/checkpoints/{request.node.name}")
             .trigger(availableNow=True)
-            .start()
         )
         assert started.awaitTermination(300)
 

@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from headwater.demo import engine
 from headwater.spark import sinks
 from headwater.testing import Broker
 from spark.support.postgres import Postgres, postgres  # noqa: F401
@@ -72,7 +73,8 @@ def numbers(
 
 
 def finish(writer: Any, tmp_path: Path) -> None:
-    query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    query = engine.start(writer.trigger(availableNow=True))
     assert query.awaitTermination(300)
 
 

@@ -9,6 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.client.admin import Admin
+from headwater.demo import engine
 from headwater.testing import Broker
 
 Make = Callable[..., None]
@@ -24,7 +25,7 @@ class Pipe:
         self.checkpoint = directory / "checkpoint"
 
     def run(self, **options: Any) -> None:
-        query = (
+        query = engine.start(
             self.spark.readStream.format("headwater")
             .option("kafka.bootstrap.servers", self.servers)
             .option("subscribe", self.topic)
@@ -38,7 +39,6 @@ class Pipe:
             .options(**options)
             .option("checkpointLocation", str(self.checkpoint))
             .trigger(availableNow=True)
-            .start()
         )
         assert query.awaitTermination(300)
 

@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from headwater.demo import engine
 from headwater.testing import Broker
 
 Make = Callable[..., None]
@@ -35,7 +36,7 @@ class Source:
         """The batches that a query finds until there is no more."""
         batches: list[list[str]] = []
         given = {"startingOffsets": "earliest", "kafka.bootstrap.servers": self.servers, **options}
-        query = (
+        query = engine.start(
             self.spark.readStream.format("headwater")
             .options(**given)
             .load()
@@ -43,7 +44,6 @@ class Source:
             .writeStream.foreachBatch(lambda frame, _: batches.append(sorted(row.value for row in frame.collect())))
             .option("checkpointLocation", str(self.checkpoint))
             .trigger(availableNow=True)
-            .start()
         )
         assert query.awaitTermination(300)
         return batches
