@@ -117,7 +117,7 @@ def _java_version() -> str | None:
 
 def check_java(version_line: str | None) -> Finding:
     """'openjdk version "17.0.9" 2023-10-17', or '"1.8.0_292"' of old."""
-    hint = f"Pipelines need Java {_JAVA_MIN} or later; the broker and its clients do not"
+    hint = f"Pipelines, and the ZooKeeper of `headwater up --brokers`, need Java {_JAVA_MIN} or later; others do not"
     if version_line is None:
         return Finding(WARN, "java", "not found", hint)
     quoted = version_line.split('"')[1] if version_line.count('"') >= 2 else ""
