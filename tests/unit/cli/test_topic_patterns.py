@@ -7,7 +7,9 @@ from headwater.cli.kafka.options import Usage
 from headwater.cli.kafka.topic_patterns import topic_pattern
 
 
-@pytest.mark.parametrize("text", ["orders,bills", " orders, bills ", "'orders,bills'", '"orders|bills"', "o.ders,b.lls"])
+@pytest.mark.parametrize(
+    "text", ["orders,bills", " orders, bills ", "'orders,bills'", '"orders|bills"', "o.ders,b.lls"]
+)
 def test_topics_with_commas_between_them(text: str) -> None:
     wanted = topic_pattern(text)
     assert [name for name in ("orders", "bills", "orders2", "x") if wanted.fullmatch(name)] == ["orders", "bills"]
