@@ -96,6 +96,19 @@ def test_the_lag_of_the_group_returns_to_zero(
     assert lag(servers, topic) == 0
 
 
+def test_the_group_hears_of_a_batch_long_before_the_next_one(
+    spark: SparkSession, broker: Broker, topic: str, create_topic: Make, produce: Make, tmp_path: Path
+) -> None:
+    """A reader is told of a batch's end when the next one is asked for: in an hour, with this trigger."""
+    servers = broker.bootstrap_servers
+    create_topic(topic)
+    produce(topic, [b"0", b"1"])
+    seldom = {"processingTime": "1 hour"}
+    with running(spark, servers, tmp_path / "checkpoint", seldom, subscribe=topic) as read:
+        read.until(lambda: lag(servers, topic) == 0)
+        assert read.values == ["0", "1"]
+
+
 def test_no_group_if_none_is_wanted(
     spark: SparkSession, broker: Broker, topic: str, create_topic: Make, produce: Make, tmp_path: Path
 ) -> None:

@@ -15,8 +15,8 @@ T = TypeVar("T")
 PATIENCE_MS: Final = 180_000
 
 
-def open_admin(bootstrap_servers: str, client: Mapping[str, str]) -> Admin:
-    ours = {"bootstrap.servers": bootstrap_servers, "default.api.timeout.ms": PATIENCE_MS}
+def open_admin(bootstrap_servers: str, client: Mapping[str, str], patience_ms: int = PATIENCE_MS) -> Admin:
+    ours = {"bootstrap.servers": bootstrap_servers, "default.api.timeout.ms": patience_ms}
     return Admin({"client.id": "headwater-spark", **shared_settings(client), **ours})
 
 

@@ -146,7 +146,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._logs
 
     def _commit_group(self, done: dict[str, Any]) -> None:
-        """So that the lag shows in every tool. The offsets that count are Spark's: a failure here only warns."""
+        """So that the lag shows in every tool, where no `following` did so before. The offsets that count are Spark's: a failure here only warns."""
         group = self._options.group_id
         if group is None or done == self._committed:
             return

@@ -63,6 +63,7 @@ def session(name: str, *, master: str | None = None, **options: Any) -> "SparkSe
 
 def register(spark: "SparkSession") -> None:
     """Adds `format("headwater")`, and the formats of the database sinks, to a session that exists."""
+    from headwater.spark.following import follow
     from headwater.spark.sinks import register as register_sinks
     from headwater.spark.source import HeadwaterDataSource
 
@@ -75,6 +76,7 @@ def register(spark: "SparkSession") -> None:
     spark.conf.set("spark.sql.adaptive.streaming.stateless.enabled", "false")
     spark.dataSource.register(HeadwaterDataSource)
     register_sinks(spark)
+    follow(spark)
 
 
 def settings_for(master: str, options: Mapping[str, Any], cores: int) -> dict[str, str]:

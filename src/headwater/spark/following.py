@@ -1,0 +1,134 @@
+"""The consumer groups that follow queries hear of the end of a batch when it is done, whenever the next one may come.
+
+A reader is told so only when the next batch is asked for (`readers`): with a trigger of an hour, the lag of a batch that is done would
+stay for an hour. Spark's notices of progress come to the driver at once. So when a query has been quiet for a second, its groups are told
+where its last batch ended: only forwards, because the reader tells them, too, and may have come first.
+
+Owns a timer for each query that has just made progress, and a connection while it tells. What goes wrong here is said and nothing more:
+the offsets that count are Spark's, and the reader tells the group again.
+"""
+
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from headwater.base.errors import KafkaError, UserError
+from headwater.base.ids import TopicPartition
+from headwater.spark import offsets
+from headwater.spark.admin import open_admin
+from headwater.spark.options import SourceOptions, parse_source_options
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+QUIET_S: Final = 1.0
+_PATIENCE_MS: Final = 10_000  # Spark's other notices wait meanwhile
+_FORMAT: Final = "headwater"
+_followed: set[str] = set()  # the sessions of this process that have a follower
+
+
+def follow(spark: "SparkSession") -> None:
+    """Once for each session. One of Spark Connect has its queries in another process: there the readers alone tell."""
+    session = getattr(spark, "_jsparkSession", None)
+    if session is None:
+        return
+    name = f"{spark.sparkContext.applicationId} {session.sessionUUID()}"
+    if name not in _followed:
+        _followed.add(name)
+        spark.streams.addListener(Follower(lambda query: sources_of(spark, query), tell_group))
+
+
+class Follower(StreamingQueryListener):
+    """`sources(query)` gives the options of a query's sources, in their order and None for those of other formats."""
+
+    def __init__(self, sources: Any, tell: Any, quiet_s: float = QUIET_S) -> None:
+        self._sources = sources
+        self._tell = tell
+        self._quiet_s = quiet_s
+        self._lock = threading.Lock()
+        self._queries: dict[str, Sequence[SourceOptions | None]] = {}
+        self._waiting: dict[str, tuple[threading.Timer, list[str]]] = {}
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802
+        found = self._sources(str(event.id))
+        if any(each is not None and each.group_id is not None for each in found):
+            with self._lock:
+                self._queries[str(event.runId)] = found
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+        run = str(event.progress.runId)
+        ends = [source.endOffset for source in event.progress.sources]
+        with self._lock:
+            if len(self._queries.get(run, ())) != len(ends):
+                return  # another format's, or a plan in which a source stands twice
+            self._forget(run)
+            timer = threading.Timer(self._quiet_s, self._quiet, (run,))
+            timer.daemon = True
+            self._waiting[run] = timer, ends
+            timer.start()
+
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
+        pass
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+        run = str(event.runId)
+        self._quiet(run)
+        with self._lock:
+            self._queries.pop(run, None)
+
+    def _quiet(self, run: str) -> None:
+        with self._lock:
+            ends = self._forget(run)
+            sources = self._queries.get(run, ())
+        for options, end in zip(sources, ends, strict=False):
+            if options is not None and options.group_id is not None and end:
+                self._tell(options, offsets.from_json(end))
+
+    def _forget(self, run: str) -> list[str]:
+        timer, ends = self._waiting.pop(run, (None, []))
+        if timer is not None:
+            timer.cancel()
+        return ends
+
+
+def sources_of(spark: "SparkSession", query: str) -> Sequence[SourceOptions | None]:
+    """From the plan of a query that has just been started. PySpark has no name for it, so what Spark names otherwise one day is said."""
+    try:
+        started: Any = spark.streams.get(query)
+        leaves = started._jsq.streamingQuery().analyzedPlan().collectLeaves()
+        return [_options(leaves.apply(index)) for index in range(leaves.size())]
+    except Exception as error:  # noqa: BLE001 - a query must not fail for it
+        sys.stderr.write(f"headwater source: groups follow query {query} only from trigger to trigger: {error}\n")
+        return ()
+
+
+def _options(leaf: Any) -> SourceOptions | None:
+    if not hasattr(leaf, "sourceName") or leaf.getClass().getSimpleName() != "StreamingRelationV2":
+        return None
+    if leaf.sourceName() != _FORMAT:
+        return None
+    try:
+        return parse_source_options(dict(leaf.extraOptions().asCaseSensitiveMap()), streaming=True)
+    except UserError:
+        return None  # the query fails for them, and says so
+
+
+def tell_group(options: SourceOptions, ends: Mapping[TopicPartition, int]) -> None:
+    group = options.group_id
+    assert group is not None
+    try:
+        with open_admin(options.bootstrap_servers, options.client, _PATIENCE_MS) as admin:
+            known = admin.list_group_offsets(group, list(ends))
+            told = {each: found.offset for each, found in known.items() if found is not None}
+            if further := ahead(ends, told):
+                admin.alter_group_offsets(group, further)
+    except (KafkaError, UserError) as error:
+        sys.stderr.write(f"headwater source: the offsets of group {group!r} were not committed: {error}\n")
+
+
+def ahead(ends: Mapping[TopicPartition, int], told: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """What the group has not heard of yet. It is never set back: what is behind was told by a reader since."""
+    return {each: offset for each, offset in ends.items() if offset > told.get(each, -1)}

@@ -1,0 +1,82 @@
+"""When the groups of a query are told the end of a batch, and what of it."""
+
+import threading
+from types import SimpleNamespace
+from typing import Any
+
+from headwater.base.ids import TopicPartition
+from headwater.spark.following import Follower, ahead
+from headwater.spark.options import SourceOptions, parse_source_options
+
+FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+class Told:
+    """The groups, and a follower of one query with the sources that it is given."""
+
+    def __init__(self, *sources: SourceOptions | None, quiet_s: float = 0.01) -> None:
+        self.groups: list[tuple[str | None, dict[TopicPartition, int]]] = []
+        self.heard = threading.Event()
+        self.follower = Follower(lambda _query: sources, self._tell, quiet_s)
+        self.follower.onQueryStarted(SimpleNamespace(id="query", runId="run"))
+
+    def _tell(self, options: SourceOptions, ends: dict[TopicPartition, int]) -> None:
+        self.groups.append((options.group_id, ends))
+        self.heard.set()
+
+    def progress(self, *ends: str | None) -> None:
+        sources = [SimpleNamespace(endOffset=end) for end in ends]
+        self.follower.onQueryProgress(SimpleNamespace(progress=SimpleNamespace(runId="run", sources=sources)))
+
+    def terminated(self) -> None:
+        self.follower.onQueryTerminated(SimpleNamespace(runId="run"))
+
+
+def source(**options: Any) -> SourceOptions:
+    return parse_source_options({"kafka.bootstrap.servers": "localhost:1", "subscribe": "t", **options}, streaming=True)
+
+
+def test_a_group_is_told_when_its_query_is_quiet() -> None:
+    told = Told(source())
+    told.progress('{"t": {"0": 5}}')
+    assert told.heard.wait(60)
+    assert told.groups == [("headwater-spark-t", {FIRST: 5})]
+
+
+def test_of_batches_in_a_row_the_last_is_told_and_the_end_of_a_query_waits_for_nothing() -> None:
+    told = Told(source(), quiet_s=3600)
+    for offset in (5, 6, 7):
+        told.progress(f'{{"t": {{"0": {offset}}}}}')
+    assert told.groups == []
+    told.terminated()
+    assert told.groups == [("headwater-spark-t", {FIRST: 7})]
+    told.terminated()
+    told.progress('{"t": {"0": 8}}')
+    assert len(told.groups) == 1, "the query is gone"
+
+
+def test_sources_of_other_formats_and_those_without_a_group_are_passed_over() -> None:
+    told = Told(None, source(commitOffsets="false"), source(**{"kafka.group.id": "mine"}), quiet_s=3600)
+    told.progress("7", '{"t": {"0": 5}}', '{"t": {"1": 6}}')
+    told.terminated()
+    assert told.groups == [("mine", {SECOND: 6})]
+
+
+def test_a_plan_that_is_not_the_one_that_reads_is_left_to_the_reader() -> None:
+    told = Told(source(), source(), quiet_s=3600)
+    told.progress('{"t": {"0": 5}}')
+    told.terminated()
+    assert told.groups == []
+
+
+def test_a_batch_without_an_end_says_nothing() -> None:
+    told = Told(source(), quiet_s=3600)
+    told.progress(None)
+    told.terminated()
+    assert told.groups == []
+
+
+def test_a_group_is_never_set_back() -> None:
+    assert ahead({FIRST: 5, SECOND: 5}, {FIRST: 6}) == {SECOND: 5}
+    assert ahead({FIRST: 5}, {FIRST: 5}) == {}
+    assert ahead({FIRST: 0}, {}) == {FIRST: 0}
