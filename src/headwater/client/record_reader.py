@@ -153,7 +153,7 @@ class RecordReader:
                 if partition not in self.positions:
                     continue
                 if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                    await self._out_of_range(partition, data)
+                    await self._out_of_range(partition)
                 elif data.error_code:
                     problem = error_for(data.error_code, str(partition))
                     if not problem.code.retriable:
@@ -179,14 +179,15 @@ class RecordReader:
             self._order.append(partition)
         records += seen.records
 
-    async def _out_of_range(self, partition: TopicPartition, data: PartitionData) -> None:
+    async def _out_of_range(self, partition: TopicPartition) -> None:
         """Retention may overtake a reader: then it goes on with what is left. Past the end it has no business."""
         position = self.positions[partition]
         answer = all_or_raise(await list_offsets(self._session, {partition: EARLIEST}))[partition]
         if position >= answer.offset:
+            end = all_or_raise(await list_offsets(self._session, {partition: LATEST}))[partition]
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"{partition} has no offset {position}; it goes from {answer.offset} to {data.high_watermark}",
+                f"{partition} has no offset {position}; it goes from {answer.offset} to {end.offset}",
             )
         self.skipped += answer.offset - position
         self.positions[partition] = answer.offset

@@ -85,6 +85,7 @@ class OneBroker:
             )
             if not error and not self.starts[each.partition] <= each.fetch_offset <= self.ends[each.partition]:
                 data.error_code = ErrorCode.OFFSET_OUT_OF_RANGE
+                data.high_watermark = -1  # as a broker that refuses a fetch says
             elif not error and not given and each.fetch_offset < self.ends[each.partition]:
                 record = Record(each.fetch_offset, each.fetch_offset, None, b"v")
                 data.records = bytes(build_batch([record], base_offset=each.fetch_offset))

@@ -172,6 +172,7 @@ class BrokerConfig:
         older, newer = self.static.get("broker.id", "-1").strip(), self.static.get("node.id", "").strip()
         if older == "-1":
             return
+        self._effective(BROKER["broker.id"], strict=True)  # what is wrong with it is told under its own name
         if newer and newer != older:
             raise UserError(
                 f"Bad value for broker.id: {older}",

@@ -105,6 +105,8 @@ def test_broker_id_is_the_older_name_of_node_id() -> None:
     assert BrokerConfig({"broker.id": "-1"}).node_id() == 0
     with pytest.raises(UserError, match=r"node\.id says 5"):
         BrokerConfig({"broker.id": "4", "node.id": "5"})
+    with pytest.raises(UserError, match=r"Bad value for broker\.id: abc"):
+        BrokerConfig({"broker.id": "abc"})
 
 
 def test_an_unknown_property_gets_a_warning_and_a_guess() -> None:
