@@ -10,10 +10,8 @@ the offsets that count are Spark's, and the reader tells the group again.
 
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
-
-from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from headwater.base.errors import KafkaError, UserError
 from headwater.base.ids import TopicPartition
@@ -27,6 +25,7 @@ if TYPE_CHECKING:
 QUIET_S: Final = 1.0
 _PATIENCE_MS: Final = 10_000  # Spark's other notices wait meanwhile
 _FORMAT: Final = "headwater"
+Ends = Callable[[], Sequence[str | None]]
 _followed: set[str] = set()  # the sessions of this process that have a follower
 
 
@@ -38,60 +37,103 @@ def follow(spark: "SparkSession") -> None:
     name = f"{spark.sparkContext.applicationId} {session.sessionUUID()}"
     if name not in _followed:
         _followed.add(name)
-        spark.streams.addListener(Follower(lambda query: sources_of(spark, query), tell_group))
+        follower = Follower(lambda query: sources_of(spark, query), tell_group)
+        spark.streams.addListener(Notices(follower))  # type: ignore[arg-type]
 
 
-class Follower(StreamingQueryListener):
+class Follower:
     """`sources(query)` gives the options of a query's sources, in their order and None for those of other formats."""
 
-    def __init__(self, sources: Any, tell: Any, quiet_s: float = QUIET_S) -> None:
+    def __init__(
+        self,
+        sources: Callable[[str], Sequence[SourceOptions | None]],
+        tell: Callable[[SourceOptions, Mapping[TopicPartition, int]], None],
+        quiet_s: float = QUIET_S,
+    ) -> None:
         self._sources = sources
         self._tell = tell
         self._quiet_s = quiet_s
         self._lock = threading.Lock()
         self._queries: dict[str, Sequence[SourceOptions | None]] = {}
-        self._waiting: dict[str, tuple[threading.Timer, list[str]]] = {}
+        self._waiting: dict[str, tuple[threading.Timer, Ends]] = {}
 
-    def onQueryStarted(self, event: Any) -> None:  # noqa: N802
-        found = self._sources(str(event.id))
+    @property
+    def is_following(self) -> bool:
+        return bool(self._queries)
+
+    def started(self, query: str, run: str) -> None:
+        found = self._sources(query)
         if any(each is not None and each.group_id is not None for each in found):
             with self._lock:
-                self._queries[str(event.runId)] = found
+                self._queries[run] = found
 
-    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
-        run = str(event.progress.runId)
-        ends = [source.endOffset for source in event.progress.sources]
+    def progressed(self, run: str, ends: Ends) -> None:
+        """`ends` gives where the batch ended for each source, as JSON. It is asked when the query is quiet, not before."""
         with self._lock:
-            if len(self._queries.get(run, ())) != len(ends):
-                return  # another format's, or a plan in which a source stands twice
+            if run not in self._queries:
+                return
             self._forget(run)
             timer = threading.Timer(self._quiet_s, self._quiet, (run,))
             timer.daemon = True
             self._waiting[run] = timer, ends
             timer.start()
 
-    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
-        pass
-
-    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        run = str(event.runId)
+    def terminated(self, run: str) -> None:
         self._quiet(run)
         with self._lock:
             self._queries.pop(run, None)
 
     def _quiet(self, run: str) -> None:
         with self._lock:
-            ends = self._forget(run)
+            ask = self._forget(run)
             sources = self._queries.get(run, ())
-        for options, end in zip(sources, ends, strict=False):
+        ends = ask() if ask is not None else []
+        if len(sources) != len(ends):
+            return  # a source stands twice in the plan, or there is nothing to tell
+        for options, end in zip(sources, ends, strict=True):
             if options is not None and options.group_id is not None and end:
                 self._tell(options, offsets.from_json(end))
 
-    def _forget(self, run: str) -> list[str]:
-        timer, ends = self._waiting.pop(run, (None, []))
+    def _forget(self, run: str) -> Ends | None:
+        timer, ends = self._waiting.pop(run, (None, None))
         if timer is not None:
             timer.cancel()
         return ends
+
+
+class Notices:
+    """Spark's notices of its queries, as they come from the JVM: PySpark's own listener asks it for every field of each, one by one, which
+    takes tens of milliseconds for a batch."""
+
+    def __init__(self, follower: Follower) -> None:
+        self._follower = follower
+
+    @property
+    def _jlistener(self) -> Any:
+        """What `addListener` takes of a listener."""
+        from pyspark import SparkContext
+
+        jvm: Any = SparkContext._jvm
+        return jvm.PythonStreamingQueryListenerWrapper(self)
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802
+        self._follower.started(event.id().toString(), event.runId().toString())
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802
+        if self._follower.is_following:
+            progress = event.progress()
+            self._follower.progressed(
+                progress.runId().toString(), lambda: [source.endOffset() for source in progress.sources()]
+            )
+
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
+        pass
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
+        self._follower.terminated(event.runId().toString())
+
+    class Java:
+        implements = ("org.apache.spark.sql.streaming.PythonStreamingQueryListener",)
 
 
 def sources_of(spark: "SparkSession", query: str) -> Sequence[SourceOptions | None]:

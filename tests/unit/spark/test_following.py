@@ -1,7 +1,7 @@
 """When the groups of a query are told the end of a batch, and what of it."""
 
 import threading
-from types import SimpleNamespace
+from collections.abc import Mapping
 from typing import Any
 
 from headwater.base.ids import TopicPartition
@@ -18,18 +18,17 @@ class Told:
         self.groups: list[tuple[str | None, dict[TopicPartition, int]]] = []
         self.heard = threading.Event()
         self.follower = Follower(lambda _query: sources, self._tell, quiet_s)
-        self.follower.onQueryStarted(SimpleNamespace(id="query", runId="run"))
+        self.follower.started("query", "run")
 
-    def _tell(self, options: SourceOptions, ends: dict[TopicPartition, int]) -> None:
-        self.groups.append((options.group_id, ends))
+    def _tell(self, options: SourceOptions, ends: Mapping[TopicPartition, int]) -> None:
+        self.groups.append((options.group_id, dict(ends)))
         self.heard.set()
 
     def progress(self, *ends: str | None) -> None:
-        sources = [SimpleNamespace(endOffset=end) for end in ends]
-        self.follower.onQueryProgress(SimpleNamespace(progress=SimpleNamespace(runId="run", sources=sources)))
+        self.follower.progressed("run", lambda: ends)
 
     def terminated(self) -> None:
-        self.follower.onQueryTerminated(SimpleNamespace(runId="run"))
+        self.follower.terminated("run")
 
 
 def source(**options: Any) -> SourceOptions:
