@@ -1,7 +1,8 @@
 """Registering this broker: its node under /brokers/ids, which lives as long as the session.
 
 A node that another session made is waited for until it is gone: most likely it is of this broker's last life, whose session has
-not run out yet. If it stays, another process has the same id.
+not run out yet. If it stays, another process has the same id. That is said only after one more look when the time is over: a process
+that stood still meanwhile has its timer before the news.
 """
 
 import logging
@@ -49,6 +50,7 @@ class Registration:
         self._path = layout.broker_path(me.broker_id)
         self._round = life.part()
         self._is_waiting = False
+        self._is_time_over = False
 
     def start(self) -> None:
         """Looks at the node, and again from the beginning whenever it changes."""
@@ -83,14 +85,17 @@ class Registration:
             self._registered(known)
 
     def _wait(self) -> None:
-        if not self._is_waiting:
+        if self._is_time_over:
+            self._occupied()
+        elif not self._is_waiting:
             self._is_waiting = True
             logger.info("event=registration-waits broker=%d: its last session has not run out yet", self._me.broker_id)
             self._scheduler.call_later(self._patience_ms, self._life.bind(self._give_up))
 
     def _give_up(self) -> None:
         if not self._round.is_over:
-            self._occupied()
+            self._is_time_over = True
+            self.start()
 
 
 def _decode(me: BrokerState, node: Node) -> tuple[BrokerState | None, int]:
