@@ -16,7 +16,7 @@ from headwater.metadata.image import (
     TopicConfigured,
     TopicDeleted,
 )
-from unit.metadata.cluster.cluster_store_support import Cluster, partition_change, topic, topic_id
+from unit.metadata.cluster.cluster_store_support import SESSION_MS, Cluster, partition_change, topic, topic_id
 
 
 def test_brokers_that_join_see_each_other_and_one_of_them_is_the_controller() -> None:
@@ -234,6 +234,24 @@ def test_an_id_that_another_process_has_is_refused() -> None:
     assert cluster.wait(same.join_answer).code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
     cluster.run(10_000)
     assert not same.store.is_connected
+
+
+def test_a_process_that_stood_still_looks_again_before_it_says_that_its_id_is_taken() -> None:
+    """The node goes and the time is over while it stands still: its timer comes before it has had an answer."""
+    cluster = Cluster()
+    brokers = cluster.joined(2)
+    old = next(broker for broker in brokers if not broker.is_active)
+    new = cluster.broker(old.broker_id)
+    cluster.run(2 * SESSION_MS - 100)
+    assert not new.join_answer.is_there
+    new.scheduler.pause()
+    session_id = old.coordination.session_id
+    old.die()
+    cluster.zookeeper.expire(session_id)
+    cluster.run(400)
+    new.scheduler.resume()
+    assert cluster.wait(new.join_answer).code == ErrorCode.NONE
+    assert new.store.broker_epoch > old.store.broker_epoch
 
 
 def test_closing_frees_the_id_and_the_controller_at_once() -> None:
