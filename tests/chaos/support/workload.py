@@ -129,6 +129,7 @@ class Reader(Client):
         self._is_member = bool(group)
         self.next_offsets = dict.fromkeys(range(partitions), 0)
         self.problems: list[str] = []
+        self._given_now: list[int] = []  # partitions, while it waits for records
         membership: dict[str, Any] = {"session.timeout.ms": 3000, "heartbeat.interval.ms": 300} if group else {}
         self._consumer = Consumer(
             {
@@ -153,12 +154,19 @@ class Reader(Client):
     def _assigned(self, _consumer: Any, places: list[Any]) -> None:
         for place in places:
             self._history.assigned(self.name, place.partition)
+            self._given_now.append(place.partition)
 
     def step(self) -> None:
-        for message in self._consumer.consume(500, 0.1):
+        """What `consume` gives when partitions were given out anew meanwhile may be of before or after that: nobody can tell."""
+        self._given_now.clear()
+        messages = self._consumer.consume(500, 0.1)
+        given_now = set(self._given_now)
+        for message in messages:
             error = message.error()
             if error is None:
                 self._history.read(self.name, message.partition(), message.offset(), message.value())
+                if message.partition() in given_now:
+                    self._history.assigned(self.name, message.partition())
                 self.next_offsets[message.partition()] = message.offset() + 1
             elif error.code() in FATAL_FOR_READERS:
                 self.problems.append(str(error))
