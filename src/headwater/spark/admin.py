@@ -1,10 +1,12 @@
 """The connection of a driver to the cluster, with patience: what fails for a while, a broker that is gone for a minute
 included, is waited for."""
 
+import sys
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final, TypeVar
 
 from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.ids import TopicPartition
 from headwater.client.admin import Admin
 from headwater.client.errors import BootstrapFailed
 from headwater.client.session import Session
@@ -18,6 +20,19 @@ PATIENCE_MS: Final = 180_000
 def open_admin(bootstrap_servers: str, client: Mapping[str, str], patience_ms: int = PATIENCE_MS) -> Admin:
     ours = {"bootstrap.servers": bootstrap_servers, "default.api.timeout.ms": patience_ms}
     return Admin({"client.id": "headwater-spark", **shared_settings(client), **ours})
+
+
+def tell_group(admin: Admin, group: str, ends: Mapping[TopicPartition, int]) -> bool:
+    """Commits them, so that lag shows in every tool. The offsets that count are Spark's: what fails only warns. Whether anything was told."""
+    try:
+        answers = admin.alter_group_offsets(group, ends)
+    except KafkaError as error:
+        sys.stderr.write(f"headwater source: the offsets of group {group!r} were not committed: {error}\n")
+        return False
+    for partition, problem in answers.items():
+        if problem is not None:
+            sys.stderr.write(f"headwater source: group {group!r}: {partition} was not committed: {problem}\n")
+    return True
 
 
 def patiently(admin: Admin, call: Callable[[], T]) -> T:

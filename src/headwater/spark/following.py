@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from headwater.base.errors import KafkaError, UserError
 from headwater.base.ids import TopicPartition
 from headwater.spark import offsets
-from headwater.spark.admin import open_admin
+from headwater.spark.admin import open_admin, tell_group
 from headwater.spark.options import SourceOptions, parse_source_options
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def follow(spark: "SparkSession") -> None:
     name = f"{spark.sparkContext.applicationId} {session.sessionUUID()}"
     if name not in _followed:
         _followed.add(name)
-        follower = Follower(lambda query: sources_of(spark, query), tell_group)
+        follower = Follower(lambda query: sources_of(spark, query), tell_end)
         spark.streams.addListener(Notices(follower))  # type: ignore[arg-type]
 
 
@@ -148,9 +148,7 @@ def sources_of(spark: "SparkSession", query: str) -> Sequence[SourceOptions | No
 
 
 def _options(leaf: Any) -> SourceOptions | None:
-    if not hasattr(leaf, "sourceName") or leaf.getClass().getSimpleName() != "StreamingRelationV2":
-        return None
-    if leaf.sourceName() != _FORMAT:
+    if leaf.getClass().getSimpleName() != "StreamingRelationV2" or leaf.sourceName() != _FORMAT:
         return None
     try:
         return parse_source_options(dict(leaf.extraOptions().asCaseSensitiveMap()), streaming=True)
@@ -158,7 +156,7 @@ def _options(leaf: Any) -> SourceOptions | None:
         return None  # the query fails for them, and says so
 
 
-def tell_group(options: SourceOptions, ends: Mapping[TopicPartition, int]) -> None:
+def tell_end(options: SourceOptions, ends: Mapping[TopicPartition, int]) -> None:
     group = options.group_id
     assert group is not None
     try:
@@ -166,7 +164,7 @@ def tell_group(options: SourceOptions, ends: Mapping[TopicPartition, int]) -> No
             known = admin.list_group_offsets(group, list(ends))
             told = {each: found.offset for each, found in known.items() if found is not None}
             if further := ahead(ends, told):
-                admin.alter_group_offsets(group, further)
+                tell_group(admin, group, further)
     except (KafkaError, UserError) as error:
         sys.stderr.write(f"headwater source: the offsets of group {group!r} were not committed: {error}\n")
 

@@ -13,8 +13,8 @@ from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Inp
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from headwater.base.errors import KafkaError
 from headwater.spark import offsets
+from headwater.spark.admin import tell_group
 from headwater.spark.logs import Logs
 from headwater.spark.options import SourceOptions
 from headwater.spark.planning import OffsetRange, ranges, split
@@ -146,16 +146,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._logs
 
     def _commit_group(self, done: dict[str, Any]) -> None:
-        """So that the lag shows in every tool, where no `following` did so before. The offsets that count are Spark's: a failure here only warns."""
+        """So that the lag shows in every tool, where no `following` did so before."""
         group = self._options.group_id
         if group is None or done == self._committed:
             return
-        try:
-            answers = self._open().admin.alter_group_offsets(group, offsets.from_tree(done))
-        except KafkaError as error:
-            sys.stderr.write(f"headwater source: the offsets of group {group!r} were not committed: {error}\n")
-            return
-        for partition, problem in answers.items():
-            if problem is not None:
-                sys.stderr.write(f"headwater source: group {group!r}: {partition} was not committed: {problem}\n")
-        self._committed = done
+        if tell_group(self._open().admin, group, offsets.from_tree(done)):
+            self._committed = done

@@ -35,12 +35,6 @@ def shop_fixture(make_lab: Callable[..., Any]) -> Any:
     return lab
 
 
-@pytest.fixture(name="hosted")
-def hosted_fixture(shop: Any) -> Hosting:
-    found: Hosting = shop.broker.groups.runtime.hosted[0]
-    return found
-
-
 def wait(shop: Any, delay_ms: int) -> None:
     for _ in range(delay_ms // 100):
         shop.clock.advance(100)

@@ -33,12 +33,6 @@ def shop_fixture(make_lab: Callable[..., Any]) -> Any:
     return lab
 
 
-@pytest.fixture(name="hosted")
-def hosted_fixture(shop: Any) -> Hosting:
-    found: Hosting = shop.broker.groups.runtime.hosted[0]
-    return found
-
-
 def write_groups(shop: Any, hosted: Hosting, count: int, members: int) -> None:
     """As another coordinator left them."""
     for number in range(count):
