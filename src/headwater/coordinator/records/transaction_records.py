@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicPartition
 from headwater.coordinator.effects import CoordinatorRecord
+from headwater.wire.primitives import encode_uvarint
 from headwater.wire.schema import INT8, INT16, INT32, INT64, STRING, Array, Message, Struct, field
 
 KEY_VERSION: Final = 0
@@ -117,12 +118,12 @@ def _pack_partitions(partitions: Collection[TopicPartition]) -> bytes:
     for topic, partition in sorted(partitions):
         topics.setdefault(topic, []).append(partition)
     out = bytearray()
-    put_uvarint(out, len(topics) + 1)
+    out += encode_uvarint(len(topics) + 1)
     for topic, indexes in topics.items():
         topic_bytes = topic.encode()
-        put_uvarint(out, len(topic_bytes) + 1)
+        out += encode_uvarint(len(topic_bytes) + 1)
         out += topic_bytes
-        put_uvarint(out, len(indexes) + 1)
+        out += encode_uvarint(len(indexes) + 1)
         for index in indexes:
             out += _INT32.pack(index)
         out.append(0)  # no tags
@@ -139,13 +140,6 @@ def _packed_tags(previous_producer_id: int, next_producer_id: int, client_transa
     if client_transaction_version:
         tags.append(_VERSION_TAG.pack(2, 2, client_transaction_version))
     return b"%c%b" % (len(tags), b"".join(tags))
-
-
-def put_uvarint(out: bytearray, value: int) -> None:
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
 
 
 def read_transaction_record(record: CoordinatorRecord) -> TransactionRecord | None:
