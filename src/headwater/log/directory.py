@@ -48,9 +48,11 @@ class LogDirectory:
         self.last_broker_epoch = -1
         self.epochs_crc: Mapping[str, int] = {}  # of each log's leader epochs, as that owner left them
         self.lacks_checkpoint = False  # of recovery points: it is gone or damaged, and with it the list of logs
+        self._is_damaged = False  # one of the checkpoints cannot be read
         self.is_distrusted = False  # an fsync has failed here, and nobody has looked since
         self.adopted = False  # Apache Kafka 4 made it: its topics may have settings that are not known here
         self.recovery_points: Offsets = {}  # in the file, there is none past these, nor will be
+        self.synced_recovery_points: Offsets = {}  # in the file on the device, there is none below these
         self.log_start_offsets: Offsets = {}
         self.high_watermarks: Offsets = {}
         self.cleaner_offsets: Offsets = {}  # below it, a log is compacted; all that may stand in the file
@@ -161,21 +163,32 @@ class LogDirectory:
         except CheckpointError as error:
             logger.error("event=checkpoint-unusable path=%s reason=%r", self._file(name), str(error))
             self.lacks_checkpoint |= is_needed
+            self._is_damaged = True
             return {}
+
+    @property
+    def knows_compaction(self) -> bool:
+        """Whether all gaps that compaction has made lie below the recovery points and cleaner offsets that were read.
+
+        Our cleaner leaves alone what lies past the recovery point on the device. Apache Kafka's does not, and a checkpoint that is
+        gone or damaged tells nothing. A new directory has none yet, and nothing in it was compacted.
+        """
+        is_lost = self.lacks_checkpoint and bool(self.cleaner_offsets)
+        return not (self.adopted or self._is_damaged or is_lost)
 
     def checkpoint(self, name: str, offsets: Offsets) -> None:
         """Writes one if it has changed, off the loop. Skipped while the last one is still being written."""
         data = format_offsets(offsets)
         self._expect(name, offsets)
         if self._written.get(name) != data and name not in self._in_flight:
-            self._submit(name, data)
+            self._submit(name, data, offsets)
 
-    def _submit(self, name: str, data: bytes) -> None:
+    def _submit(self, name: str, data: bytes, offsets: Offsets) -> None:
         """It is made beside, and put in its place by the loop: never over one that was written meanwhile."""
         self._in_flight[name] = True
-        self._disk.submit(Replace(self._file(name + names.NEXT), data), partial(self._made, name, data))
+        self._disk.submit(Replace(self._file(name + names.NEXT), data), partial(self._made, name, data, offsets))
 
-    def _made(self, name: str, data: bytes, error: OSError | None) -> None:
+    def _made(self, name: str, data: bytes, offsets: Offsets, error: OSError | None) -> None:
         is_wanted = self._in_flight.pop(name)
         try:
             if error is not None:
@@ -183,11 +196,16 @@ class LogDirectory:
             if is_wanted:
                 self._disk.rename(self._file(name + names.NEXT), self._file(name))
                 self._written[name] = data
-                self._disk.submit(SyncDirectory(self.path), _nobody_waits)  # until then, the older one will do
+                self._disk.submit(SyncDirectory(self.path), partial(self._synced, name, data, offsets))
             else:
                 self._disk.remove(self._file(name + names.NEXT))
         except OSError as problem:
             logger.error("event=checkpoint-failed path=%s error=%r", self._file(name), str(problem))
+
+    def _synced(self, name: str, data: bytes, offsets: Offsets, error: OSError | None) -> None:
+        """Until then, an older one may come back after a power loss."""
+        if error is None and name == names.RECOVERY_POINT_CHECKPOINT and self._written.get(name) == data:
+            self.synced_recovery_points = offsets
 
     def checkpoint_now(self, name: str, offsets: Offsets) -> None:
         """At shutdown, and where nothing may go on before it is on the device. Raises OSError."""
@@ -198,7 +216,7 @@ class LogDirectory:
         self._disk.write_file(self._file(name), data)
         self._written[name] = data
         if name == names.RECOVERY_POINT_CHECKPOINT:
-            self.recovery_points = offsets
+            self.recovery_points = self.synced_recovery_points = offsets
 
     def _expect(self, name: str, offsets: Offsets) -> None:
         """They may come into the file, or what it has may stay there: the disk may be full."""
@@ -239,10 +257,6 @@ class LogDirectory:
             self._disk.remove(self._file(names.SYNC_FAILED))
         except OSError as error:
             logger.error("event=file-not-removed path=%s error=%r", self._file(names.SYNC_FAILED), str(error))
-
-
-def _nobody_waits(_error: OSError | None) -> None:
-    """For a sync that only makes a later recovery shorter."""
 
 
 def _reason(error: Exception) -> str:

@@ -302,6 +302,10 @@ class LogManager:
         logs = self._holdings.in_directory(directory)
         return {log.partition: clean_to[log.partition] for log in logs if log.partition in clean_to}
 
+    def synced_recovery_point(self, partition: TopicPartition) -> int:
+        """At least so far a recovery will believe the log: that is written down, and on the device."""
+        return self._holdings.home[partition].synced_recovery_points.get(partition, 0)
+
     def saved_high_watermark(self, partition: TopicPartition) -> int:
         """As it was when it was last written down; 0 if it never was."""
         return self._holdings.home[partition].high_watermarks.get(partition, 0)

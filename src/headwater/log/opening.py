@@ -148,7 +148,9 @@ class Opening:
         self.is_clean = False
         start_offset = directory.log_start_offsets.get(partition, 0)
         config = self._config_of(partition.topic)
-        no_gaps = self.topics_are_known and not config.cleanup_compact and not directory.adopted
+        no_gaps = directory.knows_compaction or (
+            self.topics_are_known and not config.cleanup_compact and not directory.adopted
+        )
         arguments = (
             path, recovery_point, start_offset, config.index_interval_bytes, no_gaps, directory.is_distrusted,
             directory.cleaner_offsets.get(partition, 0),

@@ -210,8 +210,8 @@ def recover(
 ) -> Recovered:
     """Afterwards `loading.load_log` finds a directory as after a clean shutdown. Raises OSError.
 
-    Segments follow on each other without a gap, or else the end of one is lost. Only compaction may leave gaps: below `compacted_to` it
-    has, of what was on the device, whatever the topic's policy is by now.
+    Segments follow on each other without a gap, or else the end of one is lost. Only compaction may leave gaps: below the recovery
+    point and below `compacted_to`, whatever the topic's policy is by now. Without `no_gaps` others may be its work too, and stay.
 
     `distrusts_cache`: an fsync has failed here. What was never written may look well in the page cache, so it is dropped, and the
     scan reads what the device has.

@@ -7,7 +7,7 @@ import pytest
 
 from headwater.base.ids import TopicId, TopicPartition
 from headwater.log.compaction import planning
-from headwater.log.compaction.cleaner import RETRY_MS, SPARE_BYTES, CleanerSettings
+from headwater.log.compaction.cleaner import CHECKPOINT_MS, RETRY_MS, SPARE_BYTES, CleanerSettings
 from headwater.log.log import Log
 from headwater.records.builder import build_batch
 from headwater.records.reader import Record, read_batches, read_records
@@ -18,11 +18,17 @@ if TYPE_CHECKING:
 CONFIG: dict[str, Any] = {"segment_bytes": 300, "cleanup_compact": True, "cleanup_delete": False}
 
 
-def fill(world: "World", log: Log, rounds: int = 6, epoch: int = 0) -> None:
+def fill_without_checkpoint(world: "World", log: Log, rounds: int = 6, epoch: int = 0) -> None:
     for number in range(rounds):
         records = [Record(at, world.clock.now_ms(), b"k%d" % at, b"%d" % number * 30) for at in range(3)]
         log.append_as_leader(memoryview(build_batch(records)), epoch, world.clock.now_ms())
     log.flush()
+    world.disk.run()
+
+
+def fill(world: "World", log: Log, rounds: int = 6, epoch: int = 0) -> None:
+    fill_without_checkpoint(world, log, rounds, epoch)
+    world.manager.write_checkpoints()
     world.disk.run()
 
 
@@ -266,11 +272,34 @@ def test_keys_that_do_not_fit_take_several_rounds(world: "World") -> None:
 
 def test_what_a_killed_process_left_unsynced_is_synced_and_then_cleaned(world: "World") -> None:
     compacted(world)
+    world.disk.remove("/data/recovery-point-offset-checkpoint")
     log = world.kill()
     assert log.recovery_point < log.active.base_offset
     start(world)
     world.disk.run()
     world.clock.advance(15_000)
+    start(world)
+    finish(world)
+    assert len(values(log)) == 18, "that all is synced is written down first"
+    world.clock.advance(CHECKPOINT_MS)
+    start(world)
+    finish(world)
+    assert values(log) == [12, 13, 14, 15, 16, 17]
+
+
+def test_nothing_is_cleaned_past_the_recovery_point_that_the_device_has(world: "World") -> None:
+    """A recovery from there on takes what is missing for lost."""
+    log = world.create(**CONFIG)
+    fill(world, log, rounds=3)
+    fill_without_checkpoint(world, log, rounds=3)
+    assert world.manager.synced_recovery_point(world.partition) == 9
+    assert log.recovery_point == 18
+    start(world)  # asks for the next checkpoint, too
+    world.scheduler.run_due()
+    world.disk.run(0)
+    assert world.manager.cleaner.dirtiness(log, 0).end_offset == 15
+    assert values(log) == [6, 7, 8, *range(9, 18)]
+    finish(world)
     start(world)
     finish(world)
     assert values(log) == [12, 13, 14, 15, 16, 17]
@@ -300,6 +329,8 @@ def test_a_result_is_not_swapped_in_over_other_records_of_the_same_size(world: "
     assert world.manager.cleaner.clean_to == {}
     assert not [name for name in world.files() if name.endswith(".cleaned")]
     log.flush()
+    world.disk.run()
+    world.manager.write_checkpoints()
     world.disk.run()
     world.manager.cleaner.tick(world.clock.now_ms(), world.clock.monotonic_ms() + 1)
     finish(world)

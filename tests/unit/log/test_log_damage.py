@@ -95,6 +95,8 @@ def test_whatever_made_a_segment_its_index_of_aborted_transactions_is_made_again
         roll(log, world.clock.now_ms())
         log.flush()
         world.disk.run()
+        world.manager.write_checkpoints()
+        world.disk.run()
         world.manager.cleaner.tick(world.clock.now_ms(), world.clock.monotonic_ms())
         world.scheduler.run_due()
         world.disk.run()

@@ -209,11 +209,47 @@ def test_a_segment_that_lost_its_end_ends_the_log(world: "World", caplog: pytest
     assert "behind the cut" in caplog.text
 
 
-def test_compacted_topics_may_have_gaps_between_segments(world: "World") -> None:
+def test_a_compacted_topic_has_no_gap_past_the_recovery_point_that_is_not_a_loss(world: "World") -> None:
+    """A replica of __consumer_offsets had lost a segment that never reached the device, and kept the next, which had: a
+    committed offset was gone there, and it was in sync. The cleaner leaves alone what lies past the recovery point."""
     log = world.create(segment_bytes=400, cleanup_compact=True)
     for _ in range(4):
         world.append(log, size=100)
+    cut(world, path_of(world, 0), 0)
+    assert world.contents(world.kill()) == []
+
+
+def test_compacted_topics_may_have_gaps_below_the_recovery_point(world: "World") -> None:
+    log = world.create(segment_bytes=400, cleanup_compact=True)
+    for _ in range(4):
+        world.append(log, size=100)
+    log.flush()
+    world.disk.run()
+    world.manager.write_checkpoints()
+    world.disk.run()
     cut(world, path_of(world, 0), log.segments[0].find(1))
+    assert world.contents(world.kill()) == [0, 2, 3]
+
+
+@pytest.mark.parametrize("damage", [b"0\n1\ntopic 0 x\n", None], ids=["damaged", "gone"])
+def test_without_its_checkpoint_a_compacted_topic_keeps_what_lies_behind_its_gaps(
+    world: "World", damage: bytes | None
+) -> None:
+    """Nobody knows then which of them compaction has made."""
+    log = world.create(segment_bytes=400, cleanup_compact=True)
+    for _ in range(4):
+        world.append(log, size=100)
+    log.flush()
+    world.disk.run()
+    world.manager.cleaner.clean_to[world.partition] = 1
+    world.manager.checkpoint_cleaner(log)
+    world.manager.write_checkpoints()
+    world.disk.run()
+    cut(world, path_of(world, 0), log.segments[0].find(1))
+    if damage is None:
+        world.disk.remove("/data/recovery-point-offset-checkpoint")
+    else:
+        world.disk.write_file("/data/recovery-point-offset-checkpoint", damage)
     assert world.contents(world.kill()) == [0, 2, 3]
 
 

@@ -4,6 +4,9 @@ The loop only plans and renames. One log is cleaned by one worker at a time, `lo
 log is clean is written down (`cleaner-offset-checkpoint`, as Kafka has it) after the new names are on the device. A log that cannot
 be cleaned is left alone for a while, and counted. Results of a log that has changed meanwhile (truncated, deleted) are dropped.
 
+Only what lies below the recovery point that the device has is cleaned. So whatever is missing past it after a crash was lost, and not
+left out by us: recovery need not guess.
+
 Owned by the loop, through the manager of the logs.
 """
 
@@ -17,7 +20,7 @@ from headwater.base.ids import TopicPartition
 from headwater.base.ports import NO_DESCRIPTORS, SyncDirectory
 from headwater.log.compaction.decisions import Dirtiness
 from headwater.log.compaction.job import Cleaned, CleanedSegment, CleaningJob, Pace, no_pace, remove_cleaned
-from headwater.log.compaction.planning import is_due_for, job_for, state_of
+from headwater.log.compaction.planning import cleanable_to, is_due_for, job_for, state_of
 from headwater.log.compaction.swapping import is_unchanged, swap_in
 
 if TYPE_CHECKING:
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from headwater.log.manager import LogManager
 
 RETRY_MS: Final = 600_000
+CHECKPOINT_MS: Final = 1_000  # more than one takes to be on the device
 SPARE_BYTES: Final = 64 << 20  # of the disk, which a cleaning leaves to others
 
 logger = logging.getLogger("headwater.log")
@@ -63,12 +67,20 @@ class Cleaner:
         self._void: set[str] = set()  # of these, the directories of logs that were truncated since
         self._left_alone: dict[TopicPartition, int] = {}  # until when, by the monotonic clock
         self._rests_until_ms = 0
+        self._awaits_checkpoint = False  # there is more to clean as soon as it is on the device
 
     # What is dirty
 
     def dirtiness(self, log: "Log", now_ms: int) -> Dirtiness:
         """Of one log, for whoever wants to show it."""
-        return state_of(log, self.clean_to.get(log.partition), self._manager.high_watermark_of(log), now_ms)
+        upper_offset = cleanable_to(log, self._manager.high_watermark_of(log))
+        return state_of(log, self.clean_to.get(log.partition), upper_offset, now_ms)
+
+    def _may_clean_to(self, log: "Log") -> int:
+        upper_offset = cleanable_to(log, self._manager.high_watermark_of(log))
+        synced = self._manager.synced_recovery_point(log.partition)
+        self._awaits_checkpoint |= synced < upper_offset
+        return min(upper_offset, synced)
 
     @property
     def busy_count(self) -> int:
@@ -94,7 +106,8 @@ class Cleaner:
         while len(self._busy) < settings.threads:
             log = self._dirtiest(now_ms, monotonic_ms)
             if log is None:
-                self._rests_until_ms = monotonic_ms + settings.backoff_ms
+                rest_ms = min(settings.backoff_ms, CHECKPOINT_MS) if self._awaits_checkpoint else settings.backoff_ms
+                self._rests_until_ms = monotonic_ms + rest_ms
                 return
             try:
                 self._start(log, now_ms, monotonic_ms, settings)
@@ -104,6 +117,7 @@ class Cleaner:
     def _dirtiest(self, now_ms: int, monotonic_ms: int) -> "Log | None":
         best: Log | None = None
         best_ratio = -1.0
+        self._awaits_checkpoint = False
         for log in self._manager.logs.values():
             if (
                 not log.config.cleanup_compact
@@ -116,17 +130,19 @@ class Cleaner:
             if log.recovery_point < log.active.base_offset and not log.flusher.under_way:
                 log.flush()  # a killed process has left it so; what is not on the device is not cleaned
             try:
-                state = self.dirtiness(log, now_ms)
+                state = state_of(log, self.clean_to.get(log.partition), self._may_clean_to(log), now_ms)
             except OSError as error:
                 self._leave_alone(log, monotonic_ms, repr(error))
                 continue
             if state.ratio > best_ratio and is_due_for(log, state, now_ms):
                 best, best_ratio = log, state.ratio
+        if self._awaits_checkpoint:
+            self._manager.write_checkpoints()
         return best
 
     def _start(self, log: "Log", now_ms: int, monotonic_ms: int, settings: CleanerSettings) -> None:
-        high_watermark = self._manager.high_watermark_of(log)
-        job = job_for(log, self.clean_to.get(log.partition), high_watermark, now_ms, settings.map_bytes, settings.pace)
+        clean_to, upper_offset = self.clean_to.get(log.partition), self._may_clean_to(log)
+        job = job_for(log, clean_to, upper_offset, now_ms, settings.map_bytes, settings.pace)
         needed_bytes = sum(segment.size_bytes for segment in job.segments) + SPARE_BYTES
         usable_bytes = log.context.disk.usage(log.directory)[1]
         if usable_bytes < needed_bytes:
@@ -217,9 +233,9 @@ class Cleaner:
     # What else happens to logs
 
     def loaded(self, log: "Log", checkpoint: int | None) -> None:
-        """What the last process wrote down, unless the log has lost something since."""
-        if checkpoint is not None and checkpoint <= log.log_end_offset:
-            self.clean_to[log.partition] = checkpoint
+        """What the last process wrote down, as far as the log still has it."""
+        if checkpoint is not None:
+            self.clean_to[log.partition] = min(checkpoint, log.log_end_offset)
 
     def truncated(self, log: "Log") -> None:
         """What comes in the place of what was cut may look the same, from outside."""

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from headwater.log.log import Log
 
 
-def state_of(log: "Log", checkpoint: int | None, high_watermark: int, now_ms: int) -> Dirtiness:
+def state_of(log: "Log", checkpoint: int | None, upper_offset: int, now_ms: int) -> Dirtiness:
     first_dirty = first_dirty_offset(checkpoint, log.log_start_offset, log.log_end_offset)
-    segments = _cleanable(log, first_dirty, high_watermark, now_ms)
+    segments = _cleanable(log, first_dirty, upper_offset, now_ms)
     oldest_ms: int | None = None
     for segment, facts in segments:
         if facts.end_offset > first_dirty and segment.size_bytes:
@@ -35,10 +35,10 @@ def is_due_for(log: "Log", state: Dirtiness, now_ms: int) -> bool:
 
 
 def job_for(
-    log: "Log", checkpoint: int | None, high_watermark: int, now_ms: int, map_bytes: int, pace: Pace
+    log: "Log", checkpoint: int | None, upper_offset: int, now_ms: int, map_bytes: int, pace: Pace
 ) -> CleaningJob:
     first_dirty = first_dirty_offset(checkpoint, log.log_start_offset, log.log_end_offset)
-    segments = _cleanable(log, first_dirty, high_watermark, now_ms)
+    segments = _cleanable(log, first_dirty, upper_offset, now_ms)
     facts = tuple(_with_indexes(segment, facts) for segment, facts in segments)
     aborted = log.aborted_transactions(facts[0].base_offset, facts[-1].end_offset) if facts else []
     config = log.config
@@ -69,19 +69,23 @@ def _with_indexes(segment: Segment, facts: SegmentFacts) -> SegmentFacts:
     )
 
 
-def _cleanable(log: "Log", first_dirty: int, high_watermark: int, now_ms: int) -> list[tuple[Segment, SegmentFacts]]:
-    """All but the active one, as far as they are committed, decided and on the device, and old enough."""
-    limit_offset = min(log.last_stable_offset(high_watermark), log.recovery_point, log.active.base_offset)
+def cleanable_to(log: "Log", high_watermark: int) -> int:
+    """Up to where the log is committed, decided and on the device, without its active segment."""
+    return min(log.last_stable_offset(high_watermark), log.recovery_point, log.active.base_offset)
+
+
+def _cleanable(log: "Log", first_dirty: int, upper_offset: int, now_ms: int) -> list[tuple[Segment, SegmentFacts]]:
+    """The segments that end by `upper_offset` and are old enough."""
     ends = log.base_offsets[1:]
     found = [
         (segment, SegmentFacts(segment.base_offset, end_offset, segment.size_bytes))
         for segment, end_offset in zip(log.segments, ends, strict=False)
-        if end_offset <= limit_offset
+        if end_offset <= upper_offset
     ]
     lag_ms = log.config.min_compaction_lag_ms
     if lag_ms > 0:
         aged = [
             (facts, segment.largest_timestamp() if facts.end_offset > first_dirty else 0) for segment, facts in found
         ]
-        found = found[: cleanable_count(aged, limit_offset, first_dirty, now_ms, lag_ms)]
+        found = found[: cleanable_count(aged, upper_offset, first_dirty, now_ms, lag_ms)]
     return found
