@@ -136,6 +136,16 @@ class Reader:
             data.aborted_transactions = _aborted_within(data.aborted_transactions, data.records)
         return data
 
+    def must_hear_start(self, partition: Partition, spec: FetchSpec) -> bool:
+        """Whether a follower begins before the leader and is not in sync: until it has heard where to begin, it cannot be."""
+        in_sync = partition.in_sync
+        return (
+            self.is_follower
+            and spec.log_start_offset < partition.log.log_start_offset
+            and in_sync is not None
+            and in_sync.is_news(self.replica_id)
+        )
+
     def gave(self, partition: Partition, size_bytes: int) -> None:
         """What goes out to a follower."""
         if self._broker.replicas is not None:

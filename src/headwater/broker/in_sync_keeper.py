@@ -66,9 +66,12 @@ class InSyncKeeper:
         """Raises what the follower is to be told."""
         partition.follower_fetched(replica, broker_epoch, offset, self._broker.clock.monotonic_ms())
         in_sync = partition.in_sync
-        if in_sync is not None:
-            in_sync.followers[replica].log_start_offset = log_start_offset
-        if in_sync is not None and in_sync.is_news(replica) and in_sync.may_join(replica, partition.high_watermark):
+        if in_sync is None:
+            return
+        in_sync.followers[replica].log_start_offset = log_start_offset
+        if in_sync.is_news(replica) and in_sync.may_join(
+            replica, partition.log.log_start_offset, partition.high_watermark
+        ):
             self.consider(partition, replica)
 
     def consider(self, partition: Partition, joining: BrokerId | None = None) -> None:
@@ -78,6 +81,7 @@ class InSyncKeeper:
             return
         broker = self._broker
         change = in_sync.proposal(
+            partition.log.log_start_offset,
             partition.high_watermark,
             partition.log.log_end_offset,
             broker.clock.monotonic_ms(),

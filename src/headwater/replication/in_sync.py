@@ -3,8 +3,9 @@
 A follower that asks from an offset on has everything below it. The high watermark follows the slowest of those that count: the
 in-sync replicas, and those that were proposed as such, from the moment they were proposed until a newer state tells what became
 of it. The proposal may have been written although nobody told us, and then a leader may be elected from it. Those proposed to be
-left out count until they are out. A follower joins when it has all that is committed and all from before this leader's time, in the
-life (broker epoch) under which it is registered now; it leaves when it has not been at the log's end for `replica.lag.time.max.ms`.
+left out count until they are out. A follower joins when it has all that is committed and all from before this leader's time, and
+begins no earlier than the leader (or what was deleted would be there again, were it elected), in the life (broker epoch) under which it
+is registered now; it leaves when it has not been at the log's end for `replica.lag.time.max.ms`.
 
 Pure: time, the log's end and the image's brokers come in. Owned by one partition, for one term of its leader.
 """
@@ -126,8 +127,13 @@ class InSync:
         return min((follower.log_end_offset for follower in self._awaited), default=INT64_MAX)
 
     def low_watermark(self, log_start_offset: int) -> int:
-        """Where the logs of all live replicas have begun, the leader's with `log_start_offset`. -1 if one has not said."""
-        starts = [each.log_start_offset for replica, each in self.followers.items() if replica in self._brokers]
+        """Where the logs of all replicas that live or may be elected have begun, the leader's with `log_start_offset`. -1 if one
+        has not said. A member whose session is over may come back and lead before anybody has left it out."""
+        starts = [
+            each.log_start_offset
+            for replica, each in self.followers.items()
+            if replica in self._brokers or replica in self.members or replica in self._unconfirmed
+        ]
         return min([log_start_offset, *starts])
 
     def fetched(self, replica: BrokerId, broker_epoch: int, offset: int, leader_end_offset: int, now_ms: int) -> bool:
@@ -140,13 +146,14 @@ class InSync:
             raise KafkaError(ErrorCode.STALE_BROKER_EPOCH, "The fetch comes from an earlier life of the broker.")
         return follower.fetched(broker_epoch, offset, leader_end_offset, now_ms)
 
-    def may_join(self, replica: BrokerId, high_watermark: int) -> bool:
+    def may_join(self, replica: BrokerId, log_start_offset: int, high_watermark: int) -> bool:
         follower, registered = self.followers[replica], self._brokers.get(replica)
         return (
             registered is not None
             and not registered.is_stopping
             and follower.fetched_ms != _NEVER_MS
             and follower.broker_epoch == registered.epoch
+            and follower.log_start_offset >= log_start_offset
             and follower.log_end_offset >= max(high_watermark, self._epoch_start_offset)
         )
 
@@ -158,6 +165,7 @@ class InSync:
 
     def proposal(
         self,
+        log_start_offset: int,
         high_watermark: int,
         leader_end_offset: int,
         now_ms: int,
@@ -178,7 +186,7 @@ class InSync:
                 wanted[member] = self._own_epoch(epoch) if member == self._leader else epoch
             elif not follower.lags(leader_end_offset, now_ms, lag_max_ms):
                 wanted[member] = epoch
-        if joining is not None and self.may_join(joining, high_watermark):
+        if joining is not None and self.may_join(joining, log_start_offset, high_watermark):
             wanted[joining] = self.followers[joining].broker_epoch
         if wanted == self.members and not self._unconfirmed:
             return None

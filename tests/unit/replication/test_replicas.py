@@ -249,7 +249,30 @@ def test_a_replica_that_is_away_is_not_waited_for_when_records_are_deleted(lab: 
     lab.run(600)
     answer = delete_before(lab, 2)
     lab.run(30)
+    assert not answer.done, "it is in sync still, and might be elected"
+    lab.change(in_sync_replicas=(BrokerId(1), BrokerId(2)), in_sync_epochs=(lab.epoch_of(1), lab.epoch_of(2)))
+    lab.run(30)
     assert deleted(answer) == (ErrorCode.NONE, 2)
+
+
+def test_a_replica_that_missed_a_deletion_hears_of_it_at_once_and_is_in_sync_then(lab: ClusterLab) -> None:
+    """It has all records, so the leader would hold its fetch back: and it was elected before it knew where to begin."""
+    for _ in range(3):
+        _done(lab, lab.produce(1))
+    lab.run(600)
+    lab.cut = {(3, 1)}
+    lab.change(in_sync_replicas=(BrokerId(1), BrokerId(2)), in_sync_epochs=(lab.epoch_of(1), lab.epoch_of(2)))
+    lab.run(2000)
+    lab.replica(1).log.delete_records_before(2)
+    lab.cut = set()
+    lab.asked.clear()
+    while not any(source == 3 for source, _, _ in lab.asked):
+        lab.run(1)
+    asked_ms = lab.clock.monotonic_ms()
+    while lab.state().in_sync_replicas != [1, 2, 3]:
+        lab.run(1)
+    assert lab.replica(3).log.log_start_offset == 2, "not before it knows where to begin"
+    assert lab.clock.monotonic_ms() - asked_ms < 10, "no fetch was held back"
 
 
 def test_whoever_waits_for_deletions_at_a_leader_that_is_none_any_more_is_told(lab: ClusterLab) -> None:

@@ -241,6 +241,8 @@ class Fetch:
                     is_urgent = True
                 if data.diverging_epoch is not None or data.preferred_read_replica >= 0:
                     is_urgent = True
+                elif partition is not None and reader.must_hear_start(partition, spec):
+                    is_urgent = True
                 size += len(data.records or b"")
                 read.append((spec, partition, data))
         except BaseException:
