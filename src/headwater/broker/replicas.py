@@ -8,7 +8,7 @@ Owned by the broker, and there only if it has peers.
 """
 
 import logging
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from headwater.base.errors import KafkaError
@@ -58,6 +58,7 @@ class Replicas:
         self._is_closed = False
         self.keeper = InSyncKeeper(broker)
         self.throttles = Throttles(broker)
+        self.on_full: Callable[[Partition], None] | None = None  # as `Fetcher.on_full`
 
     def close(self) -> None:
         """Nothing is fetched any more: the logs are about to be closed."""
@@ -275,9 +276,12 @@ class Replicas:
             rest_max_ms=config.int("replica.fetch.backoff.ms"),
             timeout_ms=config.int("replica.socket.timeout.ms"),
         )
-        return Fetcher(
+        fetcher = Fetcher(
             leader, self._peers, broker.scheduler, broker.clock, settings, self._identity, self.throttles.following
         )
+        if self.on_full is not None:
+            fetcher.on_full = self.on_full
+        return fetcher
 
     def _identity(self) -> tuple[BrokerId, int]:
         """Who fetches, and in which life. While we are not registered, the last one: nothing is lost with a session."""

@@ -64,6 +64,9 @@ class Fetcher:
         self._settings = settings
         self._replica = replica
         self._throttle = throttle
+        self.on_full: Callable[[Partition], None] = (
+            _ignore  # told when the disk has no room for what the leader has sent
+        )
         self._session = FollowerSession(settings.partition_bytes_max)
         self._ready: dict[
             PartitionKey, Position
@@ -261,10 +264,18 @@ class Fetcher:
             following.truncate_to_agree(partition, data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
         else:
             if data.records:
-                following.append_fetched(partition, memoryview(data.records), self._clock.now_ms())
+                self._append(partition, memoryview(data.records))
                 if self._throttle is not None:
                     self._throttle.took(key, len(data.records))
             following.follow_offsets(partition, data.high_watermark, data.log_start_offset)
+
+    def _append(self, partition: Partition, records: memoryview) -> None:
+        try:
+            following.append_fetched(partition, records, self._clock.now_ms())
+        except KafkaError:
+            if partition.log.is_full:
+                self.on_full(partition)
+            raise
 
     def _rest(self, key: PartitionKey, code: ErrorCode, why: str | None) -> None:
         """Leaves the partition out of the session, where it would be answered at once each time."""
@@ -308,3 +319,7 @@ class Fetcher:
             following.begin_again(partition, offset)
         else:  # it is there now, or there was never a difference that epochs could tell
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"the leader's log begins at {offset}")
+
+
+def _ignore(_partition: Partition) -> None:
+    """Nobody wants to know."""

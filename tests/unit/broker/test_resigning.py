@@ -7,7 +7,7 @@ import pytest
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import BrokerId, LeaderEpoch, PartitionKey, TopicId
-from headwater.broker.resigning import Resigning, successor
+from headwater.broker.resigning import Resigning, successor, without
 from headwater.metadata.image import BrokerState, PartitionChanged, PartitionState
 
 KEY = PartitionKey(TopicId(bytes(16)), 0)
@@ -35,6 +35,21 @@ def test_the_first_other_in_sync_replica_takes_over() -> None:
     assert change == PartitionChanged(
         KEY.topic_id, 0, BrokerId(2), LeaderEpoch(5), tuple(ids(1, 2, 3)), tuple(ids(3, 2)), (30, 20), (), (), 7
     )
+
+
+def test_one_whose_disk_is_full_stays_in_sync() -> None:
+    change = successor(KEY, state(ids(3, 1, 2)), ME, brokers(1, 2, 3), stays_in_sync=True)
+    assert change == PartitionChanged(
+        KEY.topic_id, 0, BrokerId(2), LeaderEpoch(5), tuple(ids(1, 2, 3)), tuple(ids(3, 1, 2)), (30, 10, 20), (), (), 7
+    )
+
+
+def test_a_follower_without_room_leaves_under_the_same_leader() -> None:
+    assert without(KEY, state(ids(3, 1, 2), leader=3), ME) == PartitionChanged(
+        KEY.topic_id, 0, BrokerId(3), LeaderEpoch(4), tuple(ids(1, 2, 3)), tuple(ids(3, 2)), (30, 20), (), (), 7
+    )
+    assert without(KEY, state(ids(3, 2), leader=3), ME) is None
+    assert without(KEY, state(ids(1, 2)), ME) is None
 
 
 @pytest.mark.parametrize(
@@ -76,6 +91,25 @@ def test_it_is_asked_for_until_it_is_granted(ails: tuple[str, object]) -> None:
     asked[0][1](KafkaError(ErrorCode.REQUEST_TIMED_OUT))
     resigning.look()
     assert [leader for leader, _ in asked] == [2, 2]
+
+
+@pytest.mark.parametrize("epoch", [4, 3])
+def test_a_follower_without_room_leaves_when_the_leader_of_its_term_has_sent_something(epoch: int) -> None:
+    asked: list[Any] = []
+    topic = SimpleNamespace(name="t", partitions=[state(ids(1, 2), leader=2)])
+    broker: Any = SimpleNamespace(
+        broker_id=ME,
+        partitions={},
+        image=SimpleNamespace(topics={KEY.topic_id: topic}, brokers=brokers(1, 2)),
+        store=SimpleNamespace(propose=lambda change, _done: asked.append(change.in_sync_replicas)),
+        replicas=SimpleNamespace(missing=set()),
+    )
+    resigning = Resigning(broker)
+    resigning.look()
+    assert asked == [], "the leader may be dead"
+    broker.replicas.on_full(SimpleNamespace(topic_id=KEY.topic_id, index=0, leader_epoch=epoch))
+    broker.replicas.on_full(SimpleNamespace(topic_id=KEY.topic_id, index=0, leader_epoch=epoch))
+    assert asked == ([(2,)] if epoch == 4 else [])
 
 
 def test_who_cannot_open_its_log_does_not_go_on_leading() -> None:

@@ -381,3 +381,19 @@ def test_a_failed_disk_takes_its_partition_out_and_leaves_the_others() -> None:
 def _begins_at(offset: int) -> ListOffsetsResponse:
     found = ListOffsetsPartitionResponse(partition_index=0, error_code=0, offset=offset)
     return ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="t", partitions=[found])])
+
+
+def test_that_there_is_no_room_for_what_the_leader_sent_is_told_then_and_only_then() -> None:
+    desk = Desk()
+    told: list[Partition] = []
+    desk.fetcher.on_full = told.append
+    desk.answer(part(records=batch(0)))
+    desk.disk.faults.free_bytes = 0
+    desk.answer(part(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    assert told == []
+    desk.pass_time(1000)
+    desk.answer(part(records=batch(1)))
+    assert told == desk.partitions
+    desk.pass_time(1000)
+    desk.answer(part(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    assert told == desk.partitions, "that says nothing of a leader"
