@@ -31,6 +31,7 @@ class ClusterInjector:
         self._dead_up_to: dict[int, int] = {}  # node -> broker epochs up to here are of processes that died
         self._lost_up_to: dict[int, int] = {}  # node -> broker epochs up to here lost bytes
         self._busy: set[int] = set()  # nodes that are down or on their way
+        self._failed_syncs: set[int] = set()  # nodes whose machine is about to start again for it
         self._well_from_ms: dict[
             int, int
         ] = {}  # when a node that was cut off or stood still is sure to have a session again
@@ -99,12 +100,15 @@ class ClusterInjector:
         node = self._some_node()
         if not self._may_lose_power(node) or (node.is_up and node.node_id in self._busy):
             return
-        self._world.note(f"fault: {node.node_id} loses power")
-        self._dead_up_to[node.node_id] = self._lost_up_to[node.node_id] = self._world.zookeeper.last_transaction
         was_up = node.is_up
-        node.lose_power()
+        self._cut_power(node)
         if was_up:
             self._down(node)
+
+    def _cut_power(self, node: "ClusterNode") -> None:
+        self._world.note(f"fault: {node.node_id} loses power")
+        self._dead_up_to[node.node_id] = self._lost_up_to[node.node_id] = self._world.zookeeper.last_transaction
+        node.lose_power()
 
     def _restart_cleanly(self) -> None:
         node = self._up_node()
@@ -210,23 +214,35 @@ class ClusterInjector:
         self._later((100, 1000), lambda: self._disk_mended(node))
 
     def _fail_sync(self) -> None:
-        """Pages that look written and are not are gone with the next power loss, and a process that starts before it would believe
-        them: so the machine starts again, some time after its broker has given up."""
+        """Pages that look written and are not are gone with the next power loss: so the machine starts again, some time after its
+        broker has given up. What may be lost is lost when the fsync fails, and whether it may be is asked then."""
         node = self._some_node()
         if not node.is_serving or node.node_id in self._busy or not self._may_lose_power(node):
             return
-        self._world.note(f"fault: fsync fails on {node.node_id}")
         self._busy.add(node.node_id)
-        self._lost_up_to[node.node_id] = self._world.zookeeper.last_transaction
-        node.disk.faults.syncs_to_fail = self._random.randint(1, 2)
+        faults = node.disk.faults
+        faults.syncs_to_fail = self._random.randint(1, 2)
+        faults.may_fail_sync = lambda: self._may_fail_sync(node)
         self._later((100, 800), lambda: self._after_failed_sync(node))
 
+    def _may_fail_sync(self, node: "ClusterNode") -> bool:
+        if node.node_id not in self._failed_syncs:
+            if not node.is_up or not self._may_lose_power(node):
+                return False
+            self._world.note(f"fault: fsync fails on {node.node_id}")
+            self._failed_syncs.add(node.node_id)
+            self._lost_up_to[node.node_id] = self._world.zookeeper.last_transaction
+        return True
+
     def _after_failed_sync(self, node: "ClusterNode") -> None:
-        self._world.note(f"node {node.node_id} loses power")
+        """One whose broker goes on although an fsync has failed (of a log that was being deleted) keeps its power."""
         node.disk.faults.syncs_to_fail = 0
-        self._dead_up_to[node.node_id] = self._lost_up_to[node.node_id] = self._world.zookeeper.last_transaction
-        node.lose_power()
-        self._down(node)
+        self._busy.discard(node.node_id)
+        if node.node_id in self._failed_syncs:
+            self._failed_syncs.discard(node.node_id)
+            if not node.is_up or self._may_lose_power(node):
+                self._cut_power(node)
+                self._down(node)
 
     def _disk_mended(self, node: "ClusterNode") -> None:
         node.disk.faults.free_bytes = UNLIMITED

@@ -32,6 +32,7 @@ class DiskFaults:
 
     free_bytes: int = UNLIMITED  # appends beyond it get ENOSPC
     syncs_to_fail: int = 0  # the next so many fsyncs get EIO
+    may_fail_sync: Callable[[], bool] | None = None  # asked when one is about to; if not, it succeeds
     zero_tail: bool = True  # a crash may leave a file longer than what was written to it, with zeroes
 
 
@@ -171,8 +172,9 @@ class SimFile:
     def sync(self) -> None:
         inode = self._check()
         self._disk.syncs += 1
-        if self._disk.faults.syncs_to_fail > 0:
-            self._disk.faults.syncs_to_fail -= 1
+        faults = self._disk.faults
+        if faults.syncs_to_fail > 0 and (faults.may_fail_sync is None or faults.may_fail_sync()):
+            faults.syncs_to_fail -= 1
             inode.waiting.clear()
             raise OSError(errno.EIO, os.strerror(errno.EIO), self.path)
         inode.sync()

@@ -241,8 +241,7 @@ class Fetch:
                     is_urgent = True
                 if data.diverging_epoch is not None or data.preferred_read_replica >= 0:
                     is_urgent = True
-                elif partition is not None and reader.must_hear_start(partition, spec):
-                    is_urgent = True
+                is_urgent = is_urgent or (partition is not None and reader.must_hear_start(partition, spec))
                 size += len(data.records or b"")
                 read.append((spec, partition, data))
         except BaseException:
