@@ -2,7 +2,7 @@
 
 import pytest
 
-from headwater.sim.disk import SimDisk
+from headwater.sim.disk import UNLIMITED, SimDisk
 from unit.replication.cluster_lab import ClusterLab
 
 
@@ -69,3 +69,16 @@ def test_a_high_watermark_told_with_a_divergence_was_never_told_again_and_the_fo
     lab.run(3000)
     assert lab.content(1) == lab.content(2)
     assert lab.replica(1).high_watermark == lab.replica(2).high_watermark == 4
+
+
+def test_a_leader_whose_disk_was_full_when_its_term_began_told_followers_that_it_did_not_know_the_epoch_before_its_own(
+    lab: ClusterLab,
+) -> None:
+    """Its log was empty, and nobody wrote to it: so its epoch never began, and the follower never came in sync. Seed 10000035."""
+    lab.nodes[1].disk.faults.free_bytes = 0
+    lab.elect(2)
+    lab.run(600)
+    lab.elect(1, in_sync=[1])
+    lab.nodes[1].disk.faults.free_bytes = UNLIMITED
+    lab.run(3000)
+    assert lab.state().in_sync_replicas == [1, 2]

@@ -208,10 +208,7 @@ class Replicas:
         logger.info(
             "event=leads partition=%s epoch=%d from=%d", log.partition, partition.leader_epoch, log.log_end_offset
         )
-        try:
-            log.begin_epoch(partition.leader_epoch)
-        except OSError as error:
-            log.storage_error(error)  # a full disk may have room again: the epoch begins with the next batch then
+        log.begin_term(partition.leader_epoch)
 
     def _saved_high_watermark(self, log: Log) -> int:
         """As it was written down. What lies past it is committed or not: the next leader knows."""

@@ -69,6 +69,13 @@ class LeaderEpochs(EpochList):
         self.dirty = False  # written since it was last synced
         self.is_unwritten = False  # the file still has what was forgotten
 
+    def assign_without_room(self, epoch: int, start_offset: int) -> None:
+        """The same on a full disk. The file lacks it until `write_if_needed`: nothing may be appended before that."""
+        known = EpochList(self.entries)
+        known.assign(epoch, start_offset)
+        super()._replace(known.entries)
+        self.is_unwritten = True
+
     def truncate_from_start(self, start_offset: int) -> None:
         """The epoch in force at `start_offset` begins there now; those before it are gone.
 

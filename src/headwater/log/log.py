@@ -112,7 +112,7 @@ class Log:
         self.failed: OSError | None = None
         self.on_flushed: Callable[[Log], None] | None = None  # told when the recovery point has moved, or never will
         self.on_truncated: Callable[[Log], None] | None = None  # told before anything may follow a truncation
-        self.owes_truncation = False  # see `settle_truncation`
+        self.owes_truncation = False  # or the beginning of an epoch: see `settle_truncation`
         self.requires_verification = False  # of transactions: set by a partition, which knows whom to ask
         self.segments = [self.take_in(segment) for segment in segments]
         self.base_offsets = [segment.base_offset for segment in segments]
@@ -253,6 +253,18 @@ class Log:
         if leader_epoch != self.latest_epoch and leader_epoch >= 0:
             self.epochs.assign(leader_epoch, self.log_end_offset if start_offset is None else start_offset)
             self.latest_epoch = self.epochs.latest_epoch
+
+    def begin_term(self, leader_epoch: int) -> None:
+        """The same for a leader that may not append for long: followers ask by its epoch from now on, room on the disk or not."""
+        try:
+            self.begin_epoch(leader_epoch)
+        except OSError as error:
+            if error.errno in FULL:
+                self.epochs.assign_without_room(leader_epoch, self.log_end_offset)
+                self.latest_epoch = self.epochs.latest_epoch
+                self.owes_truncation = True
+                self.active.limit_bytes = -1  # so that the next append looks
+            self.storage_error(error)
 
     def _make_room(self, size: int, max_timestamp: int, last_offset: int, now_ms: int) -> Segment:
         try:

@@ -328,3 +328,18 @@ def test_an_index_that_found_room_later_is_on_the_device_before_it_is_believed(
         found = log.offset_for_timestamp(timestamp, 10)
         assert found is not None
         assert found.offset == 0
+
+
+def test_a_leader_without_room_knows_its_epoch_and_writes_it_down_before_it_appends(world: "World") -> None:
+    log = fill(world)
+    log.begin_term(7)
+    assert log.end_offset_for_epoch(5) == (3, 40)
+    assert log.end_offset_for_epoch(7) == (7, 40)
+    with pytest.raises(KafkaError):
+        world.append(log, epoch=7)
+    assert b"7 40" not in world.disk.read_file(f"{world.directory}/{names.LEADER_EPOCH_CHECKPOINT}")
+    world.disk.faults.free_bytes = ROOMY
+    assert world.append(log, epoch=7) == 40
+    assert b"7 40" in world.disk.read_file(f"{world.directory}/{names.LEADER_EPOCH_CHECKPOINT}")
+    log = world.kill()
+    assert log.epochs.entries == [(0, 0), (1, 10), (2, 20), (3, 30), (7, 40)]
