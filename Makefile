@@ -69,9 +69,13 @@ soak: venv
 	HEADWATER_SOAK=1 tests/tools.sh
 	HEADWATER_SOAK=1 $(BIN)/pytest -m soak
 
-# `make sim SEED=… STEPS=…` runs one world again, `make sim` random ones for a minute; WORLD=coordinators has groups and transactions, WORLD=cluster several brokers; so have cluster-coordinators, and cluster-storage, whose logs are trimmed or may lose.
+# Simulated brokers, clusters and clients. `make sim` runs random worlds of all kinds for a minute, `make sim WORLDS=10000 [JOBS=2]` so many
+# of each, WORLD=… of one kind: logs, coordinators (groups and transactions), cluster, cluster-coordinators, cluster-storage (whose
+# logs are trimmed or may lose). `make sim WORLD=… SEED=… STEPS=…` runs one again, and SHRINK=1 makes it smaller while it fails.
 sim: venv
-	@$(BIN)/python -m headwater.sim $(if $(WORLD),--world $(WORLD)) $(if $(SEED),--seed $(SEED)) $(if $(STEPS),--steps $(STEPS))
+	@$(BIN)/python -m headwater.sim $(if $(WORLD),--world $(WORLD)) $(if $(SEED),--seed $(SEED)) $(if $(STEPS),--steps $(STEPS)) \
+	    $(if $(LESS),--less $(LESS)) $(if $(SHRINK),--shrink) $(if $(WORLDS),--worlds $(WORLDS)) $(if $(FIRST),--first $(FIRST)) \
+	    $(if $(JOBS),--jobs $(JOBS)) $(if $(SECONDS),--seconds $(SECONDS))
 
 # The compiled codec of records, with every access to memory checked.
 sanitize: venv

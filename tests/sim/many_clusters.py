@@ -1,17 +1,21 @@
-"""The round of clusters that every run of the tests makes: 2,000 small worlds, the same ones each time. `make sim` makes others.
+"""The round of clusters that every run of the tests makes: 2,000 small worlds, the same ones each time, and others with the next version.
+`make sim` makes random ones.
 
 `test_many_clusters_*.py` share them, so that several processes can.
 """
 
 import gc
 from typing import Final, NamedTuple
+from zlib import crc32
 
+from headwater import __version__
 from headwater.sim.cluster import ClusterWorld
 from headwater.sim.cluster_coordination import ClusterCoordinatorWorld
 from headwater.sim.cluster_storage import ClusterStorageWorld
 
 AT_ONCE: Final = 10
 FILES: Final = 4
+FIRST: Final = crc32(__version__.encode())
 
 
 class Group(NamedTuple):
@@ -24,7 +28,7 @@ class Group(NamedTuple):
 
 
 def _groups(kind: type[ClusterWorld], count: int, steps: int) -> list[Group]:
-    return [Group(kind, first, steps) for first in range(0, count, AT_ONCE)]
+    return [Group(kind, FIRST + first, steps) for first in range(0, count, AT_ONCE)]
 
 
 GROUPS: Final = [

@@ -2,13 +2,18 @@
 
 import pytest
 
-from headwater.sim.cluster_node import SESSION_MS
+from headwater.sim.cluster_node import SESSION_MS, ClusterNode
 from headwater.sim.disk import UNLIMITED
 from sim.scene import Scene
 
 LAG_MS = 800  # replica.lag.time.max.ms of simulated clusters
 
 pytestmark = pytest.mark.usefixtures("only_errors_are_told")
+
+
+def end_of(scene: Scene, node: ClusterNode) -> int:
+    assert node.broker is not None
+    return node.broker.partitions[scene.key].log.log_end_offset
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -32,6 +37,7 @@ def test_a_leader_without_room_holds_nobody_up(seed: int) -> None:
     scene = Scene(seed)
     scene.leader.disk.faults.free_bytes = 0
     scene.until(lambda: scene.state.leader == scene.follower.node_id)
+    scene.until(lambda: end_of(scene, scene.follower) > end_of(scene, scene.leader))
     at_ms = scene.world.clock.monotonic_ms()
     scene.until(lambda: scene.state.in_sync == (scene.follower.node_id,))
     assert scene.world.clock.monotonic_ms() - at_ms < LAG_MS

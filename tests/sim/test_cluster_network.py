@@ -1,5 +1,6 @@
 """The network between brokers and clients, and processes that stand still: order is kept, nothing arrives where it cannot."""
 
+import random
 from typing import Any
 
 import pytest
@@ -28,6 +29,9 @@ class Machine:
         self.enter = self.scheduler.enter
         self.connections: list[Any] = []
         self.received: list[bytes] = []
+
+    def stream_for(self, client: str) -> random.Random:
+        return self.world.stream(client)
 
     def accept(self, connection: Any) -> None:
         self.connections.append(connection)

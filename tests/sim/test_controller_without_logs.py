@@ -20,14 +20,23 @@ class Scene:
 
     def __init__(self, seed: int) -> None:
         self.world = ClusterWorld(seed, NO_FAULTS)
-        for _ in range(STEPS_MAX):
+        found = None
+        for number in range(10 * STEPS_MAX):
             found = self._find()
             if found is not None:
                 break
             self.step()
+            if number % STEPS_MAX == STEPS_MAX - 1:
+                self._other_controller()
         assert found is not None, "the controller follows nobody"
         self.key, self.controller, state = found
         self.leader = self.world.node(state.leader)
+
+    def _other_controller(self) -> None:
+        for node in self.world.nodes:
+            if node.broker is not None and node.broker.controller is not None and node.broker.controller.is_active:
+                assert node.coordination is not None
+                self.world.zookeeper.expire(node.coordination.session_id)
 
     def _find(self) -> tuple[PartitionKey, ClusterNode, TrueState] | None:
         for node in self.world.nodes:

@@ -82,3 +82,22 @@ def test_a_leader_whose_disk_was_full_when_its_term_began_told_followers_that_it
     lab.nodes[1].disk.faults.free_bytes = UNLIMITED
     lab.run(3000)
     assert lab.state().in_sync_replicas == [1, 2]
+
+
+def test_a_follower_with_another_history_kept_what_its_leader_had_deleted_and_could_take_nothing_behind_it(
+    lab: ClusterLab,
+) -> None:
+    """The leader's log begins inside a batch, at the offset where the follower cut its own records off. Seed 67 of cluster-storage."""
+    lab.cut = {(2, 1), (1, 2)}
+    lab.run(600)
+    lab.produce(1, count=4, acks=1)
+    lab.elect(2, in_sync=[2])
+    lab.produce(2)
+    lab.produce(2, count=5)
+    lab.run(100)
+    lab.replica(2).log.delete_records_before(4)
+    lab.cut = set()
+    lab.run(3000)
+    assert lab.state().in_sync_replicas == [2, 1]
+    first, second = lab.replica(1).log, lab.replica(2).log
+    assert (first.log_start_offset, first.log_end_offset) == (second.log_start_offset, second.log_end_offset) == (4, 6)

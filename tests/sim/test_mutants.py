@@ -79,7 +79,8 @@ def test_acknowledging_topics_before_they_are_synced(monkeypatch: pytest.MonkeyP
         done(None)
 
     monkeypatch.setattr(EmbeddedStore, "commit", hasty)
-    must_be_found("partitions and now has", "UNKNOWN_TOPIC", "was deleted and is back", "was given twice")
+    lost = "I1: durable-"  # its flush.messages was forgotten
+    must_be_found("partitions and now has", "UNKNOWN_TOPIC", "was deleted and is back", "was given twice", lost)
 
 
 def test_a_produce_that_is_never_answered(monkeypatch: pytest.MonkeyPatch) -> None:

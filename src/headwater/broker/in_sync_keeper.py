@@ -94,6 +94,11 @@ class InSyncKeeper:
         partition.has_replicas(in_sync)
         joined = len(set(change.in_sync_replicas) - in_sync.members.keys())
         self.expand_count += joined > 0
+        if joined:
+            logger.debug(
+                "event=in-sync-replicas-expand partition=%s from=%s to=%s high_watermark=%d",
+                partition.log.partition, list(in_sync.members), list(change.in_sync_replicas), partition.high_watermark,
+            )  # fmt: skip
         if len(change.in_sync_replicas) - joined < len(in_sync.members):
             self.shrink_count += 1
             logger.warning(

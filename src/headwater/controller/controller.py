@@ -23,6 +23,7 @@ from headwater.controller.failures import look_at_all, state_of
 from headwater.controller.lost_data import LostData
 from headwater.controller.planning import Election, Planned, Planner
 from headwater.controller.preferred import imbalanced
+from headwater.controller.reasons import reason
 from headwater.controller.reassignment import Move, Moving, moving
 from headwater.controller.requests import Answer, Request, election, not_controller, reassignment
 from headwater.controller.unclean import UncleanElections
@@ -231,8 +232,20 @@ class Controller:
         for each in planned:
             if each.is_unclean:
                 self._unclean.plan(each)
+        if logger.isEnabledFor(logging.DEBUG):
+            self._explain(planned)
         changes = [each.change for each in planned]
         self._store.commit(changes, partial(self._committed, self._term, request, [each.key for each in planned]))
+
+    def _explain(self, planned: list[Planned]) -> None:
+        for each in planned:
+            change, state = each.change, state_of(self._image, each.key)
+            if state is not None:
+                logger.debug(
+                    "event=planned partition=%s-%d leader=%d epoch=%d in_sync=%s reason=%r",
+                    self._image.topics[change.topic_id].name, change.partition, change.leader, change.leader_epoch,
+                    list(change.in_sync_replicas), reason(state, change, self._vigil.brokers, is_unclean=each.is_unclean),
+                )  # fmt: skip
 
     def _committed(
         self, term: int, request: Request | None, keys: list[PartitionKey], error: KafkaError | None

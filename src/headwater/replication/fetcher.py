@@ -264,14 +264,14 @@ class Fetcher:
             following.truncate_to_agree(partition, data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
         else:
             if data.records:
-                self._append(partition, memoryview(data.records))
+                self._append(partition, memoryview(data.records), data.log_start_offset)
                 if self._throttle is not None:
                     self._throttle.took(key, len(data.records))
             following.follow_offsets(partition, data.high_watermark, data.log_start_offset)
 
-    def _append(self, partition: Partition, records: memoryview) -> None:
+    def _append(self, partition: Partition, records: memoryview, leader_start_offset: int) -> None:
         try:
-            following.append_fetched(partition, records, self._clock.now_ms())
+            following.append_fetched(partition, records, leader_start_offset, self._clock.now_ms())
         except KafkaError:
             if partition.log.is_full:
                 self.on_full(partition)

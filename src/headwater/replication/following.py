@@ -15,16 +15,17 @@ logger = logging.getLogger("headwater.replication")
 NO_EPOCH: Final = -1
 
 
-def append_fetched(partition: Partition, records: memoryview, now_ms: int) -> None:
+def append_fetched(partition: Partition, records: memoryview, leader_start_offset: int, now_ms: int) -> None:
     """Whole batches that go on from the log's end. Raises KafkaError."""
     log = partition.log
-    if log.log_start_offset == log.log_end_offset:
+    if log.log_end_offset <= max(log.log_start_offset, leader_start_offset):
         _begin_with_first_batch(partition, records)
     log.append_as_follower(records, now_ms)
 
 
 def _begin_with_first_batch(partition: Partition, records: memoryview) -> None:
-    """The leader's log may begin inside a batch, of which it gives the whole."""
+    """The leader's log may begin inside a batch, of which it gives the whole. What we have lies before that, if we have anything: it
+    is deleted, and may even be of another history, since a leader does not know how epochs ended of which it has deleted everything."""
     log = partition.log
     header = header_at(records, 0)
     if header is not None and header.base_offset < log.log_end_offset <= header.last_offset:

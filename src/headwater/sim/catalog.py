@@ -4,11 +4,16 @@ A topic whose creation was acknowledged is there until its deletion is asked for
 comes back. Both hold across a power loss: the metadata is synced before anything is acknowledged.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from headwater.sim.history import PartitionHistory
 from headwater.sim.trace import Violation
 from headwater.wire.messages.metadata import MetadataResponse
+
+Tell = Callable[[str, str], None]
+"""Of a story: what happened to a partition."""
 
 
 class Topic:
@@ -20,10 +25,14 @@ class Topic:
         self.delete_asked = False
         self.delete_done = False
         self.partitions: list[PartitionHistory] = []
+        self.tell: Tell | None = None
 
     def has_partitions(self, count: int) -> None:
         while len(self.partitions) < count:
-            self.partitions.append(self.new_history(len(self.partitions)))
+            history = self.new_history(len(self.partitions))
+            if self.tell is not None:
+                history.tell = partial(self.tell, history.name)
+            self.partitions.append(history)
 
     def new_history(self, index: int) -> PartitionHistory:
         return PartitionHistory(f"{self.name}-{index}", self.is_durable)
@@ -39,11 +48,13 @@ class Expected(NamedTuple):
 class Catalog:
     def __init__(self) -> None:
         self.topics: dict[bytes, Topic] = {}
+        self.tell: Tell | None = None
 
     def created(self, name: str, topic_id: bytes, partition_count: int) -> None:
         topic = self.topics.get(topic_id)
         if topic is None:
             topic = self.topics[topic_id] = self.new_topic(name, topic_id)
+            topic.tell = self.tell
         topic.has_partitions(partition_count)
 
     def new_topic(self, name: str, topic_id: bytes) -> Topic:

@@ -22,6 +22,7 @@ from headwater.sim.cluster_injector import ClusterInjector
 from headwater.sim.cluster_network import ClusterConnection, Network
 from headwater.sim.cluster_node import SESSION_MS, ClusterNode
 from headwater.sim.cluster_state import StateOfCluster
+from headwater.sim.less import NOTHING, Less
 from headwater.sim.network import SimConnection
 from headwater.sim.peers import REFUSED
 from headwater.sim.stage import Stage
@@ -52,11 +53,12 @@ class ClusterWorld(Stage):
     command = "make sim WORLD=cluster"
     faults: ClusterFaults
 
-    def __init__(self, seed: int, faults: ClusterFaults | None = None) -> None:
-        super().__init__(seed, faults or of_seed(seed))
-        count = self.random.choice((3, 3, 3, 4, 5))
+    def __init__(self, seed: int, faults: ClusterFaults | None = None, less: Less = NOTHING) -> None:
+        super().__init__(seed, faults or of_seed(seed), less)
+        count = self.stream("size").choice((3, 3, 3, 4, 5))
         self.node_ids = list(range(1, count + 1))
-        self.zookeeper = SimZooKeeper(self.heap, self.random)
+        self._any = self.stream("any broker")
+        self.zookeeper = SimZooKeeper(self.heap, self.stream("zookeeper"))
         self.network = Network(self)
         self.nodes = [ClusterNode(self, node_id) for node_id in self.node_ids]
         self.state = StateOfCluster(self.zookeeper.tree, self.note)
@@ -68,7 +70,7 @@ class ClusterWorld(Stage):
         self._brokers: dict[int, Broker | None] = dict.fromkeys(self.node_ids)
         self._unexpected = Unexpected()
         self._injector = ClusterInjector(self)
-        self.clients = self.cast()
+        self.clients = self.present(self.cast())
         for node in self.nodes:
             if not node.start():
                 raise Violation("a broker does not start on an empty disk")
@@ -143,7 +145,7 @@ class ClusterWorld(Stage):
         self.run_event()
         for node in self.nodes:
             if node.has_run:
-                node.after_event(self.random)
+                node.after_event()
 
     def check(self) -> None:
         if self._unexpected.seen:
@@ -169,6 +171,8 @@ class ClusterWorld(Stage):
                 if node.broker is not None:
                     self.checks.look_at(node)
         for node in ran:
+            if self.story is not None:
+                node.tell_changes()
             node.has_run = False
             self._brokers[node.node_id] = node.broker
 
@@ -227,7 +231,11 @@ class ClusterWorld(Stage):
     def connect(
         self, client: str, deliver: Callable[[bytes], None], gone: Callable[[str], None]
     ) -> SimConnection | None:
-        return self.reach(client, self.random.choice(self.node_ids), deliver, gone)
+        return self.reach(client, self._any.choice(self.node_ids), deliver, gone)
+
+    @property
+    def faults_struck(self) -> list[int]:
+        return self._injector.strikes.struck
 
     # ZooKeeper
 

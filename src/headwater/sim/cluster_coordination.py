@@ -23,6 +23,7 @@ from headwater.sim.cluster_clients.coordinating import (
 from headwater.sim.cluster_faults import ClusterFaults
 from headwater.sim.coordinated import CoordinatedStage
 from headwater.sim.groups import Commit, GroupHistory
+from headwater.sim.less import NOTHING, Less
 from headwater.sim.transactions import TransactionHistory
 
 _OFFSETS_PARTITIONS: Final = 2
@@ -31,9 +32,7 @@ _OFFSETS_PARTITIONS: Final = 2
 class ClusterGroupHistory(GroupHistory):
     """Reads may be old until the end, and a commit without an answer may be applied at any time."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.is_strict = False
+    is_strict = False
 
     def settle(self, commit: Commit, *, is_applied: bool | None) -> None:
         if is_applied is not None:
@@ -47,12 +46,12 @@ class ClusterCoordinatorWorld(CoordinatedStage, ClusterWorld):
     command = "make sim WORLD=cluster-coordinators"
     first_fetch_version = 9  # the first that sends the leader epoch
 
-    def __init__(self, seed: int, faults: ClusterFaults | None = None) -> None:
-        self.transactions = TransactionHistory()
-        self.group_history = ClusterGroupHistory()
+    def __init__(self, seed: int, faults: ClusterFaults | None = None, less: Less = NOTHING) -> None:
+        self.transactions = TransactionHistory(self.tell)
+        self.group_history = ClusterGroupHistory(self.tell)
         self.groups = self.group_history
         self._stable_ends = {}
-        super().__init__(seed, faults)
+        super().__init__(seed, faults, less)
 
     @property
     def may_be_stale(self) -> bool:

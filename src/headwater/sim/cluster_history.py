@@ -53,6 +53,8 @@ class TrimmedHistory(ClusterHistory):
     deleted_up_to = 0
 
     def deleted(self, low_watermark: int) -> None:
+        if self.tell is not None:
+            self.tell(f"its deletion up to {low_watermark} is acknowledged")
         self.deleted_up_to = max(self.deleted_up_to, low_watermark)
 
     def broker_died(self) -> None:

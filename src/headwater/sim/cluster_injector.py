@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from headwater.sim.cluster_state import Member, TrueState
 from headwater.sim.disk import UNLIMITED
+from headwater.sim.strikes import Strikes
 from headwater.sim.trace import Violation
 
 if TYPE_CHECKING:
@@ -20,13 +21,13 @@ if TYPE_CHECKING:
 _HOUR_MS: Final = 3_600_000
 _NORMAL_DELAY_MS: Final = (0, 3)
 _RECOVERY_MS: Final = 800
+_LOOK_AGAIN_MS: Final = 50
+_LOOKS_MAX: Final = 40
 
 
 class ClusterInjector:
     def __init__(self, world: "ClusterWorld") -> None:
         self._world = world
-        self._random = world.random
-        self._is_over = False
         self._skews_ms: dict[int, int] = {}
         self._dead_up_to: dict[int, int] = {}  # node -> broker epochs up to here are of processes that died
         self._lost_up_to: dict[int, int] = {}  # node -> broker epochs up to here lost bytes
@@ -36,7 +37,7 @@ class ClusterInjector:
             int, int
         ] = {}  # when a node that was cut off or stood still is sure to have a session again
         faults = world.faults
-        self._kinds: dict[Callable[[], None], int] = {
+        kinds: dict[Callable[[], None], int] = {
             self._kill: faults.kill,
             self._lose_power: faults.power_loss,
             self._restart_cleanly: faults.clean_restart,
@@ -51,40 +52,33 @@ class ClusterInjector:
             self._lose_session: faults.session_lost,
             self._zookeeper_away: faults.zookeeper_away,
         }
+        self.strikes = Strikes(world, kinds)
+        self._later = self.strikes.later
 
     def start(self) -> None:
-        if self._world.faults.interval_ms:
-            self._later((self._world.faults.interval_ms // 2, self._world.faults.interval_ms * 3 // 2), self._strike)
+        self.strikes.start()
 
     def end(self) -> None:
         """No more faults; what is broken is mended or about to be."""
-        self._is_over = True
+        self.strikes.is_over = True
         self._world.network.free()
         for node in self._world.nodes:
             self._world.let_to_zookeeper(node)
             node.disk_delay_ms = _NORMAL_DELAY_MS
             self._disk_mended(node)
+            node.disk.faults.syncs_to_fail = 0
             if node.is_paused:
                 node.resume()
             node.clock.jump(-self._skews_ms.pop(node.node_id, 0))
         if not self._world.zookeeper.is_up:
             self._world.zookeeper.resume()
 
-    def _later(self, between_ms: tuple[int, int], function: Callable[[], None]) -> None:
-        self._world.heap.call_later(self._random.randint(*between_ms), function)
-
-    def _strike(self) -> None:
-        if self._is_over:
-            return
-        self.start()
-        self._random.choices(list(self._kinds), list(self._kinds.values()))[0]()
-
     def _some_node(self) -> "ClusterNode":
-        return self._random.choice(self._world.nodes)
+        return self.strikes.chance.choice(self._world.nodes)
 
     def _up_node(self) -> "ClusterNode | None":
         up = [node for node in self._world.nodes if node.is_up and node.node_id not in self._busy]
-        return self._random.choice(up) if up else None
+        return self.strikes.chance.choice(up) if up else None
 
     # Processes
 
@@ -121,7 +115,7 @@ class ClusterInjector:
     def _down(self, node: "ClusterNode") -> None:
         self._world.broker_died()
         self._busy.add(node.node_id)
-        self._later((5, 2000) if self._random.random() < 0.5 else (5, 250), lambda: self._come_up(node))
+        self._later((5, 2000) if self.strikes.chance.random() < 0.5 else (5, 250), lambda: self._come_up(node))
 
     def _come_up(self, node: "ClusterNode") -> None:
         self._world.note(f"node {node.node_id} starts")
@@ -137,7 +131,7 @@ class ClusterInjector:
         node = self._up_node()
         if node is None or node.is_paused or not self._may_be_missed(node):
             return
-        pause_ms = self._random.choice((100, 500, 1200, 2500))
+        pause_ms = self.strikes.chance.choice((100, 500, 1200, 2500))
         self._is_unwell_for(node, pause_ms)
         self._world.note(f"fault: {node.node_id} stands still for {pause_ms} ms")
         node.pause()
@@ -196,7 +190,7 @@ class ClusterInjector:
 
     def _set_clock(self) -> None:
         node = self._some_node()
-        skew_ms = self._random.choice((0, 0, -_HOUR_MS // 2, _HOUR_MS // 2, -2 * _HOUR_MS, 2 * _HOUR_MS))
+        skew_ms = self.strikes.chance.choice((0, 0, -_HOUR_MS // 2, _HOUR_MS // 2, -2 * _HOUR_MS, 2 * _HOUR_MS))
         self._world.note(f"fault: the clock of {node.node_id} is {skew_ms} ms off")
         node.clock.jump(skew_ms - self._skews_ms.get(node.node_id, 0))
         self._skews_ms[node.node_id] = skew_ms
@@ -210,7 +204,7 @@ class ClusterInjector:
     def _fill_disk(self) -> None:
         node = self._some_node()
         self._world.note(f"fault: the disk of {node.node_id} is full")
-        node.disk.faults.free_bytes = self._random.randint(0, 2500)
+        node.disk.faults.free_bytes = self.strikes.chance.randint(0, 2500)
         self._later((100, 1000), lambda: self._disk_mended(node))
 
     def _fail_sync(self) -> None:
@@ -221,7 +215,7 @@ class ClusterInjector:
             return
         self._busy.add(node.node_id)
         faults = node.disk.faults
-        faults.syncs_to_fail = self._random.randint(1, 2)
+        faults.syncs_to_fail = self.strikes.chance.randint(1, 2)
         faults.may_fail_sync = lambda: self._may_fail_sync(node)
         self._later((100, 800), lambda: self._after_failed_sync(node))
 
@@ -234,15 +228,18 @@ class ClusterInjector:
             self._lost_up_to[node.node_id] = self._world.zookeeper.last_transaction
         return True
 
-    def _after_failed_sync(self, node: "ClusterNode") -> None:
-        """One whose broker goes on although an fsync has failed (of a log that was being deleted) keeps its power."""
+    def _after_failed_sync(self, node: "ClusterNode", looks: int = 0) -> None:
+        """One whose broker goes on although an fsync has failed (of a log that was being deleted) may keep its power."""
         node.disk.faults.syncs_to_fail = 0
+        has_failed = node.node_id in self._failed_syncs
+        if has_failed and node.is_up and not self._may_lose_power(node) and looks < _LOOKS_MAX:
+            self._world.heap.call_later(_LOOK_AGAIN_MS, lambda: self._after_failed_sync(node, looks + 1))
+            return
         self._busy.discard(node.node_id)
-        if node.node_id in self._failed_syncs:
-            self._failed_syncs.discard(node.node_id)
-            if not node.is_up or self._may_lose_power(node):
-                self._cut_power(node)
-                self._down(node)
+        self._failed_syncs.discard(node.node_id)
+        if has_failed and looks < _LOOKS_MAX:
+            self._cut_power(node)
+            self._down(node)
 
     def _disk_mended(self, node: "ClusterNode") -> None:
         node.disk.faults.free_bytes = UNLIMITED
@@ -250,14 +247,16 @@ class ClusterInjector:
     # The network
 
     def _partition(self) -> None:
-        some = self._random.sample(self._world.node_ids, self._random.randint(1, len(self._world.node_ids) // 2))
+        some = self.strikes.chance.sample(
+            self._world.node_ids, self.strikes.chance.randint(1, len(self._world.node_ids) // 2)
+        )
         rest = [node_id for node_id in self._world.node_ids if node_id not in some]
         pairs = [frozenset((str(one), str(other))) for one in some for other in rest]
-        clients = [client.name for client in self._world.clients if self._random.random() < 0.5]
+        clients = [client.name for client in self._world.clients if self.strikes.chance.random() < 0.5]
         pairs += [frozenset((str(one), client)) for one in some for client in clients]
         self._world.note(f"fault: {some} do not reach {rest}, nor do {clients} reach them")
         self._block(pairs, self._world.node_ids)
-        if self._random.random() < 0.5:
+        if self.strikes.chance.random() < 0.5:
             for node_id in some:
                 if self._may_be_missed(self._world.node(node_id)):
                     self._cut(self._world.node(node_id))
@@ -270,9 +269,9 @@ class ClusterInjector:
 
     def _block(self, pairs: list[frozenset[str]], node_ids: list[int]) -> None:
         """Who is refused may be taken for dead: so another one must not lose its power then, nor have lost it just before."""
-        block_ms = self._random.randint(100, 2000)
+        block_ms = self.strikes.chance.randint(100, 2000)
         may_refuse = all(self._may_be_missed(self._world.node(node_id)) for node_id in node_ids)
-        refuses = self._random.random() < 0.3 and may_refuse
+        refuses = self.strikes.chance.random() < 0.3 and may_refuse
         if refuses:
             self._world.note("and connections are refused there")
             for node_id in node_ids:
@@ -289,7 +288,7 @@ class ClusterInjector:
             self._cut(node)
 
     def _cut(self, node: "ClusterNode") -> None:
-        cut_ms = self._random.randint(100, 2000)
+        cut_ms = self.strikes.chance.randint(100, 2000)
         self._is_unwell_for(node, cut_ms)
         self._world.cut_from_zookeeper(node)
         self._world.heap.call_later(cut_ms, lambda: self._world.let_to_zookeeper(node))

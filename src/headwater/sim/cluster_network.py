@@ -6,6 +6,7 @@ even if the sender has given up long ago. A new connection gets no answer; some 
 machine that runs and whose broker does not. Owned by the world.
 """
 
+import random
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
@@ -38,7 +39,7 @@ class Network:
         for pair in pairs:
             self._blocked[pair] = refuses
         for connection in list(self._open):
-            if connection.pair in pairs and self.world.random.random() < 0.5:
+            if connection.pair in pairs and connection.draws_reset():
                 connection.reset("the network is cut")
 
     def free(self, pairs: list[Pair] | None = None) -> None:
@@ -74,24 +75,23 @@ class Network:
 class _Direction:
     """One way of a connection: in order, each after a while, nothing while the way is blocked."""
 
-    def __init__(self, network: Network, pair: Pair) -> None:
+    def __init__(self, network: Network, pair: Pair, chance: random.Random) -> None:
         self._network = network
         self._pair = pair
+        self._chance = chance
         self._due_ms = 0
         self._waiting: deque[Callable[[], None]] = deque()
 
     def send(self, arrival: Callable[[], None]) -> None:
         world = self._network.world
         now_ms = world.clock.monotonic_ms()
-        self._due_ms = max(self._due_ms, now_ms + world.random.choice(self._network.delays_ms))
+        self._due_ms = max(self._due_ms, now_ms + self._chance.choice(self._network.delays_ms))
         self._waiting.append(arrival)
         world.heap.call_later(self._due_ms - now_ms, self._arrive)
 
     def go_on(self) -> None:
         for _ in self._waiting:  # some have a timer of their own still: one too many finds nothing to do
-            self._network.world.heap.call_later(
-                self._network.world.random.choice(self._network.delays_ms), self._arrive
-            )
+            self._network.world.heap.call_later(self._chance.choice(self._network.delays_ms), self._arrive)
 
     def _arrive(self) -> None:
         if self._waiting and not self._network.is_pair_blocked(self._pair):
@@ -117,8 +117,8 @@ class ClusterConnection(SimConnection):
         super().__init__(node, source, deliver, self._closed_by_broker)
         self.pair = frozenset((source, node.place))
         self._network = network
-        self._inward = _Direction(network, self.pair)
-        self._outward = _Direction(network, self.pair)
+        self._inward = _Direction(network, self.pair, self._chance)
+        self._outward = _Direction(network, self.pair, self._chance)
         self._tell_client = gone
         self._client_is_there = True
 
@@ -132,6 +132,9 @@ class ClusterConnection(SimConnection):
         self._client_is_there = False
         self._deliver = lambda _data: None
         self._inward.send(lambda: self._node.enter(lambda: self.close("the client has left")))
+
+    def draws_reset(self) -> bool:
+        return self._chance.random() < 0.5
 
     def reset(self, why: str) -> None:
         """Both ends notice, the broker when it runs."""

@@ -4,13 +4,12 @@ Between `start` and `is_serving` lies what the real one does: a session with Zoo
 the image. Owned by the world.
 """
 
-import random
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from headwater.base.config.broker import BrokerConfig
 from headwater.base.errors import KafkaError, UserError
-from headwater.base.ids import BrokerId
+from headwater.base.ids import BrokerId, PartitionKey
 from headwater.broker.broker import Broker
 from headwater.metadata.image import Endpoint
 from headwater.server.assembly import Assembly
@@ -43,6 +42,7 @@ class ClusterNode(SimNode):
         self.has_run = False  # since the world last looked
         self.coordination: SimCoordination | None = None
         self._outgoing: list[ClusterConnection] = []  # to other brokers
+        self._told: dict[PartitionKey, tuple[int, int, int, bool]] = {}
         self._generation = 0  # of the process, so that late callbacks of an earlier one are known
 
     def start(self) -> bool:
@@ -93,8 +93,29 @@ class ClusterNode(SimNode):
             "broker.rack": f"rack{self.node_id % 2}",
         }
 
+    def _tell_logs(self, what: str) -> None:
+        """What it has of each partition, for a story."""
+        if self.world.story is not None and self.broker is not None:
+            for partition, log in self.broker.logs.logs.items():
+                extent = f"[{log.log_start_offset}, {log.log_end_offset})"
+                self.world.tell(str(partition), f"node {self.node_id} {what} {extent}")
+
+    def tell_changes(self) -> None:
+        """Of its partitions since the last time, for a story."""
+        for key, partition in self.broker.partitions.items() if self.broker is not None else ():
+            log = partition.log
+            now = (log.log_start_offset, partition.high_watermark, log.log_end_offset, partition.is_leader)
+            if self._told.get(key) != now:
+                self._told[key] = now
+                what = "leads with" if partition.is_leader else "follows with"
+                self.world.tell(
+                    str(log.partition),
+                    f"node {self.node_id} {what} [{now[0]}, {now[2]}) and a high watermark of {now[1]}",
+                )
+
     def _join(self, generation: int, broker: Broker) -> None:
         self.broker = broker
+        self._tell_logs("comes back with")
 
         def joined(problem: KafkaError | None) -> None:
             if generation != self._generation:
@@ -108,9 +129,10 @@ class ClusterNode(SimNode):
 
     def lose_power(self) -> None:
         """Nobody is left to close connections: others notice when no answer comes."""
+        self._tell_logs("loses its power with")
         self._outgoing.clear()
         super().lose_power()
-        self.is_machine_on = self.world.random.random() < 0.5  # again, soon
+        self.is_machine_on = self._disk_chance.random() < 0.5  # again, soon
 
     def _end(self) -> None:
         self.has_run = True
@@ -124,6 +146,7 @@ class ClusterNode(SimNode):
 
     def _runs(self) -> None:
         self.has_run = True
+        self.world.running = self.node_id
         self.disk.now_ms = self.clock.now_ms()
 
     # Standing still
@@ -201,9 +224,9 @@ class ClusterNode(SimNode):
     def accept(self, connection: SimConnection) -> None:
         self._connections[connection] = None
 
-    def after_event(self, chance: random.Random) -> None:
+    def after_event(self) -> None:
         if self.disk.work_count or self.is_up:
-            super().after_event(chance)
+            super().after_event()
 
     def check(self) -> None:
         if self.broker is None or not self.is_serving:

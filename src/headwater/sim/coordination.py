@@ -19,6 +19,7 @@ from headwater.sim.clients.transactional import Replayer, TransactionalProducer
 from headwater.sim.coordinated import CoordinatedStage
 from headwater.sim.faults import Faults
 from headwater.sim.groups import GroupHistory
+from headwater.sim.less import NOTHING, Less
 from headwater.sim.trace import Violation
 from headwater.sim.transactions import TransactionHistory
 from headwater.sim.world import World
@@ -32,14 +33,14 @@ _TAIL_BYTES_MAX: Final = 1 << 20
 class CoordinatorWorld(CoordinatedStage, World):
     command = "make sim WORLD=coordinators"
 
-    def __init__(self, seed: int, faults: Faults | None = None) -> None:
-        self.transactions = TransactionHistory()
-        self.groups = GroupHistory()
+    def __init__(self, seed: int, faults: Faults | None = None, less: Less = NOTHING) -> None:
+        self.transactions = TransactionHistory(self.tell)
+        self.groups = GroupHistory(self.tell)
         self._stable_ends = {}
         self._is_synced = seed % 2 == 0
         if not self._is_synced:
             faults = replace(faults or FAULTS, power_loss=0, failed_sync=0)
-        super().__init__(seed, faults or FAULTS)
+        super().__init__(seed, faults or FAULTS, less)
 
     def properties(self) -> dict[str, str]:
         settings = {

@@ -19,9 +19,10 @@ class Followers:
         self._is_followed: dict[PartitionKey, bool] = {}
         self._attached: set[PartitionKey] = set()
         self.are_stalled = False
+        self._chance = world.stream("followers")
 
     def start(self) -> None:
-        self._world.heap.call_later(self._world.random.randint(10, 80), self._fetch)
+        self._world.heap.call_later(self._chance.randint(10, 80), self._fetch)
 
     def leader_died(self) -> None:
         """Whoever leads next begins without followers; they come back to it."""
@@ -35,12 +36,12 @@ class Followers:
         broker = self._world.node.broker
         if broker is not None and not self.are_stalled:
             for key, partition in list(broker.partitions.items()):
-                if self._follows(key) and self._world.random.random() < 0.6:
+                if self._follows(key) and self._chance.random() < 0.6:
                     self._confirm(key, partition)
 
     def _follows(self, key: PartitionKey) -> bool:
         if key not in self._is_followed:
-            self._is_followed[key] = self._world.random.randrange(100) < self._world.faults.followed_percent
+            self._is_followed[key] = self._chance.randrange(100) < self._world.faults.followed_percent
         return self._is_followed[key]
 
     def _confirm(self, key: PartitionKey, partition: Partition) -> None:

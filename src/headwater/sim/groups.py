@@ -8,16 +8,19 @@ Every commit has an offset of its own, so that what is fetched tells which commi
 apply it any more: it was answered, or its connection is gone. Owned by the world.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from headwater.sim.trace import Violation
 
 OFFSET_BASE: Final = 0x3C0D_0000_0000
+_OUTCOMES: Final = {None: "without an answer", True: "acknowledged", False: "refused"}
 Key = tuple[str, int]  # group, partition of the one topic that groups read
 
 
 class Commit:
-    def __init__(self, number: int, sent_at: int) -> None:
+    def __init__(self, group: str, number: int, sent_at: int) -> None:
+        self.group = group
         self.number = number
         self.sent_at = sent_at
         self.settled_at: int | None = None
@@ -37,7 +40,8 @@ class Claim:
 
 
 class GroupHistory:
-    def __init__(self) -> None:
+    def __init__(self, tell: Callable[[str, str], None]) -> None:
+        self._tell = tell
         self._moment = 0
         self._commits: dict[Key, list[Commit]] = {}
         self._count = 0
@@ -52,13 +56,15 @@ class GroupHistory:
 
     # Offsets
 
-    def commit(self, group: str, partition: int) -> Commit:
+    def commit(self, group: str, partition: int, by: str = "somebody") -> Commit:
         self._count += 1
-        commit = Commit(self._count, self.now())
+        commit = Commit(group, self._count, self.now())
+        self._tell(group, f"{by} commits {commit.number} of partition {partition}")
         self._commits.setdefault((group, partition), []).append(commit)
         return commit
 
     def settle(self, commit: Commit, *, is_applied: bool | None) -> None:
+        self._tell(commit.group, f"the commit of {commit.number} is {_OUTCOMES[is_applied]}")
         commit.settled_at = self.now()
         commit.is_applied = is_applied
 
@@ -85,6 +91,7 @@ class GroupHistory:
         return self._generations.get(group, 0)
 
     def synced(self, group: str, generation: int, member: str, partitions: list[int]) -> None:
+        self._tell(group, f"{member} has partitions {partitions} in generation {generation}")
         self._generations[group] = max(generation, self.generation(group))
         for partition in partitions:
             owner = self._owners.setdefault((group, generation, partition), member)
@@ -97,6 +104,7 @@ class GroupHistory:
 
     def claim(self, group: str, member: str, partitions: set[int], until_ms: int, now_ms: int) -> None:
         """What the member owns from now on, and nothing else."""
+        self._tell(group, f"{member} owns partitions {sorted(partitions)} until {until_ms}")
         self.release(group, member, partitions)
         if until_ms <= now_ms:
             return  # the answer came so late that somebody else may be the owner by now

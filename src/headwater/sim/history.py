@@ -14,7 +14,7 @@ synced at once.
 A broker may answer late, so the ends are compared only with what was known when a question was sent (`Ends`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from headwater.records.reader import Record
@@ -41,6 +41,7 @@ class PartitionHistory:
         self._sent: set[bytes] = set()
         self._values: dict[int, bytes] = {}
         self._offsets: dict[bytes, int] = {}
+        self.tell: Callable[[str], None] | None = None  # of a story
 
     # Producers
 
@@ -49,6 +50,8 @@ class PartitionHistory:
 
     def acknowledged(self, base_offset: int, values: Sequence[bytes]) -> None:
         """With acks=all."""
+        if self.tell is not None:
+            self.tell(f"{len(values)} records from {base_offset} on are acknowledged: {values[0][:12]!r} and on")
         for offset, value in enumerate(values, base_offset):
             self._learn(offset, value, "acknowledged")
         end = base_offset + len(values)
@@ -76,6 +79,8 @@ class PartitionHistory:
                 raise Violation(f"{self.name} has at {record.offset} what nobody sent there: {value[:40]!r}")
             self._learn(record.offset, value, "read")
             wanted += 1
+        if self.tell is not None and wanted > position:
+            self.tell(f"offsets {position} to {wanted - 1} are read, below a high watermark of {high_watermark}")
         if self.follower_has is not None and wanted > max(self.follower_has, position):
             raise Violation(f"{self.name} was read up to {wanted}; its in-sync follower has {self.follower_has}")
         self._grow(latest=wanted)
@@ -110,6 +115,8 @@ class PartitionHistory:
 
     def survived(self, log_end_offset: int, log_start_offset: int) -> None:
         """The partition can be used again, and this is what it has."""
+        if self.tell is not None:
+            self.tell(f"is there again, from {log_start_offset} to {log_end_offset}")
         if not self._ended_cleanly:
             self.ends = Ends(0, self.ends.latest)
         if self._power_was_lost:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from headwater.sim.disk import UNLIMITED
+from headwater.sim.strikes import Strikes
 from headwater.sim.trace import Violation
 
 if TYPE_CHECKING:
@@ -23,9 +24,8 @@ class Injector:
         self._node = world.node
         self._sync_trouble = False
         self._skew_ms = 0
-        self._is_over = False
         faults = world.faults
-        self._kinds: dict[Callable[[], None], int] = {
+        kinds: dict[Callable[[], None], int] = {
             self._kill: faults.kill,
             self._lose_power: faults.power_loss,
             self._restart_cleanly: faults.clean_restart,
@@ -35,29 +35,20 @@ class Injector:
             self._slow_disk: faults.slow_disk,
             self._stall_followers: faults.stalled_followers,
         }
+        self.strikes = Strikes(world, kinds)
+        self._later = self.strikes.later
 
     def start(self) -> None:
-        if self._world.faults.interval_ms:
-            self._later((self._world.faults.interval_ms // 2, self._world.faults.interval_ms * 3 // 2), self._strike)
+        self.strikes.start()
 
     def end(self) -> None:
         """No more faults; what is broken is mended or about to be."""
-        self._is_over = True
+        self.strikes.is_over = True
         self._disk_mended()
         self._disk_quick()
         self._followers_go_on()
         self._node.clock.jump(-self._skew_ms)
         self._skew_ms = 0
-
-    def _later(self, between_ms: tuple[int, int], function: Callable[[], None]) -> None:
-        self._world.heap.call_later(self._world.random.randint(*between_ms), function)
-
-    def _strike(self) -> None:
-        if self._is_over:
-            return
-        self.start()
-        fault = self._world.random.choices(list(self._kinds), list(self._kinds.values()))[0]
-        fault()
 
     # The process
 
@@ -105,13 +96,13 @@ class Injector:
     # The machine
 
     def _set_clock(self) -> None:
-        skew_ms = self._world.random.choice((0, 0, -_HOUR_MS // 2, _HOUR_MS // 2, -2 * _HOUR_MS, 2 * _HOUR_MS))
+        skew_ms = self.strikes.chance.choice((0, 0, -_HOUR_MS // 2, _HOUR_MS // 2, -2 * _HOUR_MS, 2 * _HOUR_MS))
         self._world.note(f"fault: the clock is {skew_ms} ms off")
         self._node.clock.jump(skew_ms - self._skew_ms)
         self._skew_ms = skew_ms
 
     def _fill_disk(self) -> None:
-        self._node.disk.faults.free_bytes = self._world.random.randint(0, 2500)
+        self._node.disk.faults.free_bytes = self.strikes.chance.randint(0, 2500)
         self._world.note("fault: disk full")
         self._later((100, 1000), self._disk_mended)
 
@@ -125,7 +116,7 @@ class Injector:
             return
         self._world.note("fault: fsync fails")
         self._sync_trouble = True
-        self._node.disk.faults.syncs_to_fail = self._world.random.randint(1, 2)
+        self._node.disk.faults.syncs_to_fail = self.strikes.chance.randint(1, 2)
         self._later((100, 800), self._after_failed_sync)
 
     def _after_failed_sync(self) -> None:

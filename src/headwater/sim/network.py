@@ -50,6 +50,7 @@ class SimConnection:
         self._out: deque[list[Any]] = deque()
         self._arrives_ms = 0
         self._leaves_ms = 0
+        self._chance = node.stream_for(client)
 
     # On the way
 
@@ -60,14 +61,19 @@ class SimConnection:
     def _after_delay(self, not_before_ms: int, function: Callable[[], None]) -> int:
         world = self._node.world
         now_ms = world.clock.monotonic_ms()
-        due_ms = max(not_before_ms, now_ms + world.random.choice((0, 0, 1, 1, 2, 5, 20)))
+        due_ms = max(not_before_ms, now_ms + self._chance.choice((0, 0, 1, 1, 2, 5, 20)))
         world.heap.call_later(due_ms - now_ms, function)
         return due_ms
+
+    def _is_cut(self) -> bool:
+        world = self._node.world
+        per_mille = world.faults.cuts_per_mille
+        return per_mille > 0 and not world.is_finishing and self._chance.randrange(1000) < per_mille
 
     def _arrived(self, frame: bytes) -> None:
         if self.closed:
             return
-        if self._node.world.chance(self._node.world.faults.cuts_per_mille):
+        if self._is_cut():
             self.close("cut before the request")
         elif self._held or self._is_held():
             self._held.append(frame)
@@ -78,7 +84,7 @@ class SimConnection:
         if self.closed:
             return
         chunks = self._out.popleft()
-        if self._node.world.chance(self._node.world.faults.cuts_per_mille):
+        if self._is_cut():
             release_chunks(chunks)
             self.close("cut before the answer")
             return

@@ -4,6 +4,7 @@ The broker is put together by `server/assembly.py`, as the real one is. Owned by
 """
 
 import random
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -59,6 +60,8 @@ class SimNode:
         self.lives = 0
         self._connections: dict[SimConnection, None] = {}
         self._disk_is_planned = False
+        self._disk_chance = world.stream(f"disk of {node_id}")
+        self._connected: Counter[str] = Counter()
         self.disk_delay_ms = (0, 3)
 
     # Life and death
@@ -126,6 +129,11 @@ class SimNode:
         self._connections[connection] = None
         return connection
 
+    def stream_for(self, client: str) -> random.Random:
+        """For the next connection between the two."""
+        self._connected[client] += 1
+        return self.world.stream(f"{client} to {self.node_id}, {self._connected[client]}")
+
     def forget(self, connection: SimConnection) -> None:
         del self._connections[connection]
 
@@ -135,12 +143,12 @@ class SimNode:
 
     # After every event
 
-    def after_event(self, chance: random.Random) -> None:
+    def after_event(self) -> None:
         """The device works through what was submitted, one piece after the other, each after a while."""
         self.disk.now_ms = self.clock.now_ms()
         if self.disk.work_count and not self._disk_is_planned:
             self._disk_is_planned = True
-            self.world.heap.call_later(chance.randint(*self.disk_delay_ms), self._run_disk)
+            self.world.heap.call_later(self._disk_chance.randint(*self.disk_delay_ms), self._run_disk)
 
     def _run_disk(self) -> None:
         self._disk_is_planned = False

@@ -5,15 +5,18 @@ wrong is told with the command that shows it again. `world.py` has one broker, `
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from headwater.sim.catalog import Catalog
 from headwater.sim.clients.client import SimClient
 from headwater.sim.clock import SimClock
 from headwater.sim.faults import Faults
+from headwater.sim.less import NOTHING, Less
 from headwater.sim.network import SimConnection
 from headwater.sim.scheduler import SimScheduler
+from headwater.sim.story import Story
 from headwater.sim.trace import Trace, Violation
 
 _END_WITHIN_MS: Final = 120_000
@@ -21,21 +24,25 @@ _END_STEPS_MAX: Final = 50_000
 
 
 class SimulationFailed(AssertionError):
-    """Says what went wrong, how to see it again, and what happened before."""
+    """Says what went wrong, how to see it again, and what happened before. `what` is the first of it."""
+
+    what = ""
 
 
 class Stage:
     command = "make sim"
 
-    def __init__(self, seed: int, faults: Faults) -> None:
+    def __init__(self, seed: int, faults: Faults, less: Less = NOTHING) -> None:
         self.seed = seed
-        self.faults = faults
-        self.random = random.Random(seed)
+        self.faults = replace(faults, cuts_per_mille=0) if less.cuts else faults
+        self.less = less
         self.clock = SimClock()
         self.heap = SimScheduler(self.clock)
         self.catalog = Catalog()
         self.clients: list[SimClient] = []
         self.is_finishing = False
+        self.story: Story | None = None
+        self.running: int | None = None  # the node whose process runs
         self._trace = Trace()
         self._producer_ids: set[int] = set()
 
@@ -76,9 +83,12 @@ class Stage:
             self.finish()
         except Exception as problem:
             what = str(problem) if isinstance(problem, Violation) else f"{type(problem).__name__}: {problem}"
-            raise SimulationFailed(
-                f"{what}\n\n  {self.command} SEED={self.seed} STEPS={steps}\n\n{self._trace.tail()}"
-            ) from problem
+            less = f" LESS={self.less}" if self.less != NOTHING else ""
+            failure = SimulationFailed(
+                f"{what}\n\n  {self.command} SEED={self.seed} STEPS={steps}{less}\n\n{self._trace.tail()}"
+            )
+            failure.what = what
+            raise failure from problem
 
     def run_event(self) -> None:
         assert self.heap.run_next(), "a world never comes to rest"
@@ -99,13 +109,35 @@ class Stage:
 
     def note(self, text: str) -> None:
         self._trace.add(self.clock.monotonic_ms(), text)
+        if self.story is not None:
+            self.story.note(text)
+
+    def take_down(self, story: Story) -> None:
+        """From the beginning on: before the first step."""
+        self.story = story
+        self.catalog.tell = self.tell
+        story.begins(self)
+
+    def tell(self, subject: str, text: str) -> None:
+        """For a story only: what a partition, a group or a transactional id has to do with."""
+        if self.story is not None:
+            self.story.note(text, subject)
+
+    @property
+    def faults_struck(self) -> list[int]:
+        """The numbers of the faults that came."""
+        raise NotImplementedError
 
     @property
     def trace_hash(self) -> str:
         return self._trace.digest()
 
-    def chance(self, per_mille: int) -> bool:
-        return not self.is_finishing and self.random.randrange(1000) < per_mille
+    def stream(self, name: str) -> random.Random:
+        """Chance for one purpose: what draws from another stream does not change it."""
+        return random.Random(f"{self.seed} {name}")
+
+    def present(self, clients: Sequence[SimClient]) -> list[SimClient]:
+        return [client for client in clients if client.name not in self.less.clients]
 
     def new_producer_id(self, producer_id: int) -> None:
         if producer_id in self._producer_ids:

@@ -9,6 +9,7 @@ I11 who was replaced (a later producer got the transactional id) gets nothing do
 Each transaction has a number, which grows; its values and the offset that it commits carry that number. Owned by the world.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from headwater.sim.trace import Violation
@@ -53,7 +54,8 @@ def number_of(value: bytes) -> int:
 
 
 class TransactionHistory:
-    def __init__(self) -> None:
+    def __init__(self, tell: Callable[[str, str], None]) -> None:
+        self._tell = tell
         self.transactions: list[Transaction] = []
         self._latest: dict[str, Producer] = {}  # transactional id -> the last one that InitProducerId gave
         self._given: set[Producer] = set()
@@ -66,6 +68,7 @@ class TransactionHistory:
         """Somebody was told that it may begin with this producer id and epoch."""
         if producer in self._given:
             raise Violation(f"I11: {transactional_id}: two producers have the epoch {producer}")
+        self._tell(transactional_id, f"{producer} may begin")
         self._given.add(producer)
         self._latest[transactional_id] = max(producer, self._latest.get(transactional_id, producer))
 
@@ -75,6 +78,7 @@ class TransactionHistory:
     def begin(self, transactional_id: str) -> Transaction:
         transaction = Transaction(len(self.transactions), transactional_id)
         self.transactions.append(transaction)
+        self._tell(transactional_id, f"transaction {transaction.number} begins")
         return transaction
 
     def ended(self, transaction: Transaction, *, committed: bool, by: str) -> None:
@@ -83,6 +87,10 @@ class TransactionHistory:
             raise Violation(
                 f"I5: transaction {transaction.number} was {words[transaction.is_committed]}, now {by} says {words[committed]}"
             )
+        self._tell(
+            transaction.transactional_id,
+            f"transaction {transaction.number} is {'committed' if committed else 'aborted'}, {by} says",
+        )
         transaction.is_committed = committed
         self._must_hold(transaction)
 

@@ -17,6 +17,7 @@ from headwater.sim.faults import Faults
 from headwater.sim.followers import Followers
 from headwater.sim.history import PartitionHistory
 from headwater.sim.injector import Injector
+from headwater.sim.less import NOTHING, Less
 from headwater.sim.network import SimConnection
 from headwater.sim.node import SimNode
 from headwater.sim.stage import SimulationFailed, Stage
@@ -26,13 +27,14 @@ __all__ = ["SimulationFailed", "World"]
 
 
 class World(Stage):
-    def __init__(self, seed: int, faults: Faults | None = None) -> None:
-        super().__init__(seed, faults or Faults())
+    def __init__(self, seed: int, faults: Faults | None = None, less: Less = NOTHING) -> None:
+        super().__init__(seed, faults or Faults(), less)
         self._to_look_at: dict[PartitionKey, PartitionHistory] = {}  # not seen since the broker last ended
         self.node = SimNode(self, 1)
+        self.running = 1
         self.followers = Followers(self)
         self._injector = Injector(self)
-        self.clients = self.cast()
+        self.clients = self.present(self.cast())
         if not self.node.start():
             raise Violation("the broker does not start on an empty disk")
         self.followers.start()
@@ -59,7 +61,7 @@ class World(Stage):
 
     def step(self) -> None:
         self.run_event()
-        self.node.after_event(self.random)
+        self.node.after_event()
         if self._to_look_at and self.node.broker is not None:
             self._look_at_survivors(self.node.broker)
 
@@ -89,6 +91,10 @@ class World(Stage):
         self.until_done("read everything")
         assert self.node.broker is not None
         self.node.stop()
+
+    @property
+    def faults_struck(self) -> list[int]:
+        return self._injector.strikes.struck
 
     # What its parts tell it
 

@@ -323,10 +323,18 @@ class ClusterLab:
         return self.broker(node_id).partitions[key]
 
     def produce(
-        self, node_id: int, value: bytes = b"value", *, acks: int = -1, topic: str = TOPIC, index: int = 0
+        self,
+        node_id: int,
+        value: bytes = b"value",
+        *,
+        acks: int = -1,
+        topic: str = TOPIC,
+        index: int = 0,
+        count: int = 1,
     ) -> Any:
-        """A response, or a Deferred."""
-        batch = bytearray(build_batch([Record(0, self.clock.now_ms(), b"key", value)]))
+        """One batch. A response, or a Deferred."""
+        records = [Record(at, self.clock.now_ms(), b"key", value) for at in range(count)]
+        batch = bytearray(build_batch(records))
         data = [
             TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=index, records=memoryview(batch))])
         ]

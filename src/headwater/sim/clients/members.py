@@ -56,7 +56,7 @@ class GroupClient(CoordinatedClient):
         topic, _ = self.world.inputs()[
             0
         ]  # all are of one topic, and this one may be so new that only the coordinator knows it
-        commit: Commit = groups.commit(self.group, index)
+        commit: Commit = groups.commit(self.group, index, self.name)
         part = OffsetCommitRequestPartition(
             partition_index=index, committed_offset=commit.offset, committed_metadata=""
         )

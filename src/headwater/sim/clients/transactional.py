@@ -272,7 +272,7 @@ class TransactionalProducer(CommittedClient):
             yield self.random.choice((1, 20, 100))
 
     def _may_crash(self) -> None:
-        if self.world.chance(15):
+        if not self.world.is_finishing and self.random.randrange(1000) < 15:
             self.world.note(f"{self.name} crashes")
             raise Stopped(may_abort=False)
 
