@@ -2,6 +2,7 @@
 
 import pytest
 
+from headwater.log.rolling import cross_gap
 from headwater.sim.disk import UNLIMITED, SimDisk
 from unit.replication.cluster_lab import ClusterLab
 
@@ -101,3 +102,16 @@ def test_a_follower_with_another_history_kept_what_its_leader_had_deleted_and_co
     assert lab.state().in_sync_replicas == [2, 1]
     first, second = lab.replica(1).log, lab.replica(2).log
     assert (first.log_start_offset, first.log_end_offset) == (second.log_start_offset, second.log_end_offset) == (4, 6)
+
+
+def test_followers_cross_a_gap_wider_than_an_index_can_tell(lab: ClusterLab) -> None:
+    """They never had anything behind it: the error came when it was written already, and again with every fetch."""
+    lab.produce(1)
+    lab.run(600)
+    log = lab.replica(1).log
+    cross_gap(log, log.log_end_offset + (3 << 31), lab.clock.now_ms())
+    lab.produce(1)
+    lab.produce(1)
+    lab.run(600)
+    assert lab.replica(1).high_watermark == lab.replica(2).log.log_end_offset == (3 << 31) + 3
+    assert lab.content(1) == lab.content(2)

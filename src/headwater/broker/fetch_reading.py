@@ -143,6 +143,7 @@ class Reader:
             self.is_follower
             and spec.log_start_offset < partition.log.log_start_offset
             and in_sync is not None
+            and self.replica_id in in_sync.followers  # it may be none any more, and its fetch parked still
             and in_sync.is_news(self.replica_id)
         )
 

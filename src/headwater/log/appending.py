@@ -143,6 +143,7 @@ def append_as_follower(log: "Log", records: memoryview, now_ms: int) -> AppendRe
         if run and (
             log.active.size_bytes + end - run_at > log.config.segment_bytes
             or header.partition_leader_epoch != run[-1][1].partition_leader_epoch
+            or header.base_offset + header.last_offset_delta > log.active.last_offset_max
         ):
             _append_run(log, records[run_at:at], run, now_ms)
             run, run_at = [], at
@@ -170,7 +171,7 @@ def _append_run(log: "Log", data: memoryview, run: Run, now_ms: int) -> None:
             or last.last_offset > segment.last_offset_max
         ):
             log.begin_epoch(first.partition_leader_epoch, first.base_offset)
-            segment = make_room(log, len(data), max_timestamp, last.last_offset, now_ms)
+            segment = make_room(log, len(data), max_timestamp, first.base_offset, last.last_offset, now_ms)
         segment.open_file().append(data)
     except OSError as error:
         raise log.storage_error(error) from error

@@ -73,6 +73,7 @@ class Log:
         "log_end_offset",
         "log_start_offset",
         "on_flushed",
+        "on_gap",
         "on_truncated",
         "owes_truncation",
         "own_bytes_max",
@@ -112,6 +113,9 @@ class Log:
         self.failed: OSError | None = None
         self.on_flushed: Callable[[Log], None] | None = None  # told when the recovery point has moved, or never will
         self.on_truncated: Callable[[Log], None] | None = None  # told before anything may follow a truncation
+        self.on_gap: Callable[[Log], None] | None = (
+            None  # told when the recovery point must be on the device before anything follows
+        )
         self.owes_truncation = False  # or the beginning of an epoch: see `settle_truncation`
         self.requires_verification = False  # of transactions: set by a partition, which knows whom to ask
         self.segments = [self.take_in(segment) for segment in segments]
@@ -268,7 +272,7 @@ class Log:
 
     def _make_room(self, size: int, max_timestamp: int, last_offset: int, now_ms: int) -> Segment:
         try:
-            return make_room(self, size, max_timestamp, last_offset, now_ms)
+            return make_room(self, size, max_timestamp, self.log_end_offset, last_offset, now_ms)
         except OSError as error:
             raise self.storage_error(error) from error
 

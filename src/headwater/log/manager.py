@@ -167,6 +167,7 @@ class LogManager:
 
     def _place(self, directory: LogDirectory, log: Log) -> None:
         log.on_truncated = partial(self._truncated, directory)
+        log.on_gap = partial(self._crossed_gap, directory)
         self.logs[log.partition] = log
         self._holdings.home[log.partition] = directory
 
@@ -176,6 +177,10 @@ class LogManager:
         self.moves.truncated(log)
         if directory.recovery_points.get(log.partition, 0) > log.recovery_point:
             directory.checkpoint_now(names.RECOVERY_POINT_CHECKPOINT, self._holdings.recovery_points(directory))
+
+    def _crossed_gap(self, directory: LogDirectory, _log: Log) -> None:
+        """Raises OSError."""
+        directory.checkpoint_now(names.RECOVERY_POINT_CHECKPOINT, self._holdings.recovery_points(directory))
 
     # Making and deleting
 
@@ -216,8 +221,12 @@ class LogManager:
         if log.log_start_offset > log.base_offsets[0]:
             starts = {**self._holdings.log_start_offsets(target), log.partition: log.log_start_offset}
             target.checkpoint_now(names.LOG_START_OFFSET_CHECKPOINT, starts)
+        # All but the active segment is there, and on the device: or a recovery would take what compaction left out for lost.
+        points = self._holdings.recovery_points(target)
+        points[log.partition] = min(log.recovery_point, log.active.base_offset)
+        target.checkpoint_now(names.RECOVERY_POINT_CHECKPOINT, points)
         clean_to = self.cleaner.clean_to.get(log.partition)
-        if clean_to is not None:  # or a recovery would take what compaction left out for lost
+        if clean_to is not None:
             target.checkpoint_now(
                 names.CLEANER_OFFSET_CHECKPOINT, {**self._cleaner_offsets(target), log.partition: clean_to}
             )

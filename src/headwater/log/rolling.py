@@ -3,15 +3,19 @@
 A segment is rolled by size (`segment.bytes`), by age (`segment.ms` less a random jitter, counted in record timestamps
 from its first batch), when an index is full, and when an offset would not fit the indexes' 32 bits. Rolling makes the
 old segment's indexes final, saves the producers' state at the border, and starts a flush of what is behind it.
+
+The next segment begins at the log's end. Only a follower whose leader has compacted away more than 2^31 offsets begins it with the
+batch that comes (`cross_gap`).
 """
 
 import logging
 from typing import TYPE_CHECKING
 
-from headwater.base.ports import FULL
+from headwater.base.ports import FULL, NO_DESCRIPTORS
 from headwater.log.dirty import PIECE_BYTES
-from headwater.log.names import snapshot_name
-from headwater.log.segment import Segment
+from headwater.log.flushing import flush_now
+from headwater.log.names import LOG, SNAPSHOT, segment_name, snapshot_name
+from headwater.log.segment import RELATIVE_OFFSET_MAX, Segment
 
 if TYPE_CHECKING:
     from headwater.log.log import Log
@@ -19,7 +23,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("headwater.log")
 
 
-def make_room(log: "Log", size: int, max_timestamp: int, last_offset: int, now_ms: int) -> Segment:
+def make_room(log: "Log", size: int, max_timestamp: int, first_offset: int, last_offset: int, now_ms: int) -> Segment:
     """The segment that takes `size` more bytes, ready for the append path. Raises OSError and changes nothing."""
     if log.owes_truncation:
         log.settle_truncation()
@@ -27,11 +31,15 @@ def make_room(log: "Log", size: int, max_timestamp: int, last_offset: int, now_m
     config = log.config
     if segment.limit_bytes < 0:
         segment.load_timestamps()
-    if segment.size_bytes and (
-        segment.size_bytes + size > config.segment_bytes
-        or max_timestamp > _roll_after(log, segment, now_ms)
-        or last_offset > segment.last_offset_max
-        or segment.indexes_full()
+    if last_offset - log.log_end_offset > RELATIVE_OFFSET_MAX:
+        segment = cross_gap(log, first_offset, now_ms)
+    elif last_offset > segment.last_offset_max or (
+        segment.size_bytes
+        and (
+            segment.size_bytes + size > config.segment_bytes
+            or max_timestamp > _roll_after(log, segment, now_ms)
+            or segment.indexes_full()
+        )
     ):
         segment = roll(log, now_ms)
     segment.index_bytes_max = config.segment_index_bytes
@@ -92,7 +100,54 @@ def roll_expired(log: "Log", now_ms: int) -> Segment:
     return _begin_next(log, now_ms)
 
 
-def _begin_next(log: "Log", now_ms: int) -> Segment:
+def cross_gap(log: "Log", offset: int, now_ms: int) -> Segment:
+    """The log goes on at `offset`, so far past its end that no index of the active segment could hold it. Raises OSError and
+    changes nothing.
+
+    A recovery takes a gap between segments past the recovery point for a loss. So everything is on the device before anything follows,
+    and the recovery point on the device is past the gap. This waits for the device, which nobody will notice: it happens once in two
+    thousand million records.
+    """
+    old, old_end = log.active, log.log_end_offset
+    old.end_time_index()
+    take_snapshot(log)
+    log.log_end_offset = offset
+    try:
+        take_snapshot(log)
+        new = _begin_next(log, now_ms, flushes=False)
+        _flush_all(log)
+        if log.on_gap is not None:
+            log.on_gap(log)
+    except OSError:
+        _take_back(log, old, old_end)
+        raise
+    return new
+
+
+def _flush_all(log: "Log") -> None:
+    try:
+        flush_now(log)
+    except OSError as error:
+        if error.errno not in NO_DESCRIPTORS:  # an fsync that failed is not tried again
+            log.fail(error)
+        raise
+
+
+def _take_back(log: "Log", old: Segment, old_end: int) -> None:
+    disk, offset = log.context.disk, log.log_end_offset
+    log.log_end_offset = old_end
+    log.recovery_point = min(log.recovery_point, old_end)
+    if log.active is not old:
+        log.active.close()
+        log.segments.pop()
+        log.base_offsets.pop()
+        log.active = old
+    log.snapshot_offsets = [each for each in log.snapshot_offsets if each <= old_end]
+    for suffix in (LOG, SNAPSHOT):  # indexes alone mean nothing to a start
+        disk.remove(f"{log.directory}/{segment_name(offset)}{suffix}")
+
+
+def _begin_next(log: "Log", now_ms: int, *, flushes: bool = True) -> Segment:
     new = Segment.create(
         log.context.disk, log.context.handles, log.directory, log.log_end_offset, log.config.index_interval_bytes
     )
@@ -101,7 +156,8 @@ def _begin_next(log: "Log", now_ms: int) -> Segment:
     log.base_offsets.append(new.base_offset)
     log.active = new
     log.flusher.directory_dirty = True
-    log.flush()
+    if flushes:
+        log.flush()
     return new
 
 

@@ -21,6 +21,7 @@ class ClusterFaults(Faults):
     cut_from_followers: int = 3  # one broker is cut from all others, and from nobody else
     session_lost: int = 2
     zookeeper_away: int = 1
+    wide_gap: int = 2  # where a topic has them: a leader goes on more than 2^31 offsets further
 
 
 NO_FAULTS = replace(ClusterFaults(), interval_ms=0, cuts_per_mille=0)
@@ -40,6 +41,7 @@ KINDS: Final = (
     "session_lost",
     "zookeeper_away",
     "failed_sync",
+    "wide_gap",
 )
 
 

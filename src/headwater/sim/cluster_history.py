@@ -27,6 +27,11 @@ def is_trimmed(topic: str) -> bool:
     return topic.startswith("trimmed")
 
 
+def has_wide_gaps(topic: str) -> bool:
+    """By its name: a topic whose leaders now and then go on more than 2^31 offsets further."""
+    return topic.endswith("wide")
+
+
 class ClusterHistory(PartitionHistory):
     def __init__(self, name: str, is_durable: bool, committed: Callable[[int], None]) -> None:
         super().__init__(name, is_durable)

@@ -9,6 +9,12 @@ of them has everything. Owned by the world.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from headwater.base.errors import KafkaError
+from headwater.base.ids import PartitionKey
+from headwater.log.rolling import cross_gap
+from headwater.records.builder import build_batch
+from headwater.records.reader import Record
+from headwater.sim.cluster_history import has_wide_gaps
 from headwater.sim.cluster_state import Member, TrueState
 from headwater.sim.disk import UNLIMITED
 from headwater.sim.strikes import Strikes
@@ -51,6 +57,7 @@ class ClusterInjector:
             self._cut_from_followers: faults.cut_from_followers,
             self._lose_session: faults.session_lost,
             self._zookeeper_away: faults.zookeeper_away,
+            self._widen_gap: faults.wide_gap,
         }
         self.strikes = Strikes(world, kinds)
         self._later = self.strikes.later
@@ -243,6 +250,37 @@ class ClusterInjector:
 
     def _disk_mended(self, node: "ClusterNode") -> None:
         node.disk.faults.free_bytes = UNLIMITED
+
+    # Logs
+
+    def _widen_gap(self) -> None:
+        """As if compaction had left nothing of so many offsets before the record that comes next."""
+        found = [
+            (key, state)
+            for key, state in self._world.state.partitions.items()
+            if has_wide_gaps(state.topic) and key.topic_id in self._world.catalog.topics
+        ]
+        if found:
+            key, state = self.strikes.chance.choice(found)
+            width = self.strikes.chance.choice((1 << 31, 3 << 31))
+            if state.leader > 0 and (node := self._world.node(state.leader)).is_serving:
+                node.enter(lambda: self._go_on_further(node, key, width))
+
+    def _go_on_further(self, node: "ClusterNode", key: PartitionKey, width: int) -> None:
+        partition = None if node.broker is None else node.broker.partitions.get(key)
+        if node.broker is None or partition is None or not partition.is_leader or partition.log.failed is not None:
+            return
+        log, history = partition.log, self._world.catalog.topics[key.topic_id].partitions[key.partition]
+        offset, value = log.log_end_offset + width, f"gap:{log.log_end_offset}".encode()
+        history.sent(value)
+        history.gaps.append((log.log_end_offset, offset))
+        self._world.note(f"fault: {partition.log.partition} goes on from {log.log_end_offset} at {offset}")
+        now_ms = node.clock.now_ms()
+        try:
+            cross_gap(log, offset, now_ms)
+            partition.append(memoryview(build_batch([Record(0, now_ms, None, value)])), now_ms)
+        except (OSError, KafkaError) as problem:
+            self._world.note(f"and there is no room for it: {problem}")
 
     # The network
 

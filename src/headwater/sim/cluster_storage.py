@@ -28,6 +28,7 @@ class ClusterStorageWorld(ClusterWorld):
             ("trimmed-safe", 3, {"min.insync.replicas": "2"}),
             ("trimmed-brief", 2, {"retention.bytes": "1500", "segment.ms": "200"}),
             ("lossy", 2, {"unclean.leader.election.enable": "true"}),
+            ("trimmed-wide", 2, {"segment.ms": "400"}),
         ]
 
     def properties(self) -> dict[str, str]:

@@ -432,3 +432,19 @@ def test_a_new_partition_does_not_wait_for_a_fetch_that_is_parked_on_others(lab:
 def _done(lab: ClusterLab, answer: Any) -> Any:
     lab.run()
     return answer
+
+
+def test_a_follower_that_is_none_any_more_while_its_fetch_waits_is_told_so(lab: ClusterLab) -> None:
+    """Its log began before the leader's: whether it was in sync was asked of replicas that it was not among."""
+    for _ in range(3):
+        _done(lab, lab.produce(1))
+    lab.run(600)
+    lab.cut = {(3, 1)}
+    lab.replica(1).log.delete_records_before(2)
+    lab.change(
+        replicas=(BrokerId(1), BrokerId(2)), in_sync_replicas=(BrokerId(1), BrokerId(2)), in_sync_epochs=(10, 20)
+    )
+    _done(lab, lab.produce(1))
+    lab.cut = set()
+    lab.run(3000)
+    assert lab.state().in_sync_replicas == [1, 2]
