@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicPartition
 from headwater.broker.context import RequestContext
+from headwater.broker.coordinators.marker_wait import Patience
 from headwater.broker.deferred import Deferred
 from headwater.broker.handlers.produce import ACKS_NONE, append_all, find_partition
 from headwater.log.results import AppendResult
@@ -30,8 +31,6 @@ FIRST_WITH_ABORTABLE: Final = 11  # the first version that knows TRANSACTION_ABO
 FIRST_THAT_ADDS: Final = 12
 _WHO: Final = Struct(">21xh20xqhi")  # of a batch's header: attributes, producer id and epoch, first sequence
 _HAS_BEGUN: Final = -1  # a guard for a transaction that is open already: nothing to verify
-_RETRY_AFTER_MS: Final = 20
-_RETRY_FOR_MS: Final = 100
 _RETRIED_BY_PRODUCERS: Final = frozenset(
     (
         ErrorCode.NETWORK_EXCEPTION,
@@ -77,7 +76,7 @@ class TransactionalProduce:
         self._producers: set[tuple[int, int]] = set()
         self._deferred: Deferred | None = None
         self._appending: Deferred | None = None
-        self._began_ms = broker.clock.monotonic_ms()
+        self._patience = Patience(broker)
         self._is_over = False
 
     def begin(self) -> ProduceResponse | Deferred | None:
@@ -156,9 +155,8 @@ class TransactionalProduce:
         if (
             self._version >= FIRST_THAT_ADDS
             and ErrorCode.CONCURRENT_TRANSACTIONS in codes.values()
-            and self._broker.clock.monotonic_ms() - self._began_ms < _RETRY_FOR_MS
+            and self._patience.asks_again(self._ask_again)
         ):  # the markers of the transaction before are about to be written
-            self._broker.scheduler.call_later(_RETRY_AFTER_MS, self._ask_again)
             return
         self._is_over = True
         for name, (data, _, _) in self._asked.items():

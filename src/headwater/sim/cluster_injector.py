@@ -34,7 +34,6 @@ _LOOKS_MAX: Final = 40
 class ClusterInjector:
     def __init__(self, world: "ClusterWorld") -> None:
         self._world = world
-        self._skews_ms: dict[int, int] = {}
         self._dead_up_to: dict[int, int] = {}  # node -> broker epochs up to here are of processes that died
         self._lost_up_to: dict[int, int] = {}  # node -> broker epochs up to here lost bytes
         self._busy: set[int] = set()  # nodes that are down or on their way
@@ -76,7 +75,7 @@ class ClusterInjector:
             node.disk.faults.syncs_to_fail = 0
             if node.is_paused:
                 node.resume()
-            node.clock.jump(-self._skews_ms.pop(node.node_id, 0))
+            self._world.set_clock(node.node_id, node.clock, 0)
         if not self._world.zookeeper.is_up:
             self._world.zookeeper.resume()
 
@@ -199,8 +198,7 @@ class ClusterInjector:
         node = self._some_node()
         skew_ms = self.strikes.chance.choice((0, 0, -_HOUR_MS // 2, _HOUR_MS // 2, -2 * _HOUR_MS, 2 * _HOUR_MS))
         self._world.note(f"fault: the clock of {node.node_id} is {skew_ms} ms off")
-        node.clock.jump(skew_ms - self._skews_ms.get(node.node_id, 0))
-        self._skews_ms[node.node_id] = skew_ms
+        self._world.set_clock(node.node_id, node.clock, skew_ms)
 
     def _slow_disk(self) -> None:
         node = self._some_node()

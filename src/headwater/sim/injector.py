@@ -23,7 +23,6 @@ class Injector:
         self._world = world
         self._node = world.node
         self._sync_trouble = False
-        self._skew_ms = 0
         faults = world.faults
         kinds: dict[Callable[[], None], int] = {
             self._kill: faults.kill,
@@ -47,8 +46,7 @@ class Injector:
         self._disk_mended()
         self._disk_quick()
         self._followers_go_on()
-        self._node.clock.jump(-self._skew_ms)
-        self._skew_ms = 0
+        self._world.set_clock(self._node.node_id, self._node.clock, 0)
 
     # The process
 
@@ -98,8 +96,7 @@ class Injector:
     def _set_clock(self) -> None:
         skew_ms = self.strikes.chance.choice((0, 0, -_HOUR_MS // 2, _HOUR_MS // 2, -2 * _HOUR_MS, 2 * _HOUR_MS))
         self._world.note(f"fault: the clock is {skew_ms} ms off")
-        self._node.clock.jump(skew_ms - self._skew_ms)
-        self._skew_ms = skew_ms
+        self._world.set_clock(self._node.node_id, self._node.clock, skew_ms)
 
     def _fill_disk(self) -> None:
         self._node.disk.faults.free_bytes = self.strikes.chance.randint(0, 2500)

@@ -43,6 +43,8 @@ class Stage:
         self.is_finishing = False
         self.story: Story | None = None
         self.running: int | None = None  # the node whose process runs
+        self.skews_ms: dict[int, int] = {}  # node -> how far its clock is off, if it is
+        self.clock_jumps = 0
         self._trace = Trace()
         self._producer_ids: set[int] = set()
 
@@ -135,6 +137,12 @@ class Stage:
     def stream(self, name: str) -> random.Random:
         """Chance for one purpose: what draws from another stream does not change it."""
         return random.Random(f"{self.seed} {name}")
+
+    def set_clock(self, node_id: int, clock: SimClock, skew_ms: int) -> None:
+        clock.jump(skew_ms - self.skews_ms.pop(node_id, 0))
+        self.clock_jumps += 1
+        if skew_ms:
+            self.skews_ms[node_id] = skew_ms
 
     def present(self, clients: Sequence[SimClient]) -> list[SimClient]:
         return [client for client in clients if client.name not in self.less.clients]

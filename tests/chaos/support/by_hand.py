@@ -14,8 +14,13 @@ from headwater.wire.messages.end_txn import EndTxnRequest
 from headwater.wire.messages.find_coordinator import FindCoordinatorRequest
 from headwater.wire.messages.init_producer_id import InitProducerIdRequest
 from headwater.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from headwater.wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 
-TRANSACTION = 1  # the type of key
+GROUP, TRANSACTION = 0, 1  # the types of keys
 TRY_AGAIN = {
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -30,9 +35,9 @@ TRY_AGAIN = {
 }
 
 
-def coordinator(cluster: Cluster, transactional_id: str) -> int:
+def coordinator(cluster: Cluster, transactional_id: str, key_type: int = TRANSACTION) -> int:
     """Asked for, which also makes the topic of transactions; one that lives is waited for."""
-    request = FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=[transactional_id])
+    request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=[transactional_id])
 
     def found() -> int:
         answer = ask(cluster, cluster.well()[0], request, 4).coordinators[0]
@@ -88,6 +93,27 @@ class ByHand:
         if found.error_code == 0:
             self._sequence += 1
         return int(found.error_code)
+
+    def send_offset(self, group: str, offset: int) -> int:
+        """Of the topic's only partition, by the group of this name, which has no members. The error code."""
+        part = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=offset, committed_metadata="")
+        request = TxnOffsetCommitRequest(
+            transactional_id=self._id,
+            group_id=group,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            topics=[TxnOffsetCommitRequestTopic(name=self._topic, partitions=[part])],
+        )
+
+        def answer() -> Any:
+            try:
+                response = ask(self._cluster, coordinator(self._cluster, group, GROUP), request, 5)
+            except ConnectionError:
+                return None  # it died
+            found = response.topics[0].partitions[0]
+            return None if found.error_code in TRY_AGAIN else found
+
+        return int(until(answer, "the offset is not taken", WAIT_S).error_code)
 
     def end(self, *, committed: bool) -> EndTxnRequest:
         """What was sent, so that it can be sent again."""

@@ -15,6 +15,7 @@ from headwater.base.ids import BrokerId, TopicPartition
 from headwater.base.names import TRANSACTION_STATE
 from headwater.broker.coordinators.delivery import Delivery
 from headwater.broker.coordinators.hosted import Hosted
+from headwater.broker.coordinators.marker_wait import MarkerWaits
 from headwater.broker.coordinators.markers import NOTHING_TO_END, Marker, Results
 from headwater.broker.coordinators.runtime import Runtime
 from headwater.broker.coordinators.verification import ask_coordinator
@@ -41,6 +42,7 @@ class Transactions:
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
         self._delivery = Delivery(broker)
+        self.marker_waits = MarkerWaits(broker)
         self._under_way: dict[Attempt, set[TopicPartition]] = {}
         self._given_up: WeakKeyDictionary[TransactionShard, set[tuple[str, int]]] = WeakKeyDictionary()
         settings = transaction_settings(broker.config)
@@ -203,6 +205,7 @@ class Transactions:
                         asked.transactional_id, asked.attempt, finished, self._broker.now_ms()
                     )
                 )
+                self.marker_waits.completed(asked.transactional_id)
 
         self._delivery.deliver(marker, partitions, is_wanted, written)
 

@@ -1,7 +1,7 @@
 """AddOffsetsToTxn (key 25), versions 0 to 4: the offsets of a group will belong to the transaction.
 
 The group's coordinator may never have been looked for: the client does so only after this. The topic of the offsets is made then, as
-by FindCoordinator, or the client would ask the transaction's coordinator for ever.
+by FindCoordinator, or the client would ask the transaction's coordinator for ever. Markers of the transaction before are waited for.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -42,10 +42,16 @@ def _add(broker: "Broker", context: RequestContext, request: AddOffsetsToTxnRequ
         offsets = TopicPartition(groups.topic, groups.index_for(request.group_id))
     except KafkaError as problem:
         return _refused(problem.code)
-    return broker.transactions.call(
-        request.transactional_id,
-        lambda shard, ticket, now_ms: shard.add_offsets(request, context.api_version, offsets, ticket, now_ms),
-        _refused,
+
+    def ask() -> Any:
+        return broker.transactions.call(
+            request.transactional_id,
+            lambda shard, ticket, now_ms: shard.add_offsets(request, context.api_version, offsets, ticket, now_ms),
+            _refused,
+        )
+
+    return broker.transactions.marker_waits.ask(
+        request.transactional_id, ask, lambda response: int(response.error_code)
     )
 
 

@@ -1,4 +1,7 @@
-"""EndTxn (key 26), versions 0 to 5: commits or aborts. From v5 on (transaction version 2) the producer's epoch grows with every transaction."""
+"""EndTxn (key 26), versions 0 to 5: commits or aborts. From v5 on (transaction version 2) the producer's epoch grows with every transaction.
+
+One that comes while the markers of the transaction before are being written waits for them (broker/coordinators/marker_wait.py).
+"""
 
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +20,14 @@ def handle(broker: "Broker", context: RequestContext, request: EndTxnRequest) ->
     def refused(code: ErrorCode) -> EndTxnResponse:
         return end_txn_error(code, version)
 
-    return broker.transactions.call_with_producer_id(
-        request.transactional_id,
-        lambda shard: shard.needs_producer_id(request),
-        lambda shard, producer_id, ticket, now_ms: shard.end_txn(request, version, producer_id, ticket, now_ms),
-        refused,
+    def ask() -> Any:
+        return broker.transactions.call_with_producer_id(
+            request.transactional_id,
+            lambda shard: shard.needs_producer_id(request),
+            lambda shard, producer_id, ticket, now_ms: shard.end_txn(request, version, producer_id, ticket, now_ms),
+            refused,
+        )
+
+    return broker.transactions.marker_waits.ask(
+        request.transactional_id, ask, lambda response: int(response.error_code)
     )

@@ -1,7 +1,8 @@
 """TxnOffsetCommit (key 28), versions 0 to 5: offsets that count when the transaction is committed.
 
 v3 checks the group's generation and member. From v5 on (transaction version 2) the group's partition of `__consumer_offsets` enters the
-transaction by itself; before that AddOffsetsToTxn has put it there, and a commit is checked against the transaction that is open.
+transaction by itself; before that AddOffsetsToTxn has put it there, and a commit is checked against the transaction that is open. While
+the markers of the transaction before are being written, the coordinator is asked again (broker/coordinators/marker_wait.py).
 """
 
 from typing import TYPE_CHECKING, Any, Final
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicPartition
 from headwater.broker.context import RequestContext
+from headwater.broker.coordinators.marker_wait import Patience
 from headwater.broker.coordinators.markers import Results
 from headwater.broker.deferred import Deferred
 from headwater.wire.messages.txn_offset_commit import (
@@ -37,9 +39,12 @@ def handle(broker: "Broker", context: RequestContext, request: TxnOffsetCommitRe
     except KafkaError as problem:
         return refused(problem.code)
     deferred = Deferred(holds_order=True)
+    patience = Patience(broker)
 
     def verified(results: Results) -> None:
         code = results[offsets]
+        if deferred.done or (code is ErrorCode.CONCURRENT_TRANSACTIONS and patience.asks_again(verify)):
+            return
         if code is not ErrorCode.NONE:
             deferred.complete(refused(_for_client(code, context.api_version)))
             return
@@ -54,19 +59,25 @@ def handle(broker: "Broker", context: RequestContext, request: TxnOffsetCommitRe
         else:
             deferred.complete(answer)
 
-    broker.transactions.verify_or_add(
-        request.transactional_id,
-        request.producer_id,
-        request.producer_epoch,
-        [offsets],
-        add=context.api_version >= _FIRST_IMPLICIT,
-        done=verified,
-    )
+    def verify() -> None:
+        if not deferred.done:
+            broker.transactions.verify_or_add(
+                request.transactional_id,
+                request.producer_id,
+                request.producer_epoch,
+                [offsets],
+                add=context.api_version >= _FIRST_IMPLICIT,
+                done=verified,
+            )
+
+    verify()
     return deferred
 
 
 def _for_client(code: ErrorCode, version: int) -> ErrorCode:
     """What a failed verification is called towards clients: older ones know no TRANSACTION_ABORTABLE."""
+    if code is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
     if code is ErrorCode.TRANSACTION_ABORTABLE and version < 4:
         return ErrorCode.INVALID_TXN_STATE
     if code in _OF_ANOTHER_COORDINATOR:

@@ -7,6 +7,9 @@ been taken from it (PRODUCER_FENCED; before it had a code of its own, INVALID_PR
 From transaction version 2 on each end of a transaction bumps the epoch. So an EndTxn with the current epoch is about the present
 transaction; one with the epoch before is a retry of the last end, and told what that came to; anything older is fenced. That is
 what keeps a delayed EndTxn from touching a later transaction. Version 1 cannot tell the two apart.
+
+While the markers of a transaction are being written, its producer may go on already: what it asks for then is CONCURRENT_TRANSACTIONS,
+as in Apache Kafka 4.3, whatever it would be afterwards. Only who has been replaced is told so at once.
 """
 
 from typing import Final, NamedTuple
@@ -23,7 +26,6 @@ from headwater.coordinator.transactions.transaction import (
 GO: Final = None  # no code: the state changes
 
 _COMPLETE: Final = {True: TransactionState.COMPLETE_COMMIT, False: TransactionState.COMPLETE_ABORT}
-_PREPARE: Final = {True: TransactionState.PREPARE_COMMIT, False: TransactionState.PREPARE_ABORT}
 
 
 def for_version(code: ErrorCode, version: int, first_with_fenced: int) -> ErrorCode:
@@ -57,11 +59,9 @@ def decide_end(
         return ErrorCode.PRODUCER_FENCED
     if transaction.state is TransactionState.ONGOING:
         return GO
-    if transaction.state is _COMPLETE[committed]:
-        return ErrorCode.NONE
-    if transaction.state is _PREPARE[committed]:
+    if transaction.state in PREPARED:
         return ErrorCode.CONCURRENT_TRANSACTIONS
-    return ErrorCode.INVALID_TXN_STATE
+    return ErrorCode.NONE if transaction.state is _COMPLETE[committed] else ErrorCode.INVALID_TXN_STATE
 
 
 def _decide_end_with_epoch_bump(
@@ -77,10 +77,8 @@ def _decide_end_with_epoch_bump(
     is_present = transaction.producer_epoch == epoch <= EPOCH_MAX_OF_CLIENTS
     if transaction.producer_id != producer_id and not is_overflow_retry:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    if state in PREPARED:
-        if not is_retry:
-            return ErrorCode.PRODUCER_FENCED
-        return ErrorCode.CONCURRENT_TRANSACTIONS if state is _PREPARE[committed] else ErrorCode.INVALID_TXN_STATE
+    if state in PREPARED and (is_retry or is_present):
+        return ErrorCode.CONCURRENT_TRANSACTIONS  # what it comes to is known when the markers are written
     if state in (TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT) and is_retry:
         return ErrorCode.NONE if state is _COMPLETE[committed] else ErrorCode.INVALID_TXN_STATE
     if not is_present:

@@ -62,6 +62,10 @@ class TransactionalProducer(CommittedClient):
         self._id = transactional_id
         self._producer: Producer | None = None
         self._bumps = False  # transaction version 2
+        self._attempt = 0
+        self._timeout_ms = 0
+        self._clock_jumps = 0
+        self._began_ms: int | None = None  # the transaction, as far as the coordinator can know
         self._sequences: dict[int, int] = {}
         self._position = 0
 
@@ -76,18 +80,21 @@ class TransactionalProducer(CommittedClient):
             yield self.random.choice((0, 5, 50, 300))
 
     def _init(self) -> Steps:
-        request = InitProducerIdRequest(
-            transactional_id=self._id, transaction_timeout_ms=self.random.choice((700, 2500))
-        )
+        timeout_ms = self.random.choice((700, 2500))
+        request = InitProducerIdRequest(transactional_id=self._id, transaction_timeout_ms=timeout_ms)
+        attempts = self.world.transactions.attempts(self._id)
+        attempt = attempts.begin()
         (answer,) = yield [Ask(request, self.version(request.KEY))]
         if answer is None:
             return
+        attempts.answered(attempt, has_it=answer.error_code == 0)
         if answer.error_code:
             if not self.may_try_again(answer.error_code):
                 self.must_pass(answer.error_code)
             return
         self._producer = Producer(answer.producer_id, answer.producer_epoch)
         self.world.transactions.initialized(self._id, self._producer)
+        self._attempt, self._timeout_ms, self._began_ms = attempt, timeout_ms, None
         self._bumps = self.random.random() < 0.6
         self._sequences = {}
 
@@ -95,13 +102,16 @@ class TransactionalProducer(CommittedClient):
         history = self.world.transactions
         transaction = history.begin(self._id)
         try:
-            yield from self._read(transaction)
-            for _ in range(self.random.randint(1, 2)):
-                yield from self._write(transaction)
-            if self.random.random() < 0.5:
-                yield from self._send_offsets(transaction)
-            yield self.random.choice((0, 0, 20, 1000))
-            transaction.commit_asked = self.random.random() < 0.75
+            if self._bumps and self.random.random() < 0.4:
+                yield from self._hurry(transaction)
+            else:
+                yield from self._read(transaction)
+                for _ in range(self.random.randint(1, 2)):
+                    yield from self._write(transaction)
+                if self.random.random() < 0.5:
+                    yield from self._send_offsets(transaction)
+                yield self.random.choice((0, 0, 20, 1000))
+                transaction.commit_asked = self.random.random() < 0.75
             yield from self._end(transaction)
         except Stopped as stopped:
             if stopped.may_abort and not transaction.commit_asked:
@@ -112,6 +122,14 @@ class TransactionalProducer(CommittedClient):
             else:
                 self._producer = None
                 yield self.random.choice((10, 500, 2000))
+
+    def _hurry(self, transaction: Transaction) -> Steps:
+        """Goes on while the markers of its last transaction are being written: with offsets, or by taking it all back at once."""
+        if self.random.random() < 0.7:
+            yield from self._send_offsets(transaction)
+            if self.random.random() < 0.5:
+                yield from self._write(transaction)
+            transaction.commit_asked = self.random.random() < 0.75
 
     # The parts of a transaction
 
@@ -168,6 +186,7 @@ class TransactionalProducer(CommittedClient):
                 topic_data=[data],
             )
             replaced = self._is_replaced()
+            self._begins()
             (answer,) = yield [Ask(request, version)]
             self._may_crash()
             if answer is None:
@@ -245,6 +264,7 @@ class TransactionalProducer(CommittedClient):
                 return
             raise
         self.world.transactions.ended(transaction, committed=transaction.commit_asked, by=self.name)
+        self._began_ms = None
         if self._bumps:
             bumped = Producer(answer.producer_id, answer.producer_epoch)
             if bumped <= producer:
@@ -265,6 +285,7 @@ class TransactionalProducer(CommittedClient):
         """The answer without an error; tries as often as it takes."""
         while True:
             replaced = self._is_replaced()
+            self._begins()
             (answer,) = yield [ask()]
             self._may_crash()
             if answer is not None and self._judge(code_of(answer), replaced):
@@ -276,6 +297,18 @@ class TransactionalProducer(CommittedClient):
             self.world.note(f"{self.name} crashes")
             raise Stopped(may_abort=False)
 
+    def _begins(self) -> None:
+        if self._began_ms is None:
+            self._began_ms = self.world.clock.monotonic_ms()
+            self._clock_jumps = self.world.clock_jumps
+
+    def _may_be_fenced(self) -> bool:
+        """By somebody who wants the transactional id, or because its transaction has been open for too long by a coordinator's clock."""
+        began_ms = self._began_ms
+        is_old = began_ms is not None and self.world.clock.monotonic_ms() - began_ms >= self._timeout_ms
+        is_old = is_old or bool(self.world.skews_ms) or self.world.clock_jumps != self._clock_jumps
+        return is_old or self._is_replaced() or not self.world.transactions.attempts(self._id).is_last(self._attempt)
+
     def _judge(self, code: int, replaced: bool) -> bool:
         """Whether it is done; False: again."""
         if code == 0:
@@ -283,6 +316,8 @@ class TransactionalProducer(CommittedClient):
                 raise Violation(f"I11: {self.name} was replaced, and gets things done with {self._producer}")
             return True
         if code in _FENCED:
+            if not self._may_be_fenced():
+                raise Violation(f"I11: {self.name} is told that {self._id} has another producer, and nobody wanted one")
             raise Stopped(may_abort=False)
         if code in _ABORTABLE:
             raise Stopped(may_abort=True)

@@ -53,7 +53,7 @@ def test_an_open_transaction_is_aborted_first(desk: "Desk", version: int) -> Non
     assert (markers.committed, markers.producer_epoch) == (False, epoch + 1)
     assert desk.effects.timers["timeout", "payments"] is None
     assert desk.add((producer_id, epoch)) == [E.PRODUCER_FENCED]  # the zombie
-    assert desk.end((producer_id, epoch), True)[0] is E.INVALID_TXN_STATE
+    assert desk.end((producer_id, epoch), True)[0] is E.CONCURRENT_TRANSACTIONS
     assert desk.init() == (E.CONCURRENT_TRANSACTIONS, -1, -1)
     desk.write_markers()
     assert desk.init() == (E.NONE, producer_id, epoch + 2)

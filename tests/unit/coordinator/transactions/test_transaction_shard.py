@@ -99,7 +99,7 @@ def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_fenced(de
     assert desk.transaction.state is S.PREPARE_ABORT
     assert desk.effects.markers[0].producer_epoch == epoch + 1
     assert desk.add((producer_id, epoch)) == [E.PRODUCER_FENCED]
-    assert desk.end((producer_id, epoch), True)[0] is E.INVALID_TXN_STATE
+    assert desk.end((producer_id, epoch), True)[0] is E.CONCURRENT_TRANSACTIONS
     desk.write_markers()
     assert desk.end((producer_id, epoch), True)[0] is E.INVALID_TXN_STATE
     assert desk.end((producer_id, epoch), False) == (E.NONE, producer_id, epoch + 1)  # it may go on from here
