@@ -73,7 +73,10 @@ def _decide_end_with_epoch_bump(
         and epoch == EPOCH_MAX_OF_CLIENTS
         and transaction.producer_epoch == 0
     )
-    is_retry = is_overflow_retry or transaction.producer_epoch == epoch + 1
+    has_bumped = (
+        transaction.client_transaction_version >= EPOCH_BUMP_VERSION
+    )  # with its end; else the epoch before is a zombie's
+    is_retry = has_bumped and (is_overflow_retry or transaction.producer_epoch == epoch + 1)
     is_present = transaction.producer_epoch == epoch <= EPOCH_MAX_OF_CLIENTS
     if transaction.producer_id != producer_id and not is_overflow_retry:
         return ErrorCode.INVALID_PRODUCER_ID_MAPPING

@@ -313,7 +313,9 @@ class TransactionalProducer(CommittedClient):
         """Whether it is done; False: again."""
         if code == 0:
             if replaced:
-                raise Violation(f"I11: {self.name} was replaced, and gets things done with {self._producer}")
+                raise Violation(
+                    f"I11: {self.name} was replaced as {self._id}, and gets things done with {self._producer}"
+                )
             return True
         if code in _FENCED:
             if not self._may_be_fenced():

@@ -192,3 +192,18 @@ def test_no_client_gets_the_epoch_that_is_there_to_fence_it(desk: "Desk") -> Non
     assert desk.add((producer_id, 32767)) == [E.PRODUCER_FENCED]
     assert desk.end((producer_id, 32767), False)[0] is E.PRODUCER_FENCED
     assert desk.end((producer_id, 32767), False, version=4)[0] is E.PRODUCER_FENCED
+
+
+@pytest.mark.parametrize("committed", [True, False])
+@pytest.mark.parametrize("state", STATES)
+def test_the_epoch_before_is_a_zombies_where_the_last_end_has_bumped_nothing(
+    desk: "Desk", state: TransactionState, committed: bool
+) -> None:
+    """Its EndTxn was taken for a retry of the last end, which an older client had asked for, and it was given the epoch of
+    the producer that had replaced it."""
+    desk.in_state(state, version=4)
+    transaction = desk.transaction
+    producer = (transaction.producer_id, transaction.producer_epoch)
+    code, _, _ = desk.end((producer[0], producer[1] - 1), committed)
+    assert code is E.PRODUCER_FENCED
+    assert (transaction.producer_id, transaction.producer_epoch) == producer
