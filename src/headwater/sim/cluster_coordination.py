@@ -17,8 +17,10 @@ from headwater.sim.cluster_clients.coordinating import (
     ClusterCommittedAuditor,
     ClusterCommittedReader,
     ClusterConsumerMember,
+    ClusterConvertingMember,
     ClusterReplayer,
     ClusterTransactionalProducer,
+    ClusterVisitingMember,
 )
 from headwater.sim.cluster_faults import ClusterFaults
 from headwater.sim.coordinated import CoordinatedStage
@@ -96,6 +98,8 @@ class ClusterCoordinatorWorld(CoordinatedStage, ClusterWorld):
             ClusterReplayer(self, "replayer"),
             *(ClusterClassicMember(self, f"classic-{number}", "classic") for number in range(2)),
             *(ClusterConsumerMember(self, f"modern-{number}", "modern") for number in range(2)),
+            *(ClusterConvertingMember(self, f"mixed-{number}", "mixed") for number in range(2)),
+            ClusterVisitingMember(self, "mixed-visitor", "mixed"),
             *self._readers,
         ]
 

@@ -13,7 +13,7 @@ class CoordinatedStage(Stage):
     """`may_be_stale`: a broker that does not know yet that another one coordinates in its place answers what it knows."""
 
     transactional_ids: Final = ("alpha", "beta")
-    group_ids: Final = ("classic", "modern")
+    group_ids: Final = ("classic", "modern", "mixed")
     first_fetch_version = 4
     transactions: TransactionHistory
     groups: GroupHistory

@@ -13,6 +13,7 @@ from headwater.base.names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from headwater.sim.clients.client import Ask, Script, SimClient
 from headwater.sim.clients.committed import CommittedAuditor, CommittedReader
 from headwater.sim.clients.consumer_members import ConsumerMember
+from headwater.sim.clients.converting_members import ConvertingMember, VisitingMember
 from headwater.sim.clients.coordinated import CoordinatedClient
 from headwater.sim.clients.members import ClassicMember
 from headwater.sim.clients.transactional import Replayer, TransactionalProducer
@@ -66,6 +67,8 @@ class CoordinatorWorld(CoordinatedStage, World):
             Replayer(self, "replayer"),
             *(ClassicMember(self, f"classic-{number}", "classic") for number in range(2)),
             *(ConsumerMember(self, f"modern-{number}", "modern") for number in range(2)),
+            *(ConvertingMember(self, f"mixed-{number}", "mixed") for number in range(2)),
+            VisitingMember(self, "mixed-visitor", "mixed"),
             *self._readers,
         ]
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _SESSION_MS: Final = 1500  # group.consumer.session.timeout.ms of the world
 _REBALANCE_MS: Final = 2500  # more than a session: who is silent is out of the group by then
-_FIRST_KNOWING_GROUPS: Final = 9  # of OffsetCommit: older ones cannot name a stale epoch
+FIRST_KNOWING_GROUPS: Final = 9  # of OffsetCommit: older ones cannot name a stale epoch
 _JOINS: Final = 0
 _LEAVES: Final = -1
 _OUT: Final = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH)
@@ -42,7 +42,7 @@ class ConsumerMember(GroupClient):
             if todo < 0.02:
                 yield from self._leave()
             elif todo < 0.25 and self.owned and self.generation > 0:
-                yield from self.commit(_FIRST_KNOWING_GROUPS)
+                yield from self.commit(FIRST_KNOWING_GROUPS)
             elif todo < 0.35:
                 yield from self.look()
             else:

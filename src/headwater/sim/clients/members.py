@@ -25,8 +25,8 @@ from headwater.wire.messages.sync_group import SyncGroupRequest, SyncGroupReques
 if TYPE_CHECKING:
     from headwater.sim.coordinated import CoordinatedStage
 
-_SESSION_MS: Final = 500
-_REBALANCE_MS: Final = 700
+SESSION_MS: Final = 500
+REBALANCE_MS: Final = 700
 _PARTITIONS: Final = Struct(">i")
 _REFUSED: Final = (
     ErrorCode.ILLEGAL_GENERATION,
@@ -115,12 +115,15 @@ class ClassicMember(GroupClient):
         )  # to no topic: who gets what is decided by the leader alone
         request = JoinGroupRequest(
             group_id=self.group,
-            session_timeout_ms=_SESSION_MS,
-            rebalance_timeout_ms=_REBALANCE_MS,
+            session_timeout_ms=SESSION_MS,
+            rebalance_timeout_ms=REBALANCE_MS,
             member_id=self.member_id,
             protocol_type="consumer",
             protocols=[JoinGroupRequestProtocol(name="range", metadata=subscription)],
         )
+        return (yield from self.join_with(request))
+
+    def join_with(self, request: JoinGroupRequest) -> Steps:
         (answer,) = yield [Ask(request, self.version(request.KEY))]
         if answer is None:
             return False

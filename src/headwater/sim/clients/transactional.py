@@ -44,6 +44,8 @@ _AGAIN: Final = MAY_PASS | {
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.NOT_ENOUGH_REPLICAS,
     ErrorCode.INVALID_TIMESTAMP,  # the clocks are apart; every attempt has a new timestamp
+    ErrorCode.OPERATION_NOT_ATTEMPTED,  # something is wrong with another partition of the request
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,  # a coordinator may not have heard of it yet
 }
 _ADDS_FROM: Final = {"produce": 12, "offsets": 5, "end": 5}  # the first versions of transaction version 2
 _LAST_OF_ONE: Final = 3  # of AddPartitionsToTxn: later versions are for brokers

@@ -7,6 +7,7 @@ from headwater.base.errors import ErrorCode
 from headwater.sim.clients.client import Steps
 from headwater.sim.clients.committed import CommittedAuditor, CommittedReader
 from headwater.sim.clients.consumer_members import ConsumerMember
+from headwater.sim.clients.converting_members import ConvertingMember, VisitingMember
 from headwater.sim.clients.coordinated import GROUP, CoordinatedClient
 from headwater.sim.clients.members import ClassicMember
 from headwater.sim.clients.transactional import Replayer, TransactionalProducer
@@ -39,11 +40,20 @@ class ClusterCoordinated(RoutedClient, CoordinatedClient):
         return code in _MAY_PASS or super().may_try_again(code)  # type: ignore[misc]
 
 
+class GroupMember(ClusterCoordinated):
+    group: str
+
+    def was_coordinated_by(self, term: tuple[int, int] | None) -> bool:
+        """By one broker from then until now, and it is the one that was asked."""
+        now = self.world.coordinator_of(self.group)
+        return now is not None and now == term and now[0] == self.coordinator(GROUP, self.group)
+
+
 class ClusterClassicMember(ClusterCoordinated, ClassicMember):
     pass
 
 
-class ClusterConsumerMember(ClusterCoordinated, ConsumerMember):
+class ClusterConsumerMember(GroupMember, ConsumerMember):
     """A coordinator that was deposed and does not know it yet may tell a member that it owns what another has been given. So a member
     counts as an owner only by the word of one that truly coordinated, from the question to the answer."""
 
@@ -54,11 +64,30 @@ class ClusterConsumerMember(ClusterCoordinated, ConsumerMember):
         yield from super().heartbeat()
 
     def claim(self, sent_ms: int) -> None:
-        term = self.world.coordinator_of(self.group)
-        if term is not None and term == self._term and term[0] == self.coordinator(GROUP, self.group):
+        if self.was_coordinated_by(self._term):
             super().claim(sent_ms)
         else:
             self.world.groups.release(self.group, self.name, set(self.owned))
+
+
+class ClusterConvertingMember(GroupMember, ConvertingMember):
+    """The same."""
+
+    _term: tuple[int, int] | None = None
+
+    def asks(self) -> int:
+        self._term = self.world.coordinator_of(self.group)
+        return super().asks()
+
+    def claim(self, sent_ms: int) -> None:
+        if self.was_coordinated_by(self._term):
+            super().claim(sent_ms)
+        else:
+            self.world.groups.release(self.group, self.name, set(self.owned))
+
+
+class ClusterVisitingMember(ClusterConsumerMember, VisitingMember):
+    pass
 
 
 class ClusterTransactionalProducer(ClusterCoordinated, TransactionalProducer):

@@ -76,6 +76,19 @@ def test_when_the_last_of_the_consumer_protocol_leaves_the_group_is_a_classic_on
     assert shard.join(old, ["t"]).generation_id == 3
 
 
+def test_what_a_classic_member_has_not_given_up_yet_is_given_to_nobody_in_a_group_that_goes_there_and_back(
+    shard: Shard,
+) -> None:
+    """It was to give half of it to a member that left again. The next one got that half at once, and both had it."""
+    old = classic_group(shard, [0, 1, 2, 3])
+    shard.beat("new")
+    shard.beat("new", -1)
+    assert isinstance(shard.state.groups["g"], ClassicGroup)
+    again = shard.beat("newer")
+    assert (again.error_code, assigned(again)) == (0, [])
+    assert len(shard.group().members[old].assigned) == 4
+
+
 def test_so_it_is_when_its_session_ends(shard: Shard) -> None:
     old = classic_group(shard, [0])
     shard.beat("new")
