@@ -178,6 +178,10 @@ class MetadataStore(Protocol):
         """From a partition's leader: other in-sync replicas, over `change.version` only (INVALID_UPDATE_VERSION otherwise)."""
         ...
 
+    def confirm(self, topic_id: TopicId, partition: int, done: Callable[[KafkaError | None], None]) -> None:
+        """Whether the image has the present state of the partition: nobody leads it since who this broker does not know of."""
+        ...
+
     def reserve_producer_ids(self, count: int, done: Callable[[int, KafkaError | None], None]) -> None:
         """The first of `count` ids that nobody else is given."""
         ...

@@ -124,6 +124,9 @@ class FakeStore:
     def propose(self, change: PartitionChanged, done: Callable[[KafkaError | None], None]) -> None:
         self._scheduler.call_soon(lambda: self._write([change], done, by_controller=False))
 
+    def confirm(self, topic_id: TopicId, partition: int, done: Callable[[KafkaError | None], None]) -> None:
+        raise AssertionError("the controller knows")
+
     def reserve_producer_ids(self, count: int, done: Callable[[int, KafkaError | None], None]) -> None:
         raise AssertionError("the controller reserves none")
 

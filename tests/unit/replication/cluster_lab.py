@@ -75,6 +75,9 @@ class LabStore:
         if not self._lab.holds_proposals:
             self._lab.scheduler.call_later(self._lab.delay_ms(), self._lab.settle_proposal)
 
+    def confirm(self, topic_id: TopicId, partition: int, done: Done) -> None:
+        raise AssertionError("there are no coordinators here")
+
     def reserve_producer_ids(self, count: int, done: Any) -> None:
         raise AssertionError("nobody asks for ids here")
 

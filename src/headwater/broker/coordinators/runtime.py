@@ -4,7 +4,8 @@ The topic is made when somebody first looks for a coordinator. Every partition o
 loaded when the partition comes and thrown away when it goes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic
 
 from headwater.base.errors import ErrorCode, KafkaError
@@ -101,18 +102,46 @@ class Runtime(Generic[S]):
         return hosted if hosted is not None and hosted.is_at_rest else None
 
     def call(
-        self, key: str, decide: Callable[[S, Ticket], Effects], error: ErrorResponse, *, may_write: MayWrite = True
+        self,
+        key: str,
+        decide: Callable[[S, Ticket], Effects],
+        error: ErrorResponse,
+        *,
+        may_write: MayWrite = True,
+        verdicts: Collection[ErrorCode] = (),
     ) -> Any:
-        """A request for the shard of `key`: gives a Deferred, or the response if it is there at once."""
+        """A request for the shard of `key`: gives a Deferred, or the response if it is there at once.
+
+        `verdicts` are errors that end a client. A coordinator that was deposed and does not know it yet gets nothing committed, but it
+        could still say these, by what it knew: so they leave only when it is certain that it coordinates.
+        """
         try:
             hosted = self.find(key)
         except KafkaError as problem:
             return error(problem.code)
         deferred = Deferred()
-        hosted.call(decide, deferred.complete, error, may_write=may_write)
+        if verdicts and self._broker.peers is not None:
+            final = [error(code) for code in verdicts]
+            hosted.call(decide, partial(self._judge, hosted, deferred, final, error), error, may_write=may_write)
+        else:
+            hosted.call(decide, deferred.complete, error, may_write=may_write)
         if deferred.done and not isinstance(deferred.response, BaseException):
             return deferred.response  # committed already: an answer as any other
         return deferred
+
+    def _judge(
+        self, hosted: Hosted[S], deferred: Deferred, final: list[Any], error: ErrorResponse, response: Any
+    ) -> None:
+        if response not in final:
+            deferred.complete(response)
+            return
+
+        def confirmed(problem: KafkaError | None) -> None:
+            is_certain = problem is None and self.hosted.get(hosted.partition.index) is hosted
+            deferred.complete(response if is_certain else error(ErrorCode.NOT_COORDINATOR))
+
+        partition = hosted.partition
+        self._broker.store.confirm(partition.topic_id, partition.index, confirmed)
 
     def active(self) -> list[Hosted[S]]:
         return [hosted for hosted in self.hosted.values() if hosted.is_loaded]

@@ -31,6 +31,12 @@ if TYPE_CHECKING:
 # Whoever follows has taken this transaction over, or its producer has gone on: asking again changes nothing.
 _FENCED: Final = frozenset({ErrorCode.TRANSACTION_COORDINATOR_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
 
+_VERDICTS: Final = (
+    ErrorCode.PRODUCER_FENCED,
+    ErrorCode.INVALID_PRODUCER_EPOCH,
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+)  # a producer that is told one of these has come to its end
+
 logger = logging.getLogger("headwater.broker")
 
 Attempt = tuple[TransactionShard, str, int]
@@ -70,6 +76,7 @@ class Transactions:
             lambda shard, ticket: decide(shard, ticket, self._broker.now_ms()),
             error,
             may_write=may_write,
+            verdicts=_VERDICTS,
         )
 
     def call_with_producer_id(

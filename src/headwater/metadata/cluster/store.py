@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from headwater.base.coordination import Coordination, CoordinationError, SessionState, SetData, Written
+from headwater.base.coordination import Check, Coordination, CoordinationError, SessionState, SetData, Written
 from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.ids import TopicId
 from headwater.base.ports import Scheduler
 from headwater.metadata.cluster import layout
 from headwater.metadata.cluster.attempt import Attempt
@@ -124,6 +125,25 @@ class ClusterStore:
             self._refuse(done, connection_lost())
         else:
             self._attempt.proposing.propose(change, done)
+
+    def confirm(self, topic_id: TopicId, partition: int, done: Done) -> None:
+        """By a write that changes nothing: reads may be old."""
+        topic = self._image.topics.get(topic_id)
+        if self._attempt is None or self._attempt.following is None:
+            self._refuse(done, connection_lost())
+        elif topic is None or partition >= len(topic.partitions):
+            self._refuse(done, KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, "The topic has been deleted."))
+        else:
+            life, answer = self._attempt.life, self._attempt.life.owe(done)
+            check = Check(layout.state_path(topic.name, partition), topic.partitions[partition].version)
+
+            def checked(_written: list[Written] | None, error: CoordinationError | None) -> None:
+                if error is not None and is_disconnection(error):
+                    life.fail(error)
+                else:
+                    answer(None if error is None else meaning(error))
+
+            self._coordination.write([check], life.bind(checked))
 
     def reserve_producer_ids(self, count: int, done: Callable[[int, KafkaError | None], None]) -> None:
         if self._attempt is None or self._attempt.following is None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from headwater.base.errors import ErrorCode, KafkaError, UserError
+from headwater.base.ids import TopicId
 from headwater.base.ports import Disk, File, Sync
 from headwater.metadata.image import Change, ClusterImage, PartitionChanged, ProducerIdsReserved
 from headwater.metadata.journal import decode_entries, encode_entry, snapshot
@@ -77,6 +78,9 @@ class EmbeddedStore:
 
     def propose(self, change: PartitionChanged, done: Callable[[KafkaError | None], None]) -> None:  # noqa: ARG002
         done(KafkaError(ErrorCode.INVALID_REQUEST, "A broker that stands alone has no other replicas."))
+
+    def confirm(self, topic_id: TopicId, partition: int, done: Callable[[KafkaError | None], None]) -> None:  # noqa: ARG002
+        done(None)  # nobody else could lead it
 
     def reserve_producer_ids(self, count: int, done: Callable[[int, KafkaError | None], None]) -> None:
         first = self._image.next_producer_id

@@ -24,10 +24,12 @@ _REBALANCE_MS: Final = 2500  # more than a session: who is silent is out of the 
 FIRST_KNOWING_GROUPS: Final = 9  # of OffsetCommit: older ones cannot name a stale epoch
 _JOINS: Final = 0
 _LEAVES: Final = -1
-_OUT: Final = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH)
+OUT: Final = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH)
 
 
 class ConsumerMember(GroupClient):
+    out: tuple[ErrorCode, ...] = OUT  # it has to begin as a new member
+
     def __init__(self, world: "CoordinatedStage", name: str, group: str) -> None:
         super().__init__(world, name, group)
         self._lives = 0
@@ -77,7 +79,7 @@ class ConsumerMember(GroupClient):
         if answer is None:
             self._tells_all = True
             return
-        if answer.error_code in _OUT:
+        if answer.error_code in self.out:
             self._begin()
         elif answer.error_code:
             self.must_pass(answer.error_code)

@@ -11,7 +11,7 @@ from typing import Final
 from headwater.base.errors import ErrorCode
 from headwater.coordinator.groups.consumer import embedded
 from headwater.sim.clients.client import Ask, Script, Steps
-from headwater.sim.clients.consumer_members import FIRST_KNOWING_GROUPS, ConsumerMember
+from headwater.sim.clients.consumer_members import FIRST_KNOWING_GROUPS, OUT, ConsumerMember
 from headwater.sim.clients.coordinated import GROUP
 from headwater.sim.clients.members import REBALANCE_MS, SESSION_MS, ClassicMember
 from headwater.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
@@ -104,7 +104,10 @@ class ConvertingMember(ClassicMember):
 
 
 class VisitingMember(ConsumerMember):
-    """Of the consumer protocol: it stays for a while, and then for a while it is away."""
+    """Of the consumer protocol: it stays for a while, and then for a while it is away. If its session ended, the group may be a
+    classic one."""
+
+    out = (*OUT, ErrorCode.GROUP_ID_NOT_FOUND)
 
     def script(self) -> Script:
         yield from self.topics_made()

@@ -167,6 +167,11 @@ class Broker:
         self.store.propose(change, answer)
         return answer
 
+    def confirm(self, name: str, partition: int = 0) -> Answer:
+        answer = Answer()
+        self.store.confirm(self.image.topic(name).topic_id, partition, answer)
+        return answer
+
     def reserve(self, count: int) -> Answer:
         answer = Answer()
         self.store.reserve_producer_ids(count, answer.ids)

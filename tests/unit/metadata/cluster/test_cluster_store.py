@@ -369,3 +369,32 @@ def test_who_is_not_the_controller_or_is_it_no_more_is_not_told_who_is_registere
     cluster.settle()
     assert told == []
     assert all(broker.problems == [] for broker in brokers)
+
+
+def test_a_broker_can_make_sure_that_it_knows_the_present_state_of_a_partition() -> None:
+    cluster = Cluster()
+    brokers = cluster.joined(3)
+    cluster.commit(topic("a", 1))
+    cluster.settle()
+    assert all(cluster.wait(broker.confirm("a")).code == ErrorCode.NONE for broker in brokers)
+    other = next(broker for broker in brokers if broker is not cluster.controller())
+    change = partition_change(cluster.controller().image, "a")
+    other.scheduler.pause()  # it stands still, and somebody else leads meanwhile
+    moved = replace(change, leader=BrokerId(2), leader_epoch=LeaderEpoch(change.leader_epoch + 1))
+    assert cluster.commit(moved).code == ErrorCode.NONE
+    stale = other.image.topic("a").partitions[0].version
+    answer = other.confirm("a")
+    other.scheduler.resume()
+    assert cluster.wait(answer).code == ErrorCode.INVALID_UPDATE_VERSION
+    cluster.settle()
+    assert other.image.topic("a").partitions[0].version == stale + 1
+    assert cluster.wait(other.confirm("a")).code == ErrorCode.NONE
+
+
+def test_without_zookeeper_nobody_can_be_sure() -> None:
+    cluster = Cluster()
+    (broker,) = cluster.joined(1)
+    cluster.commit(topic("a", 1, [(0,)]))
+    answer = broker.confirm("a")
+    cluster.zookeeper.stop()
+    assert cluster.wait(answer).code == ErrorCode.REQUEST_TIMED_OUT

@@ -63,7 +63,10 @@ class ClassicGroups:
             effects.replies.append((ticket, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)))
             return effects
         rebalance.synced(group, member, effects)
-        if group.state is State.STABLE:
+        if (
+            group.state is State.STABLE
+        ):  # a member that comes back: from here on it has a whole session again, it will think
+            rebalance.reset_session(group, member, effects)
             effects.replies.append((ticket, rebalance.sync_response(group, member)))
             return effects
         again = SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
