@@ -117,6 +117,7 @@ class ClusterWorld(Stage):
             "replica.socket.timeout.ms": "1500",
             "leader.imbalance.check.interval.seconds": "2",
             "log.retention.check.interval.ms": "5000",
+            "log.cleaner.backoff.ms": "300",
         }
 
     def node(self, node_id: int) -> ClusterNode:

@@ -15,6 +15,7 @@ from headwater.base.ids import PartitionKey, TopicId
 from headwater.base.names import INTERNAL_TOPICS
 from headwater.log.log import Log
 from headwater.records.reader import read_batches, read_records
+from headwater.sim.cluster_history import is_compacted
 from headwater.sim.cluster_state import StateOfCluster, TrueState
 from headwater.sim.trace import Violation
 
@@ -137,7 +138,7 @@ class ClusterChecks:
             # One that led may have deleted more than whoever leads now: it was not acknowledged, and does not come back.
             start = max(p.log.log_start_offset for p in replicas if p is not None)
             contents = [_content(p.log, start, p.high_watermark) for p in replicas if p is not None]
-            if state.topic in INTERNAL_TOPICS:  # each broker compacts by itself
+            if state.topic in INTERNAL_TOPICS or is_compacted(state.topic):  # each broker compacts by itself
                 different = _records_differ([_records(content) for content in contents])
             else:
                 different = "" if len(set(contents)) == 1 else "byte for byte"

@@ -8,8 +8,9 @@
 
 from collections.abc import Callable, Sequence
 
+from headwater.records.reader import Record
 from headwater.sim.catalog import Catalog, Expected, Topic
-from headwater.sim.history import Ends, PartitionHistory
+from headwater.sim.history import Ends, PartitionHistory, key_of
 from headwater.sim.trace import Violation
 from headwater.wire.messages.metadata import MetadataResponse
 
@@ -30,6 +31,11 @@ def is_trimmed(topic: str) -> bool:
 def has_wide_gaps(topic: str) -> bool:
     """By its name: a topic whose leaders now and then go on more than 2^31 offsets further."""
     return topic.endswith("wide")
+
+
+def is_compacted(topic: str) -> bool:
+    """By its name: a topic with `cleanup.policy=compact`."""
+    return topic.startswith("compacted")
 
 
 class ClusterHistory(PartitionHistory):
@@ -71,6 +77,32 @@ class TrimmedHistory(ClusterHistory):
             raise Violation(f"I15: {self.name} was deleted up to {self.deleted_up_to}, and begins at {earliest}")
 
 
+class CompactedHistory(ClusterHistory):
+    """Of a compacted topic. What was acknowledged may be missing, but only if a later record has the same key (`key_of`); so the
+    last one of each key is there."""
+
+    has_gaps = True
+
+    def __init__(self, name: str, is_durable: bool, committed: Callable[[int], None]) -> None:
+        super().__init__(name, is_durable, committed)
+        self._read_last: dict[bytes | None, int] = {}  # by the reader that has come furthest
+
+    def read(self, position: int, records: Sequence[Record], high_watermark: int, asked: Ends) -> int:
+        for record in records:
+            if record.key != key_of(record.value or b""):
+                raise Violation(f"{self.name} has at {record.offset} a record with the key of another: {record.key!r}")
+            self._read_last[record.key] = max(record.offset, self._read_last.get(record.key, -1))
+        return super().read(position, records, high_watermark, asked)
+
+    def audited(self, earliest: int, position: int) -> None:
+        super().audited(earliest, position)
+        for offset, value in self._values.items():
+            if self._read_last.get(key_of(value), -1) < offset:
+                raise Violation(
+                    f"I1: {self.name} has no record of {key_of(value)!r} from {offset} on, and one was acknowledged or seen"
+                )
+
+
 class LossyHistory(ClusterHistory):
     """Of a topic with `unclean.leader.election.enable`: records may be gone, and others stand where they were. Nothing is served
     that nobody sent, none of it past the high watermark, and at the end the replicas are equal all the same."""
@@ -90,7 +122,11 @@ class ClusterTopic(Topic):
         self._committed = committed
 
     def new_history(self, index: int) -> PartitionHistory:
-        kind = LossyHistory if is_lossy(self.name) else TrimmedHistory if is_trimmed(self.name) else ClusterHistory
+        kind: type[ClusterHistory] = ClusterHistory
+        for is_of, special in (
+            (is_lossy, LossyHistory), (is_trimmed, TrimmedHistory), (is_compacted, CompactedHistory)
+        ):  # fmt: skip
+            kind = special if is_of(self.name) else kind
         return kind(f"{self.name}-{index}", self.is_durable, lambda end: self._committed(self.topic_id, index, end))
 
 

@@ -29,6 +29,7 @@ class ClusterStorageWorld(ClusterWorld):
             ("trimmed-brief", 2, {"retention.bytes": "1500", "segment.ms": "200"}),
             ("lossy", 2, {"unclean.leader.election.enable": "true"}),
             ("trimmed-wide", 2, {"segment.ms": "400"}),
+            ("compacted", 3, {"cleanup.policy": "compact", "segment.ms": "300", "min.cleanable.dirty.ratio": "0.01"}),
         ]
 
     def properties(self) -> dict[str, str]:

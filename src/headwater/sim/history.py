@@ -26,7 +26,13 @@ class Ends(NamedTuple):
     latest: int
 
 
+def key_of(value: bytes) -> bytes:
+    """Of a value in a compacted topic: few keys, so that compaction finds something to do."""
+    return b"k%d" % (int(value.split(b":", 2)[1]) % 4)
+
+
 class PartitionHistory:
+    has_gaps = False  # compaction leaves records out
     may_lose = False  # a leader that was not in sync may be elected: what was acknowledged may be gone
     begins_anywhere = False  # records are deleted, and a new leader may not know of it yet
 
@@ -71,7 +77,7 @@ class PartitionHistory:
         for record in records:
             if record.offset < position:
                 continue  # the beginning of a batch that `position` is inside of
-            if record.offset != wanted and not self._is_gap(wanted, record.offset):
+            if record.offset != wanted and not self.has_gaps and not self._is_gap(wanted, record.offset):
                 raise Violation(f"I6: {self.name} has offset {record.offset} where {wanted} was to come")
             if record.offset >= high_watermark:
                 raise Violation(f"{self.name} served offset {record.offset} past the high watermark {high_watermark}")

@@ -110,6 +110,8 @@ class Reader(SimClient):
             return
         records = _records(data, history.name)
         place.position = history.read(place.position, records, data.high_watermark, asked)
+        if history.has_gaps:  # the last batches may have no records any more
+            place.position = max(place.position, _next_offset(data))
 
     def fetch_topics(self, places: list[Place], bytes_max: int) -> list[FetchTopic]:
         topics: dict[bytes, FetchTopic] = {}
@@ -250,3 +252,7 @@ class Auditor(Reader):
             if not data.records:
                 history.audited(earliest, place.position)
                 return
+
+
+def _next_offset(data: PartitionData) -> int:
+    return max((header.last_offset + 1 for _, header in read_batches(bytes(data.records or b""))), default=0)

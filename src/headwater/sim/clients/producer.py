@@ -12,6 +12,7 @@ from headwater.records.builder import build_batch
 from headwater.records.reader import Record
 from headwater.sim.catalog import Topic
 from headwater.sim.clients.client import Ask, Script, SimClient, Steps
+from headwater.sim.history import key_of
 from headwater.sim.trace import Violation
 from headwater.wire.messages.init_producer_id import InitProducerIdRequest
 from headwater.wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
@@ -77,7 +78,10 @@ class Producer(SimClient):
 
     def _encoded(self, batch: Batch) -> bytearray:
         now_ms = self.world.clock.now_ms()
-        records = [Record(at, now_ms, None, value) for at, value in enumerate(batch.values)]
+        has_keys = batch.topic.partitions[batch.index].has_gaps
+        records = [
+            Record(at, now_ms, key_of(value) if has_keys else None, value) for at, value in enumerate(batch.values)
+        ]
         if batch.sequence < 0:
             return build_batch(records, codec=batch.codec)
         return build_batch(
