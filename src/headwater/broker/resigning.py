@@ -8,7 +8,7 @@ broker stays the leader, and answers KAFKA_STORAGE_ERROR to producers.
 One whose disk is full has all that is committed, and nobody knows whether its successor lives: a session lasts on when the power is
 gone. So it stays in sync and follows. Not before the new leader has sent it records, which it has no room for, does it leave the
 in-sync replicas: it would hold up writes with acks=all until `replica.lag.time.max.ms` is over. A replica whose log has failed leaves at
-once: nobody may count on what it has.
+once, as leader or as follower: nobody may count on what it has, and nobody else would notice before the next record.
 """
 
 import logging
@@ -54,9 +54,9 @@ def successor(
 
 
 def without(key: PartitionKey, state: PartitionState, me: BrokerId) -> PartitionChanged | None:
-    """The state in which this follower is not in sync; None if it is not, or leads."""
+    """The state in which this follower is not in sync; None if it is not, or leads, or nobody else is."""
     epochs = dict(zip(state.in_sync_replicas, state.in_sync_epochs, strict=False))
-    if state.leader == me or epochs.pop(me, None) is None:
+    if state.leader == me or epochs.pop(me, None) is None or not epochs:
         return None
     return _changed(key, state, state.leader, state.leader_epoch, epochs)
 
@@ -96,6 +96,8 @@ class Resigning:
             log = partition.log
             if partition.is_leader and (log.failed is not None or log.is_full):
                 self._resign(key, stays_in_sync=log.failed is None)
+            elif log.failed is not None:
+                self._leave(partition)
 
     def _resign(self, key: PartitionKey, *, stays_in_sync: bool) -> None:
         broker = self._broker
@@ -105,7 +107,7 @@ class Resigning:
             self._propose(key, change, "resigns")
 
     def _leave(self, partition: "Partition") -> None:
-        """The leader has just sent records that there is no room for: so it lives."""
+        """Its log has failed, or the leader has just sent records that there is no room for: so that lives."""
         key = PartitionKey(partition.topic_id, partition.index)
         state = self._state(key)
         if state is not None and state.leader_epoch == partition.leader_epoch:

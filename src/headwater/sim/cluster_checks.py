@@ -115,6 +115,8 @@ class ClusterChecks:
         for node in self._nodes.values():
             if not node.is_serving:
                 return f"node {node.node_id} does not serve"
+            if node.disk.has_failed:
+                return f"a directory of node {node.node_id} has failed"
         for key, state in self._state.partitions.items():
             if state.leader < 0:
                 return f"{state.name} has no leader"

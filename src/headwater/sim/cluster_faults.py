@@ -21,6 +21,8 @@ class ClusterFaults(Faults):
     cut_from_followers: int = 3  # one broker is cut from all others, and from nobody else
     session_lost: int = 2
     zookeeper_away: int = 1
+    directory: int = 1  # one of a broker's log directories fails, and some time later its disk is mended
+    slow_zookeeper: int = 1
     wide_gap: int = 2  # where a topic has them: a leader goes on more than 2^31 offsets further
 
 
@@ -42,6 +44,8 @@ KINDS: Final = (
     "zookeeper_away",
     "failed_sync",
     "wide_gap",
+    "directory",
+    "slow_zookeeper",
 )
 
 

@@ -15,10 +15,12 @@ from headwater.log.rolling import cross_gap
 from headwater.records.builder import build_batch
 from headwater.records.reader import Record
 from headwater.sim.cluster_history import has_wide_gaps
+from headwater.sim.cluster_node import DIRECTORIES
 from headwater.sim.cluster_state import Member, TrueState
 from headwater.sim.disk import UNLIMITED
 from headwater.sim.strikes import Strikes
 from headwater.sim.trace import Violation
+from headwater.sim.zookeeper import DELAY_MS as ZOOKEEPER_DELAY_MS
 
 if TYPE_CHECKING:
     from headwater.sim.cluster import ClusterWorld
@@ -57,6 +59,8 @@ class ClusterInjector:
             self._lose_session: faults.session_lost,
             self._zookeeper_away: faults.zookeeper_away,
             self._widen_gap: faults.wide_gap,
+            self._fail_directory: faults.directory,
+            self._slow_zookeeper: faults.slow_zookeeper,
         }
         self.strikes = Strikes(world, kinds)
         self._later = self.strikes.later
@@ -78,6 +82,7 @@ class ClusterInjector:
             self._world.set_clock(node.node_id, node.clock, 0)
         if not self._world.zookeeper.is_up:
             self._world.zookeeper.resume()
+        self._zookeeper_quick()
 
     def _some_node(self) -> "ClusterNode":
         return self.strikes.chance.choice(self._world.nodes)
@@ -246,6 +251,37 @@ class ClusterInjector:
             self._cut_power(node)
             self._down(node)
 
+    def _fail_directory(self) -> None:
+        """The other one goes on. What was not synced there is gone when the disk is mended, which takes a restart. The broker notices
+        at once: what it acknowledged without a look at the disk, alone in sync, would be lost."""
+        node = self._some_node()
+        if not node.is_serving or node.is_paused or node.node_id in self._busy or not self._may_lose_power(node):
+            return
+        directory = self.strikes.chance.choice(DIRECTORIES)
+        self._world.note(f"fault: {directory} of {node.node_id} fails")
+        self._busy.add(node.node_id)
+        self._lost_up_to[node.node_id] = self._world.zookeeper.last_transaction
+        node.disk.fail(directory)
+        node.notice_failure(directory)
+        is_stopped = self.strikes.chance.random() < 0.5
+        self._later((300, 2500), lambda: self._mend_directory(node, is_stopped=is_stopped))
+
+    def _mend_directory(self, node: "ClusterNode", *, is_stopped: bool) -> None:
+        def mended() -> None:
+            self._world.note(f"the disk of {node.node_id} is mended")
+            node.disk.mend()
+            self._down(node)
+
+        self._dead_up_to[node.node_id] = self._lost_up_to[node.node_id] = self._world.zookeeper.last_transaction
+        if is_stopped and node.is_serving and not node.is_paused:
+            self._world.note(f"fault: clean restart of {node.node_id}")
+            node.stop_cleanly(mended)
+        else:
+            self._world.note(f"fault: {node.node_id} killed")
+            if node.is_up:
+                node.kill()
+            mended()
+
     def _disk_mended(self, node: "ClusterNode") -> None:
         node.disk.faults.free_bytes = UNLIMITED
 
@@ -341,6 +377,20 @@ class ClusterInjector:
             self._world.note("fault: ZooKeeper is away")
             self._world.zookeeper.stop()
             self._later((100, 1500), self._zookeeper_back)
+
+    def _slow_zookeeper(self) -> None:
+        """So slow that sessions may end for it."""
+        if not all(self._may_be_missed(node) for node in self._world.nodes):
+            return
+        slow_ms, lasts_ms = self.strikes.chance.choice((50, 300)), self.strikes.chance.randint(200, 2000)
+        self._world.note(f"fault: ZooKeeper takes up to {slow_ms} ms")
+        for node in self._world.nodes:
+            self._is_unwell_for(node, lasts_ms)
+        self._world.zookeeper.delay_ms_max = slow_ms
+        self._world.heap.call_later(lasts_ms, self._zookeeper_quick)
+
+    def _zookeeper_quick(self) -> None:
+        self._world.zookeeper.delay_ms_max = ZOOKEEPER_DELAY_MS
 
     def _zookeeper_back(self) -> None:
         if not self._world.zookeeper.is_up:

@@ -4,6 +4,8 @@ Between `start` and `is_serving` lies what the real one does: a session with Zoo
 the image. Owned by the world.
 """
 
+import errno
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from headwater.sim.cluster import ClusterWorld
 
 SESSION_MS: Final = 700
+DIRECTORIES: Final = ("/data", "/more")
 _LEAVE_MS: Final = 5000
 _PAUSED_DISK_MS: Final = 50
 
@@ -91,6 +94,7 @@ class ClusterNode(SimNode):
             "node.id": self.place,
             "listeners": f"PLAINTEXT://node{self.place}:9092",
             "broker.rack": f"rack{self.node_id % 2}",
+            "log.dirs": ",".join(DIRECTORIES),
         }
 
     def _tell_logs(self, what: str) -> None:
@@ -169,6 +173,13 @@ class ClusterNode(SimNode):
         else:
             self._runs()
             super()._run_disk()
+
+    def notice_failure(self, directory: str) -> None:
+        """Of one of its log directories, with the first thing that it reads or writes there."""
+        found = [] if self.broker is None else self.broker.logs.logs.values()
+        log = next((log for log in found if log.directory.startswith(f"{directory}/")), None)
+        if log is not None:
+            self.enter(lambda: log.fail(OSError(errno.EIO, os.strerror(errno.EIO), log.directory)))
 
     # Stopping
 

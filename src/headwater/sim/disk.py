@@ -6,7 +6,8 @@ after a sync of that directory. `crash` keeps of every file and directory what w
 a random number of the first operations, the last one torn anywhere. Files are independent of each other, so their order
 is lost too.
 
-A failed fsync drops what was waiting, as Linux does: readers still see it, no later fsync brings it to the device.
+A failed fsync drops what was waiting, as Linux does: readers still see it, no later fsync brings it to the device. A directory that
+fails (`fail`) answers EIO to everything, until it is mended without what was not synced.
 
 Everything random comes from the seed. Completions of `submit` wait until `run` lets them happen.
 """
@@ -134,6 +135,7 @@ class SimFile:
 
     def _check(self) -> _Inode:
         assert self._references > 0, f"{self.path} is closed"
+        self._disk.refuse_if_failed(self.path)
         assert self._generation == self._disk.generation, f"{self.path} was opened before a crash"
         return self._inode
 
@@ -192,8 +194,29 @@ class SimDisk:
         self._root = _Directory()
         self._locks: set[str] = set()
         self._submitted: list[tuple[DiskWork, Done]] = []
+        self._failed: str | None = None
 
     # What tests do to it
+
+    def fail(self, directory: str) -> None:
+        """Whatever lies in it can be neither read nor written from now on."""
+        self._failed = directory + "/"
+
+    def mend(self) -> None:
+        """After the process that used it is gone."""
+        if self._failed is not None:
+            node = self._find(self._failed)
+            self._failed = None
+            if isinstance(node, _Directory):
+                node.crash(self._chance, self.faults.zero_tail)
+
+    @property
+    def has_failed(self) -> bool:
+        return self._failed is not None
+
+    def refuse_if_failed(self, path: str) -> None:
+        if self._failed is not None and path.startswith(self._failed):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
 
     def crash(self) -> None:
         """Power loss: unsynced bytes and names are lost or torn, whatever was under way never ends."""
@@ -251,6 +274,7 @@ class SimDisk:
     # The Disk port
 
     def open(self, path: str, *, create: bool = False) -> SimFile:
+        self.refuse_if_failed(path)
         directory, name = self._parent(path)
         node = directory.seen.get(name)
         if node is None:
@@ -264,11 +288,13 @@ class SimDisk:
         return SimFile(self, path, node)
 
     def read_file(self, path: str) -> bytes:
+        self.refuse_if_failed(path)
         data = bytes(self._inode(path).seen)
         self.bytes_read[path] += len(data)
         return data
 
     def write_file(self, path: str, data: bytes, *, durable: bool = True) -> None:
+        self.refuse_if_failed(path)
         directory, name = self._parent(path)
         self.take_space(len(data), path)
         inode = self._new_inode()
@@ -280,6 +306,7 @@ class SimDisk:
             directory.sync()
 
     def make_empty_file(self, path: str) -> None:
+        self.refuse_if_failed(path)
         directory, name = self._parent(path)
         if name not in directory.seen:
             directory.change(name, None, self._new_inode())
@@ -288,12 +315,15 @@ class SimDisk:
         return self._find(path) is not None
 
     def file_size(self, path: str) -> int:
+        self.refuse_if_failed(path)
         return len(self._inode(path).seen)
 
     def modified_ms(self, path: str) -> int:
+        self.refuse_if_failed(path)
         return self._inode(path).modified_ms
 
     def list_directory(self, path: str) -> list[str]:
+        self.refuse_if_failed(path)
         node = self._find(path)
         if not isinstance(node, _Directory):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
@@ -303,6 +333,7 @@ class SimDisk:
         return isinstance(self._find(path), _Directory)
 
     def make_directory(self, path: str) -> None:
+        self.refuse_if_failed(path)
         directory = self._root
         for name in path.strip("/").split("/"):
             node = directory.seen.get(name)
@@ -313,6 +344,7 @@ class SimDisk:
             directory = node
 
     def rename(self, old: str, new: str) -> None:
+        self.refuse_if_failed(old)
         directory, name = self._parent(old)
         new_directory, new_name = self._parent(new)
         assert directory is new_directory, "only inside one directory"
@@ -321,6 +353,7 @@ class SimDisk:
         directory.change(name, new_name, None)
 
     def remove(self, path: str) -> None:
+        self.refuse_if_failed(path)
         directory, name = self._parent(path)
         node = directory.seen.get(name)
         if node is not None:
@@ -351,12 +384,14 @@ class SimDisk:
         file.sync()
 
     def sync_directory_now(self, path: str) -> None:
+        self.refuse_if_failed(path)
         node = self._find(path)
         if not isinstance(node, _Directory):
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         node.sync()
 
     def drop_cached(self, path: str) -> None:
+        self.refuse_if_failed(path)
         inode = self._inode(path)
         inode.sync()
         inode.seen = bytearray(inode.device)

@@ -88,7 +88,12 @@ class SimConnection:
             release_chunks(chunks)
             self.close("cut before the answer")
             return
-        pieces = [chunk.read() if isinstance(chunk, FileSlice) else chunk for chunk in chunks]
+        try:
+            pieces = [chunk.read() if isinstance(chunk, FileSlice) else chunk for chunk in chunks]
+        except OSError as error:
+            release_chunks(chunks)
+            self.close(f"what was to be sent cannot be read: {error}")
+            return
         is_whole = all(len(piece) == len(chunk) for piece, chunk in zip(pieces, chunks, strict=True))
         release_chunks(chunks)
         if is_whole:

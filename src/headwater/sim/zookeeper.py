@@ -25,20 +25,21 @@ from headwater.sim.zookeeper_tree import Tree
 
 Result = TypeVar("Result")
 
+DELAY_MS: Final = 5
 NOTICE_MS_MAX: Final = 20  # until a client sees that its connection was reset
 _TRANSACTIONS_KEPT: Final = 256
 
 
 class SimZooKeeper:
     def __init__(
-        self, scheduler: Scheduler, randomness: random.Random, *, delay_ms_max: int = 5, lag_ms_max: int = 5
+        self, scheduler: Scheduler, randomness: random.Random, *, delay_ms_max: int = DELAY_MS, lag_ms_max: int = 5
     ) -> None:
         self.tree = Tree()
         """What is committed; a test may look at it."""
         self.is_up = True
         self._scheduler = scheduler
         self._random = randomness
-        self._delay_ms_max = delay_ms_max
+        self.delay_ms_max = delay_ms_max  # of a message, either way
         self._lag_ms_max = lag_ms_max
         self._number = 0
         self._transactions: deque[Transaction] = deque()
@@ -107,7 +108,7 @@ class SimZooKeeper:
         """None if it does not get through."""
         if not self.is_up or any(other is client for other in self._cut_off):
             return None
-        return Link(self._scheduler, client.scheduler, self._random, self._delay_ms_max, ended)
+        return Link(self._scheduler, client.scheduler, self._random, lambda: self.delay_ms_max, ended)
 
     def connect(self, client: SimCoordination, link: Link, session_id: int, watches: Iterable[int]) -> None:
         """With 0 for a new session. `watches` are those that the client still waits for."""

@@ -17,7 +17,7 @@ class Link:
         service: Scheduler,
         client: Scheduler,
         randomness: random.Random,
-        delay_ms_max: int,
+        delay_ms_max: Callable[[], int],
         ended: Callable[[], None],
     ) -> None:
         self.is_open = True
@@ -65,7 +65,7 @@ class Link:
         self._answers.clear()
 
     def _delay_ms(self) -> int:
-        return self._random.randint(0, self._delay_ms_max)
+        return self._random.randint(0, self._delay_ms_max())
 
     def _request_arrives(self) -> None:  # whichever timer is due first brings the message that was sent first
         if self._requests:

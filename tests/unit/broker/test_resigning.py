@@ -112,6 +112,27 @@ def test_a_follower_without_room_leaves_when_the_leader_of_its_term_has_sent_som
     assert asked == ([(2,)] if epoch == 4 else [])
 
 
+@pytest.mark.parametrize(("in_sync", "expected"), [(ids(1, 2), [(2,)]), (ids(1), [])], ids=["others are", "alone"])
+def test_a_follower_whose_log_has_failed_leaves_at_once(
+    in_sync: list[BrokerId], expected: list[tuple[int, ...]]
+) -> None:
+    """Nobody missed it until the next record came, and it could be elected, with what was left on a disk that had failed."""
+    asked: list[Any] = []
+    log = SimpleNamespace(failed=OSError(5, "I/O"), is_full=False)
+    topic = SimpleNamespace(name="t", partitions=[state(in_sync, leader=2)])
+    broker: Any = SimpleNamespace(
+        broker_id=ME,
+        partitions={KEY: SimpleNamespace(is_leader=False, log=log, topic_id=KEY.topic_id, index=0, leader_epoch=4)},
+        image=SimpleNamespace(topics={KEY.topic_id: topic}, brokers=brokers(1, 2)),
+        store=SimpleNamespace(propose=lambda change, _done: asked.append(change.in_sync_replicas)),
+        replicas=SimpleNamespace(missing=set()),
+    )
+    resigning = Resigning(broker)
+    resigning.look()
+    resigning.look()
+    assert asked == expected
+
+
 def test_who_cannot_open_its_log_does_not_go_on_leading() -> None:
     """A disk was full when it was to lead: nobody did, although others had everything."""
     asked: list[BrokerId] = []

@@ -17,6 +17,11 @@ from headwater.wire.messages.create_partitions import CreatePartitionsRequest, C
 from headwater.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from headwater.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from headwater.wire.messages.elect_leaders import ElectLeadersRequest
+from headwater.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 
 if TYPE_CHECKING:
     from headwater.sim.cluster import ClusterWorld
@@ -24,6 +29,12 @@ if TYPE_CHECKING:
 _TIMEOUT_MS: Final = 2000
 _PASSING: Final = "plain-passing"  # topics that are made and deleted again
 _PARTITIONS_MAX: Final = 3
+_CONFIGS: Final = (
+    ("segment.ms", ("150", "700", "60000")),
+    ("min.insync.replicas", ("1", "2")),
+    ("index.interval.bytes", ("100", "4096")),
+    ("compression.type", ("producer", "gzip", "uncompressed")),
+)
 _MAY_PASS: Final = (
     ErrorCode.REQUEST_TIMED_OUT,
     ErrorCode.NOT_CONTROLLER,
@@ -60,8 +71,8 @@ class ClusterAdmin(RoutedClient):
     def change(self) -> Steps:
         """Something, now and then."""
         todo = self.random.choices(
-            (self._reassign, self._elect, self._add_partition, self._create_for_a_while, self._delete),
-            (4, 2, 1, 2, 2),
+            (self._reassign, self._elect, self._add_partition, self._create_for_a_while, self._delete, self._configure),
+            (4, 2, 1, 2, 2, 2),
         )[0]
         yield from todo()
 
@@ -142,6 +153,18 @@ class ClusterAdmin(RoutedClient):
         (answer,) = yield [Ask(request, 0)]
         if answer is not None:
             self._excuse(answer.error_code or (answer.responses[0].partitions[0].error_code if answer.responses else 0))
+
+    def _configure(self) -> Steps:
+        """Nothing that a promise hangs on: how long segments are, and how many replicas a write waits for at the least."""
+        topic = self._topic()
+        if topic is None or not topic.may_be_named:
+            return
+        name, values = self.random.choice(_CONFIGS)
+        change = AlterableConfig(name=name, config_operation=0, value=self.random.choice(values))
+        resource = AlterConfigsResource(resource_type=2, resource_name=topic.name, configs=[change])
+        (answer,) = yield [Ask(IncrementalAlterConfigsRequest(resources=[resource]), 1)]
+        if answer is not None:
+            self._excuse(answer.responses[0].error_code)
 
     def _elect(self) -> Steps:
         request = ElectLeadersRequest(topic_partitions=None, timeout_ms=_TIMEOUT_MS)
