@@ -32,7 +32,7 @@ def test_records_are_deleted_and_followers_are_read_in_a_cluster_without_faults(
     world.run(2500)
     histories = {history.name: history for topic in world.catalog.topics.values() for history in topic.partitions}
     trimmed = [history for history in histories.values() if isinstance(history, TrimmedHistory)]
-    assert len(trimmed) == 4
+    assert len(trimmed) == 6
     assert sum(history.deleted_up_to > 0 for history in trimmed) >= 2
     starts = [
         partition.log.log_start_offset
@@ -45,12 +45,12 @@ def test_records_are_deleted_and_followers_are_read_in_a_cluster_without_faults(
 
 
 def test_leaders_come_from_outside_the_in_sync_replicas_where_that_is_allowed() -> None:
-    elections = 0
-    for seed in range(12):
+    for seed in range(60):
         world = ClusterStorageWorld(seed, only(250, kill=2, cut_from_followers=3))
         world.run(STEPS)
-        elections += world.state.unclean_elections
-    assert elections > 0
+        if world.state.unclean_elections:
+            return
+    raise AssertionError("no world had one")
 
 
 def test_what_was_deleted_is_not_back_unless_a_broker_died() -> None:
