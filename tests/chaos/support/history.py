@@ -1,6 +1,7 @@
 """What clients were told about one topic, and whether all of it can be true together. Pure: no client, no clock.
 
-Values are different from each other, so a value tells where it came from. Checked, by their names in `Kind`:
+Values are different from each other, so a value tells where it came from. What one partition has at an offset is checked as in a
+simulated cluster, by the same code (`headwater.sim.history`). Checked, by their names in `Kind`:
 
 - LOST: an acknowledged record is not there in the end
 - CHANGED: an offset had two values, for whoever was told of it: by an acknowledgement, a read, or a replica's file
@@ -15,9 +16,12 @@ Values are different from each other, so a value tells where it came from. Check
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
+
+from headwater.sim.history import PartitionHistory
+from headwater.sim.trace import Violation as SimulatedViolation
 
 
 class Kind(Enum):
@@ -31,6 +35,9 @@ class Kind(Enum):
     OFFSET_BACK = auto()
     UNEQUAL = auto()
     EPOCH_BACK = auto()
+
+
+_KINDS = {"I1": Kind.LOST, "I2": Kind.CHANGED, "I3": Kind.TWICE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +65,7 @@ class History:
     violations: list[Violation] = field(default_factory=list)
     _acknowledged: dict[tuple[int, int], bytes] = field(default_factory=dict)
     _somewhere: list[tuple[int, bytes]] = field(default_factory=list)  # acknowledged without an offset
-    _known: dict[tuple[int, int], bytes] = field(default_factory=dict)
+    _partitions: dict[int, PartitionHistory] = field(default_factory=dict)
     _reads: dict[str, dict[int, list[list[int]]]] = field(default_factory=dict)  # reader, partition, assignments
     _committed: dict[tuple[str, int], int] = field(default_factory=dict)
 
@@ -144,10 +151,21 @@ class History:
 
     # How
 
+    def _of(self, partition: int) -> PartitionHistory:
+        return self._partitions.setdefault(partition, PartitionHistory(f"partition {partition}", is_durable=False))
+
     def _stands_at(self, partition: int, offset: int, value: bytes, how: str) -> None:
-        known = self._known.setdefault((partition, offset), value)
-        if known != value:
-            self._found(Kind.CHANGED, f"at {partition}:{offset} was {known!r}, and {value!r} {how}")
+        history = self._of(partition)
+        history.sent(value)  # who sent it, if anybody did, is looked at in the end
+        self._judged(Kind.CHANGED, lambda: history.seen(offset, value), how)
+
+    def _judged(self, kind: Kind, look: Callable[[], None], how: str = "") -> None:
+        try:
+            look()
+        except SimulatedViolation as violation:
+            found = _KINDS.get(str(violation).split(":")[0], kind)
+            if found is not Kind.TWICE:  # which is told in the end, with all its places
+                self._found(found, f"{violation} {how}".rstrip())
 
     def _check_order(self, logs: Mapping[int, Sequence[tuple[int, bytes]]]) -> None:
         numbers = {value: number for number, value in enumerate(self.sent_by)}

@@ -210,6 +210,9 @@ class OffsetWatch(Client):
 class Workload:
     """A topic of its own with two writers, a reader of everything, and, if asked for, a group of two with a watch on its offsets."""
 
+    writer_class: type["Writer"] = Writer
+    reader_class: type["Reader"] = Reader
+
     def __init__(
         self, cluster: Cluster, topic: str, partitions: int = 2, *, group: bool = False, **config: str
     ) -> None:
@@ -217,11 +220,11 @@ class Workload:
         self.history = History()
         cluster.make_topic(topic, partitions, **({"min_insync_replicas": "2"} | config))
         about = (cluster.bootstrap, topic, partitions, self.history)
-        self.writers = [Writer(f"writer-{number}", *about) for number in (1, 2)]
-        self.reader = Reader("reader", *about)
+        self.writers = [self.writer_class(f"writer-{number}", *about) for number in (1, 2)]
+        self.reader = self.reader_class("reader", *about)
         self._others: list[Client] = []
         if group:
-            self._others += [Reader(f"member-{number}", *about, group=topic) for number in (1, 2)]
+            self._others += [self.reader_class(f"member-{number}", *about, group=topic) for number in (1, 2)]
             self._others.append(OffsetWatch(cluster.bootstrap, topic, topic, partitions, self.history))
 
     def __enter__(self) -> Self:
