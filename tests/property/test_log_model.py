@@ -43,6 +43,7 @@ class LogMachine(RuleBasedStateMachine):
         self.start_offset = 0
         self.states: list[list[Batch]] = [[]]
         self.flushed_to = 0
+        self.waits_for_room = False  # our producer's next batch found none, and the log's end has not moved since
         self.manager = self.open_manager()
         self.log = self.manager.create(PARTITION, TOPIC_ID)
         self.flush()
@@ -62,6 +63,7 @@ class LogMachine(RuleBasedStateMachine):
 
     def reopened(self) -> Log:
         self.manager = self.open_manager()
+        self.waits_for_room = False  # nothing is left of it in another process
         return self.manager.logs[PARTITION]
 
     def changed(self) -> None:
@@ -92,6 +94,7 @@ class LogMachine(RuleBasedStateMachine):
             assert again.base_offset == result.base_offset
         self.batches.append((self.end_offset, bytes(batch)))
         self.end_offset += count
+        self.waits_for_room = False
         self.changed()
 
     @rule(missing=st.integers(1, 5))
@@ -102,13 +105,17 @@ class LogMachine(RuleBasedStateMachine):
         batch = build_batch(record, producer_id=PRODUCER_ID, producer_epoch=0, base_sequence=self.sequence + missing)
         with pytest.raises(KafkaError) as caught:
             self.log.append_as_leader(memoryview(batch), self.epoch, self.clock.now_ms())
-        missed = ErrorCode.KAFKA_STORAGE_ERROR if self.log.is_full else ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        missed = ErrorCode.KAFKA_STORAGE_ERROR if self.waits_for_room else ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
         assert caught.value.code == missed
 
-    @rule(free_bytes=st.integers(0, 200))
-    def append_on_a_full_disk(self, free_bytes: int) -> None:
+    @rule(free_bytes=st.integers(0, 200), idempotent=st.booleans())
+    def append_on_a_full_disk(self, free_bytes: int, idempotent: bool) -> None:
         self.disk.faults.free_bytes, before = free_bytes, self.disk.faults.free_bytes
-        batch = build_batch([Record(0, self.clock.now_ms(), b"k", bytes(300))])
+        producer = (
+            {"producer_id": PRODUCER_ID, "producer_epoch": 0, "base_sequence": self.sequence} if idempotent else {}
+        )
+        batch = build_batch([Record(0, self.clock.now_ms(), b"k", bytes(300))], **producer)
+        self.waits_for_room |= idempotent
         with pytest.raises(KafkaError) as caught:
             self.log.append_as_leader(memoryview(batch), self.epoch, self.clock.now_ms())
         assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
@@ -124,6 +131,7 @@ class LogMachine(RuleBasedStateMachine):
         if offset < self.start_offset:
             return
         self.log.truncate_to(offset)
+        self.waits_for_room &= offset == self.end_offset
         self.batches = kept + rest
         self.end_offset = offset
         self.flushed_to = min(self.flushed_to, offset)

@@ -213,3 +213,39 @@ def test_columns_that_lie_about_their_size_are_refused_or_read_within_bounds(off
     arguments = (rows, column, None, None, 0, None, 0, 1 << 20)
     assert outcome(compiled.encode_columns, *arguments) == outcome(pure.encode_columns, *arguments)
     assert outcome(compiled.partition_keys, rows, column, 5) == outcome(pure.partition_keys, rows, column, 5)
+
+
+FRAMED = st.sampled_from(
+    [b"", b"\0", b"\0\0\0\0\7x", b"\0\0\0\0\x08", b"\1" + bytes(16), b"\1" + bytes(20), b"\2abcdef"]
+)
+SCHEMA_HEADERS = st.lists(
+    st.tuples(st.sampled_from(["__key_schema_id", "__value_schema_id", "x"]), st.none() | FRAMED), max_size=3
+).map(tuple)
+
+
+@given(st.lists(st.tuples(st.none() | FRAMED, st.none() | FRAMED, SCHEMA_HEADERS), max_size=8), st.booleans())
+def test_both_find_the_same_schemas(fields, of_key):
+    records = [Record(at, 0, key, value, headers) for at, (key, value, headers) in enumerate(fields)]
+    payload = bytes(encode_records(records, 0, 0))
+    header = BatchHeader(0, 0, 0, 2, 0, 0, len(records), 0, 0, -1, -1, -1, len(records))
+    frames, places = compiled.schema_frames(payload, header, of_key)
+    assert (frames, places) == pure.schema_frames(payload, header, of_key)
+    assert len(places) == 4 * len(records)
+
+
+@given(payloads(), st.booleans())
+def test_both_find_the_same_schemas_in_whatever_comes(case, of_key):
+    payload, header = case
+    assert outcome(compiled.schema_frames, payload, header, of_key) == outcome(
+        pure.schema_frames, payload, header, of_key
+    )
+
+
+def test_no_more_schemas_are_told_apart_than_the_limit():
+    records = [Record(at, 0, None, bytes([0, 0, 0, at >> 8, at & 255])) for at in [*range(130), 5, 129]]
+    payload = bytes(encode_records([each._replace(offset=at) for at, each in enumerate(records)], 0, 0))
+    header = BatchHeader(0, 0, 0, 2, 0, 0, 132, 0, 0, -1, -1, -1, 132)
+    frames, places = compiled.schema_frames(payload, header, False)
+    assert len(frames) == 128
+    assert list(memoryview(places).cast("i")) == [*range(128), -2, -2, 5, -2]
+    assert (frames, places) == pure.schema_frames(payload, header, False)

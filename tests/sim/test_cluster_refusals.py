@@ -2,7 +2,7 @@
 
 import pytest
 
-from headwater.controller.vigil import Vigil
+from headwater.controller.failure_detector import FailureDetector
 from headwater.sim.cluster_node import SESSION_MS
 from sim.scene import Scene
 
@@ -25,9 +25,11 @@ def test_one_that_lives_is_deposed_once_and_comes_back_although_it_is_refused_fo
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     doubted: list[int] = []
-    doubt = Vigil._doubt
+    doubt = FailureDetector._doubt
     monkeypatch.setattr(
-        Vigil, "_doubt", lambda vigil, watched: doubted.append(watched.broker_id) or doubt(vigil, watched)
+        FailureDetector,
+        "_doubt",
+        lambda failure_detector, watched: doubted.append(watched.broker_id) or doubt(failure_detector, watched),
     )
     scene = Scene(seed)
     scene.refuse(scene.leader.node_id)

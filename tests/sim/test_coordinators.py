@@ -9,7 +9,7 @@ import pytest
 
 from headwater.records.reader import read_batches
 from headwater.sim.coordination import CoordinatorWorld
-from headwater.sim.faults import NO_FAULTS, Faults
+from headwater.sim.faults import NO_FAULTS, Faults, only
 
 SEEDS = int(os.environ.get("HEADWATER_SIM_SEEDS", "60"))  # `make mutants` has more patience
 SEEDS_AT_ONCE = 15
@@ -28,10 +28,10 @@ def test_worlds_of_coordinators_with_every_fault(first: int) -> None:
 @pytest.mark.parametrize(
     "faults",
     [
-        Faults(0, cuts_per_mille=80, followed_percent=100),
-        Faults(150, 1, 0, 0, 0, 0, 0, 0, 0),
-        Faults(150, 0, 0, 1, 1, 0, 0, 0, 2, followed_percent=100),
-        Faults(150, 1, 0, 0, 0, 4, 0, 1, 1),
+        Faults(interval_ms=0, cuts_per_mille=80, followed_percent=100),
+        only(kill=1),
+        only(clean_restart=1, clock_jump=1, stalled_followers=2, followed_percent=100),
+        only(kill=1, disk_full=4, slow_disk=1, stalled_followers=1),
     ],
     ids=["cuts", "kills", "clean restarts and other clocks", "full disks and kills"],
 )

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from headwater.broker.handlers import produce
+from headwater.broker import produce_appends
 from headwater.broker.handlers.fetch import Fetch
 from headwater.log import appending, opening, recovery
 from headwater.log.log import Log
@@ -84,8 +84,8 @@ def test_acknowledging_topics_before_they_are_synced(monkeypatch: pytest.MonkeyP
 
 
 def test_a_produce_that_is_never_answered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(produce.ProduceWait, "on_progress", lambda self, appended_bytes: None)
-    monkeypatch.setattr(produce.ProduceWait, "_timed_out", lambda self: None)
+    monkeypatch.setattr(produce_appends.ProduceWait, "on_progress", lambda self, appended_bytes: None)
+    monkeypatch.setattr(produce_appends.ProduceWait, "_timed_out", lambda self: None)
     must_be_found("I16")
 
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from headwater.sim.faults import NO_FAULTS, Faults
+from headwater.sim.faults import NO_FAULTS, Faults, only
 from headwater.sim.world import SimulationFailed, World
 
 SEEDS_AT_ONCE = 20
@@ -33,12 +33,12 @@ def test_a_world_without_faults() -> None:
 @pytest.mark.parametrize(
     "faults",
     [
-        Faults(0, cuts_per_mille=100),
-        Faults(150, 1, 0, 0, 0, 0, 0, 0, 0),
-        Faults(150, 0, 1, 0, 0, 0, 0, 0, 0),
-        Faults(150, 0, 0, 1, 0, 0, 0, 0, 0),
-        Faults(150, 1, 1, 0, 0, 0, 1, 0, 0),
-        Faults(150, 0, 0, 1, 0, 0, 0, 4, 4),
+        Faults(interval_ms=0, cuts_per_mille=100),
+        only(kill=1),
+        only(power_loss=1),
+        only(clean_restart=1),
+        only(kill=1, power_loss=1, failed_sync=1),
+        only(clean_restart=1, slow_disk=4, stalled_followers=4),
     ],
     ids=["cuts", "kills", "power losses", "clean restarts", "failed syncs", "restarts of a slow disk"],
 )

@@ -5,7 +5,7 @@ everything here; it knows no socket, no thread and no clock of its own.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +19,7 @@ from headwater.base.ports import Clock, Disk, Random, Scheduler
 from headwater.broker.changes import ChangeQueue
 from headwater.broker.fetch_sessions import FetchSessions
 from headwater.broker.producer_ids import ProducerIds
+from headwater.broker.schema_policy import SchemaPolicy, policy_of
 from headwater.log.config import LogConfig
 from headwater.log.log import Log
 from headwater.log.manager import LogManager
@@ -36,10 +37,12 @@ from headwater.metadata.image import (
 from headwater.replication.partition import Partition
 
 if TYPE_CHECKING:
-    from headwater.broker.coordinators.groups import Groups
-    from headwater.broker.coordinators.transactions import Transactions
+    from headwater.broker.coordinators.group_coordinator import GroupCoordinator
+    from headwater.broker.coordinators.transaction_coordinator import TransactionCoordinator
+    from headwater.broker.known_schemas import KnownSchemas
     from headwater.broker.quick_writes import QuickWrites
     from headwater.broker.replicas import Replicas
+    from headwater.broker.rights.authorizer import Authorizer
     from headwater.controller.controller import Controller
 
 logger = logging.getLogger("headwater.broker")
@@ -84,9 +87,12 @@ class Broker:
         # The produce path finds a topic by the bytes of its name or by its id, whichever its request holds.
         self.partitions_by_wire_name: dict[bytes, list[Partition]] = {}
         self.partitions_by_topic_id: dict[bytes, list[Partition]] = {}
+        self.schema_policies: dict[TopicId, SchemaPolicy] = {}  # of topics that ask for one: rarely any
+        self.known_schemas: Callable[[], KnownSchemas] | None = None  # of the server, where a registry is named
         self._incomplete: set[TopicId] = set()  # topics of which not every log of ours is open
         self._unfound: set[PartitionKey] = set()  # their logs may lie in a directory that is offline: none are made
         self.replicas = None if peers is None else _replicas(self, peers)
+        self.authorizer = _authorizer(self)
         self.woken: list[Any] = []  # parked requests that are due
 
     # Partitions
@@ -182,16 +188,22 @@ class Broker:
         (self._incomplete.add if missing else self._incomplete.discard)(topic.topic_id)
 
     def list_partition(self, topic: TopicState, index: int, partition: Partition | None) -> None:
-        """For the produce path; None if it is not here. It would not ask who writes to internal topics."""
+        """For the produce path; None if it is not here. It would not ask who writes to internal topics, nor a registry for schemas."""
+        policy = policy_of(topic.name, topic.config)
+        if policy is not None:
+            self.schema_policies[topic.topic_id] = policy
+        else:
+            self.schema_policies.pop(topic.topic_id, None)
         listed = self.partitions_by_topic_id.setdefault(topic.topic_id, [])
         self.partitions_by_wire_name[topic.name.encode()] = listed
         if not topic.is_internal:
             while len(listed) <= index:
                 listed.append(_ELSEWHERE)
-            listed[index] = partition or _ELSEWHERE
+            listed[index] = partition if partition is not None and policy is None else _ELSEWHERE
 
     def unlist_topic(self, name: str, topic_id: TopicId) -> None:
         """It is gone. Another of the same name may be there already."""
+        self.schema_policies.pop(topic_id, None)
         listed = self.partitions_by_topic_id.pop(topic_id, None)
         if listed is not None and self.partitions_by_wire_name.get(name.encode()) is listed:
             del self.partitions_by_wire_name[name.encode()]
@@ -217,17 +229,17 @@ class Broker:
             self.transactions.runtime.partition_opened(partition)
 
     @cached_property
-    def groups(self) -> "Groups":
+    def groups(self) -> "GroupCoordinator":
         """The group coordinator; nobody pays for it before somebody asks for a group."""
-        from headwater.broker.coordinators.groups import Groups
+        from headwater.broker.coordinators.group_coordinator import GroupCoordinator
 
-        return Groups(self)
+        return GroupCoordinator(self)
 
     @cached_property
-    def transactions(self) -> "Transactions":
-        from headwater.broker.coordinators.transactions import Transactions
+    def transactions(self) -> "TransactionCoordinator":
+        from headwater.broker.coordinators.transaction_coordinator import TransactionCoordinator
 
-        return Transactions(self)
+        return TransactionCoordinator(self)
 
     def open_log(self, topic: TopicState, index: int, config: LogConfig, *, is_new: bool) -> Log:
         """The log that was there at the start, or a new one. One that is not new may lie in a directory that is offline."""
@@ -276,9 +288,13 @@ class Broker:
 
     def _configure_topic(self, topic: TopicState) -> None:
         config = self.log_config(topic)
+        policy = policy_of(topic.name, topic.config)
+        relist = policy != self.schema_policies.get(topic.topic_id)
         for index in range(len(topic.partitions)):
             partition = self.partitions.get(PartitionKey(topic.topic_id, index))
             if partition is not None:
+                if relist:
+                    self.list_partition(topic, index, partition)
                 partition.log.update_config(config)
                 partition.config_changed()
 
@@ -301,6 +317,19 @@ class Broker:
             if raw[0] >> 2 != 62:  # base64url digit 62 is "-"
                 return TopicId(bytes(raw))
 
+    def ensure_topic(
+        self,
+        name: str,
+        partition_count: int,
+        replication_factor: int,
+        config: Mapping[str, str],
+        done: Callable[[KafkaError | None], None],
+    ) -> None:
+        """Makes an internal topic unless it is there."""
+        from headwater.broker.internal_topics import ensure_topic  # not at start-up
+
+        ensure_topic(self, name, partition_count, replication_factor, config, done)
+
     # Parked requests
 
     def wake(self, parked: Any) -> None:
@@ -319,6 +348,16 @@ class Broker:
                 deferred = getattr(parked, "deferred", None)  # what waits inside the broker has no client to tell
                 if deferred is not None:
                     deferred.complete(problem)
+
+
+def _authorizer(broker: Broker) -> "Authorizer | None":
+    if not broker.config.string("authorizer.class.name"):
+        return None
+    from headwater.broker.rights.authorizer import authorizer_for  # a broker that is open to all starts without them
+    from headwater.broker.rights.guards import check_complete
+
+    check_complete()
+    return authorizer_for(broker.config, lambda: broker.image)
 
 
 def _replicas(broker: Broker, peers: Peers) -> "Replicas":

@@ -1,4 +1,4 @@
-"""Changes to the configs of topics and brokers: what AlterConfigs and IncrementalAlterConfigs have in common.
+"""Changes to the configs of topics, brokers and groups: what AlterConfigs and IncrementalAlterConfigs have in common.
 
 Each resource succeeds or fails on its own. A resource that stands in a request twice is refused both times, because
 nobody can say which of the two was meant to be the last.
@@ -12,13 +12,15 @@ from headwater.base.config.alter import ConfigOperation, altered_broker_configs,
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.names import validate_topic_name
 from headwater.broker.deferred import Deferred
-from headwater.metadata.image import BrokerConfigured, Change, TopicConfigured
+from headwater.metadata.image import BrokerConfigured, Change, GroupConfigured, TopicConfigured
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
 
 TOPIC_RESOURCE: Final = 2
 BROKER_RESOURCE: Final = 4
+GROUP_RESOURCE: Final = 32
+GROUP_CONFIGS_MAX: Final = 10_000  # groups with configs of their own, whether they exist or not
 
 
 class Alteration(NamedTuple):
@@ -55,16 +57,19 @@ class Alterations:
 
     def _plan(self) -> Sequence[Change]:
         changes: list[Change] = []
+        groups: set[str] = set()  # that get configs by this request
         counts = Counter((a.resource_type, a.resource_name) for a in self._alterations)
         for alteration in self._alterations:
             try:
                 if counts[alteration.resource_type, alteration.resource_name] > 1:
                     raise KafkaError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-                changes.append(_plan_one(self._broker, alteration))
+                change = _plan_one(self._broker, alteration, groups)
             except KafkaError as problem:
                 self._outcomes.append(problem)
             else:
                 self._outcomes.append(None)
+                if change is not None:
+                    changes.append(change)
         return [] if self._validate_only else changes
 
     def _done(self, error: KafkaError | None) -> None:
@@ -83,7 +88,8 @@ class Alterations:
         )
 
 
-def _plan_one(broker: "Broker", alteration: Alteration) -> Change:
+def _plan_one(broker: "Broker", alteration: Alteration, groups: set[str]) -> Change | None:
+    """None if there is nothing to change. `groups` are those that got configs before in the same request; it may add one."""
     name = alteration.resource_name
     if alteration.resource_type == TOPIC_RESOURCE:
         return _plan_topic(broker, name, alteration)
@@ -92,6 +98,8 @@ def _plan_one(broker: "Broker", alteration: Alteration) -> Change:
         current = broker.image.broker_configs.get(name, {})
         operations = alteration.operations(current)
         return BrokerConfigured(name, altered_broker_configs(broker.config, current, operations, one_broker=name != ""))
+    if alteration.resource_type == GROUP_RESOURCE:
+        return _plan_group(broker, name, alteration, groups)
     raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {alteration.resource_type}")
 
 
@@ -103,6 +111,25 @@ def _plan_topic(broker: "Broker", name: str, alteration: Alteration) -> Change:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
     topic = broker.image.topic(name)
     return TopicConfigured(topic.topic_id, altered_topic_configs(topic.config, alteration.operations(topic.config)))
+
+
+def _plan_group(broker: "Broker", name: str, alteration: Alteration, groups: set[str]) -> Change | None:
+    from headwater.base.config.group import altered_group_configs  # rare; not at start-up
+
+    if name == "":
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+    known = broker.image.group_configs
+    current = known.get(name, {})
+    config = altered_group_configs(broker.config, current, alteration.operations(current))
+    if name not in known:
+        if not config:
+            return None
+        if len(known) + len(groups) >= GROUP_CONFIGS_MAX:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST, f"{GROUP_CONFIGS_MAX} groups have configs of their own already."
+            )
+        groups.add(name)
+    return GroupConfigured(name, config)
 
 
 def _check_broker_name(broker: "Broker", name: str) -> None:

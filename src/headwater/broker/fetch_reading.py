@@ -9,10 +9,13 @@ rate (broker/throttles.py): for a while it is told everything but records.
 
 from typing import TYPE_CHECKING, Final
 
+from headwater.base.acls import Operation
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import BrokerId, TopicId
 from headwater.base.ports import FileSlice
+from headwater.broker.context import RequestContext
 from headwater.broker.fetch_sessions import FetchSpec
+from headwater.broker.rights.authorizer import Caller, caller_of
 from headwater.replication.partition import Partition
 from headwater.wire.messages.fetch import AbortedTransaction, EpochEndOffset, FetchRequest, PartitionData
 
@@ -32,6 +35,7 @@ class Reader:
     __slots__ = (
         "_broker",
         "_by_id",
+        "_caller",
         "_from_followers",
         "_has_told",
         "_is_read_committed",
@@ -43,13 +47,15 @@ class Reader:
         "replica_id",
     )
 
-    def __init__(self, broker: "Broker", request: FetchRequest, version: int) -> None:
+    def __init__(self, broker: "Broker", context: RequestContext, request: FetchRequest) -> None:
+        version = context.api_version
         state = request.replica_state
         self._broker = broker
         self._by_id = version >= FIRST_TOPIC_ID
         self.replica_id = BrokerId(request.replica_id if state is None else state.replica_id)
         self._replica_epoch = -1 if state is None else state.replica_epoch
         self.is_follower = self.replica_id >= 0
+        self._caller = None if self.is_follower else caller_of(broker.authorizer, context.connection)
         self._from_followers = version >= _FIRST_FROM_FOLLOWERS and not self.is_follower
         self._rack = request.rack_id
         self._is_read_committed = request.isolation_level == _READ_COMMITTED and not self.is_follower
@@ -71,6 +77,8 @@ class Reader:
         )
 
     def find(self, spec: FetchSpec) -> Partition:
+        if self._caller is not None:  # before anything that another request of the session has left
+            self._check_rights(self._caller, spec)
         if spec.found is not None and not spec.found.deleted:
             return spec.found
         broker = self._broker
@@ -78,6 +86,13 @@ class Reader:
         if self._from_followers:
             return broker.replica_of(topic_id, spec.partition)
         return broker.partition_of(topic_id, spec.partition)
+
+    def _check_rights(self, caller: Caller, spec: FetchSpec) -> None:
+        """Each time: a session, or a fetch that is parked, may outlive the right to read."""
+        topic = self._broker.image.topics.get(TopicId(spec.topic_id)) if self._by_id else None
+        name = spec.topic if not self._by_id else None if topic is None else topic.name
+        if name is not None and not caller.may_topic(Operation.READ, name):
+            raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
     def has_read(self) -> None:
         """What a follower has, it says once, when it asks; not again each time that it is woken."""

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 FORWARDED_CLIENT: Final = "__forwarded"  # how the client id of such requests begins, between brokers
 _NAMES: Final = {
     "create_topics",
+    "create_acls",
+    "delete_acls",
     "delete_topics",
     "create_partitions",
     "alter_configs",
@@ -32,6 +34,7 @@ _NAMES: Final = {
     "alter_partition_reassignments",
     "list_partition_reassignments",
     "update_features",
+    "alter_user_scram_credentials",
 }
 FORWARDED: Final = frozenset(key for key, api in APIS.items() if api.name in _NAMES)
 FIRST_FORWARDED: Final = min(FORWARDED)

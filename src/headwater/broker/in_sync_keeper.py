@@ -75,9 +75,13 @@ class InSyncKeeper:
             self.consider(partition, replica)
 
     def consider(self, partition: Partition, joining: BrokerId | None = None) -> None:
-        """Proposes other in-sync replicas, if there should be others."""
+        """Proposes other in-sync replicas, if there should be others.
+
+        A leader whose log has failed judges nobody: its followers lag because it can send them nothing, and left out they would leave
+        it alone in sync, with a log that has lost what they have. It resigns (`broker/leader_resignation.py`).
+        """
         in_sync = partition.in_sync
-        if in_sync is None or partition.deleted:
+        if in_sync is None or partition.deleted or partition.log.failed is not None:
             return
         broker = self._broker
         change = in_sync.proposal(

@@ -13,12 +13,19 @@ from headwater.wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
 )
+from headwater.wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+)
+from headwater.wire.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 from headwater.wire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
     CreatePartitionsTopicResult,
 )
 from headwater.wire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
+from headwater.wire.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
 from headwater.wire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 from headwater.wire.messages.elect_leaders import (
     ElectLeadersRequest,
@@ -40,7 +47,12 @@ from headwater.wire.messages.list_partition_reassignments import (
 from headwater.wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 _FIRST_WITH_ELECTION_ERROR: Final = 1
-_PARTS: Final = ("topics", "responses", "results")  # of responses that have an error for each part of the request
+_PARTS: Final = (
+    "topics",
+    "responses",
+    "results",
+    "filter_results",
+)  # of responses that have an error for each part of the request
 
 
 def refusal(request: Any, version: int, problem: KafkaError) -> Any:
@@ -61,6 +73,12 @@ def refusal(request: Any, version: int, problem: KafkaError) -> Any:
         case CreatePartitionsRequest():
             return CreatePartitionsResponse(
                 results=[CreatePartitionsTopicResult(name=topic.name, **error) for topic in request.topics]
+            )
+        case CreateAclsRequest():
+            return CreateAclsResponse(results=[AclCreationResult(**error) for _ in request.creations])
+        case DeleteAclsRequest():
+            return DeleteAclsResponse(
+                filter_results=[DeleteAclsFilterResult(matching_acls=[], **error) for _ in request.filters]
             )
         case AlterConfigsRequest():
             return AlterConfigsResponse(
@@ -86,6 +104,12 @@ def refusal(request: Any, version: int, problem: KafkaError) -> Any:
             return AlterPartitionReassignmentsResponse(responses=[], **error)
         case ListPartitionReassignmentsRequest():
             return ListPartitionReassignmentsResponse(topics=[], **error)
+        case AlterUserScramCredentialsRequest():
+            users = dict.fromkeys(each.name for each in request.deletions)
+            users.update(dict.fromkeys(each.name for each in request.upsertions))
+            return AlterUserScramCredentialsResponse(
+                throttle_time_ms=0, results=[AlterUserScramCredentialsResult(user=user, **error) for user in users]
+            )
         case UpdateFeaturesRequest():
             return UpdateFeaturesResponse(results=[], **error)
         case _:

@@ -10,6 +10,7 @@ a producer begins its next transaction while the markers of the last are on thei
 here, or theirs could come in between. Where the transaction has begun on every partition, all is as for any other produce.
 """
 
+from collections.abc import Mapping
 from struct import Struct
 from typing import TYPE_CHECKING, Final
 
@@ -18,7 +19,7 @@ from headwater.base.ids import TopicPartition
 from headwater.broker.context import RequestContext
 from headwater.broker.coordinators.marker_wait import Patience
 from headwater.broker.deferred import Deferred
-from headwater.broker.handlers.produce import ACKS_NONE, append_all, find_partition
+from headwater.broker.produce_appends import ACKS_NONE, append_all, find_partition
 from headwater.log.results import AppendResult
 from headwater.records.batch import HEADER_BYTES, TRANSACTIONAL, BatchHeader, read_header
 from headwater.replication.partition import Partition
@@ -66,13 +67,17 @@ def append_at_once(
 
 
 class TransactionalProduce:
-    def __init__(self, broker: "Broker", context: RequestContext, request: ProduceRequest) -> None:
+    def __init__(
+        self, broker: "Broker", context: RequestContext, request: ProduceRequest, refused: Mapping[int, KafkaError]
+    ) -> None:
+        """`refused`: by the identity of a partition's data, what it was refused for already."""
         self._broker = broker
         self._context = context
         self._request = request
         self._version = context.api_version
-        self._verified: dict[int, int | KafkaError] = {}
-        self._asked: dict[TopicPartition, tuple[PartitionProduceData, Partition, BatchHeader]] = {}
+        self._verified: dict[int, int | KafkaError] = dict(refused)
+        # By partition: a request may name one twice, and what the coordinator says holds for both entries.
+        self._asked: dict[TopicPartition, list[tuple[PartitionProduceData, Partition, BatchHeader]]] = {}
         self._producers: set[tuple[int, int]] = set()
         self._deferred: Deferred | None = None
         self._appending: Deferred | None = None
@@ -84,6 +89,8 @@ class TransactionalProduce:
             raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, "a transactional producer must ask for an answer")
         for topic in self._request.topic_data:
             for data in topic.partition_data:
+                if id(data) in self._verified:
+                    continue
                 try:
                     self._look_at(topic, data)
                 except KafkaError as problem:
@@ -111,7 +118,7 @@ class TransactionalProduce:
             return
         self._producers.add((header.producer_id, header.producer_epoch))
         if partition.needs_verification(header):
-            self._asked[TopicPartition(partition.topic, data.index)] = data, partition, header
+            self._asked.setdefault(TopicPartition(partition.topic, data.index), []).append((data, partition, header))
             self._begin_verification(data, partition, header)
         else:
             self._verified[id(data)] = _HAS_BEGUN
@@ -124,7 +131,7 @@ class TransactionalProduce:
 
     def _ask(self) -> None:
         if self._version >= FIRST_THAT_ADDS and any(
-            partition.awaits_marker(header) for _, partition, header in self._asked.values()
+            partition.awaits_marker(header) for asked in self._asked.values() for _, partition, header in asked
         ):
             self._told(dict.fromkeys(self._asked, ErrorCode.CONCURRENT_TRANSACTIONS))
             return
@@ -159,17 +166,19 @@ class TransactionalProduce:
         ):  # the markers of the transaction before are about to be written
             return
         self._is_over = True
-        for name, (data, _, _) in self._asked.items():
+        for name, asked in self._asked.items():
             code = codes.get(name, ErrorCode.UNKNOWN_SERVER_ERROR)
             if code is not ErrorCode.NONE:
-                self._verified[id(data)] = self._problem(code)
+                for data, _, _ in asked:
+                    self._verified[id(data)] = self._problem(code)
         if self._deferred is not None:
             self._append_late(self._deferred)
 
     def _ask_again(self) -> None:
         if not self._is_over:
             for asked in self._asked.values():
-                self._begin_verification(*asked)  # a marker has come since, most likely
+                for each in asked:
+                    self._begin_verification(*each)  # a marker has come since, most likely
             self._ask()
 
     def _append_late(self, deferred: Deferred) -> None:

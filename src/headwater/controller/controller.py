@@ -19,6 +19,7 @@ from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import PartitionKey, TopicPartition
 from headwater.base.metrics import ControllerMetrics
 from headwater.base.ports import Clock, Scheduler, Timer
+from headwater.controller.failure_detector import FailureDetector
 from headwater.controller.failures import look_at_all, state_of
 from headwater.controller.lost_data import LostData
 from headwater.controller.planning import Election, Planned, Planner
@@ -27,7 +28,6 @@ from headwater.controller.reasons import reason
 from headwater.controller.reassignment import Move, Moving, moving
 from headwater.controller.requests import Answer, Request, election, not_controller, reassignment
 from headwater.controller.unclean import UncleanElections
-from headwater.controller.vigil import Vigil
 from headwater.metadata.image import (
     BrokerConfigured,
     BrokerGone,
@@ -59,7 +59,7 @@ class Controller:
         clock: Clock,
         config: BrokerConfig,
         metrics: ControllerMetrics,
-        vigil: Vigil | None = None,
+        failure_detector: FailureDetector | None = None,
     ) -> None:
         self.is_active = False
         self._image = image
@@ -68,9 +68,9 @@ class Controller:
         self._clock = clock
         self._config = config
         self._metrics = metrics
-        self._vigil = vigil or Vigil(image)
-        self._vigil.on_change = self.reconcile
-        self._planner = Planner(image, config, self._vigil)
+        self._failure_detector = failure_detector or FailureDetector(image)
+        self._failure_detector.on_change = self.reconcile
+        self._planner = Planner(image, config, self._failure_detector)
         self._term = 0  # callbacks of an earlier term are void
         self._touched: OrderedDict[PartitionKey, None] = OrderedDict()
         self._must_look_at_all = False
@@ -92,7 +92,7 @@ class Controller:
         self.is_active = True
         self._metrics.is_active = True
         self._await_balance()
-        self._vigil.begin()
+        self._failure_detector.begin()
         self.reconcile()
 
     def deactivate(self) -> None:
@@ -101,7 +101,7 @@ class Controller:
             return
         self.is_active = False
         self._term += 1
-        self._vigil.end()
+        self._failure_detector.end()
         self._is_committing = self._is_scheduled = self._must_look_at_all = False
         for timer in (self._rest, self._balance_timer):
             if timer is not None:
@@ -123,7 +123,7 @@ class Controller:
                 self._unclean.applied(change)
         if not self.is_active:
             return
-        self._vigil.on_changes(changes)
+        self._failure_detector.on_changes(changes)
         noted = [self._note(change) for change in changes]
         if any(noted):
             self._metrics.offline_partitions = len(self._offline)
@@ -188,7 +188,7 @@ class Controller:
 
     def _look_at_all(self) -> None:
         self._must_look_at_all = False
-        look = look_at_all(self._image, self._vigil.brokers)
+        look = look_at_all(self._image, self._failure_detector.brokers)
         self._touched = OrderedDict.fromkeys(look.unwell)
         self._offline = look.offline
         self._metrics.offline_partitions = len(look.offline)
@@ -244,7 +244,7 @@ class Controller:
                 logger.debug(
                     "event=planned partition=%s-%d leader=%d epoch=%d in_sync=%s reason=%r",
                     self._image.topics[change.topic_id].name, change.partition, change.leader, change.leader_epoch,
-                    list(change.in_sync_replicas), reason(state, change, self._vigil.brokers, is_unclean=each.is_unclean),
+                    list(change.in_sync_replicas), reason(state, change, self._failure_detector.brokers, is_unclean=each.is_unclean),
                 )  # fmt: skip
 
     def _committed(
@@ -305,7 +305,7 @@ class Controller:
         if term != self._term:
             return
         percentage = self._config.int("leader.imbalance.per.broker.percentage")
-        keys = imbalanced(self._image, self._vigil.brokers, percentage)
+        keys = imbalanced(self._image, self._failure_detector.brokers, percentage)
         if keys:
             logger.info("event=leaders-imbalanced partitions=%d", len(keys))
             names = [TopicPartition(self._image.topics[key.topic_id].name, key.partition) for key in keys]

@@ -11,10 +11,10 @@ from headwater.base.config.broker import BrokerConfig
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import NO_BROKER, PartitionKey, TopicPartition
 from headwater.controller.elections import Outcome, change_to
+from headwater.controller.failure_detector import FailureDetector
 from headwater.controller.failures import is_well, repaired, state_of, well_epochs
 from headwater.controller.placement import check_replicas
 from headwater.controller.reassignment import Move, cancelled, check_factor, started
-from headwater.controller.vigil import Vigil
 from headwater.metadata.image import ClusterImage, PartitionChanged, PartitionState, TopicState
 
 UNCLEAN_CONFIG: Final = "unclean.leader.election.enable"
@@ -37,16 +37,16 @@ class Planned(NamedTuple):
 
 
 class Planner:
-    """`vigil` knows the brokers, and which of them are suspects."""
+    """`failure_detector` knows the brokers, and which of them are suspects."""
 
-    def __init__(self, image: ClusterImage, config: BrokerConfig, vigil: Vigil) -> None:
+    def __init__(self, image: ClusterImage, config: BrokerConfig, failure_detector: FailureDetector) -> None:
         self._image = image
         self._config = config
-        self._vigil = vigil
+        self._failure_detector = failure_detector
 
     def repairs(self, keys: "OrderedDict[PartitionKey, None]", limit: int) -> list[Planned]:
         """What is due for the first of `keys`, which are taken out, until `limit` changes are found."""
-        brokers = self._vigil.brokers
+        brokers = self._failure_detector.brokers
         epochs = well_epochs(brokers)
         planned: list[Planned] = []
         while keys and len(planned) < limit:
@@ -67,7 +67,7 @@ class Planner:
         if state.leader == state.replicas[0] or (kind is Election.UNCLEAN and state.leader != NO_BROKER):
             raise KafkaError(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
         unclean = kind is Election.UNCLEAN or self.allows_unclean(topic)
-        outcome = repaired(state, self._vigil.brokers, unclean=unclean, preferred=kind is Election.PREFERRED)
+        outcome = repaired(state, self._failure_detector.brokers, unclean=unclean, preferred=kind is Election.PREFERRED)
         if kind is Election.PREFERRED and outcome.state.leader != outcome.state.replicas[0]:
             raise KafkaError(ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, "The preferred leader was not available.")
         if outcome.state.leader == NO_BROKER:
@@ -90,7 +90,7 @@ class Planner:
             if not may_change_factor:
                 check_factor(state, move.replicas)
             wanted = started(state, move.replicas, name)
-        outcome = repaired(wanted, self._vigil.brokers, unclean=self.allows_unclean(topic))
+        outcome = repaired(wanted, self._failure_detector.brokers, unclean=self.allows_unclean(topic))
         return _planned(topic, move.partition, state, outcome)
 
     def allows_unclean(self, topic: TopicState) -> bool:

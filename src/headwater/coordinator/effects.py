@@ -43,6 +43,9 @@ class Effects:
     replies: list[tuple[Ticket, Any]] = field(default_factory=list)
     timers: dict[TimerKey, int | None] = field(default_factory=dict)  # milliseconds from now; None cancels
     producer: Producer | None = None  # the records belong to this producer's transaction
+    is_recalled: bool = (
+        False  # nothing is done: what was asked for has been reached before, as far as the shard remembers
+    )
 
     def add(self, other: "Effects") -> None:
         """What a second decision, made right after the first, asks for too."""

@@ -47,7 +47,7 @@ def append_carefully(
             _check_verified(log, header, guard)
     batch = final_form(records, header, log.config, now_ms)
     header = _assign(log, batch, leader_epoch)
-    _append_run(log, batch, [(0, header)], now_ms)
+    _append_run(log, batch, [(0, header)], now_ms, header.producer_id if from_client else -1)
     append_time_ms = now_ms if log.config.log_append_time else -1
     return AppendResult(header.base_offset, header.last_offset, append_time_ms, log.log_start_offset, False)
 
@@ -112,8 +112,9 @@ def _check_producer(log: "Log", header: BatchHeader, from_client: bool) -> Appen
     try:
         producer.check(header.producer_epoch, header.base_sequence, header.is_transactional)
     except KafkaError as problem:
-        if problem.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and log.is_full:
+        if problem.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and log.had_no_room_for(header.producer_id):
             # The disk had no room for the batch before it. Clients that are told of a gap may give up their producer id.
+            # A gap for another reason (a power loss) never closes: who is not told of it would come again for ever.
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{log.partition}: no room for an earlier batch") from None
         raise
     return None
@@ -158,8 +159,8 @@ def _bad_leader(log: "Log", what: str) -> KafkaError:
     return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"{log.partition}: the leader sent {what}")
 
 
-def _append_run(log: "Log", data: memoryview, run: Run, now_ms: int) -> None:
-    """Memory changes only after the write. What the disk refuses is a KAFKA_STORAGE_ERROR."""
+def _append_run(log: "Log", data: memoryview, run: Run, now_ms: int, producer_id: int = -1) -> None:
+    """Memory changes only after the write. What the disk refuses is a KAFKA_STORAGE_ERROR, to the client with this producer id."""
     first, last = run[0][1], run[-1][1]
     max_timestamp = first.max_timestamp if len(run) == 1 else max(header.max_timestamp for _, header in run)
     segment = log.active
@@ -174,7 +175,7 @@ def _append_run(log: "Log", data: memoryview, run: Run, now_ms: int) -> None:
             segment = make_room(log, len(data), max_timestamp, first.base_offset, last.last_offset, now_ms)
         segment.open_file().append(data)
     except OSError as error:
-        raise log.storage_error(error) from error
+        raise log.storage_error(error, producer_id) from error
     for at, header in run:
         _note(log, segment, header, data[at : at + header.size_bytes] if header.is_control else None)
     log.flush_if_due()

@@ -13,8 +13,8 @@ from headwater.log import names
 from headwater.log.checkpoint import Offsets, crc_of_epochs, format_epochs
 from headwater.log.directory import LogDirectory
 from headwater.log.flushing import WholeFlush
-from headwater.log.holdings import Holdings
 from headwater.log.log import Log
+from headwater.log.open_logs import OpenLogs
 
 _CLOSED_AT_ONCE: Final = 64  # logs: each has half a dozen files open then
 
@@ -22,19 +22,19 @@ logger = logging.getLogger("headwater.log")
 
 
 def close_directory(
-    disk: Disk, directory: LogDirectory, holdings: Holdings, cleaner_offsets: Offsets, broker_epoch: int
+    disk: Disk, directory: LogDirectory, open_logs: OpenLogs, cleaner_offsets: Offsets, broker_epoch: int
 ) -> None:
     """Flushes and closes its logs, and lets go of it."""
-    logs = holdings.in_directory(directory)
+    logs = open_logs.in_directory(directory)
     if directory.problem is None:
-        high_watermarks = holdings.high_watermarks(directory)
+        high_watermarks = open_logs.high_watermarks(directory)
         # Or the next start would take those for recovered:
-        clean = directory not in holdings.offline.values() and not holdings.has_gaps(directory)
+        clean = directory not in open_logs.offline.values() and not open_logs.has_gaps(directory)
         for at in range(0, len(logs), _CLOSED_AT_ONCE):
             clean &= _close(disk, directory, logs[at : at + _CLOSED_AT_ONCE])
         try:
-            directory.checkpoint_now(names.RECOVERY_POINT_CHECKPOINT, holdings.recovery_points(directory))
-            directory.checkpoint_now(names.LOG_START_OFFSET_CHECKPOINT, holdings.log_start_offsets(directory))
+            directory.checkpoint_now(names.RECOVERY_POINT_CHECKPOINT, open_logs.recovery_points(directory))
+            directory.checkpoint_now(names.LOG_START_OFFSET_CHECKPOINT, open_logs.log_start_offsets(directory))
             directory.checkpoint_now(names.REPLICATION_OFFSET_CHECKPOINT, high_watermarks)
             if cleaner_offsets:
                 directory.checkpoint_now(names.CLEANER_OFFSET_CHECKPOINT, cleaner_offsets)

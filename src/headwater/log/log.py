@@ -58,6 +58,7 @@ class Log:
         "_fast_bytes_max",
         "_flush_messages",
         "_full_at_offset",
+        "_refused_producers",
         "_reported_offset",
         "active",
         "base_offsets",
@@ -131,6 +132,7 @@ class Log:
         self._awaiting_flush = False
         self._reported_offset = -1
         self._full_at_offset = -1
+        self._refused_producers: set[int] = set()  # whose batches found no room there
         self.update_config(config)
 
     def take_in(self, segment: Segment) -> Segment:
@@ -203,12 +205,12 @@ class Log:
             or max_timestamp > segment.roll_after_timestamp
             or last_offset > segment.last_offset_max
         ):
-            segment = self._make_room(size, max_timestamp, last_offset, now_ms)
+            segment = self._make_room(size, max_timestamp, last_offset, now_ms, producer_id)
         _assign(records, 0, base_offset, length, leader_epoch)
         try:
             (segment.file or segment.open_file()).append(records)
         except OSError as error:
-            raise self.storage_error(error) from error
+            raise self.storage_error(error, producer_id) from error
 
         position = segment.size_bytes
         segment.size_bytes = position + size
@@ -270,11 +272,11 @@ class Log:
                 self.active.limit_bytes = -1  # so that the next append looks
             self.storage_error(error)
 
-    def _make_room(self, size: int, max_timestamp: int, last_offset: int, now_ms: int) -> Segment:
+    def _make_room(self, size: int, max_timestamp: int, last_offset: int, now_ms: int, producer_id: int) -> Segment:
         try:
             return make_room(self, size, max_timestamp, self.log_end_offset, last_offset, now_ms)
         except OSError as error:
-            raise self.storage_error(error) from error
+            raise self.storage_error(error, producer_id) from error
 
     # Reading
 
@@ -459,12 +461,20 @@ class Log:
         """The disk had no room for the last batch, and nothing has been written since."""
         return self._full_at_offset == self.log_end_offset
 
+    def forget_full(self) -> None:
+        """The log has got another end: when it comes back to the old one, something has been written."""
+        self._full_at_offset = -1
+
+    def had_no_room_for(self, producer_id: int) -> bool:
+        """The same for a batch of this producer that was next in order. It sends that again, so that a gap behind it closes."""
+        return self.is_full and producer_id in self._refused_producers
+
     def refuse_if_failed(self) -> None:
         if self.failed is not None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.partition} failed: {self.failed}")
 
-    def storage_error(self, error: OSError) -> KafkaError:
-        """What to raise for a write that failed. Makes sure that nothing of it stays in the file.
+    def storage_error(self, error: OSError, producer_id: int = -1) -> KafkaError:
+        """What to raise for a write that failed, of this producer's. Makes sure that nothing of it stays in the file.
 
         A full disk may have room again, so the log goes on. A device that fails does not come back: the log has failed.
         """
@@ -480,7 +490,11 @@ class Log:
             self._reported_offset = self.log_end_offset
             logger.error("event=append-failed partition=%s error=%r", self.partition, str(error))
         if error.errno in FULL:
-            self._full_at_offset = self.log_end_offset
+            if not self.is_full:
+                self._full_at_offset = self.log_end_offset
+                self._refused_producers.clear()
+            if producer_id >= 0:
+                self._refused_producers.add(producer_id)
         if error.errno in _DEVICE_ERRORS:
             self.fail(error)
         return KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.partition}: {error.strerror or error}")

@@ -19,9 +19,9 @@ from headwater.log.config import LogConfig
 from headwater.log.context import LogContext
 from headwater.log.directories import Directories
 from headwater.log.directory import LogDirectory
-from headwater.log.holdings import Holdings
 from headwater.log.loading import create_log
 from headwater.log.log import Log
+from headwater.log.open_logs import OpenLogs
 from headwater.log.placement import Candidate, choose
 
 logger = logging.getLogger("headwater.log")
@@ -40,20 +40,20 @@ class Making:
         self,
         context: LogContext,
         directories: Directories,
-        holdings: Holdings,
+        open_logs: OpenLogs,
         config_of: Callable[[str], LogConfig],
         keeper: Keeper,
     ) -> None:
         self._context = context
         self._directories = directories
-        self._holdings = holdings
+        self._open_logs = open_logs
         self._config_of = config_of
         self._keeper = keeper
         self.preferred: dict[TopicPartition, str] = {}  # where those go that are yet to be made
 
     def create(self, partition: TopicPartition, topic_id: TopicId, config: LogConfig | None) -> Log:
         """Raises KafkaError(KAFKA_STORAGE_ERROR)."""
-        assert partition not in self._holdings.logs, f"{partition} is there already"
+        assert partition not in self._open_logs.logs, f"{partition} is there already"
         directory = self._place(partition)
         path = f"{directory.path}/{partition}"
         for each in self._directories.online:
@@ -82,7 +82,7 @@ class Making:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "No log directory is left.")
         if len(online) == 1:
             return next(iter(online.values()))
-        counts = Counter(home.path for home in self._holdings.home.values())
+        counts = Counter(home.path for home in self._open_logs.home.values())
         try:
             usage = self._context.disk.usage
             return online[choose([Candidate(path, usage(path)[1], counts[path]) for path in online])]
@@ -96,8 +96,8 @@ class Making:
             directory.checkpoint_now(names.CLEANER_OFFSET_CHECKPOINT, others)
             directory.cleaner_offsets = others
         if directory.mentions(partition):
-            points = self._holdings.recovery_points(directory)
-            starts = self._holdings.log_start_offsets(directory)
+            points = self._open_logs.recovery_points(directory)
+            starts = self._open_logs.log_start_offsets(directory)
             for offsets in (points, starts):
                 offsets.pop(partition, None)  # it could not be opened, and somebody has removed it
             directory.checkpoint_now(names.RECOVERY_POINT_CHECKPOINT, points)
@@ -116,18 +116,18 @@ class Making:
     # Taking away
 
     def delete(self, partition: TopicPartition) -> None:
-        log = self._holdings.logs[partition]
+        log = self._open_logs.logs[partition]
         gone = self._renamed(log, names.deleted_directory_name)
         self._context.scheduler.call_later(log.config.file_delete_delay_ms, partial(self.remove, gone))
 
     def set_aside(self, partition: TopicPartition) -> None:
-        gone = self._renamed(self._holdings.logs[partition], names.stray_directory_name)
+        gone = self._renamed(self._open_logs.logs[partition], names.stray_directory_name)
         logger.warning("event=directory-set-aside path=%s", gone)
 
     def _renamed(self, log: Log, name: Callable[[TopicPartition, str], str]) -> str:
         self._keeper.leaves(log)
-        del self._holdings.logs[log.partition]
-        directory = self._holdings.home.pop(log.partition)
+        del self._open_logs.logs[log.partition]
+        directory = self._open_logs.home.pop(log.partition)
         log.abandon()
         gone = f"{directory.path}/{name(log.partition, self._context.random.bytes(16).hex())}"
         try:

@@ -27,10 +27,10 @@ from headwater.log.config import LogConfig
 from headwater.log.context import LogContext
 from headwater.log.directories import Directories
 from headwater.log.directory import LogDirectory
-from headwater.log.holdings import Holdings
 from headwater.log.log import Log
 from headwater.log.making import Making
 from headwater.log.moving import Moves, MoveSettings
+from headwater.log.open_logs import OpenLogs
 from headwater.log.opening import Opening
 from headwater.log.rolling import roll_if_old
 
@@ -64,6 +64,7 @@ class LogManager:
     ) -> None:
         self.context = context
         context.on_failed = self._log_failed
+        self.on_directory_failed: Callable[[], None] = lambda: None  # after all its logs have failed
         self._directories = Directories(context.disk, directories)
         self.directories = self._directories.all
         self._settings = settings or ManagerSettings()
@@ -71,23 +72,23 @@ class LogManager:
             self._settings.topics_are_known
         )  # before, nothing is deleted: no log has its topic's config
         self._config_of = config_of
-        self._holdings = Holdings()
-        self.logs = self._holdings.logs
+        self._open_logs = OpenLogs()
+        self.logs = self._open_logs.logs
         self.cleaner = Cleaner(self, cleaner_settings)
         self.moves = Moves(self, move_settings)
         self._opening = Opening(
-            context, self._directories, self._holdings, config_of, self, topics_are_known=self.topics_are_known
+            context, self._directories, self._open_logs, config_of, self, topics_are_known=self.topics_are_known
         )
-        self._making = Making(context, self._directories, self._holdings, config_of, self)
+        self._making = Making(context, self._directories, self._open_logs, config_of, self)
         self._due: dict[str, int] = {}
 
     @property
     def high_watermark_of(self) -> Callable[[Log], int]:
-        return self._holdings.high_watermark_of
+        return self._open_logs.high_watermark_of
 
     @high_watermark_of.setter
     def high_watermark_of(self, function: Callable[[Log], int]) -> None:
-        self._holdings.high_watermark_of = function
+        self._open_logs.high_watermark_of = function
 
     @property
     def clean_start(self) -> bool:
@@ -97,7 +98,7 @@ class LogManager:
     def cut_at_gaps(self) -> None:
         """Once the topics are known. Only compaction leaves gaps: in other logs the end of a segment was lost, and what follows goes too."""
         self._opening.topics_are_known = True
-        gaps = self._holdings.gaps
+        gaps = self._open_logs.gaps
         while gaps:  # each is known until it is cut: the checkpoint that a cut writes names the others too
             partition, offset = next(iter(gaps.items()))
             log = self.logs.get(partition)
@@ -129,15 +130,16 @@ class LogManager:
 
     def _log_failed(self, log: Log) -> None:
         """Its device cannot be trusted, and others stand on it too. One that was deleted says nothing of what has its name now."""
-        if self._holdings.logs.get(log.partition) is not log:
+        if self._open_logs.logs.get(log.partition) is not log:
             return
-        directory = self._holdings.home.get(log.partition)
+        directory = self._open_logs.home.get(log.partition)
         if directory is not None and directory.problem is None and log.failed is not None:
             directory.take_offline(log.failed)
             directory.distrust()
             self.moves.cancel_all_of(directory)
-            for other in self._holdings.in_directory(directory):
+            for other in self._open_logs.in_directory(directory):
                 other.fail(log.failed)
+            self.on_directory_failed()
 
     # Starting
 
@@ -169,18 +171,18 @@ class LogManager:
         log.on_truncated = partial(self._truncated, directory)
         log.on_gap = partial(self._crossed_gap, directory)
         self.logs[log.partition] = log
-        self._holdings.home[log.partition] = directory
+        self._open_logs.home[log.partition] = directory
 
     def _truncated(self, directory: LogDirectory, log: Log) -> None:
         """A recovery point on disk must not lie past what is flushed: a crash would leave the new tail unchecked."""
         self.cleaner.truncated(log)
         self.moves.truncated(log)
         if directory.recovery_points.get(log.partition, 0) > log.recovery_point:
-            directory.checkpoint_now(names.RECOVERY_POINT_CHECKPOINT, self._holdings.recovery_points(directory))
+            directory.checkpoint_now(names.RECOVERY_POINT_CHECKPOINT, self._open_logs.recovery_points(directory))
 
     def _crossed_gap(self, directory: LogDirectory, _log: Log) -> None:
         """Raises OSError."""
-        directory.checkpoint_now(names.RECOVERY_POINT_CHECKPOINT, self._holdings.recovery_points(directory))
+        directory.checkpoint_now(names.RECOVERY_POINT_CHECKPOINT, self._open_logs.recovery_points(directory))
 
     # Making and deleting
 
@@ -213,16 +215,16 @@ class LogManager:
 
     def move(self, partition: TopicPartition, target: LogDirectory) -> None:
         """Begins a move, or ends one that is under way if the log shall stay where it is."""
-        self.moves.begin(self.logs[partition], self._holdings.home[partition], target)
+        self.moves.begin(self.logs[partition], self._open_logs.home[partition], target)
 
     def expect_at(self, target: LogDirectory, log: Log) -> None:
         """Its offsets there are right from the moment on in which it stands there. Raises OSError."""
         self._making.forget_offsets(target, log.partition)
         if log.log_start_offset > log.base_offsets[0]:
-            starts = {**self._holdings.log_start_offsets(target), log.partition: log.log_start_offset}
+            starts = {**self._open_logs.log_start_offsets(target), log.partition: log.log_start_offset}
             target.checkpoint_now(names.LOG_START_OFFSET_CHECKPOINT, starts)
         # All but the active segment is there, and on the device: or a recovery would take what compaction left out for lost.
-        points = self._holdings.recovery_points(target)
+        points = self._open_logs.recovery_points(target)
         points[log.partition] = min(log.recovery_point, log.active.base_offset)
         target.checkpoint_now(names.RECOVERY_POINT_CHECKPOINT, points)
         clean_to = self.cleaner.clean_to.get(log.partition)
@@ -251,7 +253,7 @@ class LogManager:
         if self._is_due("flush", monotonic_ms, settings.flush_check_interval_ms):
             self._flush_old(monotonic_ms)
         if (
-            self._holdings.offline
+            self._open_logs.offline
             and self._opening.is_over
             and self._is_due("offline", monotonic_ms, _RETRY_OFFLINE_MS)
         ):
@@ -267,7 +269,7 @@ class LogManager:
             self.write_checkpoints()
         if self._is_due("high-watermark", monotonic_ms, settings.high_watermark_interval_ms):
             for directory in self.online:
-                directory.checkpoint(names.REPLICATION_OFFSET_CHECKPOINT, self._holdings.high_watermarks(directory))
+                directory.checkpoint(names.REPLICATION_OFFSET_CHECKPOINT, self._open_logs.high_watermarks(directory))
 
     def _is_due(self, what: str, monotonic_ms: int, interval_ms: int) -> bool:
         """The first time counts from the first tick."""
@@ -298,29 +300,29 @@ class LogManager:
 
     def write_checkpoints(self) -> None:
         for directory in self.online:
-            directory.checkpoint(names.RECOVERY_POINT_CHECKPOINT, self._holdings.recovery_points(directory))
-            directory.checkpoint(names.LOG_START_OFFSET_CHECKPOINT, self._holdings.log_start_offsets(directory))
+            directory.checkpoint(names.RECOVERY_POINT_CHECKPOINT, self._open_logs.recovery_points(directory))
+            directory.checkpoint(names.LOG_START_OFFSET_CHECKPOINT, self._open_logs.log_start_offsets(directory))
 
     def checkpoint_cleaner(self, log: Log) -> None:
         """Up to where the logs beside this one are compacted. Off the loop: an older one only means more work."""
-        directory = self._holdings.home[log.partition]
+        directory = self._open_logs.home[log.partition]
         directory.checkpoint(names.CLEANER_OFFSET_CHECKPOINT, self._cleaner_offsets(directory))
 
     def _cleaner_offsets(self, directory: LogDirectory) -> Offsets:
         clean_to = self.cleaner.clean_to
-        logs = self._holdings.in_directory(directory)
+        logs = self._open_logs.in_directory(directory)
         return {log.partition: clean_to[log.partition] for log in logs if log.partition in clean_to}
 
     def synced_recovery_point(self, partition: TopicPartition) -> int:
         """At least so far a recovery will believe the log: that is written down, and on the device."""
-        return self._holdings.home[partition].synced_recovery_points.get(partition, 0)
+        return self._open_logs.home[partition].synced_recovery_points.get(partition, 0)
 
     def saved_high_watermark(self, partition: TopicPartition) -> int:
         """As it was when it was last written down; 0 if it never was."""
-        return self._holdings.home[partition].high_watermarks.get(partition, 0)
+        return self._open_logs.home[partition].high_watermarks.get(partition, 0)
 
     def directory_of(self, partition: TopicPartition) -> str:
-        return self._holdings.home[partition].path
+        return self._open_logs.home[partition].path
 
     # Stopping
 
@@ -335,4 +337,4 @@ class LogManager:
         self.moves.close()
         for directory in self.directories:
             cleaner_offsets = self._cleaner_offsets(directory)
-            close_directory(self.context.disk, directory, self._holdings, cleaner_offsets, broker_epoch)
+            close_directory(self.context.disk, directory, self._open_logs, cleaner_offsets, broker_epoch)

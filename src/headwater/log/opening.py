@@ -20,10 +20,10 @@ from headwater.log.context import LogContext
 from headwater.log.directories import Directories
 from headwater.log.directory import LogDirectory
 from headwater.log.flushing import flush_now
-from headwater.log.holdings import Holdings
 from headwater.log.listing import Found, finish_moves, look, settle_duplicates
 from headwater.log.loading import load_log
 from headwater.log.log import Log
+from headwater.log.open_logs import OpenLogs
 from headwater.log.recovery import Recovered, bytes_to_scan, recover
 
 RECOVER_IN_PLACE_BYTES: Final = 16 << 20
@@ -44,7 +44,7 @@ class Opening:
         self,
         context: LogContext,
         directories: Directories,
-        holdings: Holdings,
+        open_logs: OpenLogs,
         config_of: Callable[[str], LogConfig],
         opened: Opened,
         *,
@@ -52,7 +52,7 @@ class Opening:
     ) -> None:
         self._context = context
         self._directories = directories
-        self._holdings = holdings
+        self._open_logs = open_logs
         self._config_of = config_of
         self._opened = opened
         self.topics_are_known = topics_are_known
@@ -111,9 +111,9 @@ class Opening:
         self._opened_one(done)
 
     def retry_offline(self) -> None:
-        offline = self._holdings.offline
+        offline = self._open_logs.offline
         for partition, directory in tuple(offline.items()):
-            if partition in self._holdings.logs or not self._context.disk.exists(f"{directory.path}/{partition}"):
+            if partition in self._open_logs.logs or not self._context.disk.exists(f"{directory.path}/{partition}"):
                 del offline[partition]
             else:
                 self._open(directory, partition, _nothing)
@@ -196,7 +196,7 @@ class Opening:
             epochs = recovered.unwritten_epochs
             self._load(directory, partition, path, recovery_point, recovered.log_end_offset, epochs)
             if recovered.gap_offset >= 0 and (self._is_in_cluster or not directory.adopted):
-                self._holdings.gaps[partition] = recovered.gap_offset
+                self._open_logs.gaps[partition] = recovered.gap_offset
                 if self.topics_are_known:  # it is opened late
                     self._opened.cut_at_gaps()
         except Exception as problem:  # noqa: BLE001 - whatever it is: one log must not keep the others down
@@ -205,8 +205,8 @@ class Opening:
 
     def _leave_offline(self, directory: LogDirectory, partition: TopicPartition, error: Exception) -> None:
         """Its directory stays as it is, and `create` makes nothing in its place. It is tried again every now and then."""
-        if partition not in self._holdings.offline:
-            self._holdings.offline[partition] = directory
+        if partition not in self._open_logs.offline:
+            self._open_logs.offline[partition] = directory
             logger.error("event=log-offline partition=%s error=%r", partition, str(error) or type(error).__name__)
 
     def _opened_one(self, done: Callable[[], None]) -> None:
@@ -218,7 +218,7 @@ class Opening:
     def _believe_again(self) -> None:
         """What was read from the device itself, all of it, needs no such care again."""
         for directory in self._directories.online:
-            if directory.is_distrusted and directory not in self._holdings.offline.values():
+            if directory.is_distrusted and directory not in self._open_logs.offline.values():
                 directory.believe()
 
     def _load(

@@ -191,6 +191,7 @@ def _first_segment(log: "Log", offset: int) -> Segment:
 
 def _end_at(log: "Log", offset: int) -> None:
     log.log_end_offset = offset
+    log.forget_full()
     log.log_start_offset = min(log.log_start_offset, offset)
     log.recovery_point = min(log.recovery_point, offset)
     log.flusher.truncated(offset)

@@ -4,9 +4,15 @@ The append path of `log.Log` accepts what is certainly fine with a few compariso
 the checks stand one by one with their errors. The header is checked always; the batch is opened only where it must be: a
 compacted topic needs keys, a topic with its own codec recompresses what came in another. Decompression is bounded. No
 state.
+
+A batch is refused as a whole. Where single records are why, `RecordsRefused` names them (KIP-467), so that a producer can tell
+those records from the others that only shared the batch with them. A refusal that the header alone tells stays cheap: only a small
+batch is opened to name its records, because whoever is refused pays nothing and can ask again at once.
 """
 
-from typing import Final
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Final, NamedTuple
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.log.config import KEEP_PRODUCERS_CODEC, LogConfig
@@ -25,10 +31,26 @@ from headwater.records.batch import (
 )
 from headwater.records.builder import build_batch
 from headwater.records.compression import CODEC_NAMES
-from headwater.records.reader import read_records
+from headwater.records.reader import Record, read_records
 
 DECOMPRESSED_BYTES_MAX: Final = 128 << 20  # what one batch may grow to when the broker itself must open it
+RECORD_ERRORS_MAX: Final = 10_000  # named in one answer; librdkafka's largest batch has as many records
+NAMED_BATCH_BYTES_MAX: Final = 4 << 20  # what a batch may grow to that is opened only to name its records
 _MAGIC_AT: Final = 16
+
+
+class RecordError(NamedTuple):
+    batch_index: int
+    message: str
+
+
+class RecordsRefused(KafkaError):
+    """Refused because of single records of the batch, of which there is one at least. No more are taken than are named."""
+
+    def __init__(self, code: ErrorCode, what: str, records: Iterable[RecordError]) -> None:
+        self.records = list(islice(records, RECORD_ERRORS_MAX))
+        or_more = " or more" if len(self.records) == RECORD_ERRORS_MAX else ""
+        super().__init__(code, f"{what} ({len(self.records)}{or_more} of the batch's records)")
 
 
 def check_batch(batch: memoryview, config: LogConfig, now_ms: int, *, from_client: bool) -> BatchHeader:
@@ -43,7 +65,7 @@ def check_batch(batch: memoryview, config: LogConfig, now_ms: int, *, from_clien
     if from_client:
         _check_client_fields(header)
     if not config.log_append_time:
-        _check_timestamps(header, config, now_ms)
+        _check_timestamps(batch, header, config, now_ms)
     return header
 
 
@@ -81,18 +103,33 @@ def _check_client_fields(header: BatchHeader) -> None:
         raise _invalid("a transactional batch without a producer id")
 
 
-def _check_timestamps(header: BatchHeader, config: LogConfig, now_ms: int) -> None:
+def _check_timestamps(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> None:
     if header.is_log_append_time:
         raise KafkaError(ErrorCode.INVALID_TIMESTAMP, "a producer cannot set log-append time")
+    earliest, latest = now_ms - config.timestamp_before_max_ms, now_ms + config.timestamp_after_max_ms
     for timestamp in (header.base_timestamp, header.max_timestamp):
-        if timestamp == NO_TIMESTAMP:
-            continue
-        if timestamp - now_ms > config.timestamp_after_max_ms or now_ms - timestamp > config.timestamp_before_max_ms:
-            raise KafkaError(
-                ErrorCode.INVALID_TIMESTAMP,
-                f"timestamp {timestamp} is outside [{now_ms - config.timestamp_before_max_ms}, "
-                f"{now_ms + config.timestamp_after_max_ms}]",
-            )
+        if timestamp != NO_TIMESTAMP and not earliest <= timestamp <= latest:
+            raise _refused_timestamps(batch, header, timestamp, earliest, latest)
+
+
+def _refused_timestamps(
+    batch: memoryview, header: BatchHeader, timestamp: int, earliest: int, latest: int
+) -> KafkaError:
+    """Names the records if the batch is small. A header that says what no record does names none."""
+    what = f"timestamp {timestamp} is outside [{earliest}, {latest}]"
+    plain = KafkaError(ErrorCode.INVALID_TIMESTAMP, what)
+    if header.record_count > RECORD_ERRORS_MAX:
+        return plain
+    try:
+        records = read_records(batch, NAMED_BATCH_BYTES_MAX)
+    except KafkaError:
+        return plain  # too large to be opened for this, or damaged
+    refused = [
+        RecordError(index, f"timestamp {record.timestamp} is out of range")
+        for index, record in enumerate(records)
+        if record.timestamp != NO_TIMESTAMP and not earliest <= record.timestamp <= latest
+    ]
+    return RecordsRefused(ErrorCode.INVALID_TIMESTAMP, what, refused) if refused else plain
 
 
 def final_form(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms: int) -> memoryview:
@@ -102,8 +139,8 @@ def final_form(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms
         records = read_records(batch, DECOMPRESSED_BYTES_MAX)
         if [record.offset for record in records] != list(range(header.base_offset, header.last_offset + 1)):
             raise _invalid("offsets of records that do not follow one another")
-        if config.cleanup_compact and any(record.key is None for record in records):
-            raise _invalid("a record without a key on a compacted topic")
+        if config.cleanup_compact:
+            _check_keys(records)
         if recompress:
             batch = memoryview(
                 build_batch(
@@ -122,6 +159,13 @@ def final_form(batch: memoryview, header: BatchHeader, config: LogConfig, now_ms
     if config.log_append_time:
         stamp_append_time(batch, now_ms)
     return batch
+
+
+def _check_keys(records: Sequence[Record]) -> None:
+    what = "a record without a key on a compacted topic"
+    if any(record.key is None for record in records):
+        keyless = (RecordError(index, what) for index, record in enumerate(records) if record.key is None)
+        raise RecordsRefused(ErrorCode.INVALID_RECORD, what, keyless)
 
 
 def stamp_append_time(batch: memoryview, now_ms: int) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from headwater.base.acls import Pattern, Rule, Rules
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import NO_BROKER, BrokerId, LeaderEpoch, TopicId
 from headwater.base.names import INTERNAL_TOPICS
@@ -55,6 +56,9 @@ class Endpoint:
     listener: str
     host: str
     port: int
+    protocol: str = field(
+        default="", compare=False
+    )  # for who reads the registration; empty: the listener's name says it
 
 
 @dataclass(slots=True)
@@ -110,6 +114,36 @@ class BrokerConfigured:
 
 
 @dataclass(slots=True, frozen=True)
+class GroupConfigured:
+    """The config of one consumer group, whether there is such a group or not: the whole of it."""
+
+    group: str
+    config: dict[str, str]
+
+
+@dataclass(slots=True, frozen=True)
+class UserConfigured:
+    """The config of one user (the empty string: of users that have none): SCRAM credentials and quotas, the whole of it."""
+
+    user: str
+    config: dict[str, str]
+
+
+@dataclass(slots=True, frozen=True)
+class AclsSet:
+    """The access rules on one resource, or on all whose names begin so: the whole of them. Each is principal, host, operation, permission."""
+
+    resource_type: int
+    pattern_type: int
+    resource_name: str
+    rules: tuple[tuple[str, str, int, int], ...]
+
+    @property
+    def pattern(self) -> Pattern:
+        return Pattern(self.resource_type, self.pattern_type, self.resource_name)
+
+
+@dataclass(slots=True, frozen=True)
 class ProducerIdsReserved:
     """Ids below `next_producer_id` belong to blocks that brokers hold."""
 
@@ -158,6 +192,9 @@ Change = (
     | PartitionsAdded
     | TopicConfigured
     | BrokerConfigured
+    | GroupConfigured
+    | UserConfigured
+    | AclsSet
     | ProducerIdsReserved
     | PartitionChanged
     | BrokerRegistered
@@ -196,6 +233,14 @@ class ClusterImage:
     topics: dict[TopicId, TopicState] = field(default_factory=dict)
     ids_by_name: dict[str, TopicId] = field(default_factory=dict)
     broker_configs: dict[str, dict[str, str]] = field(default_factory=dict)
+    group_configs: dict[str, dict[str, str]] = field(default_factory=dict)
+    # Groups whose node in ZooKeeper is there and says nothing, or nothing that can be read: who configs one finds it there.
+    empty_group_nodes: set[str] = field(default_factory=set, compare=False)
+    user_configs: dict[str, dict[str, str]] = field(default_factory=dict)  # also of users that have none any more
+    acls: dict[Pattern, Rules] = field(default_factory=dict)
+    acl_generation: int = field(default=0, compare=False)  # of `acls`: who remembers something of them compares it
+    # Patterns whose node in ZooKeeper is there and has no rule that can be read.
+    empty_acl_nodes: set[Pattern] = field(default_factory=set, compare=False)
     next_producer_id: int = 0
     # In the order they went: a directory that a crash left behind, or that was offline, is not adopted again.
     deleted_topics: dict[TopicId, None] = field(default_factory=dict)
@@ -233,6 +278,21 @@ class ClusterImage:
                 self.topics[topic_id].config = dict(config)
             case BrokerConfigured(broker, config):
                 self.broker_configs[broker] = dict(config)
+            case GroupConfigured(group, config):
+                self.empty_group_nodes.discard(group)
+                if config:
+                    self.group_configs[group] = dict(config)
+                else:  # groups come and go: one without configs leaves nothing behind
+                    self.group_configs.pop(group, None)
+            case UserConfigured(user, config):
+                self.user_configs[user] = dict(config)
+            case AclsSet(rules=rules):
+                self.acl_generation += 1
+                self.empty_acl_nodes.discard(change.pattern)
+                if rules:
+                    self.acls[change.pattern] = tuple(Rule(*rule) for rule in rules)
+                else:
+                    self.acls.pop(change.pattern, None)
             case ProducerIdsReserved(next_producer_id):
                 assert next_producer_id >= self.next_producer_id
                 self.next_producer_id = next_producer_id

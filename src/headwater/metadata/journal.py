@@ -33,6 +33,9 @@ _TYPES: Final[dict[str, type[Any]]] = {
         image.PartitionsAdded,
         image.TopicConfigured,
         image.BrokerConfigured,
+        image.GroupConfigured,
+        image.UserConfigured,
+        image.AclsSet,
         image.ProducerIdsReserved,
     )
 }
@@ -116,6 +119,9 @@ def snapshot(state: ClusterImage) -> list[Change]:
         for t in state.topics.values()
     ]
     changes += [image.BrokerConfigured(broker, config) for broker, config in state.broker_configs.items()]
+    changes += [image.GroupConfigured(group, config) for group, config in state.group_configs.items() if config]
+    changes += [image.UserConfigured(user, config) for user, config in state.user_configs.items() if config]
+    changes += [image.AclsSet(*pattern, rules) for pattern, rules in state.acls.items()]
     changes += [image.TopicDeleted(topic_id) for topic_id in state.deleted_topics]
     changes.append(image.ProducerIdsReserved(state.next_producer_id))
     return changes
@@ -141,5 +147,7 @@ def _from_json(item: dict[str, Any], path: str) -> Change:
         values["topic_id"] = bytes.fromhex(values["topic_id"])
     if "assignments" in values:
         values["assignments"] = tuple(tuple(replicas) for replicas in values["assignments"])
+    if "rules" in values:
+        values["rules"] = tuple(tuple(rule) for rule in values["rules"])
     change: Change = _TYPES[item["type"]](**values)
     return change

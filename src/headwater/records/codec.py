@@ -15,6 +15,11 @@ CORRUPT_MESSAGE.
         Records of the caller's own type (see `Layout`), of the offsets in [from_offset, stop_offset). `template` is a
         tuple with what is the same in the whole batch.
 
+    schema_frames(payload, header, of_key) -> (list of bytes, int32 column)
+        What the records name their schemas by: up to 5 bytes at the beginning of each value (or key), 17 where the first is 1, or
+        those of the header `__value_schema_id` (`__key_schema_id`). Each once, at most 128 of them, and for each record which of
+        them it has: -1 if its value is null, -2 if it has one that was not kept. The GIL is let go of meanwhile.
+
     ColumnBuilder(headers=True)
         .append_batch(payload, header, topic, partition, from_offset, stop_offset) -> rows added
             `topic` in UTF-8. -1: nothing was taken, because int32 offsets would not reach; finish first. A batch that is
@@ -104,6 +109,12 @@ encode_columns = _chosen.encode_columns
 murmur2 = _chosen.murmur2
 partition_keys = _chosen.partition_keys
 read_records = _chosen.read_records
+if hasattr(_chosen, "schema_frames"):
+    schema_frames = _chosen.schema_frames
+else:  # built before there was one: the rest of that build serves
+    from headwater.records.pure import framing
+
+    schema_frames = framing.schema_frames
 
 
 class BatchAppender(_chosen.BatchAppender):

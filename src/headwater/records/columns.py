@@ -12,6 +12,9 @@ from headwater.base.ports import Buffer
 DATA_BYTES_MAX: Final = (1 << 31) - 1  # what int32 offsets reach
 NO_STOP: Final = (1 << 63) - 1
 ANY_PARTITION: Final = -1  # of a row, or of a section: the producer may choose
+SCHEMA_FRAMES_MAX: Final = 128  # that `schema_frames` tells apart
+NO_FRAME: Final = -1  # of a record: its key or value is null
+OTHER_FRAME: Final = -2  # of a record: there were too many before
 
 
 class HeaderColumns(NamedTuple):

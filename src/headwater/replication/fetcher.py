@@ -16,7 +16,7 @@ from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import BrokerId, PartitionKey, TopicId
 from headwater.base.peers import Lane, Peers, Unreachable
 from headwater.base.ports import Clock, Scheduler, Timer
-from headwater.replication import following
+from headwater.replication import follower
 from headwater.replication.fetch_requests import FetcherSettings, fetch_request, start_of, start_request
 from headwater.replication.fetch_session import FollowerSession, Position
 from headwater.replication.partition import Partition
@@ -177,7 +177,7 @@ class Fetcher:
             log = partition.log
             # Asking from an offset on says that all before it is here: on the device, where that is what counts.
             if log.failed is None and log.committable_offset == log.log_end_offset:
-                offset, epoch = following.next_fetch(partition)
+                offset, epoch = follower.next_fetch(partition)
                 self._ready[key] = Position(partition, offset, epoch, log.log_start_offset)
         self._changed.clear()
 
@@ -261,17 +261,17 @@ class Fetcher:
         elif data.error_code:
             raise KafkaError(ErrorCode(data.error_code))
         elif data.diverging_epoch is not None:
-            following.truncate_to_agree(partition, data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
+            follower.truncate_to_agree(partition, data.diverging_epoch.epoch, data.diverging_epoch.end_offset)
         else:
             if data.records:
                 self._append(partition, memoryview(data.records), data.log_start_offset)
                 if self._throttle is not None:
                     self._throttle.took(key, len(data.records))
-            following.follow_offsets(partition, data.high_watermark, data.log_start_offset)
+            follower.follow_offsets(partition, data.high_watermark, data.log_start_offset)
 
     def _append(self, partition: Partition, records: memoryview, leader_start_offset: int) -> None:
         try:
-            following.append_fetched(partition, records, leader_start_offset, self._clock.now_ms())
+            follower.append_fetched(partition, records, leader_start_offset, self._clock.now_ms())
         except KafkaError:
             if partition.log.is_full:
                 self.on_full(partition)
@@ -316,7 +316,7 @@ class Fetcher:
         offset = start_of(response)
         log = partition.log
         if offset > log.log_end_offset or log.log_start_offset == log.log_end_offset != offset:
-            following.begin_again(partition, offset)
+            follower.begin_again(partition, offset)
         else:  # it is there now, or there was never a difference that epochs could tell
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, f"the leader's log begins at {offset}")
 

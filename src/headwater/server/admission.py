@@ -25,7 +25,7 @@ class Admission:
         self._allowed = float(self._rate)  # connections that may come at once
         self._counted_ns = now_ns
         names = [listener.name for listener in config.listeners()]
-        between = (config.string("inter.broker.listener.name") or names[0]).upper()
+        between = config.inter_broker_listener().name
         self._protected = between if len(names) > 1 else None  # brokers get through to each other
 
     # Numbers

@@ -33,7 +33,7 @@ from headwater.metadata.image import BrokerState, ClusterImage, Endpoint, Metada
 from headwater.server.stores.embedded import EmbeddedStore
 
 if TYPE_CHECKING:
-    from headwater.broker.resigning import Resigning
+    from headwater.broker.leader_resignation import LeaderResignation
     from headwater.server.membership import Membership
 
 _TICK_MS: Final = 500
@@ -80,7 +80,7 @@ class Assembly:
         self._peers = peers
         self.on_all_failed: Callable[[str], None] = lambda _why: None  # no log directory is left
         self._is_open = False
-        self._resigning: Resigning | None = None
+        self._resigning: LeaderResignation | None = None
 
     def open(self, ready: Callable[[Broker], None]) -> None:
         """Raises UserError or OSError, and has let go of the directories then."""
@@ -209,9 +209,10 @@ class Assembly:
         self._scheduler.call_later(_TICK_MS, lambda: self._tick(broker))
         self._is_open = True
         if self.membership is not None:
-            from headwater.broker.resigning import Resigning
+            from headwater.broker.leader_resignation import LeaderResignation
 
-            self._resigning = Resigning(broker)
+            self._resigning = resigning = LeaderResignation(broker)
+            self.logs.on_directory_failed = lambda: self._scheduler.call_soon(resigning.look)
         return broker
 
     def _tick(self, broker: Broker) -> None:

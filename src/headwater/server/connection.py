@@ -4,6 +4,9 @@ Reading. Frames that fit into the loop's shared read buffer are handled right th
 while its handler runs, and a handler that defers copies what it needs. What is left of a frame waits in `_leftover`. A larger
 frame gets a buffer of its own from the pool, which grows with what has really come, so that a length prefix alone costs nothing.
 
+A request whose API has a quick handler (`quick_handlers.QUICK`) is given to that first, while no earlier answer is awaited.
+`_dispatch` is the one place where a request begins, on either way.
+
 Writing. As long as something waits in the outbox, or too many answers are pending, nothing more is read from this client: a slow
 reader holds its own requests and nobody else's.
 
@@ -11,6 +14,7 @@ A closed connection cancels its deferred answers: file descriptors are reused, a
 somebody else.
 """
 
+import logging
 import select
 import socket
 from collections import deque
@@ -20,10 +24,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headwater.broker.context import ConnectionContext
 from headwater.broker.deferred import Deferred
-from headwater.server.hot_fetch import handle_frame as handle_fetch_frame
-from headwater.server.hot_path import TRANSACTIONS, commit_frames, transaction_frames
-from headwater.server.hot_path import handle_frame as handle_produce_frame
 from headwater.server.outbox import Outbox, release_chunks
+from headwater.server.quick_handlers import quick_handlers_for
 
 if TYPE_CHECKING:
     from headwater.server.listener import Server
@@ -39,13 +41,11 @@ _PENDING_MAX: Final = 64
 _LENGTH: Final = Struct(">i")
 _HEAD: Final = Struct(">hhi")  # the start of every request header: API key, version, correlation id
 _HEAD_BYTES: Final = 8
-_FRAME_HEAD: Final = Struct(">ihhi")  # the same behind the length prefix
-_FRAME_HEAD_BYTES: Final = 12
-_PRODUCE: Final = 0
-_FETCH: Final = 1
-_OFFSET_COMMIT: Final = 8
+_SMALLEST_FRAME_BYTES: Final = 12  # with its length
 _READABLE: Final = select.EPOLLIN
 _FAREWELL: Final = select.EPOLLRDHUP  # the client sends nothing more
+
+logger = logging.getLogger("headwater.server")
 
 
 class Slot:
@@ -76,6 +76,7 @@ class Connection:
         "_outbox",
         "_pending",
         "_progress_at",
+        "_quick",
         "_recv_into",
         "_send",
         "_server",
@@ -109,10 +110,14 @@ class Connection:
         self._pending: deque[Slot] = deque()
         self._blocked = False
         self._awaits_memory = False
+        self._quick = quick_handlers_for(server.broker, context)
         self._events = select.EPOLLIN
         self.closed = False
         self.last_active_ns = self._loop.turn_ns
         self.frame_progress_ns = 0
+
+    def fileno(self) -> int:
+        return self._fd
 
     def on_events(self, events: int) -> None:
         if events == _READABLE and not self._blocked and self._frame is None:  # nearly always
@@ -152,51 +157,35 @@ class Connection:
             return
         if count == 0:
             self.close("closed by the peer")
-        elif left or self._out or self._pending or not self._at_once(shared, count):
-            self._consume(shared, left + count)
-            if count == _SHORT_READ_BYTES and self._frame is not None and not self._blocked:
-                self._read_frame()  # the read was cut short: the rest is there already
+            return
+        if not left and count >= _SMALLEST_FRAME_BYTES and _LENGTH.unpack_from(shared)[0] + 4 == count:
+            self._dispatch(shared, 4, count)  # nearly always: one request and nothing else
+            if self._out or self._pending:
+                self._send_one()
+            return
+        self._consume(shared, left + count)
+        if count == _SHORT_READ_BYTES and self._frame is not None and not self._blocked:
+            self._read_frame()  # the read was cut short: the rest is there already
 
-    def _at_once(self, shared: memoryview, count: int) -> bool:
-        """The most common reads of all, one small produce, commit or step of a transaction and nothing else, without the detours. False: not that."""
-        if count < _FRAME_HEAD_BYTES:
-            return False
-        size, key, version, correlation_id = _FRAME_HEAD.unpack_from(shared)
-        if size + 4 != count:
-            return False
-        server = self._server
-        began_ns = perf_counter_ns()
-        if key == _PRODUCE:
-            reply = handle_produce_frame(self._broker, shared, _FRAME_HEAD_BYTES, count, version, correlation_id)
-            metrics = server.produce_metrics
-        elif key == _OFFSET_COMMIT:
-            handle_commit_frame = commit_frames().handle_frame
-            reply = handle_commit_frame(self._broker, shared, _FRAME_HEAD_BYTES, count, version, correlation_id)
-            metrics = server.metrics[_OFFSET_COMMIT]
-        elif key in TRANSACTIONS:
-            handle_frame = transaction_frames()[key]
-            reply = handle_frame(self._broker, shared, _FRAME_HEAD_BYTES, count, version, correlation_id)
-            metrics = server.metrics[key]
-        else:
-            return False
-        if reply is None:
-            return False
-        self.last_active_ns = self._loop.turn_ns
-        taken_ns = perf_counter_ns() - began_ns
-        metrics.count += 1
-        metrics.total_ns += taken_ns
-        metrics.buckets[taken_ns.bit_length()] += 1
-        if reply:
+    def _send_one(self) -> None:
+        """Sends what one request has brought: most often one small answer, which the socket takes."""
+        out = self._out
+        if len(out) == 1 and type(out[0]) is bytes:
+            reply = out[0]
             try:
                 sent = self._send(reply)
-            except OSError:  # full, or gone: the general way finds out which
+            except OSError:  # full, or gone: the flush finds out which
                 sent = 0
-            if sent != len(reply):
-                self._out.append(memoryview(reply)[sent:])
-                self._flush()
-                if not self.closed and self._out:
-                    self._block()
-        return True
+            if sent == len(reply):
+                out.clear()
+                self._outbox.size_bytes = 0
+                if not self._pending:
+                    return
+            elif sent:
+                out[0] = memoryview(reply)[sent:]
+        self._flush()
+        if not self.closed and self._must_wait():
+            self._block()
 
     def _consume(self, buffer: memoryview, end: int) -> None:
         """Handles the frames in buffer[:end] and keeps what is left of the last one."""
@@ -207,13 +196,14 @@ class Connection:
             begin = at + 4
             behind = begin + size
             if behind > end or size < _HEAD_BYTES:
-                if not self._server.frame_bytes_max >= size >= _HEAD_BYTES:
+                if not self._takes(size):
                     self._server.refuse_frame(self, size)
                     return
-                if size > SHARED_BYTES - 4:
-                    self._begin_frame(size, buffer[begin:end])
-                    at = end
-                break
+                if behind > end:
+                    if size > SHARED_BYTES - 4:
+                        self._begin_frame(size, buffer[begin:end])
+                        at = end
+                    break
             self._dispatch(buffer, begin, behind)
             if self.closed:
                 return
@@ -230,6 +220,10 @@ class Connection:
         if (out or self._pending or self._awaits_memory) and not self.closed and self._must_wait():
             self._block()
 
+    def _takes(self, size: int) -> bool:
+        """Whether a frame of this length is allowed. Only asked of frames that are not complete, or too short for a request."""
+        return self._server.frame_bytes_max >= size >= _HEAD_BYTES
+
     def _must_wait(self) -> bool:
         """Whether nothing more of this client may be begun now."""
         if self._out or self.closed or self._awaits_memory:
@@ -244,33 +238,21 @@ class Connection:
         return deferred is not None and deferred.holds_order and not deferred.done
 
     def _dispatch(self, buffer: memoryview, begin: int, behind: int) -> None:
+        """One request: its quick handler is asked first, once. What that one declines goes the general way."""
         key, version, correlation_id = _HEAD.unpack_from(buffer, begin)
-        server = self._server
         self.last_active_ns = self._loop.turn_ns
-        if key == _PRODUCE and not self._pending:
+        quick = None if self._pending else self._quick.get(key)
+        if quick is not None:
             began_ns = perf_counter_ns()
-            reply = handle_produce_frame(self._broker, buffer, begin + _HEAD_BYTES, behind, version, correlation_id)
-            if reply is not None:
-                if reply:
-                    self._out.append(reply)
-                server.produce_metrics.observe(perf_counter_ns() - began_ns)
+            answer = quick(self._broker, buffer, begin + _HEAD_BYTES, behind, version, correlation_id)
+            if answer is not None:
+                if type(answer) is list:
+                    self._outbox.send(answer)
+                elif answer:  # empty: the client wants no answer
+                    self._out.append(answer)
+                self._server.metrics[key].observe(perf_counter_ns() - began_ns)
                 return
-        elif key == _FETCH and not self._pending:
-            began_ns = perf_counter_ns()
-            chunks = handle_fetch_frame(self._broker, buffer, begin + _HEAD_BYTES, behind, version, correlation_id)
-            if chunks is not None:
-                server.metrics[_FETCH].observe(perf_counter_ns() - began_ns)
-                self._outbox.send(chunks)
-                return
-        elif key == _OFFSET_COMMIT and not self._pending:
-            began_ns = perf_counter_ns()
-            handle_commit_frame = commit_frames().handle_frame
-            reply = handle_commit_frame(self._broker, buffer, begin + _HEAD_BYTES, behind, version, correlation_id)
-            if reply is not None:
-                self._out.append(reply)
-                server.metrics[_OFFSET_COMMIT].observe(perf_counter_ns() - began_ns)
-                return
-        server.dispatch(self, buffer[begin:behind])
+        self._server.dispatch(self, buffer[begin:behind])
 
     def _begin_frame(self, size: int, start: memoryview) -> None:
         if self._server.buffers.reserve(size):
@@ -363,7 +345,13 @@ class Connection:
         if self._leftover:
             # Not in the shared buffer: somebody else's request, which is being handled there, may be what unblocked us.
             left = bytearray(self._leftover)
-            self._consume(memoryview(left), len(left))
+            self._leftover = b""
+            try:
+                self._consume(memoryview(left), len(left))
+            except Exception:
+                # Whoever unblocked us (a completion, another connection's request) is not the one to pay for it.
+                logger.exception("event=handler-failed fd=%d", self._fd)
+                self.on_failure()
 
     def _owes_only(self) -> bool:
         """Whether nothing is read because requests are held back: only then is the end of what a client sends the end of it all."""
@@ -433,6 +421,10 @@ class Connection:
             self._outbox.warmed()
         except OSError as problem:
             self.close(problem.strerror or "write failed")
+            return
+        except Exception:  # a completion: nobody above us closes the connection
+            logger.exception("event=handler-failed fd=%d", self._fd)
+            self.on_failure()
             return
         self._want()
         if self._blocked:

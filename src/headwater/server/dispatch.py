@@ -59,9 +59,25 @@ def begin(broker: "Broker", connection: ConnectionContext, frame: memoryview) ->
         assert api.handle is not None
     request = api.decode(frame, header.body_at, version)
     context = RequestContext(connection, api.key, version, header.client_id)
+    if broker.authorizer is not None:
+        return Begun(api, version, header.correlation_id, _guarded(broker, context, api, request))
     if api.key >= FIRST_FORWARDED and broker.peers is not None and api.key in FORWARDED:
         return Begun(api, version, header.correlation_id, forward(broker, context, request, api.handle))
     return Begun(api, version, header.correlation_id, api.handle(broker, context, request))
+
+
+def _guarded(broker: "Broker", context: RequestContext, api: Api, request: Any) -> Any:
+    """The answer, as far as the rights of whoever asks go."""
+    from headwater.broker.rights.guards import guarded  # only where rights are checked
+
+    assert broker.authorizer is not None
+    assert api.handle is not None
+    handle = api.handle
+    if api.key in FORWARDED and broker.peers is not None:
+        return guarded(
+            broker, broker.authorizer, context, api, request, lambda: forward(broker, context, request, handle)
+        )
+    return guarded(broker, broker.authorizer, context, api, request, lambda: handle(broker, context, request))
 
 
 def release_response(response: Any) -> None:

@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 
 HandleFrame = Callable[["Broker", memoryview, int, int, int, int], bytes | None]
 
-TRANSACTIONS: Final = frozenset({24, 26})
-"""AddPartitionsToTxn and EndTxn."""
-
 
 def _compiled() -> HandleFrame | None:
     if os.environ.get("HEADWATER_PURE", "") not in ("", "0"):

@@ -11,7 +11,7 @@ import socket
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from headwater.base.errors import KafkaError
+from headwater.base.errors import KafkaError, UserError
 from headwater.base.metrics import ApiMetrics
 from headwater.base.ports import Disk
 from headwater.broker.context import ConnectionContext
@@ -26,6 +26,7 @@ from headwater.server.loopback import send_unpaced
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
     from headwater.server.loop import Loop
+    from headwater.server.security.listener_security import ListenerSecurity
 
 _ACCEPTS_PER_EVENT: Final = 64
 _ACCEPT_PAUSE_MS: Final = 1000
@@ -54,6 +55,7 @@ class Server:
         self._admission = Admission(config, loop.turn_ns)
         self._listeners: list[socket.socket] = []
         self._bound: list[tuple[socket.socket, str]] = []  # with their names, not accepting yet
+        self._securities: dict[str, ListenerSecurity] = {}  # of listeners that are not plain text
         self._shared = memoryview(bytearray(SHARED_BYTES))
         self.metrics: dict[int, ApiMetrics] = broker.metrics.apis
         self.produce_metrics = self.metrics[0]
@@ -66,8 +68,12 @@ class Server:
 
     # Listening
 
-    def listen(self, name: str, host: str, port: int, *, accept: bool = True) -> int:
+    def listen(
+        self, name: str, host: str, port: int, *, accept: bool = True, security: "ListenerSecurity | None" = None
+    ) -> int:
         """Binds a listener and gives its real port. Without `accept`, clients wait until `accept_all`."""
+        if security is not None:
+            self._securities[name] = security
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         if not host:
             family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
@@ -122,18 +128,42 @@ class Server:
         host = host.removeprefix("::ffff:")
         refusal = self._admission.refusal(host, len(self._connections))
         if refusal is not None:
-            self.broker.metrics.connections_refused += 1
-            if self.broker.metrics.connections_refused % 100 == 1:
-                logger.warning("event=connection-refused peer=%s reason=%r", host, refusal)
+            self._count_refused(host, refusal)
             sock.close()
             return
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection = Connection(self, sock, ConnectionContext(host, port, listener), self._shared)
+        connection = self._connection(sock, ConnectionContext(host, port, listener))
+        if connection is None:
+            sock.close()
+            return
         self._admission.entered(host)
-        self._connections[sock.fileno()] = connection
+        self._connections[connection.fileno()] = connection
         self.broker.metrics.connections_total += 1
-        self.loop.register(sock.fileno(), select.EPOLLIN, connection.on_events, connection.on_failure)
+        self.loop.register(connection.fileno(), select.EPOLLIN, connection.on_events, connection.on_failure)
+
+    def _count_refused(self, host: str, why: str) -> None:
+        self.broker.metrics.connections_refused += 1
+        if self.broker.metrics.connections_refused % 100 == 1:
+            logger.warning("event=connection-refused peer=%s reason=%r", host, why)
+
+    def _connection(self, sock: socket.socket, context: ConnectionContext) -> Connection | None:
+        security = self._securities.get(context.listener)
+        if security is None:
+            return Connection(self, sock, context, self._shared)
+        from headwater.base.security.tls_socket import TlsSocket
+        from headwater.server.security.secure_connection import SecureConnection
+
+        if security.tls is None:
+            return SecureConnection(self, sock, context, self._shared, security)
+        try:
+            tls = TlsSocket(sock, security.tls.current())
+        except OSError:  # gone already
+            return None
+        except UserError as problem:  # settings that cannot work: it is this client's loss, and the loop goes on
+            self._count_refused(context.client_host, str(problem))
+            return None
+        return SecureConnection(self, tls, context, self._shared, security)
 
     @property
     def connection_count(self) -> int:

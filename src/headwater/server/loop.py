@@ -16,7 +16,7 @@ import select
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ProcessPoolExecutor
@@ -31,6 +31,14 @@ _NEVER: Final = 1 << 62
 _ASKS_MAX: Final = 40  # each takes a little less than a microsecond: together as long as a short wait
 
 logger = logging.getLogger("headwater.server")
+
+Done = Callable[[Any, BaseException | None], None]
+
+
+class _Job(NamedTuple):
+    function: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    done: Done
 
 
 class SystemClock:
@@ -83,6 +91,8 @@ class Loop:
         self._wake_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._stopping = False
         self._workers: ProcessPoolExecutor | None = None
+        self._lone_worker: ProcessPoolExecutor | None = None  # for what was under way when a worker was lost
+        self._suspects: deque[_Job] = deque()  # of which each gets the lone worker to itself; the first one has it
         self._computing = 0
         self._soon: list[Callable[[], None]] = []
         self.turn_ns = self._ended_ns = (
@@ -138,39 +148,68 @@ class Loop:
     def call_soon(self, function: Callable[[], None]) -> None:
         self._soon.append(function)
 
-    def compute(
-        self, function: Callable[..., Any], *arguments: Any, done: Callable[[Any, BaseException | None], None]
-    ) -> None:
-        if self._workers is None:
-            from concurrent.futures import ProcessPoolExecutor
-            from multiprocessing import get_context
+    def compute(self, function: Callable[..., Any], *arguments: Any, done: Done) -> None:
+        """In a worker process. A pool that lost one of its workers fails everything that it had under way, and only one job can be
+        why: the pool is replaced, and those jobs are begun once more, one at a time, so that only the one that kills its worker fails."""
+        self._computing += 1
+        pool = self._workers or self._new_pool(os.cpu_count())
+        self._workers = pool
+        self._begin(_Job(function, arguments, done), pool)
 
-            self._workers = ProcessPoolExecutor(
-                max_workers=os.cpu_count(), mp_context=get_context("forkserver"), initializer=_die_with_parent
-            )
-
+    def _begin(self, job: _Job, pool: "ProcessPoolExecutor") -> None:
         def finished(future: "Future[Any]") -> None:
             if not future.cancelled():
-                self.post(lambda: self._computed(future, done))
+                self.post(lambda: self._computed(job, pool, future.exception(), future))
 
-        self._computing += 1
         try:
-            self._workers.submit(function, *arguments).add_done_callback(finished)
-        except RuntimeError as problem:  # a worker was killed, and took the pool with it
+            pool.submit(job.function, *job.arguments).add_done_callback(finished)
+        except RuntimeError as problem:  # BrokenProcessPool, if a worker was lost and nobody has been told yet
             refused = problem
-            self.post(lambda: self._not_computed(refused, done))
+            self.post(lambda: self._computed(job, pool, refused, None))
 
-    def _computed(self, future: "Future[Any]", done: Callable[[Any, BaseException | None], None]) -> None:
+    def _computed(
+        self, job: _Job, pool: "ProcessPoolExecutor", problem: BaseException | None, future: "Future[Any] | None"
+    ) -> None:
+        from concurrent.futures.process import BrokenProcessPool
+
+        was_alone = bool(self._suspects) and self._suspects[0] is job
+        if isinstance(problem, BrokenProcessPool):
+            self._give_up(pool)
+            if not was_alone and not self._stopping:
+                logger.warning("event=worker-lost job=%s note='it is begun once more'", job.function.__name__)
+                self._suspects.append(job)
+                if len(self._suspects) == 1:
+                    self._begin_alone()
+                return
         self._computing -= 1
-        if self._computing == 0 and self._workers is not None:  # recovery is over: give their memory back
-            self._workers.shutdown(wait=False)
+        if was_alone:
+            self._suspects.popleft()
+            if self._suspects:
+                self._begin_alone()
+        for each in (self._workers, self._lone_worker):
+            if self._computing == 0 and each is not None:  # recovery is over: give their memory back
+                self._give_up(each)
+        job.done(None if problem or future is None else future.result(), problem)
+
+    def _begin_alone(self) -> None:
+        self._lone_worker = self._lone_worker or self._new_pool(1)
+        self._begin(self._suspects[0], self._lone_worker)
+
+    def _new_pool(self, worker_count: int | None) -> "ProcessPoolExecutor":
+        from concurrent.futures import ProcessPoolExecutor
+        from multiprocessing import get_context
+
+        return ProcessPoolExecutor(
+            max_workers=worker_count, mp_context=get_context("forkserver"), initializer=_die_with_parent
+        )
+
+    def _give_up(self, pool: "ProcessPoolExecutor") -> None:
+        """The next job gets a new one."""
+        pool.shutdown(wait=False)
+        if self._workers is pool:
             self._workers = None
-        problem = future.exception()
-        done(None if problem else future.result(), problem)
-
-    def _not_computed(self, problem: BaseException, done: Callable[[Any, BaseException | None], None]) -> None:
-        self._computing -= 1
-        done(None, problem)
+        if self._lone_worker is pool:
+            self._lone_worker = None
 
     def post(self, function: Callable[[], None]) -> None:
         """Runs `function` on the loop's thread, soon. The one method that other threads may call."""
@@ -257,10 +296,11 @@ class Loop:
         self.stall_longest_ms = max(self.stall_longest_ms, taken_ms)
 
     def close(self) -> None:
-        if self._workers is not None:
-            for process in tuple(self._workers._processes.values()):  # nobody waits for a scan that nobody needs
-                process.kill()
-            self._workers.shutdown(cancel_futures=True)
+        for pool in (self._workers, self._lone_worker):
+            if pool is not None:
+                for process in tuple(pool._processes.values()):  # nobody waits for a scan that nobody needs
+                    process.kill()
+                pool.shutdown(cancel_futures=True)
         self._poller.close()
         os.close(self._wake_fd)
 

@@ -17,7 +17,7 @@ from headwater.base.ports import Disk, Scheduler
 from headwater.broker.broker import Broker
 from headwater.controller.controller import Controller
 from headwater.controller.elections import counts, in_sync_epochs
-from headwater.controller.vigil import Vigil
+from headwater.controller.failure_detector import FailureDetector
 from headwater.metadata.cluster.store import ClusterStore
 from headwater.metadata.image import BrokerState, Change, ClusterImage, PartitionState
 from headwater.server import data_since
@@ -58,7 +58,7 @@ class Membership:
     def join(self, broker: Broker, me: BrokerState, done: Callable[[KafkaError | None], None]) -> None:
         self._broker = broker
         is_watchful = self._config.bool("controller.quick.failover.enable")
-        vigil = Vigil(
+        failure_detector = FailureDetector(
             self._image,
             broker.broker_id,
             broker.peers if is_watchful else None,
@@ -67,7 +67,13 @@ class Membership:
             lambda: bool(broker.logs.online),
         )
         broker.controller = controller = Controller(
-            self._image, self.store, self._scheduler, broker.clock, self._config, broker.metrics.controller, vigil
+            self._image,
+            self.store,
+            self._scheduler,
+            broker.clock,
+            self._config,
+            broker.metrics.controller,
+            failure_detector,
         )
         self.store.on_controller = lambda active: controller.activate() if active else controller.deactivate()
         self.store.on_applied = self._applied

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from headwater.base.config.broker import BrokerConfig
+from headwater.base.config.listeners import Listener
 from headwater.base.coordination import Coordination
 from headwater.base.errors import KafkaError, UserError
 from headwater.base.ids import BrokerId
@@ -22,7 +23,11 @@ from headwater.server.metrics_endpoint import MetricsEndpoint
 from headwater.server.pace import WorkerPace
 
 if TYPE_CHECKING:
+    from headwater.broker.known_schemas import KnownSchemas
     from headwater.server.membership import Membership
+    from headwater.server.peers import PeerSocket
+    from headwater.server.schema_source import RegistrySource
+    from headwater.server.security.listener_security import ListenerSecurity
 
 _SETTLE_MS: Final = 30_000
 _LEAVE_MS: Final = 15_000
@@ -50,6 +55,7 @@ class Node:
         self._assembly: Assembly | None = None
         self._server: Server | None = None
         self._peers: Peers | None = None
+        self._schemas: tuple[RegistrySource, KnownSchemas] | None = None
         self._has_joined = False
 
     def start(self) -> None:
@@ -86,6 +92,7 @@ class Node:
         self.broker = ready[0]
         self.broker.metrics.started_ms = clock.monotonic_ms()
         self.broker.quick_writes = quick_writes()
+        self._find_registry()
         self.server = self._server = Server(self.loop, self.broker, self.disk)
         self._listen()
         self._join(assembly)
@@ -106,8 +113,42 @@ class Node:
         from headwater.server.peers import LoopPeers
         from headwater.server.zookeeper.client import KazooCoordination
 
-        self._peers = LoopPeers(self.loop, self._endpoint_of, f"broker-{self.config.node_id()}")
+        self._peers = LoopPeers(self.loop, self._endpoint_of, f"broker-{self.config.node_id()}", self._socket_to())
         return KazooCoordination(connect, self.config.int("zookeeper.session.timeout.ms"), self.loop.post)
+
+    def _socket_to(self) -> "Callable[..., PeerSocket] | None":
+        if self.config.inter_broker_listener().protocol == "PLAINTEXT":
+            return None
+        from headwater.server.security.peer_security import PeerSecurity  # not for who needs none
+
+        return PeerSecurity(self.config).socket_to
+
+    def _find_registry(self) -> None:
+        """The schema registry that is asked about records of topics with schema validation, if one is named."""
+        urls = self._registry_urls()
+        for url in urls:
+            if not url.startswith(("http://", "https://")):
+                raise UserError(
+                    f"{url} is not the address of a schema registry", "", "It looks like http://localhost:8081"
+                )
+        if urls:
+            self.broker.known_schemas = self._known_schemas
+
+    def _registry_urls(self) -> list[str]:
+        config = self.config
+        return config.list("headwater.schema.registry.url") or config.list("confluent.schema.registry.url")
+
+    def _known_schemas(self) -> "KnownSchemas":
+        """Made when the first record is to be checked: most brokers never check one."""
+        if self._schemas is None:
+            from headwater.broker.known_schemas import KnownSchemas
+            from headwater.server.schema_source import RegistrySource
+
+            timeout_ms = self.config.int("headwater.schema.registry.timeout.ms")
+            credentials = self.config.string("confluent.basic.auth.user.info")
+            source = RegistrySource(self._registry_urls(), self.loop.post, timeout_ms, credentials)
+            self._schemas = source, KnownSchemas(source, SystemClock())
+        return self._schemas[1]
 
     def _endpoint_of(self, broker_id: BrokerId) -> tuple[str, int] | None:
         """Where a broker of the cluster is reached by the others."""
@@ -115,7 +156,7 @@ class Node:
         broker = self._assembly.image.brokers.get(broker_id)
         if broker is None or not broker.endpoints:
             return None
-        name = self.config.string("inter.broker.listener.name")
+        name = self.config.inter_broker_listener().name
         endpoint = next((each for each in broker.endpoints if each.listener == name), broker.endpoints[0])
         return endpoint.host, endpoint.port
 
@@ -171,6 +212,8 @@ class Node:
             self._leave(self._assembly)
         if self._server is not None:
             self._server.close()
+        if self._schemas is not None:
+            self._schemas[0].close()
         self.loop.drop_timers()
         # Commits, flushes and checkpoints that are under way come to their end first. One that finished behind the last
         # checkpoint would put an older recovery point in its place, beside the mark of a clean shutdown.
@@ -210,11 +253,20 @@ class Node:
                 "stop what uses the port, or choose another: metrics.port=0 takes a free one",
             ) from problem
 
+    def _security_of(self, listener: Listener) -> "ListenerSecurity | None":
+        if listener.protocol == "PLAINTEXT":
+            return None
+        from headwater.server.security.listener_security import ListenerSecurity  # not for who needs none
+
+        return ListenerSecurity(self.config, listener, self.broker.image, self.loop, SystemClock().now_ms)
+
     def _listen(self) -> None:
         advertised = {listener.name: listener for listener in self.config.advertised_listeners()}
         for listener in self.config.listeners():
             try:
-                port = self.server.listen(listener.name, listener.host, listener.port, accept=False)
+                port = self.server.listen(
+                    listener.name, listener.host, listener.port, accept=False, security=self._security_of(listener)
+                )
             except OSError as problem:
                 raise UserError(
                     f"Cannot listen on {listener.name}://{listener.host}:{listener.port}",
@@ -222,7 +274,9 @@ class Node:
                     "stop what uses the port, or choose another: --set listeners=PLAINTEXT://localhost:0 takes a free one",
                 ) from problem
             told = advertised.get(listener.name, listener)
-            self.endpoints.append(Endpoint(listener.name, told.host or os.uname().nodename, told.port or port))
+            self.endpoints.append(
+                Endpoint(listener.name, told.host or os.uname().nodename, told.port or port, listener.protocol)
+            )
 
 
 def _in_url(host: str) -> str:

@@ -92,7 +92,7 @@ class Outbox:
 
     def _send_slice(self, piece: FileSlice) -> bool:
         """True when all of it is out. A short `sendfile` means that the file lost bytes: the stream cannot go on."""
-        if self._slice_sent == 0 and not _is_warm(piece):
+        if self._slice_sent == 0 and not is_warm(piece):
             self.is_warming = True
             self._disk.submit(Warm(piece.file, piece.position, piece.length), self._on_warmed)
             return False
@@ -130,7 +130,7 @@ def _nobody(_problem: OSError | None) -> None:
     pass
 
 
-def _is_warm(piece: FileSlice) -> bool:
+def is_warm(piece: FileSlice) -> bool:
     fd = piece.file.fileno()
     try:
         os.preadv(fd, _PROBE, piece.position, os.RWF_NOWAIT)

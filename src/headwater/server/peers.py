@@ -14,7 +14,7 @@ import select
 import socket
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.ids import BrokerId
 from headwater.base.peers import Lane
@@ -22,6 +22,9 @@ from headwater.broker.forwarding import FORWARDED_CLIENT
 from headwater.server.addresses import Lookup, is_own_end, numeric_addresses
 from headwater.server.loop import Loop, LoopTimer, SystemClock
 from headwater.server.peer_lane import Done, PeerLane
+
+if TYPE_CHECKING:
+    from headwater.base.security.tls_socket import TlsSocket
 
 ANSWER_BYTES_MAX: Final = 128 << 20
 _SHARED_BYTES: Final = 256 * 1024
@@ -34,13 +37,20 @@ _NOT_FROM_HERE: Final = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)  # this host h
 
 
 class LoopPeers:
-    """`endpoint_of` says where a broker is now: on the listener that brokers use among themselves."""
+    """`endpoint_of` says where a broker is now: on the listener that brokers use among themselves. `socket_to` makes other sockets than plain ones."""
 
-    def __init__(self, loop: Loop, endpoint_of: Callable[[BrokerId], tuple[str, int] | None], client_id: str) -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        endpoint_of: Callable[[BrokerId], tuple[str, int] | None],
+        client_id: str,
+        socket_to: "Callable[[Loop, memoryview, PeerLane, str, int], PeerSocket] | None" = None,
+    ) -> None:
         self.on_lost: Callable[[BrokerId], None] = lambda _broker: None
         self._loop = loop
         self._endpoint_of = endpoint_of
         self._client_id = client_id
+        self._socket_to = socket_to or PeerSocket
         self._clock = SystemClock()
         self._lanes: dict[tuple[BrokerId, Lane], PeerLane] = {}
         self._shared = memoryview(bytearray(_SHARED_BYTES))
@@ -64,7 +74,9 @@ class LoopPeers:
 
     def _dial(self, broker: BrokerId, lane: PeerLane) -> "PeerSocket | None":
         endpoint = self._endpoint_of(broker)
-        return None if endpoint is None else PeerSocket(self._loop, self._shared, lane, *endpoint)
+        if endpoint is None:
+            return None
+        return self._socket_to(self._loop, self._shared, lane, *endpoint)
 
     def forget(self, broker: BrokerId) -> None:
         for key in [key for key in self._lanes if key[0] == broker]:
@@ -84,7 +96,7 @@ class PeerSocket:
         self._loop = loop
         self._shared = shared
         self._lane = lane
-        self._socket: socket.socket | None = None
+        self._socket: socket.socket | TlsSocket | None = None
         self._events = 0
         self._is_open = False
         self._is_closed = False
@@ -124,10 +136,11 @@ class PeerSocket:
             return
         family, address = self._addresses.pop(0)
         try:
-            self._socket = sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+            sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         except OSError as problem:  # no descriptor is left, or no such family here
             self._not_connected(problem.errno or errno.EIO)
             return
+        self._socket = sock
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         code = sock.connect_ex(address)
         if code not in (0, errno.EINPROGRESS):
@@ -138,7 +151,7 @@ class PeerSocket:
 
     def _connected(self) -> None:
         sock = self._socket
-        assert sock is not None
+        assert isinstance(sock, socket.socket)
         code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if code != 0:
             self._not_connected(code)
@@ -148,10 +161,17 @@ class PeerSocket:
             self._problems.add(0)
             self._connect_next("connected to itself")
         else:
-            self._timer.cancel()
-            self._is_open = True
-            self._want()
-            self._lane.opened(self)
+            self._opened()
+
+    def _opened(self) -> None:
+        """There is a connection: the lane may use it."""
+        self._timer.cancel()
+        self._is_open = True
+        self._want()
+        self._lane.opened(self)
+
+    def _received(self, frame: memoryview) -> None:
+        self._lane.received(self, frame)
 
     # Events
 
@@ -232,7 +252,7 @@ class PeerSocket:
             next_at = at + _LENGTH_BYTES + size
             if next_at > end:
                 break
-            self._lane.received(self, self._shared[at + _LENGTH_BYTES : next_at])
+            self._received(self._shared[at + _LENGTH_BYTES : next_at])
             if self._is_closed:
                 return
             at = next_at
@@ -262,7 +282,7 @@ class PeerSocket:
             return
         frame = memoryview(self._buffer)[_LENGTH_BYTES : self._frame_bytes]
         self._frame_bytes = self._filled = 0
-        self._lane.received(self, frame)
+        self._received(frame)
         if len(self._buffer) > _KEPT_BYTES_MAX:
             self._buffer = bytearray()
 

@@ -26,7 +26,7 @@ from headwater.sim.cluster_faults import ClusterFaults
 from headwater.sim.coordinated import CoordinatedStage
 from headwater.sim.groups import Commit, GroupHistory
 from headwater.sim.less import NOTHING, Less
-from headwater.sim.transactions import TransactionHistory
+from headwater.sim.transaction_history import TransactionHistory
 
 _OFFSETS_PARTITIONS: Final = 2
 

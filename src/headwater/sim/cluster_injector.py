@@ -239,15 +239,17 @@ class ClusterInjector:
         return True
 
     def _after_failed_sync(self, node: "ClusterNode", looks: int = 0) -> None:
-        """One whose broker goes on although an fsync has failed (of a log that was being deleted) may keep its power."""
+        """One whose broker goes on although an fsync has failed (of a log that was being deleted) may keep its power. One that has lost
+        a directory by it starts again as soon as it can be done without, however long that takes: nothing else brings it back."""
         node.disk.faults.syncs_to_fail = 0
         has_failed = node.node_id in self._failed_syncs
-        if has_failed and node.is_up and not self._may_lose_power(node) and looks < _LOOKS_MAX:
+        must_restart = looks < _LOOKS_MAX or node.has_failed_directory
+        if has_failed and node.is_up and not self._may_lose_power(node) and must_restart:
             self._world.heap.call_later(_LOOK_AGAIN_MS, lambda: self._after_failed_sync(node, looks + 1))
             return
         self._busy.discard(node.node_id)
         self._failed_syncs.discard(node.node_id)
-        if has_failed and looks < _LOOKS_MAX:
+        if has_failed and must_restart:
             self._cut_power(node)
             self._down(node)
 

@@ -174,6 +174,10 @@ class ClusterNode(SimNode):
             self._runs()
             super()._run_disk()
 
+    @property
+    def has_failed_directory(self) -> bool:
+        return self.broker is not None and bool(self.broker.logs.failed_directories())
+
     def notice_failure(self, directory: str) -> None:
         """Of one of its log directories, with the first thing that it reads or writes there."""
         found = [] if self.broker is None else self.broker.logs.logs.values()

@@ -6,7 +6,7 @@ from headwater.sim.catalog import Topic
 from headwater.sim.groups import GroupHistory
 from headwater.sim.stage import Stage
 from headwater.sim.trace import Violation
-from headwater.sim.transactions import TransactionHistory
+from headwater.sim.transaction_history import TransactionHistory
 
 
 class CoordinatedStage(Stage):

@@ -22,7 +22,7 @@ from headwater.sim.faults import Faults
 from headwater.sim.groups import GroupHistory
 from headwater.sim.less import NOTHING, Less
 from headwater.sim.trace import Violation
-from headwater.sim.transactions import TransactionHistory
+from headwater.sim.transaction_history import TransactionHistory
 from headwater.sim.world import World
 from headwater.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 

@@ -1,9 +1,9 @@
 """What may go wrong in a world, as one struct. `injector.py` makes it happen, at moments that the seed decides."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
     """The weights say how often each comes up, against the others; 0 is never."""
 
@@ -23,3 +23,11 @@ class Faults:
 
 
 NO_FAULTS = Faults(interval_ms=0, cuts_per_mille=0)
+_NO_WEIGHTS = {
+    field.name: 0 for field in fields(Faults) if field.name not in ("interval_ms", "cuts_per_mille", "followed_percent")
+}
+
+
+def only(*, interval_ms: int = 150, **named: int) -> Faults:
+    """The faults that are named, often, and none of the other weighted ones."""
+    return Faults(interval_ms=interval_ms, **{**_NO_WEIGHTS, **named})

@@ -16,6 +16,11 @@ from headwater.server.dispatch import begin
 from headwater.wire.headers import encode_request_header
 from headwater.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource
 from headwater.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from headwater.wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+)
+from headwater.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from headwater.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from headwater.wire.messages.create_topics import (
     CreatableTopic,
@@ -23,6 +28,7 @@ from headwater.wire.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
+from headwater.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from headwater.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from headwater.wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from headwater.wire.messages.incremental_alter_configs import AlterableConfig, IncrementalAlterConfigsRequest
@@ -224,8 +230,19 @@ def test_what_was_sent_on_is_not_sent_on_again(member: Member) -> None:
     assert member.peers.asked == []
 
 
+A_RULE = AclCreation(resource_type=2, resource_name="t", principal="User:a", host="*", operation=3, permission_type=3)
+A_FILTER = DeleteAclsFilter(
+    resource_type_filter=1,
+    resource_name_filter=None,
+    principal_filter=None,
+    host_filter=None,
+    operation=1,
+    permission_type=1,
+)
 WHOLE = [
     NEW_TOPIC,
+    CreateAclsRequest(creations=[A_RULE]),
+    DeleteAclsRequest(filters=[A_FILTER]),
     DeleteTopicsRequest(topics=[DeleteTopicState(name="orders")], topic_names=["orders"]),
     CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="orders", count=3)]),
     AlterConfigsRequest(resources=[AlterConfigsResource(resource_type=2, resource_name="orders", configs=[])]),
@@ -234,6 +251,7 @@ WHOLE = [
     AlterPartitionReassignmentsRequest(topics=[]),
     ListPartitionReassignmentsRequest(topics=None),
     UpdateFeaturesRequest(feature_updates=[]),
+    AlterUserScramCredentialsRequest(deletions=[ScramCredentialDeletion(name="alice", mechanism=1)], upsertions=[]),
 ]
 
 

@@ -10,7 +10,7 @@ from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import BrokerId, LeaderEpoch, PartitionKey, TopicId
 from headwater.base.metrics import ControllerMetrics
 from headwater.controller.controller import Controller
-from headwater.controller.vigil import Vigil
+from headwater.controller.failure_detector import FailureDetector
 from headwater.metadata.image import (
     BrokerGone,
     BrokerRegistered,
@@ -191,7 +191,7 @@ class Desk:
         partitions: Sequence[PartitionState],
         *some: int | BrokerState,
         topic: Any = (),
-        vigil: Callable[[ClusterImage], Vigil] = Vigil,
+        failure_detector: Callable[[ClusterImage], FailureDetector] = FailureDetector,
         **properties: Any,
     ) -> None:
         self.clock = SimClock()
@@ -203,7 +203,7 @@ class Desk:
         self.metrics = ControllerMetrics()
         config = BrokerConfig({name.replace("_", "."): str(value) for name, value in properties.items()})
         self.controller = Controller(
-            self.image, self.store, self.scheduler, self.clock, config, self.metrics, vigil(self.image)
+            self.image, self.store, self.scheduler, self.clock, config, self.metrics, failure_detector(self.image)
         )
         self.store.on_applied = self.controller.on_changes
 

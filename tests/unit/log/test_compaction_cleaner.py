@@ -257,6 +257,80 @@ def test_a_disk_without_room_for_a_longer_name_loses_the_old_files_at_once(
     assert values(world.kill()) == [12, 13, 14, 15, 16, 17]
 
 
+@pytest.mark.parametrize("suffix", [".index.swap", ".timeindex.swap", ".log.swap"])
+def test_a_disk_without_room_for_the_first_new_name_leaves_the_log_as_it_was(
+    world: "World", monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    """Nothing counts before the log itself is called `.swap`; the log failed over it until a restart."""
+    log = compacted(world)
+    before, rename = values(log), world.disk.rename
+
+    def crowded(old: str, new: str) -> None:
+        if new.endswith(suffix):
+            raise OSError(errno.ENOSPC, "No space left on device", new)
+        rename(old, new)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(world.disk, "rename", crowded)
+        start(world)
+        finish(world)
+    assert log.failed is None
+    assert values(log) == before
+    assert world.manager.cleaner.uncleanable_count == 1
+    assert not [name for name in world.files() if name.endswith((".cleaned", ".swap"))]
+    world.clock.advance(RETRY_MS)
+    start(world)
+    finish(world)
+    assert values(log) == [12, 13, 14, 15, 16, 17]
+    assert values(world.kill()) == [12, 13, 14, 15, 16, 17]
+
+
+def no_room_for_the_second_group(world: "World", monkeypatch: pytest.MonkeyPatch, log: Log) -> None:
+    rename, swapped = world.disk.rename, set[str]()
+
+    def crowded(old: str, new: str) -> None:
+        if new.endswith(".log.swap"):
+            if swapped:
+                raise OSError(errno.ENOSPC, "No space left on device", new)
+            swapped.add(new)
+        rename(old, new)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(world.disk, "rename", crowded)
+        start(world)
+        world.scheduler.run_due()
+    assert log.failed is None
+    assert swapped
+
+
+def test_groups_swapped_in_before_one_without_room_are_on_the_device_before_the_log_is_free(
+    world: "World", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody synced the directory before the next flush, while the old files were removed after their delay."""
+    log = compacted(world)
+    no_room_for_the_second_group(world, monkeypatch, log)
+    cleaner, before = world.manager.cleaner, values(log)
+    assert len(before) < 18, "the first group is in place"
+    assert cleaner.busy_count == 1, "until the directory is synced"
+    world.disk.run()
+    assert (cleaner.busy_count, cleaner.uncleanable_count, cleaner.clean_to) == (0, 1, {})
+    assert not [name for name in world.files() if name.endswith((".cleaned", ".swap"))]
+    assert values(world.crash()) == before
+
+
+def test_groups_swapped_in_before_the_log_changed_are_on_the_device_before_it_is_free(world: "World") -> None:
+    log = compacted(world)
+    start(world)
+    world.scheduler.run_one()  # the worker is done, and its first result is in place
+    log.truncate_to(16)
+    world.scheduler.run_due()
+    cleaner = world.manager.cleaner
+    assert cleaner.busy_count == 1
+    world.disk.run()
+    assert (cleaner.busy_count, cleaner.clean_to) == (0, {})
+    assert not [name for name in world.files() if name.endswith((".cleaned", ".swap"))]
+
+
 def test_keys_that_do_not_fit_take_several_rounds(world: "World") -> None:
     log = compacted(world, min_cleanable_dirty_ratio=0.0)
     world.manager.cleaner.settings = lambda: CleanerSettings(map_bytes=1, backoff_ms=0)

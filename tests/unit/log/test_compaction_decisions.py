@@ -15,7 +15,7 @@ from headwater.log.compaction.decisions import (
 )
 from headwater.log.compaction.filtering import BatchFilter, delete_horizon_ms
 from headwater.log.compaction.offset_map import KEY_OVERHEAD_BYTES, OffsetMap
-from headwater.log.compaction.transactions import TransactionWalk
+from headwater.log.compaction.transaction_walk import TransactionWalk
 from headwater.log.transaction_index import AbortedTransaction
 from headwater.records.batch import read_header
 from headwater.records.builder import build_batch

@@ -209,6 +209,42 @@ def test_batches_behind_one_that_found_no_room_are_refused_as_it_was(world: "Wor
     assert caught.value.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
+def test_a_log_that_was_truncated_does_not_become_full_again_where_it_was_once(world: "World") -> None:
+    """Its end came back to the same offset: gaps were told as "no room", for ever, and its leader was taken for one without room."""
+    log = world.create()
+    producer = {"producer_id": 7, "producer_epoch": 0}
+    for sequence in (0, 1):
+        world.append(log, base_sequence=sequence, **producer)
+    world.disk.faults.free_bytes = 0
+    with pytest.raises(KafkaError):
+        world.append(log, base_sequence=2, **producer)
+    assert log.is_full
+    world.disk.faults.free_bytes = ROOMY
+    log.truncate_to(1)
+    world.append(log, base_sequence=1, epoch=1, **producer)
+    assert (log.log_end_offset, log.is_full) == (2, False)
+    with pytest.raises(KafkaError) as caught:
+        world.append(log, base_sequence=4, epoch=1, **producer)
+    assert caught.value.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_a_gap_of_another_cause_is_told_although_the_disk_was_full_for_somebody_else(world: "World") -> None:
+    """A power loss had taken a batch that was acknowledged. "No room" was the answer to all that followed on it, for ever."""
+    log = world.create()
+    world.append(log, base_sequence=0, producer_id=7, producer_epoch=0)
+    world.append(log, base_sequence=0, producer_id=8, producer_epoch=0)
+    world.disk.faults.free_bytes = 0
+    with pytest.raises(KafkaError):
+        world.append(log, base_sequence=1, producer_id=8, producer_epoch=0)
+    world.disk.faults.free_bytes = ROOMY
+    with pytest.raises(KafkaError) as caught:
+        world.append(log, base_sequence=2, producer_id=7, producer_epoch=0)  # as if 1 had been lost
+    assert caught.value.code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    with pytest.raises(KafkaError) as caught:
+        world.append(log, base_sequence=2, producer_id=8, producer_epoch=0)  # behind the one that found no room
+    assert caught.value.code == ErrorCode.KAFKA_STORAGE_ERROR
+
+
 @pytest.mark.parametrize("is_rolled", [True, False])
 def test_a_start_needs_no_room_for_what_was_aborted(
     world: "World", is_rolled: bool, monkeypatch: pytest.MonkeyPatch

@@ -8,6 +8,7 @@ from headwater.metadata.image import (
     BrokerConfigured,
     Change,
     ClusterImage,
+    GroupConfigured,
     PartitionsAdded,
     ProducerIdsReserved,
     TopicConfigured,
@@ -22,7 +23,7 @@ HISTORY: list[list[Change]] = [
     [TopicCreated("orders", ORDERS, ((0,), (0,)), {"retention.ms": "1000"})],
     [TopicCreated("clicks", CLICKS, ((0,),), {}), ProducerIdsReserved(1000)],
     [PartitionsAdded(ORDERS, ((0,),)), TopicConfigured(ORDERS, {"cleanup.policy": "compact"})],
-    [TopicDeleted(CLICKS), BrokerConfigured("", {"log.retention.ms": "5"})],
+    [TopicDeleted(CLICKS), BrokerConfigured("", {"log.retention.ms": "5"}), GroupConfigured("g", {"a": "b"})],
 ]
 
 

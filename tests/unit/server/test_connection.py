@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from headwater.server.node import Node
+from headwater.server.quick_handlers import PRODUCE, QUICK
 from headwater.wire.headers import decode_response_header
 from headwater.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from headwater.wire.messages.produce import ProduceResponse
@@ -158,6 +159,10 @@ def test_a_length_prefix_alone_costs_no_memory(connect: Callable[[], Client], no
     assert node.server.buffers.reserved_bytes == node.server.buffers.allocated_bytes == 0
 
 
+def open_descriptors() -> int:
+    return sum(1 for each in Path("/proc/self/fd").iterdir() if each.is_symlink())
+
+
 def test_a_slow_reader_is_not_read_from_and_harms_nobody(connect: Callable[[], Client], node: Node) -> None:
     slow, healthy = connect(), connect()
     for n in range(16):
@@ -168,10 +173,10 @@ def test_a_slow_reader_is_not_read_from_and_harms_nobody(connect: Callable[[], C
             slow.socket.send(fetch(n, offset=n % 16, wait_ms=0))
         except BlockingIOError:
             break
+    before = open_descriptors()
     for _ in range(50):
         node.loop.turn(0)
-    handles = sum(1 for f in Path("/proc/self/fd").iterdir() if f.is_symlink())
-    assert handles < 200
+    assert open_descriptors() < before + 100
     healthy.send(produce(99))
     assert produced(healthy.receive()) == (0, 16)
     taken = [fetched(slow.receive()) for _ in range(100)]
@@ -190,3 +195,17 @@ def test_memory_held_by_requests_is_bounded(connect: Callable[[], Client], node:
         client.send(data[600_000:])
     assert sorted(produced(client.receive()) for client in clients) == [(0, 0), (0, 1), (0, 2), (0, 3)]
     assert node.server.buffers.reserved_bytes == node.server.buffers.allocated_bytes == 0
+
+
+@pytest.mark.parametrize("pieces", [1, 2], ids=["in one piece", "in two"])
+def test_a_quick_handler_that_declines_is_asked_once(
+    connect: Callable[[], Client], monkeypatch: pytest.MonkeyPatch, pieces: int
+) -> None:
+    """It was asked twice: a replicated produce paid for two parses in C and two in Python before the general way began."""
+    client, asked = connect(), []
+    monkeypatch.setitem(QUICK, PRODUCE, lambda *_: asked.append(1))
+    data = produce(1)
+    for at in range(0, len(data), -(-len(data) // pieces)):
+        client.send(data[at : at + -(-len(data) // pieces)])
+    assert produced(client.receive()) == (0, 0)
+    assert asked == [1]

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from headwater.server import connection as connection_module
 from headwater.server import hot_path
 from headwater.server import outbox as outbox_module
 from headwater.server.connection import Connection
 from headwater.server.node import Node
+from headwater.server.quick_handlers import FETCH, PRODUCE, QUICK
 from headwater.wire.messages.api_versions import ApiVersionsRequest
 from headwater.wire.messages.fetch import FetchResponse
 from unit.server.support.by_hand import TOPIC, Client, correlation, fetch, fetched, frame, produce, produced
@@ -89,14 +89,40 @@ def test_a_handler_that_breaks_closes_its_connection_and_gives_its_memory_back(
 
     client, healthy = connect(), connect()
     with monkeypatch.context() as patched, caplog.at_level(logging.CRITICAL):
-        patched.setattr(connection_module, "handle_produce_frame", broken)
+        patched.setitem(QUICK, PRODUCE, broken)
         client.send(produce(1, b"x" * size))
         assert client.is_closed()
     assert node.server.connection_count == 2
     assert node.server.buffers.reserved_bytes == node.server.buffers.allocated_bytes == 0
     healthy.send(produce(2))
     assert produced(healthy.receive()) == (0, 0)
-    assert hot_path.handle_frame is connection_module.handle_produce_frame
+    assert QUICK[PRODUCE] is hot_path.handle_frame
+
+
+@pytest.mark.usefixtures("unsent")
+def test_a_request_that_breaks_behind_an_answer_from_a_cold_file_closes_its_connection(
+    connect: Connect, node: Node, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The file's completion handles the frames that waited. The connection stayed open, and handled them once more."""
+    client = connect()
+    filled(node, client)
+    real, handled = Connection._dispatch, []
+
+    def breaks(connection: Connection, buffer: memoryview, begin: int, behind: int) -> None:
+        correlation_id = int.from_bytes(buffer[begin + 4 : begin + 8], "big")
+        handled.append(correlation_id)
+        assert correlation_id != 4, "an invariant of ours"
+        real(connection, buffer, begin, behind)
+
+    with monkeypatch.context() as patched, caplog.at_level(logging.CRITICAL):
+        patched.setattr(Connection, "_dispatch", breaks)
+        patched.setattr(outbox_module, "is_warm", lambda _: False)
+        client.send(fetch(2, wait_ms=0) + ping(3) + produce(4))
+        assert correlation(client.receive()) == 2
+        with pytest.raises((EOFError, ConnectionResetError)):
+            client.receive_exactly(1 << 20)
+    assert handled == [2, 3, 4]
+    assert references(node) == 1
 
 
 @pytest.mark.parametrize("is_parked", [False, True])
@@ -116,7 +142,7 @@ def test_an_answer_that_cannot_be_encoded_closes_the_connection_and_releases_its
 
     with monkeypatch.context() as patched, caplog.at_level(logging.CRITICAL):
         patched.setattr(FetchResponse, "encode", broken)
-        patched.setattr(connection_module, "handle_fetch_frame", lambda *_: None)
+        patched.setitem(QUICK, FETCH, lambda *_: None)
         client.send(fetch(2))
         if is_parked:
             filled(node, producer)

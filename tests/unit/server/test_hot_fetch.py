@@ -48,6 +48,7 @@ class Side:
     """Logs in files, and one of the two ways to read them. It is all that a fetch wants to see of a broker."""
 
     def __init__(self, directory: Path, *, compiled: bool, **config: Any) -> None:
+        self.authorizer = None
         self.compiled = compiled
         self.answered_compiled = 0
         self.clock = SimClock()

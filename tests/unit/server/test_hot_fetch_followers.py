@@ -44,6 +44,7 @@ class Side:
     """Three brokers, of which the followers do not fetch: the test does it in their place."""
 
     def __init__(self, *, compiled: bool) -> None:
+        self.authorizer = None
         self.compiled = compiled
         self.answered_compiled = 0
         self.lab = ClusterLab(3)

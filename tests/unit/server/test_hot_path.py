@@ -44,6 +44,7 @@ class Side:
 
     def __init__(self, directory: Path, *, compiled: bool, **config: Any) -> None:
         self.passed_on = 0
+        self.authorizer = None
         self.compiled = compiled
         self.woken: list[int] = []
         self.transactions = self  # and of its coordinators

@@ -24,8 +24,10 @@ class General:
 
     def __init__(self, side: Side) -> None:
         self.side = side
+        self.authorizer = None
         self.now_ms = side.now_ms
         self.scheduler = side.log.context.scheduler
+        self.schema_policies: dict[bytes, object] = {}
 
     def partition(self, topic: str, index: int) -> Partition:
         if topic != TOPIC or index != 0:

@@ -2,18 +2,27 @@
 IncrementalAlterConfigs.
 
 Errors are those of Apache Kafka: INVALID_CONFIG for a topic's unknown names and bad values, INVALID_REQUEST for what a
-broker may not change while it runs. Unlike Apache Kafka, a broker config that nobody knows is refused too.
+broker may not change while it runs. As in Apache Kafka, a broker config that nobody knows is taken, and has no effect.
+`listener.name.<listener>.<property>` is checked as the property; a password is refused, since the metadata would hold it readable.
+Mechanisms that a listener would not be opened with are refused while it runs, too.
 """
 
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
-from typing import NamedTuple, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 from headwater.base.config.broker import BrokerConfig
 from headwater.base.config.definition import ConfigType, Definition, DynamicMode, format_value
+from headwater.base.config.listener_config import PREFIX, check_mechanism_changes
 from headwater.base.config.table import BROKER, TOPIC
 from headwater.base.config.validators import ConfigValueError
-from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.errors import ErrorCode, KafkaError, UserError
+
+_UNKNOWN_CHARACTERS_MAX: Final = (
+    16_384  # of one broker's configs that have no definition, and so no bounds of their own
+)
+_LABELS_MAX: Final = 16  # more than any property's name has
+_ENABLED: Final = "sasl.enabled.mechanisms"
 
 
 class Operation(IntEnum):
@@ -65,7 +74,7 @@ def altered_topic_configs(current: Mapping[str, str], operations: Iterable[Confi
 
     A list that the topic has not set starts from the table's default, not from the broker's config.
     """
-    result = _apply(TOPIC, current, operations)
+    result = apply_operations(TOPIC, current, operations)
     validate_topic_configs(result)
     return result
 
@@ -75,45 +84,88 @@ def altered_broker_configs(
 ) -> dict[str, str]:
     """The dynamic config of one broker, or of all, after the operations."""
     operations = list(operations)
-    result = _apply(BROKER, current, operations)
+    result = apply_operations(BROKER, current, operations)
+    _check_unknown({name: text for name, text in result.items() if name not in BROKER})  # they count together
     touched = [
         o.name for o in operations if o.operation is not Operation.DELETE and result.get(o.name) != current.get(o.name)
     ]
     validate_broker_configs(config, {name: result[name] for name in touched}, one_broker=one_broker)
+    if one_broker and any(o.name.lower().endswith(_ENABLED) for o in operations):
+        _check_mechanisms(config, current, result)
     return result
+
+
+def _check_mechanisms(config: BrokerConfig, current: Mapping[str, str], result: Mapping[str, str]) -> None:
+    """Also what goes away counts: below it another setting may stand that was of no effect."""
+    before, after = BrokerConfig(config.static), BrokerConfig(config.static)
+    before.set_dynamic(config.dynamic_default, current)
+    after.set_dynamic(config.dynamic_default, result)
+    try:
+        check_mechanism_changes(before, after)
+    except UserError as problem:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, str(problem)) from None
 
 
 def validate_broker_configs(config: BrokerConfig, overrides: Mapping[str, str], *, one_broker: bool) -> None:
     """Raises KafkaError(INVALID_REQUEST) unless these may change while brokers run."""
-    unknown = [name for name in overrides if name not in BROKER]
-    if unknown:
-        raise KafkaError(ErrorCode.INVALID_CONFIG, f"Unknown broker config name: {', '.join(unknown)}")
-    fixed = [name for name in overrides if BROKER[name].mode is DynamicMode.READ_ONLY]
+    _check_unknown({name: text for name, text in overrides.items() if name not in BROKER})
+    known = {name: found for name in overrides if (found := _definition_of(name)) is not None}
+    fixed = [name for name, definition in known.items() if definition.mode is DynamicMode.READ_ONLY]
     if fixed:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
-    for_one = [name for name in overrides if BROKER[name].mode is DynamicMode.PER_BROKER]
+    for_one = [name for name, definition in known.items() if definition.mode is DynamicMode.PER_BROKER]
     if for_one and not one_broker:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
             f"Cannot update these configs at default cluster level, broker id must be specified: [{', '.join(for_one)}]",
         )
-    secret = [name for name in overrides if BROKER[name].is_sensitive]
+    _check_secrets([name for name, definition in known.items() if definition.is_sensitive])
+    bound = [name for name in ("listeners", "listener.security.protocol.map") if name in overrides]
+    if any(overrides[name].strip() != format_value(config.value(name)) for name in bound):
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"{' and '.join(bound)} can change only with a restart of this broker."
+        )
+    for name, definition in known.items():
+        try:
+            definition.parse(overrides[name])
+        except ConfigValueError as problem:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, str(problem)) from None
+
+
+def _definition_of(name: str) -> Definition | None:
+    """Of a broker config, also for one listener, or for a mechanism of it. None: nobody knows it.
+
+    Whatever stands between the prefix and a property that there is counts as a listener and a mechanism: a password is one
+    under a mechanism that is not served, too.
+    """
+    if name in BROKER or not name.startswith(PREFIX):
+        return BROKER.get(name)
+    labels = name[len(PREFIX) :].lower().split(".")
+    rests = (".".join(labels[at:]) for at in range(max(0, len(labels) - _LABELS_MAX), len(labels)))
+    return next((BROKER[rest] for rest in rests if rest in BROKER), None)
+
+
+def _check_unknown(unknown: Mapping[str, str]) -> None:
+    if sum(len(name) + len(text) for name, text in unknown.items()) > _UNKNOWN_CHARACTERS_MAX:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, f"Configs that nobody knows, of more than {_UNKNOWN_CHARACTERS_MAX} characters"
+        )
+
+
+def _check_secrets(secret: list[str]) -> None:
+    for_listeners = [name for name in secret if name.startswith(PREFIX)]
+    if for_listeners:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST,
+            "The metadata would hold these passwords readable; set them in the properties file of the broker: "
+            f"[{', '.join(for_listeners)}]",
+        )
     if secret:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
             "These security configs can be dynamically updated only per-listener using the listener prefix: "
             f"[{', '.join(secret)}]",
         )
-    bound = [name for name in ("listeners", "listener.security.protocol.map") if name in overrides]
-    if any(overrides[name].strip() != format_value(config.value(name)) for name in bound):
-        raise KafkaError(
-            ErrorCode.INVALID_REQUEST, f"{' and '.join(bound)} can change only with a restart of this broker."
-        )
-    for name, text in overrides.items():
-        try:
-            BROKER[name].parse(text)
-        except ConfigValueError as problem:
-            raise KafkaError(ErrorCode.INVALID_REQUEST, str(problem)) from None
 
 
 def check_operations(operations: Iterable[tuple[str, int, str | None]]) -> list[ConfigOperation]:
@@ -131,7 +183,7 @@ def check_operations(operations: Iterable[tuple[str, int, str | None]]) -> list[
     return result
 
 
-def _apply(
+def apply_operations(
     table: Mapping[str, Definition], current: Mapping[str, str], operations: Iterable[ConfigOperation]
 ) -> dict[str, str]:
     result = dict(current)

@@ -12,14 +12,14 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from headwater.base.config.definition import ConfigType, Definition, Value
-from headwater.base.config.listeners import Listener, parse_listeners, parse_protocol_map, require_supported
+from headwater.base.config.listener_config import MECHANISMS, PREFIX, ListenerConfig, check_security, own_listener
+from headwater.base.config.listeners import Listener, parse_listeners, parse_protocol_map
 from headwater.base.config.properties import parse_properties
 from headwater.base.config.table import BROKER, TOPIC
 from headwater.base.config.validators import ConfigValueError
 from headwater.base.errors import UserError
 
 _WHOLE: Final = (ConfigType.INT, ConfigType.SHORT, ConfigType.LONG)
-_LISTENER_PREFIX: Final = "listener.name."
 _OLDER_PORT: Final = 9092
 
 
@@ -112,6 +112,14 @@ class BrokerConfig:
         if not entries:
             return self.listeners()
         return self._without_controllers(parse_listeners("advertised.listeners", entries, self._protocols()))
+
+    def listener(self, name: str) -> ListenerConfig:
+        """The settings of one listener: its own over those of all."""
+        return ListenerConfig(self, name)
+
+    def inter_broker_listener(self) -> Listener:
+        """The one that brokers use among themselves; the first if nothing says which."""
+        return own_listener(self, self.listeners())
 
     # Topics
 
@@ -224,7 +232,7 @@ def _check_together(config: BrokerConfig) -> None:
     listeners, advertised = config.listeners(), config.advertised_listeners()
     if not listeners:
         raise UserError("No listener is left", "every one of listeners belongs to controller.listener.names")
-    require_supported(listeners)
+    check_security(config, listeners)
     unknown = {listener.name for listener in advertised} - {listener.name for listener in listeners}
     if unknown:
         raise UserError(
@@ -238,9 +246,7 @@ def _check_together(config: BrokerConfig) -> None:
             "nobody can connect to the address of all interfaces",
             "Name a host that clients can reach",
         )
-    between = config.string("inter.broker.listener.name")
-    if between and between.upper() not in {listener.name for listener in listeners}:
-        raise UserError(f"Bad value for inter.broker.listener.name: {between}", "no listener has that name")
+    config.inter_broker_listener()
     held_bytes, request_bytes = config.int("queued.max.request.bytes"), config.int("socket.request.max.bytes")
     if 0 < held_bytes < request_bytes:
         raise UserError(
@@ -261,7 +267,7 @@ def warnings_for(properties: Mapping[str, str]) -> list[str]:
         known = BROKER.get(name) or BROKER.get(_base_name(name))
         if known is None:
             warnings.append(f"unknown property {name!r}: it has no effect{_did_you_mean(name)}")
-        elif not known.used or name.startswith(_LISTENER_PREFIX):
+        elif not known.used:
             without_effect.append(name)
     if without_effect:
         warnings.append(f"known to Apache Kafka, without effect here: {', '.join(sorted(without_effect))}")
@@ -269,8 +275,12 @@ def warnings_for(properties: Mapping[str, str]) -> list[str]:
 
 
 def _base_name(name: str) -> str:
-    """`listener.name.<listener>.<property>` is a property for one listener."""
-    return name[len(_LISTENER_PREFIX) :].partition(".")[2] if name.startswith(_LISTENER_PREFIX) else name
+    """`listener.name.<listener>.<property>` is a property for one listener, or for a mechanism of it."""
+    if not name.startswith(PREFIX):
+        return name
+    rest = name[len(PREFIX) :].partition(".")[2]
+    mechanism, _, behind = rest.partition(".")
+    return behind if mechanism.upper() in MECHANISMS else rest
 
 
 def _did_you_mean(name: str) -> str:

@@ -32,7 +32,7 @@ DEFINITIONS: Final = (
     Definition("advertised.port", INT, None, "The port that clients are told; counts if advertised.listeners is not set.", Between(0, 65535), hidden=True),
     Definition("listener.security.protocol.map", STRING, DEFAULT_PROTOCOL_MAP, "Which security protocol each listener name speaks, as NAME:PROTOCOL pairs.", None, PER_BROKER, LOW),
     Definition("inter.broker.listener.name", STRING, None, "The listener that brokers use among themselves; the first one if unset."),
-    Definition("security.inter.broker.protocol", STRING, "PLAINTEXT", "The security protocol between brokers; inter.broker.listener.name says it better.", OneOf("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"), used=False),
+    Definition("security.inter.broker.protocol", STRING, "PLAINTEXT", "The security protocol between brokers: the listener that speaks it is used. inter.broker.listener.name says it better; only one of them may be set.", OneOf("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")),
     Definition("num.network.threads", INT, 3, "Taken and explained: one event loop serves all connections here. For more cores, run more brokers.", AtLeast(1), CLUSTER, HIGH, used=False),
     Definition("num.io.threads", INT, 8, "Taken and explained: requests run on the event loop; only waiting for the disk is handed to threads.", AtLeast(1), CLUSTER, HIGH, used=False),
     Definition("socket.request.max.bytes", INT, 104857600, "The largest request that a connection may send; a larger one closes it, and so does one that names more than 500,000 things (topics, partitions, members).", AtLeast(1), importance=HIGH),
@@ -51,6 +51,10 @@ DEFINITIONS: Final = (
     Definition("max.incremental.fetch.session.cache.slots", INT, 1000, "How many fetch sessions the broker remembers.", AtLeast(0)),
     Definition("max.request.partition.size.limit", INT, 2000, "How many partitions one DescribeTopicPartitions answer holds.", AtLeast(1)),
     Definition("metrics.port", INT, -1, "Headwater's own: where metrics are served as Prometheus text; -1 for nowhere, 0 for any free port.", Between(-1, 65535)),
+    Definition("headwater.schema.registry.url", LIST, None, "Headwater's own: the schema registry that is asked about records of topics with schema validation; several addresses with commas are tried in turn."),
+    Definition("confluent.schema.registry.url", LIST, None, "Confluent's name of headwater.schema.registry.url.", hidden=True),
+    Definition("headwater.schema.registry.timeout.ms", INT, 10000, "Headwater's own: how long a produce request waits for the schema registry before it is told REQUEST_TIMED_OUT.", Between(1, 600000)),
+    Definition("confluent.basic.auth.user.info", ConfigType.PASSWORD, None, "user:password at the schema registry.", hidden=True),
     Definition("log.format", STRING, "text", "Headwater's own: how the broker writes its own log, for people or one JSON object per line.", OneOf("text", "json")),
 )
 # fmt: on

@@ -41,17 +41,12 @@ telemetry.max.bytes int read-only low 1048576
 """
 
 _SECURITY: Final = """
-authorizer.class.name string read-only low ""
-connection.failed.authentication.delay.ms int read-only low 100
-connections.max.reauth.ms long read-only medium 0
 delegation.token.expiry.check.interval.ms long read-only low 3600000
 delegation.token.expiry.time.ms long read-only medium 86400000
 delegation.token.max.lifetime.ms long read-only medium 604800000
 delegation.token.secret.key password read-only medium -
 principal.builder.class class per-broker medium org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder
 sasl.client.callback.handler.class class read-only medium -
-sasl.enabled.mechanisms list per-broker medium GSSAPI
-sasl.jaas.config password per-broker medium -
 sasl.kerberos.kinit.cmd string per-broker medium /usr/bin/kinit
 sasl.kerberos.min.time.before.relogin long per-broker medium 60000
 sasl.kerberos.principal.to.local.rules list per-broker medium DEFAULT
@@ -69,7 +64,6 @@ sasl.login.refresh.window.jitter double per-broker medium 0.05
 sasl.login.retry.backoff.max.ms long read-only low 10000
 sasl.login.retry.backoff.ms long read-only low 100
 sasl.mechanism.controller.protocol string read-only high GSSAPI
-sasl.mechanism.inter.broker.protocol string per-broker medium GSSAPI
 sasl.oauthbearer.assertion.algorithm string read-only medium RS256
 sasl.oauthbearer.assertion.claim.aud string read-only medium -
 sasl.oauthbearer.assertion.claim.exp.seconds int read-only low 300
@@ -83,21 +77,13 @@ sasl.oauthbearer.assertion.private.key.passphrase password read-only medium -
 sasl.oauthbearer.assertion.template.file string read-only medium -
 sasl.oauthbearer.client.credentials.client.id string read-only medium -
 sasl.oauthbearer.client.credentials.client.secret password read-only medium -
-sasl.oauthbearer.clock.skew.seconds int read-only low 30
-sasl.oauthbearer.expected.audience list read-only low ""
-sasl.oauthbearer.expected.issuer string read-only low -
-sasl.oauthbearer.jwks.endpoint.refresh.ms long read-only low 3600000
 sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms long read-only low 10000
 sasl.oauthbearer.jwks.endpoint.retry.backoff.ms long read-only low 100
-sasl.oauthbearer.jwks.endpoint.url string read-only medium -
 sasl.oauthbearer.jwt.retriever.class class read-only medium org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever
 sasl.oauthbearer.jwt.validator.class class read-only medium org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator
 sasl.oauthbearer.scope string read-only medium -
 sasl.oauthbearer.scope.claim.name string read-only low scope
-sasl.oauthbearer.sub.claim.name string read-only low sub
-sasl.oauthbearer.token.endpoint.url string read-only medium -
 sasl.server.callback.handler.class class read-only medium -
-sasl.server.max.receive.size int read-only medium 524288
 """
 
 _KRAFT: Final = """
@@ -217,27 +203,12 @@ _TLS: Final = """
 security.providers string read-only low -
 ssl.allow.dn.changes boolean read-only low false
 ssl.allow.san.changes boolean read-only low false
-ssl.cipher.suites list per-broker medium ""
-ssl.client.auth string per-broker medium none
-ssl.enabled.protocols list per-broker medium TLSv1.2,TLSv1.3
-ssl.endpoint.identification.algorithm string per-broker low https
 ssl.engine.factory.class class per-broker low -
-ssl.key.password password per-broker medium -
 ssl.keymanager.algorithm string per-broker medium SunX509
-ssl.keystore.certificate.chain password per-broker medium -
-ssl.keystore.key password per-broker medium -
-ssl.keystore.location string per-broker medium -
-ssl.keystore.password password per-broker medium -
-ssl.keystore.type string per-broker medium JKS
-ssl.principal.mapping.rules string read-only low DEFAULT
 ssl.protocol string per-broker medium TLSv1.3
 ssl.provider string per-broker medium -
 ssl.secure.random.implementation string per-broker low -
 ssl.trustmanager.algorithm string per-broker medium PKIX
-ssl.truststore.certificates password per-broker medium -
-ssl.truststore.location string per-broker medium -
-ssl.truststore.password password per-broker medium -
-ssl.truststore.type string per-broker medium JKS
 """
 
 _OLDER: Final = """
@@ -283,8 +254,8 @@ zookeeper.ssl.ocsp.enable boolean read-only low false
 GROUPS_AND_NOTES: Final = (
     (_OTHER, "Headwater works differently here."),
     (_KRAFT, "KRaft is Apache Kafka's own metadata quorum; Headwater keeps its metadata elsewhere."),
-    (_SECURITY, "SASL, tokens and authorisation are not there yet."),
-    (_TLS, "TLS is not there yet."),
+    (_SECURITY, "Kerberos, delegation tokens, classes of one's own and tokens over HTTP are not there."),
+    (_TLS, "Java has this; OpenSSL, which is used here, has not."),
     (_REMOTE, "There is no remote storage."),
     (_GROUPS, "Not served yet."),
     (_OLDER, "Older versions of Apache Kafka knew it."),

@@ -18,6 +18,7 @@ Value: TypeAlias = bool | int | float | str | list[str] | None
 class ConfigType(IntEnum):
     """The numbers are those of DescribeConfigs (`config_type`)."""
 
+    UNKNOWN = 0
     BOOLEAN = 1
     STRING = 2
     INT = 3
@@ -46,6 +47,7 @@ class Importance(StrEnum):
 class Scope(StrEnum):
     BROKER = "broker"
     TOPIC = "topic"
+    GROUP = "group"
 
 
 class Synonym(NamedTuple):
@@ -70,8 +72,8 @@ class Definition(NamedTuple):
 
     @property
     def is_sensitive(self) -> bool:
-        """Passwords go in and never come out."""
-        return self.type is ConfigType.PASSWORD
+        """Passwords go in and never come out; what nobody knows may be one."""
+        return self.type in (ConfigType.PASSWORD, ConfigType.UNKNOWN)
 
     def parse(self, text: str) -> Value:
         """The value that `text` stands for; raises ConfigValueError with Kafka's sentence."""
@@ -88,6 +90,7 @@ class Definition(NamedTuple):
 
 
 _KIND: Final = {
+    ConfigType.UNKNOWN: "anything",
     ConfigType.BOOLEAN: "true or false",
     ConfigType.STRING: "text",
     ConfigType.INT: "a whole number (32 bits)",

@@ -10,7 +10,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from headwater.base.config.broker import BrokerConfig
-from headwater.base.config.definition import Definition, Synonym, format_value
+from headwater.base.config.definition import ConfigType, Definition, Synonym, format_value
 from headwater.base.config.table import BROKER, TOPIC
 
 
@@ -20,6 +20,7 @@ class ConfigSource(IntEnum):
     DYNAMIC_DEFAULT_BROKER_CONFIG = 3
     STATIC_BROKER_CONFIG = 4
     DEFAULT_CONFIG = 5
+    DYNAMIC_GROUP_CONFIG = 8
 
 
 class SynonymEntry(NamedTuple):
@@ -48,7 +49,7 @@ def describe_topic(
     if "segment.bytes" not in overrides and "internal.segment.bytes" in overrides:
         values["segment.bytes"] = config.topic_values({})["segment.bytes"]
     entries = []
-    for definition in _selected(TOPIC, names):
+    for definition in selected(TOPIC, names):
         value = format_value(values[definition.name])
         chain = _chain(config, definition.synonyms) if definition.synonyms else []
         if definition.name in overrides:
@@ -60,28 +61,46 @@ def describe_topic(
 def describe_broker(config: BrokerConfig, names: Iterable[str] | None = None) -> list[ConfigEntry]:
     """All properties of this broker."""
     entries = []
-    for definition in _selected(BROKER, names, {*config.dynamic_broker, *config.dynamic_default}):
+    for definition in selected(BROKER, names, {*config.dynamic_broker, *config.dynamic_default}):
         synonyms = _broker_synonyms(definition)
         chain = _masked(definition, _from_name(_chain(config, synonyms, definition.name), definition.name))
         value = None if definition.is_sensitive else format_value(config.value(definition.name))
         entries.append(ConfigEntry(definition, value, _source(chain), chain, definition.mode == "read-only"))
-    return entries
+    layers = {
+        ConfigSource.DYNAMIC_BROKER_CONFIG: config.dynamic_broker,
+        ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG: config.dynamic_default,
+    }
+    return entries + _unknown(layers, names)
 
 
 def describe_broker_defaults(config: BrokerConfig, names: Iterable[str] | None = None) -> list[ConfigEntry]:
     """What has been set dynamically for all brokers, and nothing else."""
     entries = []
-    for definition in _selected(BROKER, names, set(config.dynamic_default)):
+    for definition in selected(BROKER, names, set(config.dynamic_default)):
         if definition.name in config.dynamic_default:
             text = config.dynamic_default[definition.name]
             source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
             chain = _masked(definition, [SynonymEntry(definition.name, text, source)])
             value = None if definition.is_sensitive else format_value(definition.parse(text))
             entries.append(ConfigEntry(definition, value, source, chain, definition.mode == "read-only"))
-    return entries
+    return entries + _unknown({ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG: config.dynamic_default}, names)
 
 
-def _selected(
+def _unknown(layers: Mapping[ConfigSource, Mapping[str, str]], names: Iterable[str] | None) -> list[ConfigEntry]:
+    """What was set and nobody knows: by name only, since nobody knows whether it is secret. As Apache Kafka tells it."""
+    wanted = set(names or ())
+    chains: dict[str, list[SynonymEntry]] = {}
+    for source, layer in layers.items():
+        for name in layer:
+            if name not in BROKER and (not wanted or name in wanted):
+                chains.setdefault(name, []).append(SynonymEntry(name, None, source))
+    return [
+        ConfigEntry(Definition(name, ConfigType.UNKNOWN, None, ""), None, chain[0].source, chain, read_only=True)
+        for name, chain in sorted(chains.items())
+    ]
+
+
+def selected(
     table: Mapping[str, Definition], names: Iterable[str] | None, changed: Collection[str] = ()
 ) -> Iterator[Definition]:
     """No names, or an empty list of them, asks for everything; what is hidden is shown once it was `changed`."""

@@ -6,7 +6,16 @@ A test holds the file against what this prints, so the two cannot drift apart.
 import sys
 from collections.abc import Iterable, Iterator
 
-from headwater.base.config import broker_log, broker_network, broker_replication, broker_unused, topic
+from headwater.base.config import (
+    broker_log,
+    broker_network,
+    broker_replication,
+    broker_rights,
+    broker_security,
+    broker_unused,
+    group,
+    topic,
+)
 from headwater.base.config.definition import ConfigType, Definition, DynamicMode, format_value
 
 _INTRODUCTION = """\
@@ -28,7 +37,9 @@ counterpart here. The broker names those that are set when it starts.
 
 _SECTIONS = (
     ("Broker: identity, listeners, connections", broker_network.DEFINITIONS),
+    ("Broker: TLS and logins", broker_security.DEFINITIONS),
     ("Broker: the log, and the defaults of topics", broker_log.DEFINITIONS),
+    ("Broker: rights", broker_rights.DEFINITIONS),
     ("Broker: replication", broker_replication.REPLICATION),
     (
         "Broker: groups and transactions",
@@ -50,6 +61,13 @@ def _lines() -> Iterator[str]:
         if not definition.hidden:
             chain = ", ".join(f"`{synonym.name}`" for synonym in definition.synonyms)
             yield f"{_cells(definition)} {chain} | {_meaning(definition)} |"
+    yield "\n## Consumer groups\n"
+    yield "Set on one group (`kafka-configs --entity-type groups`). What a group does not set, the broker property says.\n"
+    yield "| name | type | default | allowed | broker properties | meaning |"
+    yield "|---|---|---|---|---|---|"
+    for definition in sorted(group.DEFINITIONS, key=_name):
+        chain = ", ".join(f"`{synonym.name}`" for synonym in definition.synonyms)
+        yield f"{_cells(definition)} {chain} | {_meaning(definition)} |"
     for title, definitions in _SECTIONS:
         yield f"\n## {title}\n"
         yield from _broker_table(definition for definition in definitions if not definition.hidden)

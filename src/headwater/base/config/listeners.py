@@ -75,16 +75,5 @@ def _parse(property_name: str, entry: str, protocols: dict[str, str]) -> Listene
     return Listener(name, host, int(port), protocol)
 
 
-def require_supported(listeners: Sequence[Listener]) -> None:
-    """TLS and SASL are not there yet: a listener that should be safe must not come up open."""
-    for listener in listeners:
-        if listener.protocol != "PLAINTEXT":
-            raise UserError(
-                f"Listener {listener} wants {listener.protocol}",
-                "this version speaks PLAINTEXT only, and will not open a port with less protection than was asked for",
-                "Use a PLAINTEXT listener on a network you trust, or leave this one out",
-            )
-
-
 def _bad(property_name: str, entries: Sequence[str]) -> str:
     return f"Bad value for {property_name}: {','.join(entries)}"

@@ -2,7 +2,15 @@
 
 from typing import Final
 
-from headwater.base.config import broker_log, broker_network, broker_replication, broker_unused, topic
+from headwater.base.config import (
+    broker_log,
+    broker_network,
+    broker_replication,
+    broker_rights,
+    broker_security,
+    broker_unused,
+    topic,
+)
 from headwater.base.config.definition import Definition
 
 BROKER: Final[dict[str, Definition]] = {
@@ -11,6 +19,8 @@ BROKER: Final[dict[str, Definition]] = {
         broker_network.DEFINITIONS,
         broker_log.DEFINITIONS,
         broker_replication.DEFINITIONS,
+        broker_security.DEFINITIONS,
+        broker_rights.DEFINITIONS,
         broker_unused.DEFINITIONS,
     )
     for definition in definitions

@@ -4,7 +4,16 @@ from typing import Final
 
 from headwater.base.config.broker_log import CODECS, FLUSH, LONG_MAX, RETENTION, ROLL, ROLL_JITTER
 from headwater.base.config.definition import ConfigType, Definition, DynamicMode, Scope, Synonym, Value
-from headwater.base.config.validators import AtLeast, Between, EachOf, GzipLevel, OneOf, ThrottledReplicas, Validator
+from headwater.base.config.validators import (
+    AtLeast,
+    Between,
+    EachOf,
+    GzipLevel,
+    OneOf,
+    SubjectNameStrategy,
+    ThrottledReplicas,
+    Validator,
+)
 
 BOOLEAN, STRING, INT, LONG, DOUBLE, LIST = (
     ConfigType.BOOLEAN,
@@ -77,6 +86,14 @@ DEFINITIONS: Final = (
     _topic("segment.bytes", INT, 1073741824, "The size at which a segment is closed and the next one begun.", AtLeast(1048576), "log.segment.bytes"),
     _topic("segment.index.bytes", INT, 10485760, "How large an offset index may grow before its segment is closed.", AtLeast(4), "log.index.size.max.bytes"),
     _topic("segment.jitter.ms", LONG, 0, "The most by which a segment is closed earlier, at random.", AtLeast(0), ROLL_JITTER),
+    _topic("headwater.key.schema.validation", BOOLEAN, False, "Whether a record whose key names no schema of the right subject is refused.", None, hidden=True),
+    _topic("headwater.key.subject.name.strategy", STRING, None, "Of which subject the schemas of keys must be.", SubjectNameStrategy(), hidden=True),
+    _topic("headwater.value.schema.validation", BOOLEAN, False, "Whether a record whose value names no schema of the right subject is refused.", None, hidden=True),
+    _topic("headwater.value.subject.name.strategy", STRING, None, "Of which subject the schemas of values must be.", SubjectNameStrategy(), hidden=True),
+    _topic("confluent.key.schema.validation", BOOLEAN, False, "Confluent's name of headwater.key.schema.validation.", None, hidden=True),
+    _topic("confluent.key.subject.name.strategy", STRING, None, "Confluent's name of headwater.key.subject.name.strategy.", SubjectNameStrategy(), hidden=True),
+    _topic("confluent.value.schema.validation", BOOLEAN, False, "Confluent's name of headwater.value.schema.validation.", None, hidden=True),
+    _topic("confluent.value.subject.name.strategy", STRING, None, "Confluent's name of headwater.value.subject.name.strategy.", SubjectNameStrategy(), hidden=True),
     _topic("segment.ms", LONG, 604800000, "The age at which a segment is closed.", AtLeast(1), ROLL),
     _topic("unclean.leader.election.enable", BOOLEAN, False, "Whether a replica that is not in sync may lead, and lose records.", None, "unclean.leader.election.enable"),
 )

@@ -148,6 +148,23 @@ class ThrottledReplicas:
         return "`*` or partition:broker pairs"
 
 
+class SubjectNameStrategy:
+    """How the subject of a schema is named: ours, or Confluent's classes."""
+
+    __slots__ = ()
+
+    CHOICES = ("topic", "record", "topic_record")
+    CLASSES = ("TopicNameStrategy", "RecordNameStrategy", "TopicRecordNameStrategy")
+
+    def check(self, name: str, value: object) -> None:
+        if isinstance(value, str) and value not in self.CHOICES and value.rpartition(".")[2] not in self.CLASSES:
+            choices = ", ".join(self.CHOICES + self.CLASSES)
+            raise ConfigValueError(name, value, f"String must be one of: {choices}")
+
+    def __str__(self) -> str:
+        return "topic, record or topic_record, or Confluent's TopicNameStrategy, RecordNameStrategy, TopicRecordNameStrategy"
+
+
 class AddressCounts:
     """`host:count` pairs, as in max.connections.per.ip.overrides."""
 

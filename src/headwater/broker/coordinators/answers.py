@@ -8,15 +8,13 @@ Owned by the shard's `Hosted`, on the broker's loop.
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headwater.base.errors import ErrorCode
-from headwater.broker.coordinators.port import ErrorResponse
+from headwater.broker.coordinators.host import CoordinatorHost
+from headwater.broker.coordinators.shard_protocol import ErrorResponse
 from headwater.coordinator.effects import Ticket
 from headwater.replication.partition import Partition
-
-if TYPE_CHECKING:
-    from headwater.broker.broker import Broker
 
 Reply = tuple[Ticket, Any]
 Held = tuple[int, Sequence[Reply], Callable[[], None] | None]  # the last offset that must be committed
@@ -25,7 +23,7 @@ Held = tuple[int, Sequence[Reply], Callable[[], None] | None]  # the last offset
 class Answers:
     """`on_deleted`: the partition is gone, and nothing that is held will be committed."""
 
-    def __init__(self, broker: "Broker", partition: Partition, on_deleted: Callable[[], None]) -> None:
+    def __init__(self, broker: CoordinatorHost, partition: Partition, on_deleted: Callable[[], None]) -> None:
         self._broker = broker
         self._partition = partition
         self._on_deleted = on_deleted

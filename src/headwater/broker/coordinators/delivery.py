@@ -7,20 +7,18 @@ Owned by the transaction coordinator of this broker.
 """
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from headwater.base.errors import ErrorCode
 from headwater.base.ids import BrokerId, TopicPartition
 from headwater.base.peers import Lane, Unreachable
+from headwater.broker.coordinators.host import CoordinatorHost
 from headwater.broker.coordinators.markers import Marker, Results, write_markers
 from headwater.wire.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
     WriteTxnMarkersRequest,
 )
-
-if TYPE_CHECKING:
-    from headwater.broker.broker import Broker
 
 _VERSION: Final = 2
 _MARKERS_MAX: Final = 500  # in one request
@@ -37,7 +35,7 @@ class _Outgoing(NamedTuple):
 
 
 class Delivery:
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: CoordinatorHost) -> None:
         self._broker = broker
         self._outgoing: dict[BrokerId, list[_Outgoing]] = {}
 

@@ -17,19 +17,17 @@ Owned by the broker's loop.
 import logging
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
-from typing import TYPE_CHECKING, Any, Final, Generic
+from typing import Any, Final, Generic
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.broker.coordinators.answers import Answers
 from headwater.broker.coordinators.batches import build_decision
+from headwater.broker.coordinators.host import CoordinatorHost
 from headwater.broker.coordinators.loading import Loading, replay_log
-from headwater.broker.coordinators.port import ErrorResponse, MayWrite, S, coordinator_error
+from headwater.broker.coordinators.shard_protocol import ErrorResponse, MayWrite, S, coordinator_error
 from headwater.broker.coordinators.timers import Timers
 from headwater.coordinator.effects import CoordinatorRecord, Effects, Producer, Ticket, TimerKey
 from headwater.replication.partition import Partition
-
-if TYPE_CHECKING:
-    from headwater.broker.broker import Broker
 
 logger = logging.getLogger("headwater.broker")
 
@@ -46,7 +44,7 @@ class Hosted(Generic[S]):
     """`call` for requests, `decide` for what nobody asked for; `run` does what was decided."""
 
     def __init__(
-        self, broker: "Broker", partition: Partition, make_shard: Callable[[], S], loading: Loading | None = None
+        self, broker: CoordinatorHost, partition: Partition, make_shard: Callable[[], S], loading: Loading | None = None
     ) -> None:
         """`loading`: shared with others that are loaded beside this one."""
         self._broker = broker

@@ -9,14 +9,12 @@ At the coordinator the end of the transaction is an event (`MarkerWaits`). A bro
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from headwater.base.errors import ErrorCode
 from headwater.base.ports import Timer
+from headwater.broker.coordinators.host import CoordinatorHost
 from headwater.broker.deferred import Deferred
-
-if TYPE_CHECKING:
-    from headwater.broker.broker import Broker
 
 WAIT_MS: Final = 100
 _FIRST_REST_MS: Final = 2
@@ -30,7 +28,7 @@ class Patience:
 
     __slots__ = ("_broker", "_rest_ms", "_until_ms")
 
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: CoordinatorHost) -> None:
         self._broker = broker
         self._rest_ms = _FIRST_REST_MS
         self._until_ms = broker.clock.monotonic_ms() + WAIT_MS
@@ -48,7 +46,7 @@ class Patience:
 class MarkerWaits:
     """Who waits at this coordinator, by transactional id. Owned by `Transactions`."""
 
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: CoordinatorHost) -> None:
         self._broker = broker
         self._waiting: dict[str, list[_Wait]] = {}
 
@@ -78,7 +76,12 @@ class _Wait:
     __slots__ = ("_ask", "_broker", "_code_of", "_has_completed", "_id", "_is_last", "_timer", "_waits", "deferred")
 
     def __init__(
-        self, waits: MarkerWaits, broker: "Broker", transactional_id: str, ask: Ask, code_of: Callable[[Any], int]
+        self,
+        waits: MarkerWaits,
+        broker: CoordinatorHost,
+        transactional_id: str,
+        ask: Ask,
+        code_of: Callable[[Any], int],
     ) -> None:
         self._waits = waits
         self._broker = broker

@@ -4,16 +4,14 @@ A marker in a partition of `__consumer_offsets` also settles the offsets that we
 """
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicPartition
 from headwater.base.names import CONSUMER_OFFSETS
+from headwater.broker.coordinators.host import CoordinatorHost
 from headwater.coordinator.effects import Producer
 from headwater.replication.partition import Partition
-
-if TYPE_CHECKING:
-    from headwater.broker.broker import Broker
 
 Results = dict[TopicPartition, ErrorCode]
 
@@ -32,7 +30,7 @@ class Marker(NamedTuple):
 
 
 def write_markers(
-    broker: "Broker", marker: Marker, partitions: Iterable[TopicPartition], done: Callable[[Results], None]
+    broker: CoordinatorHost, marker: Marker, partitions: Iterable[TopicPartition], done: Callable[[Results], None]
 ) -> None:
     """Appends the marker everywhere; `done` gets each partition's outcome once nothing is left to wait for."""
     results: Results = {}
@@ -54,7 +52,7 @@ def write_markers(
         done(results)
 
 
-def write_marker(broker: "Broker", partition: Partition, marker: Marker, now_ms: int) -> int:
+def write_marker(broker: CoordinatorHost, partition: Partition, marker: Marker, now_ms: int) -> int:
     """Appends the marker to one partition; its offset. Raises KafkaError."""
     producer_id, producer_epoch, coordinator_epoch, committed, transaction_version = marker
     quick = broker.quick_writes
@@ -84,7 +82,7 @@ class MarkerWait:
 
     def __init__(
         self,
-        broker: "Broker",
+        broker: CoordinatorHost,
         results: Results,
         awaited: dict[TopicPartition, tuple[Partition, int]],
         done: Callable[[Results], None],

@@ -6,29 +6,23 @@ loaded when the partition comes and thrown away when it goes.
 
 from collections.abc import Callable, Collection
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Generic
+from typing import Any, Generic
 
 from headwater.base.errors import ErrorCode, KafkaError
+from headwater.broker.coordinators.host import CoordinatorHost
 from headwater.broker.coordinators.hosted import Hosted
 from headwater.broker.coordinators.loading import Loading
 from headwater.broker.coordinators.placement import partition_for
-from headwater.broker.coordinators.port import ErrorResponse, MayWrite, S
+from headwater.broker.coordinators.shard_protocol import ErrorResponse, MayWrite, S
 from headwater.broker.deferred import Deferred
-from headwater.broker.forwarding import create_topics
-from headwater.broker.topics import plan_topic
 from headwater.coordinator.effects import Effects, Ticket
 from headwater.replication.partition import Partition
-
-if TYPE_CHECKING:
-    from headwater.broker.broker import Broker
-
-_ENSURE_MS: Final = 3000
 
 
 class Runtime(Generic[S]):
     def __init__(
         self,
-        broker: "Broker",
+        broker: CoordinatorHost,
         topic: str,
         *,
         partitions_setting: str,
@@ -112,8 +106,9 @@ class Runtime(Generic[S]):
     ) -> Any:
         """A request for the shard of `key`: gives a Deferred, or the response if it is there at once.
 
-        `verdicts` are errors that end a client. A coordinator that was deposed and does not know it yet gets nothing committed, but it
-        could still say these, by what it knew: so they leave only when it is certain that it coordinates.
+        `verdicts` are errors that end a client, or what it does. A coordinator that was deposed and does not know it yet gets nothing
+        committed, but it could still say these, by what it knew, and also that something has been done before (`Effects.is_recalled`):
+        so such answers leave only when it is certain that it coordinates.
         """
         try:
             hosted = self.find(key)
@@ -122,7 +117,15 @@ class Runtime(Generic[S]):
         deferred = Deferred()
         if verdicts and self._broker.peers is not None:
             final = [error(code) for code in verdicts]
-            hosted.call(decide, partial(self._judge, hosted, deferred, final, error), error, may_write=may_write)
+
+            def decide_and_look(shard: S, ticket: Ticket) -> Effects:
+                effects = decide(shard, ticket)
+                if effects.is_recalled:
+                    final.extend(reply for _, reply in effects.replies)
+                return effects
+
+            settle = partial(self._judge, hosted, deferred, final, error)
+            hosted.call(decide_and_look, settle, error, may_write=may_write)
         else:
             hosted.call(decide, deferred.complete, error, may_write=may_write)
         if deferred.done and not isinstance(deferred.response, BaseException):
@@ -162,48 +165,19 @@ class Runtime(Generic[S]):
         else:
             self._ensuring.append(done)
             if len(self._ensuring) == 1:
-                self._ask_for_topic()
+                self._make_topic(self._made)
 
-    def _ask_for_topic(self) -> None:
-        """In a cluster, with all the replicas that it shall have: while brokers are missing it is refused, as in Apache Kafka."""
-        from headwater.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig
-
-        config = self._broker.config
-        topic = CreatableTopic(
-            name=self.topic,
-            num_partitions=config.int(self._partitions_setting),
-            replication_factor=config.int(self._replication_setting),
-            assignments=[],
-            configs=[CreatableTopicConfig(name=name, value=value) for name, value in self._topic_config.items()],
-        )
-
-        def told(problems: dict[str, KafkaError]) -> None:
-            problem = problems.get(self.topic)
-            if problem is None and self.topic not in self._broker.image.ids_by_name:
-                problem = KafkaError(ErrorCode.REQUEST_TIMED_OUT)
-            waiting, self._ensuring = self._ensuring, []
-            for done in waiting:
-                done(problem)
-
-        create_topics(self._broker, [topic], _ENSURE_MS, told)
+    def _made(self, problem: KafkaError | None) -> None:
+        waiting, self._ensuring = self._ensuring, []
+        for done in waiting:
+            done(problem)
 
     def _make_topic(self, done: Callable[[KafkaError | None], None]) -> None:
-        """A broker alone: with as many replicas as there can be."""
         broker = self._broker
-        problems: list[KafkaError] = []
-
-        def plan() -> list[Any]:
-            if self.topic in broker.image.ids_by_name:
-                return []
-            replicas = min(broker.config.int(self._replication_setting), len(broker.image.brokers))
-            try:
-                return [
-                    plan_topic(
-                        broker, self.topic, broker.config.int(self._partitions_setting), replicas, self._topic_config
-                    )
-                ]
-            except KafkaError as problem:
-                problems.append(problem)
-                return []
-
-        broker.changes.submit(plan, lambda error: done(error or (problems[0] if problems else None)))
+        broker.ensure_topic(
+            self.topic,
+            broker.config.int(self._partitions_setting),
+            broker.config.int(self._replication_setting),
+            self._topic_config,
+            done,
+        )

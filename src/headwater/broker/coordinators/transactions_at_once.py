@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from headwater.base.errors import KafkaError
 from headwater.base.ids import PartitionKey, TopicPartition
+from headwater.broker.coordinators.host import CoordinatorHost
 from headwater.broker.coordinators.markers import NOTHING_TO_END, Marker, write_marker
 from headwater.coordinator.effects import Producer
 from headwater.coordinator.transactions import plain_ends
@@ -19,7 +20,6 @@ from headwater.coordinator.transactions.transaction import NEVER_MS, NONE, Trans
 from headwater.replication.partition import Partition
 
 if TYPE_CHECKING:
-    from headwater.broker.broker import Broker
     from headwater.broker.coordinators.hosted import Hosted
     from headwater.coordinator.transactions.shard import TransactionShard
 
@@ -27,7 +27,11 @@ _NO_BUMP: Final = 0  # the transaction version of clients that name their partit
 
 
 def add_at_once(
-    broker: "Broker", transactional_id: str, producer: Producer, topic: str, partitions: frozenset[TopicPartition]
+    broker: CoordinatorHost,
+    transactional_id: str,
+    producer: Producer,
+    topic: str,
+    partitions: frozenset[TopicPartition],
 ) -> bool:
     """Whether all of `partitions`, which are of `topic`, are in the transaction now."""
     hosted = broker.transactions.runtime.at_rest(transactional_id)
@@ -46,6 +50,8 @@ def add_at_once(
     is_new = transaction.state is not TransactionState.ONGOING
     if not is_new and partitions <= transaction.partitions:
         return True
+    if not hosted.shard.has_room(transaction, partitions):
+        return False
     now_ms = broker.now_ms()
     transaction.add_partitions(partitions, _NO_BUMP, now_ms)
     if not _write(broker, hosted, transaction, now_ms):
@@ -56,7 +62,7 @@ def add_at_once(
 
 
 def end_at_once(
-    broker: "Broker",
+    broker: CoordinatorHost,
     transactional_id: str,
     producer_id: int,
     producer_epoch: int,
@@ -101,7 +107,7 @@ def end_at_once(
     return after
 
 
-def _write(broker: "Broker", hosted: "Hosted[TransactionShard]", transaction: Transaction, now_ms: int) -> bool:
+def _write(broker: CoordinatorHost, hosted: "Hosted[TransactionShard]", transaction: Transaction, now_ms: int) -> bool:
     """The state that the transaction has now, committed with its append. False: see `Hosted.write`."""
     version = hosted.shard.settings.transaction_version
     quick = broker.quick_writes
@@ -113,7 +119,7 @@ def _write(broker: "Broker", hosted: "Hosted[TransactionShard]", transaction: Tr
     return hosted.write(transaction.record(version), now_ms)
 
 
-def _has_marker(broker: "Broker", partition: Partition, marker: Marker, now_ms: int) -> bool:
+def _has_marker(broker: CoordinatorHost, partition: Partition, marker: Marker, now_ms: int) -> bool:
     try:
         write_marker(broker, partition, marker, now_ms)
     except KafkaError as problem:
@@ -121,7 +127,7 @@ def _has_marker(broker: "Broker", partition: Partition, marker: Marker, now_ms: 
     return True
 
 
-def _alone(broker: "Broker", names: frozenset[TopicPartition]) -> list[tuple[TopicPartition, Partition]] | None:
+def _alone(broker: CoordinatorHost, names: frozenset[TopicPartition]) -> list[tuple[TopicPartition, Partition]] | None:
     """The partitions of that name, if a marker on each of them is committed with its append."""
     found = []
     for name in names:

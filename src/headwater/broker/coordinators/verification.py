@@ -1,11 +1,12 @@
 """Before a transactional append: asks the transaction's coordinator on another broker whether partitions are in it, or to add them."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from headwater.base.errors import ErrorCode
 from headwater.base.ids import BrokerId, TopicPartition
 from headwater.base.peers import Lane, Unreachable
+from headwater.broker.coordinators.host import CoordinatorHost
 from headwater.broker.coordinators.markers import Results
 from headwater.coordinator.effects import Producer
 from headwater.wire.messages.add_partitions_to_txn import (
@@ -14,15 +15,12 @@ from headwater.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 
-if TYPE_CHECKING:
-    from headwater.broker.broker import Broker
-
 _VERSION: Final = 5
 _TIMEOUT_MS_MAX: Final = 10_000  # a producer waits for it, and will ask again
 
 
 def ask_coordinator(
-    broker: "Broker",
+    broker: CoordinatorHost,
     coordinator: BrokerId,
     transactional_id: str,
     producer: Producer,

@@ -1,25 +1,90 @@
-"""CreateAcls (key 30), versions 1 to 3: without an authorizer each rule is refused on its own."""
+"""CreateAcls (key 30), versions 1 to 3: adds access rules, each on its own. One that is there already is no error."""
 
+import logging
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from headwater.base.errors import ErrorCode
+from headwater.base.acls import Pattern, Rule
+from headwater.base.errors import ErrorCode, KafkaError
 from headwater.broker.context import RequestContext
-from headwater.wire.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
+from headwater.broker.deferred import Deferred
+from headwater.metadata.image import AclsSet
+from headwater.wire.messages.create_acls import AclCreation, AclCreationResult, CreateAclsRequest, CreateAclsResponse
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
 
 NO_AUTHORIZER: Final = "No Authorizer is configured."
 
+audit = logging.getLogger("headwater.audit")
 
-def handle(
-    broker: "Broker",  # noqa: ARG001
-    context: RequestContext,  # noqa: ARG001
-    request: CreateAclsRequest,
-) -> CreateAclsResponse:
-    return CreateAclsResponse(
-        results=[
-            AclCreationResult(error_code=int(ErrorCode.SECURITY_DISABLED), error_message=NO_AUTHORIZER)
-            for _ in request.creations
+
+def handle(broker: "Broker", context: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse | Deferred:
+    if broker.authorizer is None:
+        disabled = KafkaError(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
+        return CreateAclsResponse(results=[_result(disabled) for _ in request.creations])
+    work = _Creation(broker, context.connection.principal, request)
+    broker.changes.submit(work.plan, work.done)
+    return work.deferred
+
+
+class _Creation:
+    """One request on its way through the queue of changes."""
+
+    def __init__(self, broker: "Broker", principal: str, request: CreateAclsRequest) -> None:
+        self.deferred = Deferred()
+        self._broker = broker
+        self._principal = principal
+        self._creations = request.creations
+        self._results: list[AclCreationResult] = []
+        self._added: list[tuple[Pattern, Rule]] = []
+
+    def plan(self) -> Sequence[AclsSet]:
+        from headwater.broker.rights.acl_requests import RULES_PER_RESOURCE_MAX
+
+        known = self._broker.image.acls
+        wanted: dict[Pattern, list[Rule]] = {}
+        self._results, self._added = [], []
+        for creation in self._creations:
+            try:
+                pattern, rule = _checked(creation)
+                rules = wanted.setdefault(pattern, list(known.get(pattern, ())))
+                if rule not in rules:
+                    if len(rules) >= RULES_PER_RESOURCE_MAX:
+                        raise KafkaError(
+                            ErrorCode.INVALID_REQUEST,
+                            f"{pattern.name!r} has {RULES_PER_RESOURCE_MAX} rules already: delete some, or use a prefix or User:*",
+                        )
+                    rules.append(rule)
+                    self._added.append((pattern, rule))
+            except KafkaError as problem:
+                self._results.append(_result(problem))
+            else:
+                self._results.append(_result(None))
+        return [
+            AclsSet(*pattern, tuple(rules))
+            for pattern, rules in wanted.items()
+            if tuple(rules) != known.get(pattern, ())
         ]
-    )
+
+    def done(self, error: KafkaError | None) -> None:
+        if error is not None:
+            self._results = [result if result.error_code else _result(error) for result in self._results]
+            self._results = self._results or [_result(error) for _ in self._creations]
+        else:
+            for pattern, rule in self._added:
+                audit.info("event=acl-created by=%r pattern=%r rule=%r", self._principal, tuple(pattern), tuple(rule))
+        self.deferred.complete(CreateAclsResponse(results=self._results))
+
+
+def _checked(creation: AclCreation) -> tuple[Pattern, Rule]:
+    from headwater.broker.rights.acl_requests import checked
+
+    rule = Rule(creation.principal, creation.host, creation.operation, creation.permission_type)
+    return checked(creation.resource_type, creation.resource_pattern_type, creation.resource_name, rule)
+
+
+def _result(problem: KafkaError | None) -> AclCreationResult:
+    if problem is None:
+        return AclCreationResult(error_code=0, error_message=None)
+    return AclCreationResult(error_code=int(problem.code), error_message=problem.message)

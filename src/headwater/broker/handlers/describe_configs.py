@@ -1,6 +1,6 @@
-"""DescribeConfigs (key 32), versions 1 to 4: the configs of topics and brokers, with where each value comes from.
+"""DescribeConfigs (key 32), versions 1 to 4: the configs of topics, brokers and groups, with where each value comes from.
 
-A broker answers for itself; the empty broker name stands for what is set dynamically for all. No keys, or an empty list
+A broker answers for itself, any broker for groups; the empty broker name stands for what is set dynamically for all. No keys, or an empty list
 of them, asks for everything; keys that do not exist are left out. v3 has types and, on demand, documentation.
 """
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from headwater.base.config.describe import ConfigEntry, describe_broker, describe_broker_defaults, describe_topic
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.names import validate_topic_name
-from headwater.broker.config_changes import BROKER_RESOURCE, TOPIC_RESOURCE
+from headwater.broker.config_changes import BROKER_RESOURCE, GROUP_RESOURCE, TOPIC_RESOURCE
 from headwater.broker.context import RequestContext
 from headwater.wire.messages.describe_configs import (
     DescribeConfigsRequest,
@@ -59,6 +59,12 @@ def _entries(broker: "Broker", resource: DescribeConfigsResource) -> list[Config
         if name == str(broker.broker_id):
             return describe_broker(broker.config, keys)
         raise KafkaError(ErrorCode.INVALID_REQUEST, _not_this_broker(broker, name))
+    if resource.resource_type == GROUP_RESOURCE:
+        if name == "":
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+        from headwater.base.config.group import describe_group  # rare; not at start-up
+
+        return describe_group(broker.config, broker.image.group_configs.get(name, {}), keys)
     raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unsupported resource type {resource.resource_type}")
 
 

@@ -20,7 +20,7 @@ from headwater.broker.context import RequestContext
 from headwater.broker.deferred import Deferred
 from headwater.broker.fetch_reading import FIRST_TOPIC_ID, Reader
 from headwater.broker.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, FetchSession, FetchSpec, specs_of
-from headwater.broker.moved import TOLD_WITH, addresses_of, leader_of
+from headwater.broker.leader_hints import TOLD_WITH, addresses_of, leader_of
 from headwater.replication.partition import Partition
 from headwater.wire.messages.fetch import (
     FetchableTopicResponse,
@@ -121,7 +121,7 @@ class Fetch:
         self._session = session
         self._specs = specs
         self._is_incremental = is_incremental
-        self._reader = Reader(broker, request, version)
+        self._reader = Reader(broker, context, request)
         self._knows_storage_errors = version >= _FIRST_STORAGE_ERROR
         self._max_bytes = min(request.max_bytes, broker.config.int("fetch.max.bytes"))
         self._min_bytes = min(request.min_bytes, self._max_bytes)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from headwater.broker.coordinators.batches import build_decision
-from headwater.broker.coordinators.groups import AppendCommit
+from headwater.broker.coordinators.group_coordinator import AppendCommit
 from headwater.coordinator.groups.plain_commits import Part
 from headwater.coordinator.records.group_records import OffsetCommitValue, offset_commit_record
 from headwater.replication.partition import Partition

@@ -4,9 +4,15 @@
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
+from headwater.base.config.group import (
+    CONSUMER_ASSIGNMENT_INTERVAL,
+    CONSUMER_HEARTBEAT_INTERVAL,
+    CONSUMER_SESSION_TIMEOUT,
+    group_number,
+)
 from headwater.base.errors import ErrorCode
 from headwater.base.ports import Random
 from headwater.coordinator.effects import CoordinatorRecord, Ticket
@@ -19,6 +25,7 @@ ErrorResponse: TypeAlias = Callable[[ErrorCode], Any]
 """Makes the response of one API that says nothing but an error."""
 
 _NO_LIMIT: Final = 2**31 - 1
+_NO_CONFIG: Final[Mapping[str, str]] = {}
 
 Parked: TypeAlias = list[tuple[Ticket, ErrorResponse]]
 
@@ -76,7 +83,26 @@ class ShardState:
     random: Random
     topics: Topics
     groups: "dict[str, Group]" = field(default_factory=dict)
+    config_of: Callable[[str], Mapping[str, str]] = lambda _: _NO_CONFIG  # what a group has set for itself
     batch_bytes_max: Callable[[], int] = lambda: _NO_LIMIT  # of what is written at once: the topic's config may change
+
+    def settings_of(self, group_id: str) -> GroupSettings:
+        """The broker's settings, with what the group has set for itself."""
+        config, settings = self.config_of(group_id), self.settings
+        if not config:
+            return settings
+        return replace(
+            settings,
+            consumer_session_timeout_ms=group_number(
+                config, CONSUMER_SESSION_TIMEOUT, settings.consumer_session_timeout_ms
+            ),
+            consumer_heartbeat_interval_ms=group_number(
+                config, CONSUMER_HEARTBEAT_INTERVAL, settings.consumer_heartbeat_interval_ms
+            ),
+            consumer_assignment_interval_ms=group_number(
+                config, CONSUMER_ASSIGNMENT_INTERVAL, settings.consumer_assignment_interval_ms
+            ),
+        )
 
     def fits(self, records: Sequence[CoordinatorRecord]) -> bool:
         """Whether the log would take them as one batch. To be asked before a client's decision that can be as large as the client likes."""

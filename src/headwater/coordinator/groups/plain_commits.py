@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 from headwater.base.errors import KafkaError
 from headwater.base.ids import NO_TOPIC_ID
 from headwater.coordinator.effects import Effects
-from headwater.coordinator.groups.classic.engine import ClassicGroups
+from headwater.coordinator.groups.classic.classic_groups import ClassicGroups
 from headwater.coordinator.groups.classic.group import ClassicGroup
 from headwater.coordinator.groups.context import GroupContext, ShardState
 from headwater.coordinator.groups.offset_requests import COMMIT_BY_ID_SINCE

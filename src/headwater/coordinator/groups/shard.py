@@ -7,14 +7,14 @@ carry whole response messages, or, where one request names many groups, the part
 The shard owns `ShardState` and `Offsets`; the engines own what is inside their groups.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final
 
 from headwater.base.errors import ErrorCode, KafkaError, bounded
 from headwater.base.ports import Random
 from headwater.coordinator.effects import CoordinatorRecord, Effects, Producer, Ticket, TimerKey
 from headwater.coordinator.groups import offset_fetch
-from headwater.coordinator.groups.classic.engine import ClassicGroups
+from headwater.coordinator.groups.classic.classic_groups import ClassicGroups
 from headwater.coordinator.groups.classic.group import ClassicGroup, State
 from headwater.coordinator.groups.context import GroupContext, GroupSettings, Parked, ShardState, Topics
 from headwater.coordinator.groups.expiry import EXPIRY_TIMER, Sweeper, remove_group
@@ -51,10 +51,13 @@ class GroupShard:
         topics: Topics,
         make_consumer_engine: Callable[[ShardState, ClassicGroups], ConsumerEngine] | None = None,
         batch_bytes_max: Callable[[], int] | None = None,
+        config_of: Callable[[str], Mapping[str, str]] | None = None,
     ) -> None:
         self.state = ShardState(settings, random, topics)
         if batch_bytes_max is not None:
             self.state.batch_bytes_max = batch_bytes_max
+        if config_of is not None:
+            self.state.config_of = config_of
         self.offsets = Offsets()
         self.classic = ClassicGroups(self.state)
         self.consumer = None if make_consumer_engine is None else make_consumer_engine(self.state, self.classic)

@@ -102,7 +102,7 @@ def packed_value(
     )
 
 
-def packed_partitions(partitions: frozenset[TopicPartition]) -> bytes:
+def packed_partitions(partitions: AbstractSet[TopicPartition]) -> bytes:
     if len(partitions) <= _FEW_PARTITIONS:  # as nearly always, and the same in all records of a transaction
         return _packed_few(partitions)
     return _pack_partitions(partitions)

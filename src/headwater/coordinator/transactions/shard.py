@@ -16,7 +16,11 @@ from typing import Final
 from headwater.base.errors import ErrorCode
 from headwater.base.ids import TopicPartition
 from headwater.coordinator.effects import CoordinatorRecord, Producer, Ticket, TimerKey
-from headwater.coordinator.records.transaction_records import read_transaction_record, transaction_record
+from headwater.coordinator.records.transaction_records import (
+    packed_partitions,
+    read_transaction_record,
+    transaction_record,
+)
 from headwater.coordinator.transactions.decisions import (
     GO,
     check_producer,
@@ -37,6 +41,10 @@ from headwater.wire.messages.list_transactions import TransactionState as Listed
 
 _EXPIRED_AT_ONCE_MAX: Final = 1000  # tombstones in one batch
 _ASK_AGAIN_MS: Final = 100
+_PARTITIONS_ALWAYS_FIT: Final = 10
+_REST_OF_A_RECORD_BYTES: Final = (
+    256  # at the most: batch header, record, all fields of a transaction but its partitions
+)
 
 TIMEOUT: Final = "timeout"
 _MARKERS: Final = "markers"
@@ -44,8 +52,11 @@ _EXPIRY: Final = ("expiry", "")
 
 
 class TransactionShard:
-    def __init__(self, settings: TransactionSettings, coordinator_epoch: int) -> None:
+    def __init__(
+        self, settings: TransactionSettings, coordinator_epoch: int, batch_bytes_max: Callable[[], int] | None = None
+    ) -> None:
         self.settings = settings
+        self._batch_bytes_max = batch_bytes_max  # of what is written at once: the topic's config may change
         self.coordinator_epoch = (
             coordinator_epoch  # the leader epoch of the partition: later coordinators have later ones
         )
@@ -204,12 +215,22 @@ class TransactionShard:
         assert transaction is not None
         if transaction.state is TransactionState.ONGOING and wanted <= transaction.partitions:
             return ErrorCode.NONE, TransactionEffects()
+        if not self.has_room(transaction, wanted):
+            return ErrorCode.UNKNOWN_SERVER_ERROR, TransactionEffects()
         is_new = transaction.state is not TransactionState.ONGOING
         transaction.add_partitions(wanted, client_transaction_version, now_ms)
         effects = self._written(transaction)
         if is_new:
             self._set_timeout(effects, transaction, now_ms)
         return ErrorCode.NONE, effects
+
+    def has_room(self, transaction: Transaction, wanted: AbstractSet[TopicPartition]) -> bool:
+        """Whether the log takes the transaction's records with these partitions too. Asked before anything is changed."""
+        count = len(transaction.partitions) + len(wanted)
+        if self._batch_bytes_max is None or count <= _PARTITIONS_ALWAYS_FIT:
+            return True
+        partitions = packed_partitions(transaction.partitions | wanted)
+        return len(partitions) + len(transaction.key) + _REST_OF_A_RECORD_BYTES <= self._batch_bytes_max()
 
     # The end of a transaction
 
@@ -225,7 +246,9 @@ class TransactionShard:
         )
         if code is ErrorCode.NONE:
             assert transaction is not None
-            return _reply(ticket, _ended(transaction))
+            effects = _reply(ticket, _ended(transaction))
+            effects.is_recalled = True
+            return effects
         if code is not None:
             return _reply(ticket, end_txn_error(code, version))
         assert transaction is not None

@@ -2,7 +2,8 @@
 
 The loop only plans and renames. One log is cleaned by one worker at a time, `log.cleaner.threads` logs at once. The offset up to which a
 log is clean is written down (`cleaner-offset-checkpoint`, as Kafka has it) after the new names are on the device. A log that cannot
-be cleaned is left alone for a while, and counted. Results of a log that has changed meanwhile (truncated, deleted) are dropped.
+be cleaned is left alone for a while, and counted. Results of a log that has changed meanwhile (truncated, deleted) are dropped; names
+that were swapped in before are on the device before the log is cleaned again, as after a cleaning that is complete.
 
 Only what lies below the recovery point that the device has is cleaned. So whatever is missing past it after a crash was lost, and not
 left out by us: recovery need not guess.
@@ -21,7 +22,7 @@ from headwater.base.ports import NO_DESCRIPTORS, SyncDirectory
 from headwater.log.compaction.decisions import Dirtiness
 from headwater.log.compaction.job import Cleaned, CleanedSegment, CleaningJob, Pace, no_pace, remove_cleaned
 from headwater.log.compaction.planning import cleanable_to, is_due_for, job_for, state_of
-from headwater.log.compaction.swapping import is_unchanged, swap_in
+from headwater.log.compaction.swapping import NoRoomError, is_unchanged, swap_in
 
 if TYPE_CHECKING:
     from headwater.log.log import Log
@@ -164,26 +165,35 @@ class Cleaner:
                 self._leave_alone(log, monotonic_ms, repr(error))
             return
         assert isinstance(result, Cleaned)
-        self._swap(log, job, result, list(result.segments))
+        self._swap(log, job, monotonic_ms, result, list(result.segments))
 
     def _is_there(self, log: "Log") -> bool:
         return self._manager.logs.get(log.partition) is log and log.failed is None
 
-    def _swap(self, log: "Log", job: CleaningJob, result: Cleaned, left: list[CleanedSegment]) -> None:
+    def _swap(
+        self, log: "Log", job: CleaningJob, monotonic_ms: int, result: Cleaned, left: list[CleanedSegment]
+    ) -> None:
         """One group in a turn of the loop, so that requests go on in between."""
         facts = {segment.base_offset: segment for segment in job.segments}
         is_void = not self._is_there(log) or log.directory in self._void
+        drop = partial(self._drop, log, left, is_begun=len(left) < len(result.segments))
         if left and (is_void or not is_unchanged(log, facts, left[0])):
             logger.info("event=compaction-dropped partition=%s reason='the log has changed'", log.partition)
-            self._drop(log, left)
+            drop()
         elif left:
             try:
-                swap_in(log, left.pop(0))
-            except OSError as error:
-                log.fail(error)
-                self._drop(log, left)
+                swap_in(log, left[0])
+                del left[0]
+            except NoRoomError as error:
+                drop()
+                self._leave_alone(log, monotonic_ms, str(error))
                 return
-            log.context.scheduler.call_soon(partial(self._swap, log, job, result, left))
+            except OSError as error:
+                del left[0]
+                log.fail(error)
+                drop()
+                return
+            log.context.scheduler.call_soon(partial(self._swap, log, job, monotonic_ms, result, left))
         else:
             log.context.disk.submit(SyncDirectory(log.directory), partial(self._finished, log, result))
 
@@ -195,20 +205,26 @@ class Cleaner:
         self._void.discard(log.directory)
         return is_void
 
-    def _drop(self, log: "Log", left: list[CleanedSegment]) -> None:
-        self._release(log)
+    def _drop(self, log: "Log", left: list[CleanedSegment], *, is_begun: bool) -> None:
+        """Of what the worker made, this much is not needed. `is_begun`: other groups were swapped in before."""
         try:
             remove_cleaned(log.context.disk, log.directory, [segment.base_offset for segment in left])
         except OSError as error:  # the directory went with its topic
             logger.info("event=files-not-removed directory=%s error=%r", log.directory, str(error))
+        if is_begun and self._is_there(log):
+            log.context.disk.submit(SyncDirectory(log.directory), partial(self._finished, log, None))
+        else:
+            self._release(log)
 
-    def _finished(self, log: "Log", result: Cleaned, error: OSError | None) -> None:
-        """The new names are on the device."""
+    def _finished(self, log: "Log", result: Cleaned | None, error: OSError | None) -> None:
+        """The new names are on the device. Without a result, the rest of it was dropped: nothing more counts as clean then."""
         is_void = self._release(log)
         if error is not None and error.errno in NO_DESCRIPTORS:
             return  # the next flush syncs the directory; until then more counts as dirty than is
         if error is not None:
             log.fail(error)
+            return
+        if result is None:
             return
         counts = self.counts
         counts.cleanings += 1

@@ -14,7 +14,7 @@ from headwater.log.compaction.decisions import SegmentFacts, grouped
 from headwater.log.compaction.filtering import BATCH_BYTES_MAX, BatchFilter
 from headwater.log.compaction.job import SUFFIXES, Cleaned, CleanedSegment, CleaningJob, remove_cleaned
 from headwater.log.compaction.offset_map import OffsetMap
-from headwater.log.compaction.transactions import TransactionWalk
+from headwater.log.compaction.transaction_walk import TransactionWalk
 from headwater.log.index_file import rewrite_entries
 from headwater.log.scan import problem_of, scan_segment
 from headwater.log.transaction_index import AbortedTransaction, TransactionIndex

@@ -14,7 +14,7 @@ from typing import Final
 from headwater.base.ports import Buffer
 from headwater.log.compaction.job import ProducerEnds
 from headwater.log.compaction.offset_map import OffsetMap
-from headwater.log.compaction.transactions import TransactionWalk
+from headwater.log.compaction.transaction_walk import TransactionWalk
 from headwater.records.batch import (
     CODEC_MASK,
     CRC_AT,

@@ -34,11 +34,22 @@ def is_unchanged(log: "Log", facts: dict[int, SegmentFacts], cleaned: CleanedSeg
     )
 
 
+class NoRoomError(Exception):
+    """The disk has no room for the first of the new names: the log is as it was before."""
+
+
 def swap_in(log: "Log", cleaned: CleanedSegment) -> None:
-    """Raises OSError; the log must not be used any more then, until a restart has put it in order."""
+    """Raises NoRoomError, or OSError; after that one the log must not be used any more, until a restart has put it in order."""
     stem = f"{log.directory}/{names.segment_name(cleaned.base_offset)}"
-    for suffix in SUFFIXES:
-        _rename_if_there(log, f"{stem}{suffix}{names.CLEANED}", f"{stem}{suffix}{names.SWAP}")
+    try:
+        for suffix in SUFFIXES:
+            _rename_if_there(log, f"{stem}{suffix}{names.CLEANED}", f"{stem}{suffix}{names.SWAP}")
+    except OSError as error:  # the log's own name comes last, so nothing counts yet
+        if error.errno not in FULL:
+            raise
+        for suffix in SUFFIXES:
+            log.context.disk.remove(f"{stem}{suffix}{names.SWAP}")
+        raise NoRoomError(str(error)) from error
     at = log.base_offsets.index(cleaned.base_offset)
     count = len(cleaned.replaces)
     gone = []

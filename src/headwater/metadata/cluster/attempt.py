@@ -13,11 +13,11 @@ from headwater.base.coordination import Check, Coordination, CoordinationError, 
 from headwater.base.ids import BrokerId
 from headwater.base.ports import Scheduler
 from headwater.metadata.cluster import layout
+from headwater.metadata.cluster.change_follower import ChangeFollower
 from headwater.metadata.cluster.changes import Announced, apply_news
 from headwater.metadata.cluster.committing import Committing
 from headwater.metadata.cluster.difference import Snapshot, difference, members_difference
 from headwater.metadata.cluster.election import Election
-from headwater.metadata.cluster.following import Following
 from headwater.metadata.cluster.lifetime import Lifetime
 from headwater.metadata.cluster.loading import Loading
 from headwater.metadata.cluster.members import Members, Membership
@@ -56,7 +56,7 @@ class Attempt:
         owner: Owner,
     ) -> None:
         self.life = life
-        self.following: Following | None = None
+        self.following: ChangeFollower | None = None
         self.proposing: Proposing | None = None
         self.committing: Committing | None = None
         """Only while this broker is the active controller."""
@@ -109,9 +109,11 @@ class Attempt:
             self.life.fail(CoordinationError(layout.CLUSTER_ID))
             return
         self._apply([*members_difference(self._members, self._image), *difference(snapshot, self._image)])
+        self._image.empty_acl_nodes = {pattern for pattern, rules in snapshot.acls.items() if not rules}
+        self._image.empty_group_nodes = {group for group, config in snapshot.group_configs.items() if not config}
         if self.life.is_over:
             return
-        following = Following(self._coordination, self.life, next_sequence, self._entry_read, self._entries_listed)
+        following = ChangeFollower(self._coordination, self.life, next_sequence, self._entry_read, self._entries_listed)
         self.following = following
         self.proposing = Proposing(self._coordination, self._scheduler, self.life, self._image, following)
         self._owner.loaded()

@@ -13,17 +13,20 @@ from typing import Any, Final
 from headwater.base.ids import TopicId
 from headwater.metadata.cluster import layout
 from headwater.metadata.image import (
+    AclsSet,
     BrokerConfigured,
     BrokerRegistered,
     BrokerState,
     Change,
     ClusterImage,
     Endpoint,
+    GroupConfigured,
     PartitionChanged,
     PartitionsAdded,
     TopicConfigured,
     TopicCreated,
     TopicDeleted,
+    UserConfigured,
 )
 
 logger = logging.getLogger("headwater.metadata")
@@ -44,6 +47,9 @@ Announced = (
     | PartitionsAddedFrom
     | TopicConfigured
     | BrokerConfigured
+    | GroupConfigured
+    | UserConfigured
+    | AclsSet
     | PartitionChanged
     | BrokerRegistered
 )
@@ -54,6 +60,9 @@ _KINDS: Final[dict[str, type[Any]]] = {
     "PartitionsAdded": PartitionsAddedFrom,
     "TopicConfigured": TopicConfigured,
     "BrokerConfigured": BrokerConfigured,
+    "GroupConfigured": GroupConfigured,
+    "UserConfigured": UserConfigured,
+    "AclsSet": AclsSet,
     "PartitionChanged": PartitionChanged,
     "BrokerRegistered": BrokerRegistered,
 }
@@ -108,6 +117,8 @@ def _decode_change(item: dict[str, Any]) -> Announced:
         values["assignments"] = tuple(tuple(replicas) for replicas in values["assignments"])
     if "broker" in values and kind is BrokerRegistered:
         values["broker"] = _decode_broker(values["broker"])
+    if "rules" in values:
+        values["rules"] = tuple(tuple(rule) for rule in values["rules"])
     for name in _REPLICAS:
         if name in values:
             values[name] = tuple(values[name])
@@ -146,6 +157,12 @@ def _news(change: Announced, image: ClusterImage) -> Change | None:
             return change if topic_id in image.topics and image.topics[topic_id].config != config else None
         case BrokerConfigured(broker, config):
             return change if image.broker_configs.get(broker) != config else None
+        case GroupConfigured(group, config):
+            return change if image.group_configs.get(group, {}) != config else None
+        case UserConfigured(user, config):
+            return change if image.user_configs.get(user) != config else None
+        case AclsSet(rules=rules):
+            return change if image.acls.get(change.pattern, ()) != rules else None
         case PartitionChanged():
             return change if _is_newer(change, image) else None
         case BrokerRegistered(broker):

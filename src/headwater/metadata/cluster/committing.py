@@ -11,7 +11,7 @@ from functools import partial
 from headwater.base.coordination import Coordination, CoordinationError, Written
 from headwater.base.errors import KafkaError
 from headwater.metadata.cluster import layout
-from headwater.metadata.cluster.following import Following
+from headwater.metadata.cluster.change_follower import ChangeFollower
 from headwater.metadata.cluster.lifetime import Done, Lifetime
 from headwater.metadata.cluster.planning import Piece, plan
 from headwater.metadata.cluster.refusals import is_deposition, is_disconnection, meaning
@@ -25,7 +25,7 @@ class Committing:
         coordination: Coordination,
         life: Lifetime,
         image: ClusterImage,
-        following: Following,
+        following: ChangeFollower,
         guard_version: int,
         deposed: Callable[[int], None],
     ) -> None:

@@ -3,14 +3,17 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from headwater.base.acls import Pattern, Rules
 from headwater.base.ids import BrokerId, TopicId
 from headwater.metadata.image import (
+    AclsSet,
     BrokerConfigured,
     BrokerGone,
     BrokerRegistered,
     BrokerState,
     Change,
     ClusterImage,
+    GroupConfigured,
     PartitionChanged,
     PartitionsAdded,
     PartitionState,
@@ -18,6 +21,7 @@ from headwater.metadata.image import (
     TopicCreated,
     TopicDeleted,
     TopicState,
+    UserConfigured,
 )
 
 
@@ -29,6 +33,9 @@ class Snapshot:
         default_factory=set
     )  # topics of which nothing is known; least of all that they are gone
     broker_configs: dict[str, dict[str, str]] = field(default_factory=dict)
+    group_configs: dict[str, dict[str, str]] = field(default_factory=dict)
+    user_configs: dict[str, dict[str, str]] = field(default_factory=dict)
+    acls: dict[Pattern, Rules] = field(default_factory=dict)
 
 
 def difference(snapshot: Snapshot, image: ClusterImage) -> list[Change]:
@@ -44,6 +51,18 @@ def difference(snapshot: Snapshot, image: ClusterImage) -> list[Change]:
         config = snapshot.broker_configs.get(broker, {})
         if config != image.broker_configs.get(broker, {}) or broker not in image.broker_configs:
             changes.append(BrokerConfigured(broker, config))
+    for group in sorted(image.group_configs.keys() | snapshot.group_configs.keys()):
+        config = snapshot.group_configs.get(group, {})
+        if config != image.group_configs.get(group, {}):
+            changes.append(GroupConfigured(group, config))
+    for user in sorted(image.user_configs.keys() | snapshot.user_configs.keys()):
+        config = snapshot.user_configs.get(user, {})
+        if config != image.user_configs.get(user, {}) or user not in image.user_configs:
+            changes.append(UserConfigured(user, config))
+    for pattern in sorted(image.acls.keys() | snapshot.acls.keys()):
+        rules = snapshot.acls.get(pattern, ())
+        if rules != image.acls.get(pattern, ()):
+            changes.append(AclsSet(*pattern, rules))
     return changes
 
 

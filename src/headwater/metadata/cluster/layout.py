@@ -5,6 +5,9 @@
     /brokers/topics/<topic>                     topic id, replicas of each partition, those being added and removed
     /brokers/topics/<topic>/partitions/<n>/state   leader, leader epoch, in-sync replicas
     /config/topics/<topic>, /config/brokers/<id or "<default>">
+    /config/users/<user or "<default>">         SCRAM credentials and quotas of a user, whose name is URL-encoded
+    /kafka-acl/<type>/<name>                    access rules on one resource, or (the name *) on all of a type
+    /kafka-acl-extended/prefixed/<type>/<name>  and on those whose names begin so
     /controller, /controller_epoch              who is the controller (ephemeral), and how many there have been
     /latest_producer_id_block                   the last block of producer ids that somebody took
 
@@ -21,7 +24,9 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
+from urllib.parse import quote, unquote
 
+from headwater.base.acls import Operation, Pattern, PatternType, Permission, ResourceType, Rule, Rules
 from headwater.base.ids import BrokerId, LeaderEpoch, TopicId
 from headwater.log.checkpoint import CheckpointError, format_topic_id, parse_topic_id
 from headwater.metadata.image import NEW_DATA, BrokerState, Endpoint, PartitionState
@@ -31,12 +36,31 @@ BROKERS: Final = "/brokers/ids"
 TOPICS: Final = "/brokers/topics"
 TOPIC_CONFIGS: Final = "/config/topics"
 BROKER_CONFIGS: Final = "/config/brokers"
+GROUP_CONFIGS: Final = "/config/groups"
+USER_CONFIGS: Final = "/config/users"
+ACLS: Final = "/kafka-acl"
+PREFIXED_ACLS: Final = "/kafka-acl-extended/prefixed"
 CONTROLLER: Final = "/controller"
 CONTROLLER_EPOCH: Final = "/controller_epoch"
 PRODUCER_IDS: Final = "/latest_producer_id_block"
 CHANGES: Final = "/headwater/changes"
 CHANGE_PREFIX: Final = "change-"
 TOPIC_IDS: Final = "/headwater/topics"
+
+_ACL_TYPES: Final = {
+    ResourceType.TOPIC: "Topic",
+    ResourceType.GROUP: "Group",
+    ResourceType.CLUSTER: "Cluster",
+    ResourceType.TRANSACTIONAL_ID: "TransactionalId",
+    ResourceType.DELEGATION_TOKEN: "DelegationToken",
+    ResourceType.USER: "User",
+}
+ACL_DIRECTORIES: Final[dict[str, tuple[int, int]]] = {
+    f"{root}/{name}": (int(kind), int(pattern))
+    for root, pattern in ((ACLS, PatternType.LITERAL), (PREFIXED_ACLS, PatternType.PREFIXED))
+    for kind, name in _ACL_TYPES.items()
+}
+"""Where the rules of each type and kind of pattern are."""
 
 BASE_NODES: Final[tuple[tuple[str, bytes], ...]] = (
     ("/cluster", b""),
@@ -46,6 +70,12 @@ BASE_NODES: Final[tuple[tuple[str, bytes], ...]] = (
     ("/config", b""),
     (TOPIC_CONFIGS, b""),
     (BROKER_CONFIGS, b""),
+    (GROUP_CONFIGS, b""),
+    (USER_CONFIGS, b""),
+    (ACLS, b""),
+    ("/kafka-acl-extended", b""),
+    (PREFIXED_ACLS, b""),
+    *((path, b"") for path in ACL_DIRECTORIES),
     (CONTROLLER_EPOCH, b"0"),
     (PRODUCER_IDS, b""),
     ("/headwater", b""),
@@ -57,6 +87,7 @@ UNREADABLE: Final = (ValueError, KeyError, TypeError, AttributeError, IndexError
 """What reading a node raises that is not as it should be."""
 
 _ALL_BROKERS: Final = "<default>"
+_OTHER_USERS: Final = "<default>"
 _SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _NO_TIMESTAMP: Final = "-1"
 
@@ -95,6 +126,76 @@ def broker_config_path(broker: str) -> str:
 
 def broker_of_config(name: str) -> str:
     return "" if name == _ALL_BROKERS else name
+
+
+def group_config_path(group: str) -> str:
+    return f"{GROUP_CONFIGS}/{_node_name(group)}"
+
+
+def _node_name(name: str, safe: str = "") -> str:
+    """Groups, users and transactional ids may be called anything; a node may not."""
+    quoted = quote(name, safe=safe)
+    return quoted.replace(".", "%2E") if quoted.strip(".") == "" else quoted
+
+
+def acl_path(pattern: Pattern) -> str:
+    root = PREFIXED_ACLS if pattern.pattern_type == PatternType.PREFIXED else ACLS
+    return f"{root}/{_ACL_TYPES[ResourceType(pattern.resource_type)]}/{_node_name(pattern.name, safe='*')}"
+
+
+def acl_name_of(node_name: str) -> str:
+    return unquote(node_name)
+
+
+def encode_rules(rules: Sequence[tuple[str, str, int, int]]) -> bytes:
+    return to_json(
+        {
+            "version": 1,
+            "acls": [
+                {
+                    "principal": principal,
+                    "permissionType": _camel_case(Permission(permission).name),
+                    "operation": _camel_case(Operation(operation).name),
+                    "host": host,
+                }
+                for principal, host, operation, permission in rules
+            ],
+        }
+    )
+
+
+def decode_rules(data: bytes) -> Rules:
+    return tuple(
+        Rule(
+            str(item["principal"]),
+            str(item["host"]),
+            int(_OPERATIONS[item["operation"].lower()]),
+            int(_PERMISSIONS[item["permissionType"].lower()]),
+        )
+        for item in json.loads(data)["acls"]
+    )
+
+
+def _camel_case(name: str) -> str:
+    return "".join(part.capitalize() for part in name.split("_"))
+
+
+_OPERATIONS: Final = {_camel_case(each.name).lower(): each for each in Operation}
+_PERMISSIONS: Final = {_camel_case(each.name).lower(): each for each in Permission}
+
+
+def group_of_config(name: str) -> str:
+    return unquote(name)
+
+
+def user_config_path(user: str) -> str:
+    """Encoded as Kafka's Sanitizer does: what is safe in a URL stays, but for `*`; a name of dots only cannot be a node."""
+    name = quote(user, safe="") if user else _OTHER_USERS
+    return f"{USER_CONFIGS}/{name.replace('.', '%2E') if name.strip('.') == '' else name}"
+
+
+def user_of_config(name: str) -> str:
+    return "" if name == _OTHER_USERS else unquote(name)
 
 
 def change_path(sequence: int) -> str:
@@ -238,10 +339,10 @@ def decode_state(data: bytes, version: int, topic: TopicNode, partition: int) ->
 
 
 def encode_broker(broker: BrokerState, session_id: int) -> bytes:
-    plain = next((e for e in broker.endpoints if _protocol(e.listener) == "PLAINTEXT"), None)
+    plain = next((e for e in broker.endpoints if _protocol(e) == "PLAINTEXT"), None)
     node = {
         "version": 5,
-        "listener_security_protocol_map": {e.listener: _protocol(e.listener) for e in broker.endpoints},
+        "listener_security_protocol_map": {e.listener: _protocol(e) for e in broker.endpoints},
         "endpoints": [_encode_endpoint(endpoint) for endpoint in broker.endpoints],
         "rack": broker.rack,
         "host": plain.host if plain else None,
@@ -277,8 +378,9 @@ def decode_broker(broker_id: int, data: bytes, epoch: int) -> tuple[BrokerState,
     return broker, node.get("session", 0)
 
 
-def _protocol(listener: str) -> str:
-    return listener if listener in _SECURITY_PROTOCOLS else "PLAINTEXT"
+def _protocol(endpoint: Endpoint) -> str:
+    named = endpoint.listener if endpoint.listener in _SECURITY_PROTOCOLS else "PLAINTEXT"
+    return endpoint.protocol or named
 
 
 def _encode_endpoint(endpoint: Endpoint) -> str:

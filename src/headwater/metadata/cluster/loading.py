@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable
 from functools import partial
 
+from headwater.base.acls import Pattern
 from headwater.base.coordination import Coordination, CoordinationError, Node
 from headwater.metadata.cluster import layout
 from headwater.metadata.cluster.difference import Snapshot
@@ -33,6 +34,10 @@ class Loading:
         self.get(layout.CLUSTER_ID, self._cluster_id_read)
         self._children(layout.TOPICS, self._topic_listed)
         self._children(layout.BROKER_CONFIGS, self._broker_config_listed)
+        self._children(layout.GROUP_CONFIGS, self._group_config_listed)
+        self._children(layout.USER_CONFIGS, self._user_config_listed)
+        for directory, (resource_type, pattern_type) in layout.ACL_DIRECTORIES.items():
+            self._children(directory, partial(self._acls_listed, resource_type, pattern_type))
 
     def get(self, path: str, read: Callable[[Node | None], None]) -> None:
         def answered(node: Node | None, error: CoordinationError | None) -> None:
@@ -80,7 +85,37 @@ class Loading:
 
     def _broker_config_read(self, name: str, node: Node | None) -> None:
         if node is not None:
-            self._snapshot.broker_configs[layout.broker_of_config(name)] = _config_of(node)
+            self._snapshot.broker_configs[layout.broker_of_config(name)] = _config_of(node, is_secret=True)
+
+    def _group_config_listed(self, name: str) -> None:
+        group = layout.group_of_config(name)
+        self.get(layout.group_config_path(group), partial(self._group_config_read, group))
+
+    def _group_config_read(self, group: str, node: Node | None) -> None:
+        if node is not None:
+            self._snapshot.group_configs[group] = _config_of(node)
+
+    def _user_config_listed(self, name: str) -> None:
+        user = layout.user_of_config(name)
+        self.get(f"{layout.USER_CONFIGS}/{name}", partial(self._user_config_read, user))
+
+    def _user_config_read(self, user: str, node: Node | None) -> None:
+        if node is not None:
+            self._snapshot.user_configs[user] = _config_of(node, is_secret=True)
+
+    def _acls_listed(self, resource_type: int, pattern_type: int, node_name: str) -> None:
+        pattern = Pattern(resource_type, pattern_type, layout.acl_name_of(node_name))
+        self.get(layout.acl_path(pattern), partial(self._acls_read, pattern))
+
+    def _acls_read(self, pattern: Pattern, node: Node | None) -> None:
+        """Rules that cannot be read end the attempt: to go on without them could let in whom they deny."""
+        if node is None:
+            return
+        try:
+            self._snapshot.acls[pattern] = layout.decode_rules(node.data) if node.data else ()
+        except layout.UNREADABLE as problem:
+            logger.error("event=acls-unreadable pattern=%r rules=%r problem=%r", pattern, node.data[:200], problem)
+            self._life.fail(CoordinationError(layout.acl_path(pattern)))
 
 
 class _TopicLoading:
@@ -141,9 +176,9 @@ class _TopicLoading:
         self._loading.topic_read(TopicState(self._name, self._topic.topic_id, states, self._config))
 
 
-def _config_of(node: Node) -> dict[str, str]:
+def _config_of(node: Node, *, is_secret: bool = False) -> dict[str, str]:
     try:
         return layout.decode_config(node.data) if node.data else {}
     except layout.UNREADABLE:
-        logger.warning("event=config-unreadable config=%r", node.data[:200])
+        logger.warning("event=config-unreadable config=%r", "(hidden)" if is_secret else node.data[:200])
         return {}

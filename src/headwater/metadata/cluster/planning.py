@@ -17,15 +17,18 @@ from headwater.metadata.cluster.difference import changed
 from headwater.metadata.cluster.layout import TopicNode
 from headwater.metadata.cluster.writing import WRITES_MAX, log_entry, new_partition, removal, state_write, written
 from headwater.metadata.image import (
+    AclsSet,
     BrokerConfigured,
     Change,
     ClusterImage,
+    GroupConfigured,
     PartitionChanged,
     PartitionsAdded,
     TopicConfigured,
     TopicCreated,
     TopicDeleted,
     TopicState,
+    UserConfigured,
 )
 
 BYTES_MAX: Final = 900_000
@@ -64,7 +67,7 @@ class _Planner:
         self._image = image
         self._guard = Check(layout.CONTROLLER_EPOCH, guard_version)
         self._staged: dict[TopicId, _Staged] = {}
-        self._new_configs: set[str] = set()
+        self._has_node: dict[str, bool] = {}  # by path: whether its node will be there after what was planned so far
         self._begin()
 
     def add(self, change: Change) -> None:
@@ -79,9 +82,19 @@ class _Planner:
                 path = layout.topic_config_path(self._topic(topic_id).name)
                 self._add([SetData(path, layout.encode_config(config))], [change])
             case BrokerConfigured(broker, config):
-                self._configure_broker(
-                    change, layout.encode_config(config), is_known=broker in self._image.broker_configs
-                )
+                path = layout.broker_config_path(broker)
+                self._configure(change, path, config, is_known=broker in self._image.broker_configs)
+            case GroupConfigured(group, config):
+                path = layout.group_config_path(group)
+                is_known = group in self._image.group_configs or group in self._image.empty_group_nodes
+                self._configure(change, path, config or None, is_known=is_known)
+            case UserConfigured(user, config):
+                path = layout.user_config_path(user)
+                self._configure(change, path, config, is_known=user in self._image.user_configs)
+            case AclsSet(rules=rules):
+                is_known = change.pattern in self._image.acls or change.pattern in self._image.empty_acl_nodes
+                data = layout.encode_rules(rules) if rules else None
+                self._put(change, layout.acl_path(change.pattern), data, is_known=is_known)
             case PartitionChanged():
                 self._change_partition(change)
             case _:
@@ -185,11 +198,24 @@ class _Planner:
             self._add([SetData(path, layout.encode_topic(staged.node)), *last], [TopicDeleted(topic_id)])
             self.close(doomed=staged.name)
 
-    def _configure_broker(self, change: BrokerConfigured, data: bytes, *, is_known: bool) -> None:
-        path = layout.broker_config_path(change.broker)
-        exists = is_known or change.broker in self._new_configs
-        self._new_configs.add(change.broker)
-        self._add([SetData(path, data) if exists else Create(path, data)], [change])
+    def _configure(
+        self,
+        change: BrokerConfigured | GroupConfigured | UserConfigured,
+        path: str,
+        config: dict[str, str] | None,
+        *,
+        is_known: bool,
+    ) -> None:
+        self._put(change, path, None if config is None else layout.encode_config(config), is_known=is_known)
+
+    def _put(self, change: Announced, path: str, data: bytes | None, *, is_known: bool) -> None:
+        """None removes the node."""
+        exists = self._has_node.get(path, is_known)
+        self._has_node[path] = data is not None
+        if data is not None:
+            self._add([SetData(path, data) if exists else Create(path, data)], [change])
+        elif exists:
+            self._add([Delete(path)], [change])
 
     def _change_partition(self, change: PartitionChanged) -> None:
         staged = self._topic(change.topic_id)

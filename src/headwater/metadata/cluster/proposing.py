@@ -13,7 +13,7 @@ from headwater.base.coordination import Coordination, CoordinationError, Written
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ports import Scheduler
 from headwater.metadata.cluster import layout
-from headwater.metadata.cluster.following import Following
+from headwater.metadata.cluster.change_follower import ChangeFollower
 from headwater.metadata.cluster.lifetime import Done, Lifetime
 from headwater.metadata.cluster.refusals import is_disconnection, meaning
 from headwater.metadata.cluster.writing import proposal
@@ -35,7 +35,7 @@ class Proposing:
         scheduler: Scheduler,
         life: Lifetime,
         image: ClusterImage,
-        following: Following,
+        following: ChangeFollower,
     ) -> None:
         self._coordination = coordination
         self._scheduler = scheduler

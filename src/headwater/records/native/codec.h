@@ -39,6 +39,7 @@ PyObject *py_build_records(PyObject *, PyObject *const *, Py_ssize_t);
 PyObject *py_encode_columns(PyObject *, PyObject *const *, Py_ssize_t);
 PyObject *py_partition_keys(PyObject *, PyObject *const *, Py_ssize_t);
 PyObject *py_murmur2(PyObject *, PyObject *);
+PyObject *py_schema_frames(PyObject *, PyObject *const *, Py_ssize_t);
 void prepare_scanning(void);
 
 /* Both set the exception and return NULL. */

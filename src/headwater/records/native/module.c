@@ -52,6 +52,7 @@ static PyMethodDef functions[] = {
     {"murmur2", py_murmur2, METH_O, SEE},
     {"partition_keys", FAST(py_partition_keys), METH_FASTCALL, SEE},
     {"read_records", FAST(py_read_records), METH_FASTCALL, SEE},
+    {"schema_frames", FAST(py_schema_frames), METH_FASTCALL, SEE},
     {NULL, NULL, 0, NULL},
 };
 

@@ -7,6 +7,7 @@ function does. No state.
 
 from headwater.records.pure.appending import BatchAppender
 from headwater.records.pure.encoding import encode_columns
+from headwater.records.pure.framing import schema_frames
 from headwater.records.pure.gathering import ColumnBuilder
 from headwater.records.pure.partitioning import murmur2, partition_keys
 from headwater.records.pure.reading import build_records, read_records
@@ -21,4 +22,5 @@ __all__ = [
     "murmur2",
     "partition_keys",
     "read_records",
+    "schema_frames",
 ]

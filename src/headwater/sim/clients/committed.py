@@ -12,7 +12,7 @@ from headwater.sim.catalog import Topic
 from headwater.sim.clients.client import Ask, Script, Steps
 from headwater.sim.clients.coordinated import CoordinatedClient
 from headwater.sim.trace import Violation
-from headwater.sim.transactions import number_of
+from headwater.sim.transaction_history import number_of
 from headwater.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from headwater.sim.clients.client import Ask, Script, Steps
 from headwater.sim.clients.committed import CommittedClient
 from headwater.sim.clients.coordinated import MAY_PASS, TRANSACTION, CoordinatedClient
 from headwater.sim.trace import Violation
-from headwater.sim.transactions import Producer, Transaction, number_of
+from headwater.sim.transaction_history import Producer, Transaction, number_of
 from headwater.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from headwater.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from headwater.wire.messages.end_txn import EndTxnRequest

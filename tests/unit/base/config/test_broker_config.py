@@ -79,7 +79,7 @@ def test_a_bad_value_names_the_property_the_value_and_what_is_allowed(
 
 
 def test_a_bad_password_is_not_shown() -> None:
-    warnings = warnings_for({"ssl.key.password": "hunter2"})
+    warnings = warnings_for({"delegation.token.secret.key": "hunter2"})
     assert warnings
     assert all("hunter2" not in warning for warning in warnings)
 
@@ -121,11 +121,11 @@ def test_an_unknown_property_gets_a_warning_and_a_guess() -> None:
 
 def test_properties_without_effect_are_named_in_one_warning() -> None:
     (warning,) = warnings_for(
-        {"num.network.threads": "3", "process.roles": "broker", "listener.name.a.ssl.key.password": "x"}
+        {"num.network.threads": "3", "process.roles": "broker", "listener.name.a.ssl.provider": "x"}
     )
     assert "num.network.threads" in warning
     assert "process.roles" in warning
-    assert "listener.name.a.ssl.key.password" in warning
+    assert "listener.name.a.ssl.provider" in warning
 
 
 def test_apache_kafkas_own_sample_settings_load() -> None:
@@ -231,10 +231,58 @@ def test_a_bad_protocol_map_is_refused(text: str) -> None:
 
 
 def test_a_listener_that_should_be_safe_never_comes_up_open() -> None:
-    with pytest.raises(UserError, match="PLAINTEXT only"):
-        BrokerConfig({"listeners": "SSL://:9093"})
-    with pytest.raises(UserError, match="SASL_SSL"):
+    """Kerberos is the default of Apache Kafka, and is not there; PLAIN without TLS needs a word."""
+    with pytest.raises(UserError, match="Kerberos"):
         BrokerConfig({"listeners": "A://:1", "listener.security.protocol.map": "A:SASL_SSL"})
+    by_plain = {"listeners": "SASL_PLAINTEXT://:1", "sasl.enabled.mechanisms": "PLAIN"}
+    with pytest.raises(UserError, match="plain text"):
+        BrokerConfig(by_plain)
+    BrokerConfig({**by_plain, "sasl.plain.allow.plaintext": "true"})
+    with pytest.raises(UserError, match="plain text"):
+        BrokerConfig({**by_plain, "listener.name.sasl_plaintext.sasl.plain.allow.plaintext": "false"})
+
+
+def test_a_listeners_own_setting_wins_over_that_of_all() -> None:
+    config = BrokerConfig(
+        {
+            "listeners": "INSIDE://:1,OUTSIDE://:2",
+            "listener.security.protocol.map": "INSIDE:SSL,OUTSIDE:SASL_SSL",
+            "sasl.enabled.mechanisms": "SCRAM-SHA-256",
+            "ssl.client.auth": "requested",
+            "listener.name.inside.ssl.client.auth": "required",
+            "listener.name.outside.scram-sha-256.sasl.jaas.config": "for scram",
+            "listener.name.outside.sasl.jaas.config": "for the rest",
+        }
+    )
+    inside, outside = config.listener("INSIDE"), config.listener("OUTSIDE")
+    assert (inside.string("ssl.client.auth"), outside.string("ssl.client.auth")) == ("required", "requested")
+    assert outside.string("sasl.jaas.config", "SCRAM-SHA-256") == "for scram"
+    assert outside.string("sasl.jaas.config", "PLAIN") == "for the rest"
+    assert inside.string("sasl.jaas.config", "PLAIN") is None
+    config.set_dynamic({}, {"listener.name.inside.ssl.client.auth": "none"})
+    assert inside.string("ssl.client.auth") == "none"
+
+
+def test_a_bad_dynamic_setting_of_a_listener_from_an_older_store_is_passed_over() -> None:
+    config = BrokerConfig({"listener.name.plaintext.ssl.client.auth": "required"})
+    config.set_dynamic({}, {"listener.name.plaintext.ssl.client.auth": "requird"})
+    assert config.listener("PLAINTEXT").string("ssl.client.auth") == "required"
+
+
+def test_a_bad_setting_of_a_listener_is_told_at_the_start() -> None:
+    with pytest.raises(UserError, match=r"listener\.name\.plaintext\.ssl\.client\.auth"):
+        BrokerConfig({"listener.name.plaintext.ssl.client.auth": "perhaps"})
+
+
+def test_brokers_find_each_other_by_name_or_by_protocol() -> None:
+    both = {"listeners": "A://:1,B://:2", "listener.security.protocol.map": "A:PLAINTEXT,B:SSL"}
+    assert BrokerConfig(both).inter_broker_listener().name == "A"
+    assert BrokerConfig({**both, "inter.broker.listener.name": "b"}).inter_broker_listener().name == "B"
+    assert BrokerConfig({**both, "security.inter.broker.protocol": "SSL"}).inter_broker_listener().name == "B"
+    with pytest.raises(UserError, match="no listener speaks it"):
+        BrokerConfig({**both, "security.inter.broker.protocol": "SASL_SSL"})
+    with pytest.raises(UserError, match="both set"):
+        BrokerConfig({**both, "security.inter.broker.protocol": "SSL", "inter.broker.listener.name": "B"})
 
 
 @pytest.mark.parametrize("advertised", ["PLAINTEXT://0.0.0.0:1", "OTHER://h:1"])

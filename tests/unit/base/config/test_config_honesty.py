@@ -11,7 +11,8 @@ CONFIG = PACKAGE / "base" / "config"
 SOURCE = "\n".join(
     path.read_text()
     for path in sorted(PACKAGE.rglob("*.py"))
-    if (path.parent != CONFIG or path.name == "broker.py") and "cli" not in path.parts
+    if (path.parent != CONFIG or path.name in ("broker.py", "group.py", "listener_config.py"))
+    and "cli" not in path.parts
 )
 
 

@@ -38,7 +38,7 @@ def broker(config: BrokerConfig, name: str) -> ConfigEntry:
 
 def test_a_topic_has_all_its_configs_but_the_hidden_ones() -> None:
     names = {entry.name for entry in describe_topic(BrokerConfig(), {})}
-    assert names == set(TOPIC) - {"internal.segment.bytes"}
+    assert names == {name for name, definition in TOPIC.items() if not definition.hidden}
     assert len(names) == 33
     assert describe_topic(BrokerConfig(), {}, []) == describe_topic(BrokerConfig(), {}, None)
     assert describe_topic(BrokerConfig(), {}, ["nope"]) == []
@@ -183,7 +183,99 @@ def set_on_broker(name: str, value: str, *, one_broker: bool = True) -> dict[str
     return altered_broker_configs(BrokerConfig(), {}, [operation], one_broker=one_broker)
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "listener.name.outside.ssl.keystore.password",
+        "listener.name.OUTSIDE.Plain.sasl.jaas.config",
+        "listener.name.outside.scram-sha-256.sasl.jaas.config",
+        "listener.name.outside.gssapi.sasl.jaas.config",
+        "listener.name.ssl.keystore.key",
+    ],
+)
+def test_a_password_for_a_listener_does_not_get_into_the_metadata(name: str) -> None:
+    with pytest.raises(KafkaError, match="properties file") as caught:
+        set_on_broker(name, "canary")
+    assert caught.value.code == ErrorCode.INVALID_REQUEST
+    assert "canary" not in (caught.value.message or "")
+
+
+def test_what_an_older_store_holds_for_a_listener_can_go_and_does_not_stop_other_changes() -> None:
+    old = {"listener.name.outside.ssl.keystore.password": "secret"}
+    size = ConfigOperation("message.max.bytes", Operation.SET, "2000000")
+    gone = ConfigOperation("listener.name.outside.ssl.keystore.password", Operation.DELETE, None)
+    assert altered_broker_configs(BrokerConfig(), old, [size], one_broker=True) == {**old, size.name: "2000000"}
+    assert altered_broker_configs(BrokerConfig(), old, [gone], one_broker=True) == {}
+
+
+ENABLED = "sasl.enabled.mechanisms"
+OF_OUTSIDE = "listener.name.outside.sasl.enabled.mechanisms"
+
+
+def with_logins(protocol: str, **more: str) -> BrokerConfig:
+    return BrokerConfig(
+        {
+            "listeners": "INSIDE://:9092,OUTSIDE://:9093",
+            "listener.security.protocol.map": f"INSIDE:PLAINTEXT,OUTSIDE:{protocol}",
+            ENABLED: "SCRAM-SHA-512",
+            **more,
+        }
+    )
+
+
+def altered(config: BrokerConfig, current: dict[str, str], name: str, value: str | None) -> dict[str, str]:
+    operation = ConfigOperation(name, Operation.DELETE if value is None else Operation.SET, value)
+    return altered_broker_configs(config, current, [operation], one_broker=True)
+
+
+@pytest.mark.parametrize("name", [ENABLED, OF_OUTSIDE])
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ("PLAIN", "plain text"),
+        ("SCRAM-SHA-512,plain", "plain text"),
+        ("SCRAM-SHA-1", "cannot let anybody log in by SCRAM-SHA-1"),
+        ("GSSAPI", "Kerberos is not there yet"),
+        ("", "by nothing"),
+    ],
+)
+def test_mechanisms_that_a_listener_would_not_start_with_are_refused_while_it_runs(
+    name: str, value: str, why: str
+) -> None:
+    with pytest.raises(KafkaError, match=why) as caught:
+        altered(with_logins("SASL_PLAINTEXT"), {}, name, value)
+    assert caught.value.code == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize("name", [ENABLED, OF_OUTSIDE])
+def test_mechanisms_that_a_listener_could_start_with_are_taken(name: str) -> None:
+    assert altered(with_logins("SASL_PLAINTEXT"), {}, name, "SCRAM-SHA-256") == {name: "SCRAM-SHA-256"}
+    assert altered(with_logins("SASL_SSL"), {}, name, "PLAIN") == {name: "PLAIN"}
+    allowed = with_logins("SASL_PLAINTEXT", **{"sasl.plain.allow.plaintext": "true"})
+    assert altered(allowed, {}, name, "PLAIN") == {name: "PLAIN"}
+    assert altered(with_logins("SSL"), {}, name, "PLAIN") == {name: "PLAIN"}  # where nobody logs in
+
+
+def test_a_setting_of_mechanisms_that_goes_away_must_not_uncover_a_worse_one() -> None:
+    config = with_logins("SASL_PLAINTEXT")
+    covered = {ENABLED: "PLAIN", OF_OUTSIDE: "SCRAM-SHA-256"}
+    assert altered(config, {OF_OUTSIDE: "SCRAM-SHA-256"}, ENABLED, "PLAIN") == covered
+    with pytest.raises(KafkaError, match="plain text"):
+        altered(config, covered, OF_OUTSIDE, None)
+
+
+def test_mechanisms_that_an_older_store_holds_can_go_and_do_not_stop_other_changes() -> None:
+    config = with_logins("SASL_PLAINTEXT")
+    old = {OF_OUTSIDE: "PLAIN"}
+    assert altered(config, old, OF_OUTSIDE, None) == {}
+    assert altered(config, old, "listener.name.inside." + ENABLED, "PLAIN") != old
+    assert altered(config, old, "message.max.bytes", "2000000") != old
+
+
 def test_dynamic_broker_configs() -> None:
+    own = "listener.name.outside.ssl.client.auth"
+    assert set_on_broker(own, "required") == {own: "required"}
+    assert set_on_broker("listener.name.outside.nope", "1") == {"listener.name.outside.nope": "1"}
     assert set_on_broker("message.max.bytes", "2000000") == {"message.max.bytes": "2000000"}
     assert set_on_broker("log.retention.ms", "-1", one_broker=False) == {"log.retention.ms": "-1"}
 
@@ -221,7 +313,35 @@ def test_dynamic_broker_configs() -> None:
             ErrorCode.INVALID_REQUEST,
             "listeners can change only with a restart of this broker.",
         ),
-        ("nope", "1", True, ErrorCode.INVALID_CONFIG, "Unknown broker config name: nope"),
+        (
+            "listener.name.outside.ssl.client.auth",
+            "requird",
+            True,
+            ErrorCode.INVALID_REQUEST,
+            "Invalid value requird for configuration ssl.client.auth: String must be one of: required, requested, none",
+        ),
+        (
+            "listener.name.outside.sasl.plain.allow.plaintext",
+            "true",
+            True,
+            ErrorCode.INVALID_REQUEST,
+            "Cannot update these configs dynamically: [listener.name.outside.sasl.plain.allow.plaintext]",
+        ),
+        (
+            "listener.name.outside.ssl.client.auth",
+            "none",
+            False,
+            ErrorCode.INVALID_REQUEST,
+            "Cannot update these configs at default cluster level, broker id must be specified: "
+            "[listener.name.outside.ssl.client.auth]",
+        ),
+        (
+            "nope",
+            "1" * 20_000,
+            True,
+            ErrorCode.INVALID_REQUEST,
+            "Configs that nobody knows, of more than 16384 characters",
+        ),
     ],
 )
 def test_dynamic_broker_configs_that_are_refused(
@@ -230,6 +350,24 @@ def test_dynamic_broker_configs_that_are_refused(
     with pytest.raises(KafkaError) as caught:
         set_on_broker(name, value, one_broker=one_broker)
     assert (caught.value.code, caught.value.message) == (code, sentence)
+
+
+def test_a_broker_config_that_nobody_knows_is_taken_and_told_by_name_only() -> None:
+    """As Apache Kafka does: it may be a secret of somebody's plugin."""
+    assert set_on_broker("nope", "1") == {"nope": "1"}
+    assert set_on_broker("nope", "1", one_broker=False) == {"nope": "1"}
+    config = BrokerConfig({})
+    config.set_dynamic({"nope": "1", "other": "2"}, {"nope": "3"})
+    found = {entry.name: entry for entry in describe_broker(config) if entry.name in ("nope", "other")}
+    nope, other = found["nope"], found["other"]
+    assert (nope.value, nope.definition.is_sensitive, nope.definition.type, nope.read_only) == (None, True, 0, True)
+    assert [(each.value, each.source) for each in nope.synonyms] == [
+        (None, ConfigSource.DYNAMIC_BROKER_CONFIG),
+        (None, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
+    ]
+    assert other.source is ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
+    assert [entry.name for entry in describe_broker(config, ["nope", "never"])] == ["nope"]
+    assert [entry.name for entry in describe_broker_defaults(config)] == ["nope", "other"]
 
 
 def test_setting_the_listeners_that_are_there_is_no_change() -> None:

@@ -7,15 +7,20 @@ import pytest
 
 from headwater.base.errors import ErrorCode
 from headwater.broker.coordinators.hosted import Hosted
+from headwater.broker.handlers.transaction_frames import HANDLERS
 from headwater.coordinator.groups.shard import GroupShard
+from headwater.wire.headers import encode_request_header
+from headwater.wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from headwater.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from headwater.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from headwater.wire.messages.end_txn import EndTxnRequest
 from headwater.wire.messages.find_coordinator import FindCoordinatorRequest
 from headwater.wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from headwater.wire.messages.init_producer_id import InitProducerIdRequest
 from headwater.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from headwater.wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -119,3 +124,43 @@ def test_a_member_of_a_consumer_group(shop: Any, waiting: Any) -> None:
     )
     assert shop.ask(request).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     goes_on(shop, waiting, shard)
+
+
+@pytest.mark.parametrize("quick", [True, False], ids=["at once", "the general way"])
+def test_the_partitions_of_a_transaction(make_lab: Callable[..., Any], quick: bool) -> None:
+    """The log refused the record after it was decided: the whole shard was read again, and everybody else waited for it."""
+    lab = make_lab(transaction_state_log_num_partitions="1")
+    lab.ask(CreateTopicsRequest(topics=[CreatableTopic(name="orders", num_partitions=200, replication_factor=1)]))
+    lab.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=["id"]))
+    limit = AlterableConfig(name="max.message.bytes", config_operation=0, value="900")
+    resource = AlterConfigsResource(resource_type=TOPIC_RESOURCE, resource_name="__transaction_state", configs=[limit])
+    lab.ask(IncrementalAlterConfigsRequest(resources=[resource]))
+    begun = lab.ask(InitProducerIdRequest(transactional_id="id", transaction_timeout_ms=5_000), 4)
+    shard = lab.broker.transactions.runtime.hosted[0].shard
+
+    def add(*partitions: int) -> set[ErrorCode]:
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id="id",
+            v3_and_below_producer_id=begun.producer_id,
+            v3_and_below_producer_epoch=begun.producer_epoch,
+            v3_and_below_topics=[AddPartitionsToTxnTopic(name="orders", partitions=list(partitions))],
+        )
+        if quick:
+            frame = encode_request_header(24, 3, 7, "tests") + b"".join(request.encode(3))
+            handle = HANDLERS[24]
+            answer = handle(lab.broker, memoryview(bytearray(frame)), 8, len(frame), 3, 7)
+            if answer is not None:
+                return {ErrorCode.NONE}
+        (topic,) = lab.ask(request, 3).results_by_topic_v3_and_below
+        return {ErrorCode(part.partition_error_code) for part in topic.results_by_partition}
+
+    assert add(*range(50)) == {ErrorCode.NONE}
+    assert add(*range(200)) == {ErrorCode.UNKNOWN_SERVER_ERROR}
+    hosting = lab.broker.transactions.runtime.hosted[0]
+    assert hosting.shard is shard
+    assert hosting.is_loaded
+    assert len(shard.transactions["id"].partitions) == 50
+    end = EndTxnRequest(
+        transactional_id="id", producer_id=begun.producer_id, producer_epoch=begun.producer_epoch, committed=True
+    )
+    assert lab.ask(end, 4).error_code == 0

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from headwater.base.errors import ErrorCode, KafkaError
+from headwater.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from headwater.wire.messages.end_txn import EndTxnRequest
 from headwater.wire.messages.find_coordinator import FindCoordinatorRequest
 from headwater.wire.messages.init_producer_id import InitProducerIdRequest
@@ -36,30 +37,65 @@ def shop(lab: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
     return lab
 
 
-def end(shop: Any, epoch: int) -> Any:
+def end(shop: Any, epoch: int, *, committed: bool = False, version: int = 5) -> Any:
     producer_id, _ = shop.producer
-    request = EndTxnRequest(transactional_id="shop", producer_id=producer_id, producer_epoch=epoch, committed=False)
-    return shop.begin(request, 5)
+    request = EndTxnRequest(transactional_id="shop", producer_id=producer_id, producer_epoch=epoch, committed=committed)
+    return shop.begin(request, version)
 
 
-@pytest.mark.parametrize(
-    ("problem", "expected"),
-    [
-        (None, ErrorCode.PRODUCER_FENCED),
-        (KafkaError(ErrorCode.INVALID_UPDATE_VERSION), ErrorCode.NOT_COORDINATOR),
-        (KafkaError(ErrorCode.REQUEST_TIMED_OUT), ErrorCode.NOT_COORDINATOR),
-    ],
-    ids=["it coordinates", "another one does", "nobody knows"],
-)
+DOUBTS = [
+    (None, None),
+    (KafkaError(ErrorCode.INVALID_UPDATE_VERSION), ErrorCode.NOT_COORDINATOR),
+    (KafkaError(ErrorCode.REQUEST_TIMED_OUT), ErrorCode.NOT_COORDINATOR),
+]
+DOUBT_IDS = ["it coordinates", "another one does", "nobody knows"]
+
+
+@pytest.mark.parametrize(("problem", "expected"), DOUBTS, ids=DOUBT_IDS)
 def test_a_producer_is_fenced_only_by_who_surely_coordinates(
-    shop: Any, problem: KafkaError | None, expected: ErrorCode
+    shop: Any, problem: KafkaError | None, expected: ErrorCode | None
 ) -> None:
     """One that stood still had its transactional ids coordinated elsewhere meanwhile, and fenced a producer of a later epoch."""
     answer = end(shop, shop.producer[1] + 1)
     assert not answer.done
     (done,) = shop.broker.store.asked
     done(problem)
-    assert answer.response.error_code == expected
+    assert answer.response.error_code == (expected or ErrorCode.PRODUCER_FENCED)
+
+
+@pytest.mark.parametrize(("problem", "expected"), DOUBTS, ids=DOUBT_IDS)
+def test_a_transaction_is_denied_only_by_who_surely_coordinates(
+    shop: Any, problem: KafkaError | None, expected: ErrorCode | None
+) -> None:
+    """One without a session had not heard of a transaction that its successor knew. The producer took it for lost, and an EndTxn of
+    its own that came late committed it."""
+    answer = end(shop, shop.producer[1], committed=True)
+    assert not answer.done
+    (done,) = shop.broker.store.asked
+    done(problem)
+    assert answer.response.error_code == (expected or ErrorCode.INVALID_TXN_STATE)
+
+
+@pytest.mark.parametrize(("problem", "expected"), DOUBTS, ids=DOUBT_IDS)
+def test_an_end_is_told_again_only_by_who_surely_coordinates(
+    shop: Any, problem: KafkaError | None, expected: ErrorCode | None
+) -> None:
+    """The epoch stays the same before transaction version 2: what is remembered may be the end of an earlier transaction."""
+    producer_id, epoch = shop.producer
+    offsets = AddOffsetsToTxnRequest(
+        transactional_id="shop", producer_id=producer_id, producer_epoch=epoch, group_id="shop"
+    )
+    with pytest.MonkeyPatch.context() as alone:  # its group has a coordinator, which writes the marker
+        alone.setattr(shop.broker, "peers", None)
+        shop.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=["shop"]))
+        assert shop.ask(offsets, 3).error_code == 0
+        end(shop, epoch, version=4)
+        shop.settle()
+    again = end(shop, epoch, version=4)
+    assert not again.done
+    (done,) = shop.broker.store.asked
+    done(problem)
+    assert again.response.error_code == (expected or 0)
 
 
 def test_nothing_else_waits_for_that(shop: Any) -> None:

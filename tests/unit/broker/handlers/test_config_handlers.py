@@ -5,11 +5,14 @@ from typing import Any
 import pytest
 
 from headwater.base.errors import ErrorCode
+from headwater.broker import config_changes
+from headwater.metadata.image import GroupConfigured
 from headwater.wire.messages import alter_configs, incremental_alter_configs
 from headwater.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from headwater.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from headwater.wire.messages.list_config_resources import ListConfigResourcesRequest
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, GROUP = 2, 4, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
@@ -189,7 +192,11 @@ def test_validate_only_changes_nothing(lab: Any) -> None:
         (BROKER, "", ("listeners", SET, "PLAINTEXT://:1"), "INVALID_REQUEST", "Cannot update these configs at default cluster level, broker id must be specified: [listeners]"),
         (BROKER, "7", ("message.max.bytes", SET, "5"), "INVALID_REQUEST", "Unexpected broker id, expected 1, but received 7"),
         (BROKER, "x", ("message.max.bytes", SET, "5"), "INVALID_REQUEST", "Node id must be an integer, but it is: x"),
-        (BROKER, "1", ("nope", SET, "5"), "INVALID_CONFIG", "Unknown broker config name: nope"),
+        (GROUP, "g", ("nope", SET, "5"), "INVALID_CONFIG", "Unknown group config name: nope"),
+        (GROUP, "g", ("consumer.session.timeout.ms", SET, "x"), "INVALID_CONFIG", "Invalid value x for configuration consumer.session.timeout.ms: Not a number of type INT"),
+        (GROUP, "g", ("consumer.session.timeout.ms", SET, "44999"), "INVALID_CONFIG", "consumer.session.timeout.ms must be greater than or equal to group.consumer.min.session.timeout.ms"),
+        (GROUP, "g", ("consumer.heartbeat.interval.ms", SET, "15001"), "INVALID_CONFIG", "consumer.heartbeat.interval.ms must be less than or equal to group.consumer.max.heartbeat.interval.ms"),
+        (GROUP, "", ("consumer.session.timeout.ms", SET, "50000"), "INVALID_REQUEST", "Default group resources are not allowed."),
         (3, "g", ("x", SET, "5"), "INVALID_REQUEST", "Unknown resource type 3"),
     ],
 )  # fmt: skip
@@ -197,7 +204,7 @@ def test_what_is_refused_and_how(
     lab: Any, kind: int, name: str, change: tuple[str, int, str | None], code: str, message: str
 ) -> None:
     assert incremental(lab, (kind, name, [change])) == [(code, message)]
-    assert lab.broker.image.broker_configs == {}
+    assert lab.broker.image.broker_configs == lab.broker.image.group_configs == {}
     assert lab.broker.image.topic("clicks").config == {"segment.bytes": "2000000"}
 
 
@@ -225,6 +232,93 @@ def test_dynamic_broker_configs_take_effect_at_once(lab: Any) -> None:
     assert values(describe(lab, TOPIC, "clicks", ["max.message.bytes"])) == {"max.message.bytes": ("2000000", 2)}
     assert values(describe(lab, BROKER, "")) == {"message.max.bytes": ("3000000", 3)}
     assert lab.restarted().broker.config.int("message.max.bytes") == 2000000
+
+
+def test_a_broker_config_that_nobody_knows_is_taken(lab: Any) -> None:
+    assert incremental(lab, (BROKER, "1", [("nope", SET, "5")]), (BROKER, "", [("nope", SET, "6")])) == DONE * 2
+    (found,) = describe(lab, BROKER, "1", ["nope"]).configs
+    assert (found.value, found.is_sensitive, found.config_source, found.config_type) == (None, True, 2, 0)
+    assert values(describe(lab.restarted(), BROKER, "")) == {"nope": (None, 3)}
+
+
+def test_configs_of_a_group_are_kept_and_told_with_their_source(lab: Any) -> None:
+    assert incremental(lab, (GROUP, "g", [("consumer.session.timeout.ms", SET, "50000")])) == DONE
+    names = ["consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"]
+    expected = {names[0]: ("50000", 8), names[1]: ("5000", 5)}
+    assert values(describe(lab, GROUP, "g", names)) == expected
+    assert values(describe(lab, GROUP, "another", names)) == {names[0]: ("45000", 5), names[1]: ("5000", 5)}
+    lab = lab.restarted()
+    assert values(describe(lab, GROUP, "g", names)) == expected
+    listed = lab.ask(ListConfigResourcesRequest(resource_types=[GROUP])).config_resources
+    assert [(each.resource_name, each.resource_type) for each in listed] == [("g", GROUP)]
+    assert replace(lab, (GROUP, "g", {})) == DONE
+    assert values(describe(lab, GROUP, "g", names))[names[0]] == ("45000", 5)
+    assert lab.ask(ListConfigResourcesRequest(resource_types=[GROUP])).config_resources == []
+    assert describe(lab, GROUP, "").error_code == ErrorCode.INVALID_REQUEST
+
+
+def test_a_session_is_longer_than_the_interval_of_heartbeats(make_lab: Any) -> None:
+    lab = make_lab(group_consumer_max_heartbeat_interval_ms="60000")
+    assert incremental(lab, (GROUP, "g", [("consumer.heartbeat.interval.ms", SET, "50000")])) == [
+        ("INVALID_CONFIG", "consumer.session.timeout.ms must be greater than consumer.heartbeat.interval.ms")
+    ]
+
+
+def test_so_many_groups_have_configs_and_no_more(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config_changes, "GROUP_CONFIGS_MAX", 1)
+    change = [("consumer.session.timeout.ms", SET, "50000")]
+    assert incremental(lab, (GROUP, "g", change)) == DONE
+    assert incremental(lab, (GROUP, "h", change))[0][0] == "INVALID_REQUEST"
+    assert incremental(lab, (GROUP, "g", [("consumer.session.timeout.ms", SET, "51000")])) == DONE
+
+
+def test_groups_of_one_request_count_together(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each was held against those that had been there before: one request could pass the limit by any number."""
+    monkeypatch.setattr(config_changes, "GROUP_CONFIGS_MAX", 2)
+    change = [("consumer.session.timeout.ms", SET, "50000")]
+    codes = [code for code, _ in incremental(lab, *((GROUP, name, change) for name in "abcd"))]
+    assert codes == ["NONE", "NONE", "INVALID_REQUEST", "INVALID_REQUEST"]
+    assert sorted(lab.broker.image.group_configs) == ["a", "b"]
+
+
+def test_a_group_whose_configs_were_deleted_makes_room_for_another(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stayed, with nothing in it, and counted."""
+    monkeypatch.setattr(config_changes, "GROUP_CONFIGS_MAX", 1)
+    assert incremental(lab, (GROUP, "g", [("consumer.session.timeout.ms", SET, "50000")])) == DONE
+    assert incremental(lab, (GROUP, "g", [("consumer.session.timeout.ms", DELETE, None)])) == DONE
+    assert lab.broker.image.group_configs == {}
+    assert incremental(lab, (GROUP, "h", [("consumer.session.timeout.ms", SET, "50000")])) == DONE
+    assert lab.restarted().broker.image.group_configs == {"h": {"consumer.session.timeout.ms": "50000"}}
+
+
+def test_deleting_what_a_group_does_not_have_leaves_nothing_behind(lab: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    committed: list[object] = []
+    monkeypatch.setattr(lab.broker.changes._store, "commit", lambda changes, _done: committed.append(changes))
+    assert incremental(lab, (GROUP, "g", [("consumer.session.timeout.ms", DELETE, None)])) == DONE
+    assert replace(lab, (GROUP, "h", {})) == DONE
+    assert (committed, lab.broker.image.group_configs) == ([], {})
+
+
+def test_group_configs_that_another_version_stored_are_shown_and_block_nothing(lab: Any) -> None:
+    """One value that could not be parsed failed DescribeConfigs; a name that nobody knew failed every other change of the group."""
+    session, heartbeat = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
+    lab.broker.image.apply(GroupConfigured("g", {session: "1 minute", "consumer.colour": "blue"}))
+    assert values(describe(lab, GROUP, "g", [session])) == {session: ("1 minute", 8)}
+    assert incremental(lab, (GROUP, "g", [(heartbeat, SET, "6000")])) == DONE
+    assert lab.broker.image.group_configs["g"] == {session: "1 minute", "consumer.colour": "blue", heartbeat: "6000"}
+    assert incremental(lab, (GROUP, "g", [("consumer.colour", SET, "red")])) == [
+        ("INVALID_CONFIG", "Unknown group config name: consumer.colour")
+    ]
+    assert incremental(lab, (GROUP, "g", [("consumer.colour", DELETE, None), (session, DELETE, None)])) == DONE
+    assert lab.broker.image.group_configs["g"] == {heartbeat: "6000"}
+
+
+def test_a_session_timeout_that_goes_leaves_no_interval_behind_that_is_too_long(make_lab: Any) -> None:
+    lab = make_lab(group_consumer_max_heartbeat_interval_ms="60000")
+    session, heartbeat = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
+    assert incremental(lab, (GROUP, "g", [(session, SET, "55000"), (heartbeat, SET, "50000")])) == DONE
+    assert incremental(lab, (GROUP, "g", [(session, DELETE, None)]))[0][0] == "INVALID_CONFIG"
+    assert incremental(lab, (GROUP, "g", [(heartbeat, DELETE, None)])) == DONE
 
 
 def test_alter_configs_of_a_broker_replaces_its_dynamic_config(lab: Any) -> None:

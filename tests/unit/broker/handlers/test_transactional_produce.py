@@ -113,6 +113,27 @@ def test_what_the_coordinator_says_is_told_in_words_of_the_version(
     assert lab.broker.partition("t", 0).log.log_end_offset == 0
 
 
+@pytest.mark.parametrize("version", [11, 12])
+def test_a_refusal_holds_for_both_entries_of_a_partition_that_is_named_twice(lab: Any, version: int) -> None:
+    """The first entry kept its guard, and so began the transaction that the coordinator had refused."""
+    lab.coordinator.code = E.INVALID_PRODUCER_ID_MAPPING
+    twice = request(lab, version, batch(lab))
+    (topic,) = twice.topic_data
+    topic.partition_data.append(PartitionProduceData(index=0, records=bytes(batch(lab, sequence=1))))
+    (answer,) = lab.ask(twice, version).responses
+    assert [part.error_code for part in answer.partition_responses] == [E.INVALID_PRODUCER_ID_MAPPING] * 2
+    assert lab.broker.partition("t", 0).log.log_end_offset == 0
+
+
+@pytest.mark.parametrize("version", [11, 12])
+def test_both_entries_of_a_partition_that_is_named_twice_are_appended(lab: Any, version: int) -> None:
+    twice = request(lab, version, batch(lab))
+    (topic,) = twice.topic_data
+    topic.partition_data.append(PartitionProduceData(index=0, records=bytes(batch(lab, sequence=1))))
+    (answer,) = lab.ask(twice, version).responses
+    assert [(part.error_code, part.base_offset) for part in answer.partition_responses] == [(0, 0), (0, 1)]
+
+
 def test_bytes_that_wait_are_copied_and_the_connection_begins_nothing_else(lab: Any) -> None:
     lab.coordinator.code = None
     waiting = lab.begin(request(lab, 12, batch(lab)), 12)

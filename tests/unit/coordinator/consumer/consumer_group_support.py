@@ -3,10 +3,10 @@
 from typing import Any
 
 from headwater.coordinator.effects import CoordinatorRecord, Effects, Ticket, TimerKey
-from headwater.coordinator.groups.classic.engine import ClassicGroups
+from headwater.coordinator.groups.classic.classic_groups import ClassicGroups
 from headwater.coordinator.groups.classic.group import ClassicGroup
 from headwater.coordinator.groups.consumer import embedded
-from headwater.coordinator.groups.consumer.engine import ConsumerGroups
+from headwater.coordinator.groups.consumer.consumer_groups import ConsumerGroups
 from headwater.coordinator.groups.consumer.group import ConsumerGroup
 from headwater.coordinator.groups.context import GroupContext, GroupSettings, ShardState
 from headwater.wire.messages.consumer_group_heartbeat import (

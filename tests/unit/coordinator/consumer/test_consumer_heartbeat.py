@@ -188,6 +188,42 @@ def test_assignments_are_not_computed_more_often_than_the_interval_says() -> Non
     assert assigned(shard.beat("b", 2)) == [1]
 
 
+def test_a_member_that_waits_for_an_assignment_is_to_come_again_when_it_may_be_computed() -> None:
+    """It came five seconds later, after a whole heartbeat interval, to hear of what it had subscribed to."""
+    shard = Shard({"t": 2, "u": 2}, consumer_assignment_interval_ms=1_000)
+    shard.beat("a")
+    shard.advance(300)
+    response = shard.beat("b")
+    assert assigned(response) == []
+    assert 700 <= response.heartbeat_interval_ms <= 750
+    shard.advance(response.heartbeat_interval_ms)
+    response = shard.beat("b", 2)
+    assert shard.group().assignment_epoch == shard.group().group_epoch
+    assert response.heartbeat_interval_ms == 5_000
+    shard.beat("a", 2, owned=names([0, 1]))
+    shard.beat("a", 2, owned=names([0]))
+    assert assigned(shard.beat("b", 3)) == [1]
+
+
+def test_a_member_that_is_alone_gets_what_it_subscribes_to_at_once() -> None:
+    shard = Shard({"t": 2, "u": 2}, consumer_assignment_interval_ms=1_000)
+    shard.beat("a")
+    response = shard.beat("a", 2, topics=["t", "u"], owned=names([0, 1]))
+    assert (assigned(response), assigned(response, "u")) == ([0, 1], [0, 1])
+    assert response.heartbeat_interval_ms == 5_000
+
+
+def test_a_group_may_have_a_session_and_a_heartbeat_interval_of_its_own() -> None:
+    shard = Shard({"t": 2})
+    shard.state.config_of = lambda group: (
+        {"consumer.session.timeout.ms": "50000", "consumer.heartbeat.interval.ms": "7000"} if group == "g" else {}
+    )
+    assert shard.beat("a").heartbeat_interval_ms == 7_000
+    assert shard.beat("a", group="other").heartbeat_interval_ms == 5_000
+    session = {key[2]: due_ms - shard.now_ms for key, due_ms in shard.timers.items() if key[1] == "session"}
+    assert session == {"g": 50_000, "other": 45_000}
+
+
 def test_new_partitions_and_topics_are_assigned_at_the_next_heartbeat(shard: Shard) -> None:
     shard.beat("a", topics=["t", "later"])
     shard.change_topics(t=5, later=1, other=9)

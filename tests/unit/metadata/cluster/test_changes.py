@@ -18,6 +18,7 @@ from headwater.metadata.image import (
     BrokerRegistered,
     Change,
     ClusterImage,
+    GroupConfigured,
     PartitionChanged,
     PartitionsAdded,
     TopicConfigured,
@@ -43,6 +44,7 @@ EVERYTHING: list[Announced] = [
     PartitionsAddedFrom(ONE, 1, ((1,), (0,))),
     TopicConfigured(ONE, {"x": "z"}),
     BrokerConfigured("", {"a": "b"}),
+    GroupConfigured("g", {"a": "b"}),
     BrokerRegistered(replace(me(1), epoch=5, is_stopping=True)),
     TopicDeleted(topic_id(2)),
 ]

@@ -4,14 +4,18 @@ from dataclasses import replace
 
 import pytest
 
-from headwater.base.coordination import Delete
+from headwater.base.acls import Pattern
+from headwater.base.coordination import Create, Delete
 from headwater.base.errors import ErrorCode
 from headwater.base.ids import BrokerId, LeaderEpoch
+from headwater.metadata.cluster import layout
 from headwater.metadata.image import (
     NEW_DATA,
+    AclsSet,
     BrokerConfigured,
     BrokerGone,
     BrokerRegistered,
+    GroupConfigured,
     PartitionsAdded,
     TopicConfigured,
     TopicDeleted,
@@ -67,6 +71,10 @@ def test_every_kind_of_change_comes_through_the_log_and_through_loading() -> Non
     assert cluster.commit(moved, PartitionsAdded(topic_id(1), ((1,), (2,)))).code == ErrorCode.NONE
     cluster.commit(TopicDeleted(topic_id(2)), TopicConfigured(topic_id(1), {"retention.ms": "5"}))
     cluster.commit(BrokerConfigured("", {"log.retention.ms": "8"}), BrokerConfigured("1", {"x": "y"}))
+    cluster.commit(GroupConfigured("a/b.c", {"x": "1"}), GroupConfigured(".", {"x": "2"}))
+    rules = (("User:a", "*", 3, 3), ("User:CN=b,O=c", "10.0.0.1", 9, 2))
+    cluster.commit(AclsSet(2, 3, "*", rules), AclsSet(3, 4, "team/", rules[:1]), AclsSet(4, 3, "kafka-cluster", rules))
+    cluster.commit(AclsSet(4, 3, "kafka-cluster", ()))
     cluster.settle()
     late = cluster.broker(3)
     cluster.wait(late.join_answer)
@@ -81,6 +89,42 @@ def test_every_kind_of_change_comes_through_the_log_and_through_loading() -> Non
     assert late.image.topic("a").config == {"retention.ms": "5"}
     assert list(late.image.ids_by_name) == ["a"]
     assert late.image.broker_configs == {"": {"log.retention.ms": "8"}, "1": {"x": "y"}}
+    assert late.image.group_configs == {"a/b.c": {"x": "1"}, ".": {"x": "2"}}
+    assert late.image.acls == {(2, 3, "*"): rules, (3, 4, "team/"): rules[:1]}
+
+
+def test_rules_that_cannot_be_read_keep_a_broker_out() -> None:
+    """To go on without them could let in whom they deny."""
+    cluster = Cluster()
+    (first,) = cluster.joined(1)
+    path = layout.acl_path(Pattern(2, 3, "t"))
+    first.coordination.write([Create(path, b'{"version":1,"acls":[{"operation":"Dance"}]}')], lambda _w, _e: None)
+    cluster.settle()
+    first.die()
+    late = cluster.broker(1)
+    cluster.settle()
+    assert not late.join_answer.is_there
+
+
+@pytest.mark.parametrize("data", [b"", b"{", layout.encode_config({})], ids=["nothing", "unreadable", "empty"])
+def test_a_group_whose_node_says_nothing_can_be_configured(data: bytes) -> None:
+    """Somebody else wrote it. Nobody counts it, and it is in nobody's way."""
+    cluster = Cluster()
+    (first,) = cluster.joined(1)
+    path = layout.group_config_path("g")
+    first.coordination.write([Create(path, data)], lambda _written, _error: None)
+    cluster.settle()
+    first.die()
+    late = cluster.broker(1)
+    cluster.wait(late.join_answer)
+    cluster.until(lambda: late.is_active)
+    assert late.image.group_configs == {}
+    for number in ("1", "2"):
+        assert cluster.wait(late.commit(GroupConfigured("g", {"x": number}))).code == ErrorCode.NONE
+        assert late.image.group_configs == {"g": {"x": number}}
+        assert layout.decode_config(cluster.data(path)) == {"x": number}
+        assert cluster.wait(late.commit(GroupConfigured("g", {}))).code == ErrorCode.NONE
+        assert cluster.zookeeper.tree.get(path) is None
 
 
 def test_only_the_controller_commits() -> None:

@@ -1,12 +1,16 @@
 """What stands in ZooKeeper's nodes, both ways, and as Apache Kafka writes it."""
 
 import json
+from typing import cast
 
 import pytest
 
+from headwater.base.coordination import Coordination, Node
 from headwater.base.ids import BrokerId, LeaderEpoch, TopicId
 from headwater.metadata.cluster import layout
 from headwater.metadata.cluster.layout import ControllerNode, TopicNode
+from headwater.metadata.cluster.lifetime import Lifetime
+from headwater.metadata.cluster.loading import Loading
 from headwater.metadata.image import NEW_DATA, BrokerState, Endpoint, PartitionState
 
 TOPIC = TopicId(bytes(range(16)))
@@ -124,3 +128,11 @@ def test_paths() -> None:
     assert layout.broker_of_config("2") == "2"
     assert layout.sequence_of(layout.change_path(12)) == 12
     assert layout.change_path(12) == "/headwater/changes/change-0000000012"
+
+
+def test_broker_configs_that_cannot_be_read_do_not_get_into_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    """A store of before passwords were refused may hold some."""
+    loading = Loading(cast(Coordination, None), cast(Lifetime, None), lambda _: None)
+    loading._broker_config_read("1", Node(b'{"config": "canary', 0, 0))
+    assert "event=config-unreadable" in caplog.text
+    assert "canary" not in caplog.text

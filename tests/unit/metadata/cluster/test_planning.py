@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from headwater.base.coordination import Check, Create, SetData, Write, WrongVersion
+from headwater.base.coordination import Check, Create, Delete, SetData, Write, WrongVersion
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import BrokerId, LeaderEpoch
 from headwater.metadata.cluster import layout
@@ -14,11 +14,13 @@ from headwater.metadata.cluster.changes import apply_news, decode_entry
 from headwater.metadata.cluster.planning import BYTES_MAX, Piece, plan
 from headwater.metadata.cluster.writing import WRITES_MAX, new_partition, proposal
 from headwater.metadata.image import (
+    AclsSet,
     BrokerConfigured,
     BrokerRegistered,
     Change,
     ClusterImage,
     ControllerElected,
+    GroupConfigured,
     PartitionsAdded,
     ProducerIdsReserved,
     TopicConfigured,
@@ -134,8 +136,43 @@ def test_configs_are_made_once_and_then_changed() -> None:
     nodes.commit(BrokerConfigured("", {"x": "3"}), TopicConfigured(topic_id(1), {"z": "1"}))
     assert nodes.json("/config/brokers/<default>") == {"version": 1, "config": {"x": "3"}}
     assert nodes.json("/config/brokers/1") == {"version": 1, "config": {"y": "1"}}
+    nodes.commit(GroupConfigured("a/b", {"x": "1"}), GroupConfigured("..", {"x": "2"}), GroupConfigured("a/b", {}))
+    nodes.commit(GroupConfigured("a/b", {"x": "3"}))
+    assert nodes.json("/config/groups/a%2Fb") == {"version": 1, "config": {"x": "3"}}
+    assert nodes.json("/config/groups/%2E%2E") == {"version": 1, "config": {"x": "2"}}
     assert nodes.json("/config/topics/a") == {"version": 1, "config": {"z": "1"}}
     assert nodes.image.topic("a").config == {"z": "1"}
+
+
+def test_access_rules_stand_where_kafkas_authorizer_has_them_and_as_it_writes_them() -> None:
+    nodes = Nodes()
+    rules = (("User:alice", "*", 3, 3), ("User:bob", "10.0.0.1", 10, 2))
+    nodes.commit(AclsSet(2, 3, "orders", rules), AclsSet(2, 3, "*", rules[:1]), AclsSet(5, 4, "app-", rules[:1]))
+    alice = {"principal": "User:alice", "permissionType": "Allow", "operation": "Read", "host": "*"}
+    bob = {"principal": "User:bob", "permissionType": "Deny", "operation": "DescribeConfigs", "host": "10.0.0.1"}
+    assert nodes.json("/kafka-acl/Topic/orders") == {"version": 1, "acls": [alice, bob]}
+    assert nodes.json("/kafka-acl/Topic/*") == {"version": 1, "acls": [alice]}
+    assert nodes.json("/kafka-acl-extended/prefixed/TransactionalId/app-") == {"version": 1, "acls": [alice]}
+    nodes.commit(AclsSet(2, 3, "orders", rules[1:]), AclsSet(2, 3, "*", ()))
+    assert nodes.json("/kafka-acl/Topic/orders") == {"version": 1, "acls": [bob]}
+    assert nodes.tree.get("/kafka-acl/Topic/*") is None
+    assert nodes.image.acls == {(2, 3, "orders"): rules[1:], (5, 4, "app-"): rules[:1]}
+
+
+def test_a_group_without_configs_has_no_node() -> None:
+    """The nodes of groups that are long gone stayed for ever."""
+    nodes = Nodes()
+    path = "/config/groups/g"
+    nodes.commit(GroupConfigured("g", {"x": "1"}))
+    (piece,) = nodes.commit(GroupConfigured("g", {}))
+    assert [type(write) for write in piece.writes if write.path == path] == [Delete]
+    assert (nodes.tree.get(path), nodes.image.group_configs) == (None, {})
+    assert nodes.commit(GroupConfigured("g", {})) == []
+    nodes.commit(GroupConfigured("g", {"x": "2"}), GroupConfigured("g", {}), GroupConfigured("g", {"x": "3"}))
+    assert nodes.json(path) == {"version": 1, "config": {"x": "3"}}
+    nodes.commit(GroupConfigured("g", {}), GroupConfigured("g", {"x": "4"}))
+    assert nodes.json(path) == {"version": 1, "config": {"x": "4"}}
+    assert nodes.image.group_configs == {"g": {"x": "4"}}
 
 
 def test_a_deleted_topic_leaves_nothing_behind_and_can_be_made_again_in_the_same_commit() -> None:

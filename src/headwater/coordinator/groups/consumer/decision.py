@@ -29,6 +29,7 @@ from headwater.coordinator.records.consumer_records import (
     TargetAssignmentMetadataValue,
 )
 
+_HEARTBEAT_MARGIN_MS = 20  # members count from when they sent, we from when we decided
 REGEX_REFRESH_INTERVAL_MIN_MS = 10_000  # Kafka's: however often topics come and go
 
 
@@ -157,10 +158,29 @@ class Decision:
         )
 
     def _may_compute_target(self) -> bool:
-        """When many join at once, one assignment for all of them is less work and moves less than one for each."""
+        return self._target_due_in_ms() == 0
+
+    def _target_due_in_ms(self) -> int:
+        """When many join at once, one assignment for all of them is less work and moves less than one for each.
+
+        A member that is alone waits for nobody: what it changes about itself counts at once.
+        """
         since_ms = self.now_ms - self.group.assignment_timestamp_ms
-        interval_ms = self.state.settings.consumer_assignment_interval_ms
-        return self.group.assignment_timestamp_ms == 0 or since_ms < 0 or since_ms >= interval_ms
+        interval_ms = self.state.settings_of(self.group.group_id).consumer_assignment_interval_ms
+        if self.group.assignment_timestamp_ms == 0 or since_ms < 0 or len(self.group.members) <= 1:
+            return 0
+        return max(0, interval_ms - since_ms)
+
+    def next_heartbeat_ms(self) -> int:
+        """When the member that asked is to come again: if a new target is to be computed, as soon as that may be.
+
+        Only a heartbeat can tell a member what it is to have. With the usual interval, a subscription that changed within a second of
+        the last assignment would be acted on five seconds later.
+        """
+        interval_ms = self.state.settings_of(self.group.group_id).consumer_heartbeat_interval_ms
+        if self.group.assignment_epoch >= self.group.group_epoch:
+            return interval_ms
+        return min(interval_ms, self._target_due_in_ms() + _HEARTBEAT_MARGIN_MS)
 
     def reconcile(self, member: Member, owned: Collection[Partition] | None, *, subscription_changed: bool) -> Member:
         group = self.group

@@ -53,7 +53,7 @@ def heartbeat(
     decision: Decision, context: GroupContext, request: ConsumerGroupHeartbeatRequest, member_id: str
 ) -> ConsumerGroupHeartbeatResponse:
     """`request` was validated; `member_id` is that of the request, or a new one where it had none."""
-    settings = decision.state.settings
+    settings = decision.state.settings_of(decision.group.group_id)
     old = known_or_new_member(decision, member_id, request.instance_id)
     owned = owned_partitions(request.topic_partitions)
     updated = update_member(decision, old, _with_request(old, context, request), owned)
@@ -65,7 +65,7 @@ def heartbeat(
     response = ConsumerGroupHeartbeatResponse(
         member_id=member_id,
         member_epoch=updated.member_epoch,
-        heartbeat_interval_ms=settings.consumer_heartbeat_interval_ms,
+        heartbeat_interval_ms=decision.next_heartbeat_ms(),
     )
     if request.member_epoch == JOIN_EPOCH or _is_full(request) or updated.assigned != old.assigned:
         response.assignment = _assignment(updated.assigned)

@@ -5,6 +5,7 @@ from typing import Any, Protocol, TypeVar
 
 from headwater.base.errors import ErrorCode
 from headwater.coordinator.effects import CoordinatorRecord, Effects, Producer, TimerKey
+from headwater.replication.partition import Partition
 
 ErrorResponse = Callable[[ErrorCode], Any]
 MayWrite = bool | Callable[[Any], bool]  # whether a request can lead to records; for some, the shard must be asked
@@ -22,6 +23,12 @@ class Shard(Protocol):
     def loaded(self, now_ms: int) -> Effects: ...
 
     def on_timer(self, key: TimerKey, now_ms: int) -> Effects: ...
+
+
+def batch_bytes_max(partition: Partition) -> int:
+    """Of what a shard writes at once, as its topic is configured now."""
+    config = partition.log.config
+    return min(config.max_message_bytes, config.segment_bytes)
 
 
 S = TypeVar("S", bound=Shard)

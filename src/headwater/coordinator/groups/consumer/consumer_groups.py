@@ -140,9 +140,9 @@ class ConsumerGroups:
         return True
 
     def timers_found(self) -> Iterator[tuple[TimerKey, int]]:
-        session_ms = self._state.settings.consumer_session_timeout_ms
         for group in self._state.groups.values():
             if isinstance(group, ConsumerGroup):
+                session_ms = self._state.settings_of(group.group_id).consumer_session_timeout_ms
                 for member in group.members.values():
                     yield timer_key("session", group.group_id, member.member_id), session_ms
                     if member.state is MemberState.UNREVOKED_PARTITIONS and member.classic is None:

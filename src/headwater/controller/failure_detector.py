@@ -62,7 +62,7 @@ class Watched:
     left: set[PartitionKey] = field(default_factory=set)  # where it is in sync no more since it is a suspect
 
 
-class Vigil:
+class FailureDetector:
     """`confirm` reads from ZooKeeper who is registered, and calls back when the image has it. Without `peers` nobody is watched.
 
     `has_logs`: whether this broker has a log directory that it can use.

@@ -16,7 +16,7 @@ from headwater.metadata.cluster.lifetime import Lifetime
 _READS_AT_ONCE: Final = 64
 
 
-class Following:
+class ChangeFollower:
     def __init__(
         self,
         coordination: Coordination,

@@ -7,7 +7,7 @@ import pytest
 
 from headwater.base.ids import NO_BROKER, BrokerId
 from headwater.base.peers import Lane
-from headwater.controller.vigil import MISTAKES_MAX, ROUND_MS, Vigil
+from headwater.controller.failure_detector import MISTAKES_MAX, ROUND_MS, FailureDetector
 from headwater.metadata.image import BrokerRegistered, ClusterImage, PartitionState
 from headwater.wire.messages.api_versions import ApiVersionsResponse
 from unit.broker.fake_peers import Asked, FakePeers
@@ -24,10 +24,10 @@ class Watch:
         self.peers = FakePeers()
         self.has_logs = True
         self.confirming: list[Callable[[], None]] = []
-        self.desk = Desk(partitions, *(some or ALL), vigil=self._vigil, **options).active()
+        self.desk = Desk(partitions, *(some or ALL), failure_detector=self._failure_detector, **options).active()
 
-    def _vigil(self, image: ClusterImage) -> Vigil:
-        return Vigil(
+    def _failure_detector(self, image: ClusterImage) -> FailureDetector:
+        return FailureDetector(
             image, ME, self.peers, self.confirming.append, lambda: self.desk.clock.monotonic_ms(), lambda: self.has_logs
         )
 

@@ -7,6 +7,7 @@ the producer, has been seen is not asked for again either.
 
 import logging
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakKeyDictionary
 
@@ -14,10 +15,12 @@ from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import BrokerId, TopicPartition
 from headwater.base.names import TRANSACTION_STATE
 from headwater.broker.coordinators.delivery import Delivery
+from headwater.broker.coordinators.host import CoordinatorHost
 from headwater.broker.coordinators.hosted import Hosted
 from headwater.broker.coordinators.marker_wait import MarkerWaits
 from headwater.broker.coordinators.markers import NOTHING_TO_END, Marker, Results
 from headwater.broker.coordinators.runtime import Runtime
+from headwater.broker.coordinators.shard_protocol import batch_bytes_max
 from headwater.broker.coordinators.verification import ask_coordinator
 from headwater.broker.deferred import Deferred
 from headwater.coordinator.effects import Effects, Producer, Ticket
@@ -26,7 +29,6 @@ from headwater.coordinator.transactions.shard import TransactionShard
 
 if TYPE_CHECKING:
     from headwater.base.config.broker import BrokerConfig
-    from headwater.broker.broker import Broker
 
 # Whoever follows has taken this transaction over, or its producer has gone on: asking again changes nothing.
 _FENCED: Final = frozenset({ErrorCode.TRANSACTION_COORDINATOR_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
@@ -35,17 +37,18 @@ _VERDICTS: Final = (
     ErrorCode.PRODUCER_FENCED,
     ErrorCode.INVALID_PRODUCER_EPOCH,
     ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-)  # a producer that is told one of these has come to its end
+    ErrorCode.INVALID_TXN_STATE,
+)  # a producer that is told one of these has come to its end, or believes that its transaction has
 
 logger = logging.getLogger("headwater.broker")
 
 Attempt = tuple[TransactionShard, str, int]
 
 
-class Transactions:
+class TransactionCoordinator:
     """Owned by the broker."""
 
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: CoordinatorHost) -> None:
         self._broker = broker
         self._delivery = Delivery(broker)
         self.marker_waits = MarkerWaits(broker)
@@ -58,7 +61,9 @@ class Transactions:
             partitions_setting="transaction.state.log.num.partitions",
             replication_setting="transaction.state.log.replication.factor",
             topic_config=_topic_config(broker),
-            make_shard=lambda partition: TransactionShard(settings, int(partition.leader_epoch)),
+            make_shard=lambda partition: TransactionShard(
+                settings, int(partition.leader_epoch), partial(batch_bytes_max, partition)
+            ),
         )
         self.runtime.on_hosted = self._hosted
 
@@ -234,7 +239,7 @@ class Transactions:
             self._given_up.setdefault(shard, set()).add((transactional_id, number))
 
 
-def _topic_config(broker: "Broker") -> dict[str, str]:
+def _topic_config(broker: CoordinatorHost) -> dict[str, str]:
     config = broker.config
     values = {
         "cleanup.policy": "compact",

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.names import CONSUMER_OFFSETS
 from headwater.broker.context import RequestContext
-from headwater.broker.coordinators.port import MayWrite
+from headwater.broker.coordinators.host import CoordinatorHost
 from headwater.broker.coordinators.runtime import Runtime
+from headwater.broker.coordinators.shard_protocol import MayWrite, batch_bytes_max
 from headwater.coordinator.effects import Effects, Producer, Ticket
-from headwater.coordinator.groups.consumer.engine import ConsumerGroups
+from headwater.coordinator.groups.consumer.consumer_groups import ConsumerGroups
 from headwater.coordinator.groups.context import GroupContext, GroupSettings, ShardState
 from headwater.coordinator.groups.plain_commits import Part
 from headwater.coordinator.groups.shard import GroupShard
@@ -18,10 +19,10 @@ from headwater.replication.partition import Partition
 
 if TYPE_CHECKING:
     from headwater.base.config.broker import BrokerConfig
-    from headwater.broker.broker import Broker
     from headwater.metadata.image import ClusterImage
 
 _MINUTE_MS: Final = 60_000
+_NO_CONFIG: Final[Mapping[str, str]] = {}
 
 AppendCommit: TypeAlias = Callable[[Partition, str, str, bytes, list[Part], int], int]
 """Writes the records of a commit as one batch: partition of `__consumer_offsets`, group, topic, its id, parts, now. The last
@@ -42,10 +43,10 @@ class TopicsView:
         return None if topic_id is None else len(self._image.topics[topic_id].partitions)
 
 
-class Groups:
+class GroupCoordinator:
     """Owned by the broker."""
 
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: CoordinatorHost) -> None:
         self._broker = broker
         self._topics = TopicsView(broker.image, 0)
         config = broker.config
@@ -61,7 +62,12 @@ class Groups:
                 "segment.bytes": str(config.int("offsets.topic.segment.bytes")),
             },
             make_shard=lambda partition: GroupShard(
-                settings, broker.random, self._topics, _consumer_engine, partial(_batch_bytes_max, partition)
+                settings,
+                broker.random,
+                self._topics,
+                _consumer_engine,
+                partial(batch_bytes_max, partition),
+                self._config_of,
             ),
         )
 
@@ -116,6 +122,10 @@ class Groups:
             hosted.run(effects)
         return True
 
+    def _config_of(self, group_id: str) -> Mapping[str, str]:
+        """What the group has set for itself, as the image has it now."""
+        return self._broker.image.group_configs.get(group_id, _NO_CONFIG)
+
     def topics_changed(self) -> None:
         """The image has other topics or partitions than before. Shards that are being loaded hear of it too."""
         self._topics = TopicsView(self._broker.image, self._topics.version + 1)
@@ -132,11 +142,6 @@ class Groups:
         if hosted is not None and hosted.is_loaded:
             hosted.wrote(offset)
             hosted.run(hosted.shard.end_transaction(producer, committed=committed))
-
-
-def _batch_bytes_max(partition: Partition) -> int:
-    config = partition.log.config
-    return min(config.max_message_bytes, config.segment_bytes)
 
 
 def _consumer_engine(state: ShardState, _classic: object) -> ConsumerGroups:

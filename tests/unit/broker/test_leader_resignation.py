@@ -7,7 +7,7 @@ import pytest
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import BrokerId, LeaderEpoch, PartitionKey, TopicId
-from headwater.broker.resigning import Resigning, successor, without
+from headwater.broker.leader_resignation import LeaderResignation, successor, without
 from headwater.metadata.image import BrokerState, PartitionChanged, PartitionState
 
 KEY = PartitionKey(TopicId(bytes(16)), 0)
@@ -81,7 +81,7 @@ def test_it_is_asked_for_until_it_is_granted(ails: tuple[str, object]) -> None:
         store=SimpleNamespace(propose=lambda change, done: asked.append((change.leader, done))),
         replicas=SimpleNamespace(missing=set()),
     )
-    resigning = Resigning(broker)
+    resigning = LeaderResignation(broker)
     resigning.look()
     assert asked == []  # its own log is well
     setattr(log, *ails)
@@ -104,7 +104,7 @@ def test_a_follower_without_room_leaves_when_the_leader_of_its_term_has_sent_som
         store=SimpleNamespace(propose=lambda change, _done: asked.append(change.in_sync_replicas)),
         replicas=SimpleNamespace(missing=set()),
     )
-    resigning = Resigning(broker)
+    resigning = LeaderResignation(broker)
     resigning.look()
     assert asked == [], "the leader may be dead"
     broker.replicas.on_full(SimpleNamespace(topic_id=KEY.topic_id, index=0, leader_epoch=epoch))
@@ -127,7 +127,7 @@ def test_a_follower_whose_log_has_failed_leaves_at_once(
         store=SimpleNamespace(propose=lambda change, _done: asked.append(change.in_sync_replicas)),
         replicas=SimpleNamespace(missing=set()),
     )
-    resigning = Resigning(broker)
+    resigning = LeaderResignation(broker)
     resigning.look()
     resigning.look()
     assert asked == expected
@@ -146,5 +146,5 @@ def test_who_cannot_open_its_log_does_not_go_on_leading() -> None:
             missing={KEY, PartitionKey(KEY.topic_id, 7), PartitionKey(TopicId(bytes(15) + b"x"), 0)}
         ),
     )
-    Resigning(broker).look()
+    LeaderResignation(broker).look()
     assert asked == [2]

@@ -78,7 +78,7 @@ def _changed(
     )
 
 
-class Resigning:
+class LeaderResignation:
     """Owned by the broker's loop."""
 
     def __init__(self, broker: "Broker") -> None:

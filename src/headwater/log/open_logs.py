@@ -12,7 +12,7 @@ from headwater.log.directory import LogDirectory
 from headwater.log.log import Log
 
 
-class Holdings:
+class OpenLogs:
     def __init__(self) -> None:
         self.logs: dict[TopicPartition, Log] = {}
         self.home: dict[TopicPartition, LogDirectory] = {}

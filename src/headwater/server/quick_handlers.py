@@ -1,0 +1,61 @@
+"""The table of quick handlers, by API key: what `Connection._dispatch` asks before it takes the general way.
+
+A quick handler works on the bytes of a frame. It answers with the whole frame of the answer: bytes (none for a produce with acks=0),
+or chunks with file slices. Or it declines with None, before it has changed anything; then the general way (`dispatch.py`) decodes the
+request and means the same. Code of groups and transactions is read with the first request that needs it, not at start-up: the first
+handler of those APIs puts the real one in its place.
+
+State: the table itself, which only fills.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from headwater.server import hot_fetch, hot_path
+
+if TYPE_CHECKING:
+    from headwater.broker.broker import Broker
+    from headwater.broker.context import ConnectionContext
+
+PRODUCE: Final = 0
+FETCH: Final = 1
+OFFSET_COMMIT: Final = 8
+ADD_PARTITIONS_TO_TXN: Final = 24
+END_TXN: Final = 26
+
+QuickHandler = Callable[["Broker", memoryview, int, int, int, int], bytes | list[Any] | None]
+"""Takes the broker, the buffer, where the frame goes on behind the correlation id, where it ends, API version, correlation id."""
+
+
+def _first_commit(
+    broker: "Broker", frame: memoryview, at: int, end: int, version: int, correlation_id: int
+) -> bytes | None:
+    QUICK[OFFSET_COMMIT] = handle = hot_path.commit_frames().handle_frame
+    return handle(broker, frame, at, end, version, correlation_id)
+
+
+def _first_of_a_transaction(key: int) -> QuickHandler:
+    def first(
+        broker: "Broker", frame: memoryview, at: int, end: int, version: int, correlation_id: int
+    ) -> bytes | list[Any] | None:
+        QUICK.update(hot_path.transaction_frames())
+        return QUICK[key](broker, frame, at, end, version, correlation_id)
+
+    return first
+
+
+QUICK: Final[dict[int, QuickHandler]] = {
+    PRODUCE: hot_path.handle_frame,
+    FETCH: hot_fetch.handle_frame,
+    OFFSET_COMMIT: _first_commit,
+    ADD_PARTITIONS_TO_TXN: _first_of_a_transaction(ADD_PARTITIONS_TO_TXN),
+    END_TXN: _first_of_a_transaction(END_TXN),
+}
+
+_NONE: Final[dict[int, QuickHandler]] = {}
+
+
+def quick_handlers_for(broker: "Broker", connection: "ConnectionContext") -> dict[int, QuickHandler]:
+    """Quick handlers ask nobody whether the sender may: where an authorizer does, they are for super users only."""
+    authorizer = broker.authorizer
+    return QUICK if authorizer is None or connection.principal in authorizer.super_users else _NONE

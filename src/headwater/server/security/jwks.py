@@ -1,0 +1,113 @@
+"""The keys that sign tokens: from a file, read again when it changes, or from an allowed URL, fetched by a thread that only waits.
+
+Until the first fetch has come, and while it fails, the keys are those there were: at first none, and no token counts. A document that
+cannot be read leaves the old keys in place, and the log says so; one key that cannot be read is left out. Owned by the server's loop; the thread only posts what it got.
+"""
+
+import logging
+import os
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from headwater.base.config.listener_config import ListenerConfig
+from headwater.base.errors import UserError
+from headwater.base.security.oauthbearer import Key, read_keys, require_cryptography
+
+if TYPE_CHECKING:
+    from headwater.server.loop import Loop
+
+_DOCUMENT_BYTES_MAX: Final = 1 << 20
+_FETCH_S: Final = 10
+_RETRY_MS: Final = 1000
+
+logger = logging.getLogger("headwater.security")
+
+
+class KeySet:
+    """Raises UserError at once for a setting that cannot work."""
+
+    def __init__(self, settings: ListenerConfig, loop: "Loop") -> None:
+        require_cryptography("for OAUTHBEARER")
+        self._settings = settings
+        self._loop = loop
+        self._keys: list[Key] = []
+        self._stamp: tuple[int, ...] | None = None
+        self._url = url = settings.string("sasl.oauthbearer.jwks.endpoint.url") or ""
+        if url.startswith("file://"):
+            self._path: str | None = url.removeprefix("file://")
+            if not self.current():
+                raise UserError(f"Cannot read the keys in {self._path}", "it is not there, or no JWKS document")
+            return
+        self._path = None
+        if not url.startswith(("https://", "http://")) or url not in settings.list("sasl.oauthbearer.allowed.urls"):
+            raise UserError(
+                f"Bad value for sasl.oauthbearer.jwks.endpoint.url: {url}",
+                "it is neither file:///path nor one of sasl.oauthbearer.allowed.urls",
+                "Add the URL to sasl.oauthbearer.allowed.urls, if the broker may fetch it",
+            )
+        self._fetch()
+
+    def current(self) -> list[Key]:
+        if self._path is not None:
+            stamp = _stamp_of(self._path)
+            if stamp != self._stamp:
+                self._stamp = stamp
+                self._read_file(self._path)
+        return self._keys
+
+    def _read_file(self, path: str) -> None:
+        try:
+            with open(path, "rb") as file:
+                self._take(file.read(_DOCUMENT_BYTES_MAX + 1))
+        except OSError as problem:
+            logger.error("event=keys-not-read file=%r reason=%r", path, problem.strerror)
+
+    def _take(self, document: bytes) -> None:
+        try:
+            if len(document) > _DOCUMENT_BYTES_MAX:
+                raise ValueError("more than a megabyte")
+            self._keys = read_keys(document)
+        except (ValueError, KeyError, TypeError, RecursionError, UserError) as problem:
+            logger.error("event=keys-not-read url=%r reason=%r note='the old ones go on'", self._url, str(problem))
+
+    # From a URL
+
+    def _fetch(self) -> None:
+        threading.Thread(target=_fetch, args=(self._url, self._got, self._loop.post), name="jwks", daemon=True).start()
+
+    def _got(self, document: bytes | None, problem: str) -> None:
+        if document is not None:
+            self._take(document)
+        else:
+            logger.error("event=keys-not-fetched url=%r reason=%r", self._url, problem)
+        refresh_ms = self._settings.int("sasl.oauthbearer.jwks.endpoint.refresh.ms")
+        self._loop.call_later(refresh_ms if self._keys else min(refresh_ms, _RETRY_MS), self._fetch)
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """Somebody has allowed one URL, not where it leads."""
+
+    def redirect_request(self, *_arguments: Any) -> None:
+        return None
+
+
+def _fetch(url: str, got: Callable[[bytes | None, str], None], post: Callable[[Callable[[], None]], None]) -> None:
+    document: bytes | None = None
+    reason = ""
+    try:
+        with urllib.request.build_opener(_NoRedirects).open(url, timeout=_FETCH_S) as answer:
+            document = answer.read(_DOCUMENT_BYTES_MAX + 1)
+    except Exception as problem:  # noqa: BLE001  # whatever it is, the next fetch must come
+        reason = str(problem) or type(problem).__name__
+    post(lambda: got(document, reason))
+
+
+def _stamp_of(path: str) -> tuple[int, ...]:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ()
+    return found.st_mtime_ns, found.st_size, found.st_ino

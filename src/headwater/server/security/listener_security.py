@@ -1,0 +1,167 @@
+"""What one listener asks of its clients: TLS, a login, or both; and the audit lines about who came.
+
+Made at the start for each listener that is not PLAINTEXT; what cannot work is a UserError then. Settings are read anew for each connection.
+Owned by the server's loop.
+"""
+
+import logging
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from headwater.base.config.listener_config import PREFIX, ListenerConfig, served_mechanisms
+from headwater.base.config.listeners import Listener
+from headwater.base.errors import UserError
+from headwater.base.security import oauthbearer
+from headwater.base.security.distinguished_name import PrincipalRules, subject_of
+from headwater.base.security.tls import ContextSource, TlsSettings, check_store_type, server_context
+from headwater.broker.context import ConnectionContext
+from headwater.server.security.login import Login
+from headwater.server.security.sasl_servers import Mechanisms, check_users
+
+if TYPE_CHECKING:
+    from headwater.base.config.broker import BrokerConfig
+    from headwater.metadata.image import ClusterImage
+    from headwater.server.loop import Loop
+
+ANONYMOUS: Final = "ANONYMOUS"
+_LOGIN_BYTES_MAX: Final = 16 * 1024
+_TOKEN_LOGIN_BYTES_MAX: Final = oauthbearer.TOKEN_CHARACTERS_MAX + 4096  # the request's header is in it
+_LINES_PER_SECOND: Final = 20
+_SECOND_NS: Final = 1_000_000_000
+
+logger = logging.getLogger("headwater.security")
+_SECRET: Final = os.urandom(32)  # of this process: what it makes up for users that there are not
+
+
+class ListenerSecurity:
+    def __init__(
+        self,
+        config: "BrokerConfig",
+        listener: Listener,
+        image: "ClusterImage",
+        loop: "Loop",
+        now_ms: Callable[[], int],
+    ) -> None:
+        settings = config.listener(listener.name)
+        self._settings = settings
+        self._loop = loop
+        self._now_ms = now_ms
+        self._rules = PrincipalRules(settings.string("ssl.principal.mapping.rules") or "DEFAULT")
+        self._lines = _LINES_PER_SECOND
+        self._lines_since_ns = 0
+        self._unsaid = 0
+        self._mechanisms: Mechanisms | None = None
+        self.tls: ContextSource | None = None
+        try:
+            if listener.protocol in ("SSL", "SASL_SSL"):
+                self.tls = ContextSource(lambda: tls_settings_of(config, listener), server_context)
+            if listener.protocol.startswith("SASL_"):
+                self._mechanisms = self._login_by(image, listener)
+        except UserError as problem:
+            raise UserError(
+                f"Listener {listener} cannot be opened: {problem.what}", problem.why, problem.hint
+            ) from None
+
+    def _login_by(self, image: "ClusterImage", listener: Listener) -> Mechanisms:
+        check_users(self._settings)
+        keys: Callable[[], list[object]] = list
+        if "OAUTHBEARER" in self._settings.mechanisms():
+            from headwater.server.security.jwks import KeySet  # not for those who have no tokens
+
+            keys = KeySet(self._settings, self._loop).current  # type: ignore[assignment]
+        return Mechanisms(
+            self._settings,
+            lambda: image.user_configs,
+            keys,  # type: ignore[arg-type]
+            self._now_ms,
+            _SECRET,
+            lambda: served_mechanisms(listener, self._settings),
+        )
+
+    def new_login(self) -> Login | None:
+        if self._mechanisms is None:
+            return None
+        return Login(self._mechanisms, self._now_ms, lambda: self._settings.int("connections.max.reauth.ms"))
+
+    @property
+    def login_bytes_max(self) -> int:
+        """Of a frame before the login: small, since anybody may send a part of one; more only where it may hold a token."""
+        most = _TOKEN_LOGIN_BYTES_MAX if "OAUTHBEARER" in self._settings.mechanisms() else _LOGIN_BYTES_MAX
+        return min(self._settings.int("sasl.server.max.receive.size"), most)
+
+    def delay_ms(self) -> int:
+        return self._settings.int("connection.failed.authentication.delay.ms")
+
+    def user_of(self, certificate: bytes | None) -> str | None:
+        """Who a client with this certificate is; None if the rules know nobody."""
+        if certificate is None:
+            return ANONYMOUS
+        try:
+            return self._rules.user_of(subject_of(certificate))
+        except (ValueError, IndexError):
+            return None
+
+    # The audit lines
+
+    def logged_in(self, context: ConnectionContext, by: str) -> None:
+        logger.debug(
+            "event=login peer=%s:%d listener=%s mechanism=%s principal=%r",
+            context.client_host,
+            context.client_port,
+            context.listener,
+            by,
+            context.principal,
+        )
+
+    def login_failed(self, context: ConnectionContext, mechanism: str, why: str) -> None:
+        """At most so many lines per second: whoever tries passwords must not fill the disk."""
+        now_ns = self._loop.turn_ns
+        if now_ns - self._lines_since_ns > _SECOND_NS:
+            self._lines_since_ns, self._lines = now_ns, _LINES_PER_SECOND
+        if not self._lines:
+            self._unsaid += 1
+            return
+        self._lines -= 1
+        unsaid, self._unsaid = self._unsaid, 0
+        logger.warning(
+            "event=login-failed peer=%s:%d listener=%s mechanism=%s reason=%r unsaid=%d",
+            context.client_host,
+            context.client_port,
+            context.listener,
+            mechanism or "-",
+            why,
+            unsaid,
+        )
+
+
+def tls_settings_of(config: "BrokerConfig", listener: Listener) -> TlsSettings:
+    settings = config.listener(listener.name)
+    return tls_settings(settings)._replace(client_auth=_client_auth(config, listener, settings))
+
+
+def tls_settings(settings: ListenerConfig) -> TlsSettings:
+    for name in ("ssl.keystore.type", "ssl.truststore.type"):
+        check_store_type(name, settings.string(name))
+    return TlsSettings(
+        keystore_location=settings.string("ssl.keystore.location"),
+        keystore_password=settings.string("ssl.keystore.password"),
+        keystore_key=settings.string("ssl.keystore.key"),
+        keystore_certificate_chain=settings.string("ssl.keystore.certificate.chain"),
+        key_password=settings.string("ssl.key.password"),
+        truststore_location=settings.string("ssl.truststore.location"),
+        truststore_password=settings.string("ssl.truststore.password"),
+        truststore_certificates=settings.string("ssl.truststore.certificates"),
+        enabled_protocols=tuple(settings.list("ssl.enabled.protocols")),
+        cipher_suites=tuple(settings.list("ssl.cipher.suites")),
+        endpoint_identification=settings.string("ssl.endpoint.identification.algorithm") or "",
+    )
+
+
+def _client_auth(config: "BrokerConfig", listener: Listener, settings: ListenerConfig) -> str:
+    """As in Apache Kafka, a SASL_SSL listener asks for certificates only if its own setting says so: clients have shown who they are."""
+    own = f"{PREFIX}{listener.name.lower()}.ssl.client.auth"
+    has_own = any(name.lower() == own for layer in (config.dynamic_broker, config.static) for name in layer)
+    if listener.protocol == "SASL_SSL" and not has_own:
+        return "none"
+    return (settings.string("ssl.client.auth") or "none").lower()

@@ -1,0 +1,77 @@
+"""Clusters in which a log directory of a leader fails: it hands over, and judges nobody until then."""
+
+import pytest
+
+from headwater.sim.cluster_node import DIRECTORIES, SESSION_MS, ClusterNode
+from sim.scene import Scene
+
+TICK_MS = 500  # between two looks at everything
+
+pytestmark = pytest.mark.usefixtures("only_errors_are_told")
+
+
+def end_of(scene: Scene, node: ClusterNode) -> int:
+    assert node.broker is not None
+    return node.broker.partitions[scene.key].log.log_end_offset
+
+
+def fail_disk(scene: Scene, node: ClusterNode) -> None:
+    """The directory that the partition lies in, and the broker notices."""
+    assert node.broker is not None
+    log = node.broker.partitions[scene.key].log
+    directory = next(each for each in DIRECTORIES if log.directory.startswith(f"{each}/"))
+    node.disk.fail(directory)
+    node.notice_failure(directory)
+    scene.until(lambda: log.failed is not None)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_leader_whose_log_has_failed_leaves_its_followers_in_sync(seed: int) -> None:
+    """They lagged because it could send them nothing. It put them out of sync before it could resign, stayed alone in sync, and came
+    back without what its disk had lost."""
+    scene = Scene(seed)
+    pair = frozenset((scene.leader.place, scene.follower.place))
+    scene.world.network.block([pair])
+    scene.until(lambda: end_of(scene, scene.leader) > end_of(scene, scene.follower))
+    assert scene.follower.node_id in scene.state.in_sync
+    fail_disk(scene, scene.leader)
+    scene.until(lambda: scene.state.leader == scene.follower.node_id)
+    scene.world.network.free([pair])
+    scene.leader.kill()
+    scene.for_ms(2 * SESSION_MS)
+    scene.leader.disk.mend()
+    assert scene.leader.start()
+    scene.until(lambda: len(scene.state.in_sync) == 2)
+    scene.world.finish()
+
+
+def test_a_broker_that_lost_a_directory_is_started_again_whenever_that_becomes_possible(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Seeds 71000223 and 71000483: after two seconds in which nobody could do without it, the world let it be, for ever."""
+    scene = Scene(0)
+    injector, node, may_lose_power = scene.world._injector, scene.leader, [False]
+    monkeypatch.setattr(injector, "_may_lose_power", lambda _node: may_lose_power[0])
+    fail_disk(scene, scene.leader)
+    lives = node.lives
+    injector._failed_syncs.add(node.node_id)
+    injector._after_failed_sync(node)
+    scene.for_ms(4000)
+    assert node.lives == lives
+    node.disk.mend()
+    may_lose_power[0] = True
+    scene.until(lambda: node.lives > lives and node.is_serving)
+    scene.world.finish()
+
+
+@pytest.mark.parametrize("role", ["leader", "follower"])
+@pytest.mark.parametrize("seed", range(5))
+def test_who_has_lost_a_directory_says_so_at_once(seed: int, role: str) -> None:
+    """Seed 72000063 of cluster-coordinators: the controller did not know it for half a second, let it lead alone in place of one that
+    stopped, and nobody could follow it."""
+    scene = Scene(seed)
+    node = scene.leader if role == "leader" else scene.follower
+    fail_disk(scene, node)
+    began_ms = scene.world.clock.monotonic_ms()
+    scene.until(lambda: node.node_id not in scene.state.in_sync)
+    assert scene.world.clock.monotonic_ms() - began_ms < TICK_MS // 4
