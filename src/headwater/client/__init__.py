@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from headwater.client.producer.encoding import AvroEncoding as AvroEncoding
     from headwater.client.producer.ending import TransactionEnder as TransactionEnder
     from headwater.client.producer.producer import Producer as Producer
-    from headwater.client.producer.transactions import OpenTransaction as OpenTransaction
+    from headwater.client.producer.transaction_manager import OpenTransaction as OpenTransaction
     from headwater.client.producer.types import BufferFull as BufferFull
     from headwater.client.producer.types import DeliveryTimedOut as DeliveryTimedOut
     from headwater.client.producer.types import ProducerFenced as ProducerFenced
@@ -51,6 +51,18 @@ if TYPE_CHECKING:
     from headwater.client.producer.types import RecordMetadata as RecordMetadata
     from headwater.client.producer.types import TransactionFailed as TransactionFailed
     from headwater.client.reading import read as read
+    from headwater.client.schema_registry import AvroColumns as AvroColumns
+    from headwater.client.schema_registry import AvroColumnSerializer as AvroColumnSerializer
+    from headwater.client.schema_registry import AvroDeserializer as AvroDeserializer
+    from headwater.client.schema_registry import AvroSerializer as AvroSerializer
+    from headwater.client.schema_registry import JsonSchemaDeserializer as JsonSchemaDeserializer
+    from headwater.client.schema_registry import JsonSchemaSerializer as JsonSchemaSerializer
+    from headwater.client.schema_registry import ProtobufColumns as ProtobufColumns
+    from headwater.client.schema_registry import ProtobufColumnSerializer as ProtobufColumnSerializer
+    from headwater.client.schema_registry import ProtobufDeserializer as ProtobufDeserializer
+    from headwater.client.schema_registry import ProtobufSerializer as ProtobufSerializer
+    from headwater.client.schema_registry import SchemaRegistryClient as SchemaRegistryClient
+    from headwater.client.schema_registry import SchemaRegistryError as SchemaRegistryError
     from headwater.client.types import EARLIEST as EARLIEST
     from headwater.client.types import LATEST as LATEST
     from headwater.client.types import MAX_TIMESTAMP as MAX_TIMESTAMP
@@ -90,7 +102,7 @@ _HOMES: Final = {
     "headwater.client.producer.encoding": ("AvroEncoding",),
     "headwater.client.producer.ending": ("TransactionEnder",),
     "headwater.client.producer.producer": ("Producer",),
-    "headwater.client.producer.transactions": ("OpenTransaction",),
+    "headwater.client.producer.transaction_manager": ("OpenTransaction",),
     "headwater.client.producer.types": (
         "BufferFull",
         "DeliveryTimedOut",
@@ -100,6 +112,20 @@ _HOMES: Final = {
         "TransactionFailed",
     ),
     "headwater.client.reading": ("read",),
+    "headwater.client.schema_registry": (
+        "AvroColumnSerializer",
+        "AvroColumns",
+        "AvroDeserializer",
+        "AvroSerializer",
+        "JsonSchemaDeserializer",
+        "JsonSchemaSerializer",
+        "ProtobufColumnSerializer",
+        "ProtobufColumns",
+        "ProtobufDeserializer",
+        "ProtobufSerializer",
+        "SchemaRegistryClient",
+        "SchemaRegistryError",
+    ),
     "headwater.client.types": (
         "EARLIEST",
         "LATEST",

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from headwater.client.consumer.arrow import Decode
+    from headwater.client.schema_registry import SchemaRegistryClient
 
 _AGE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|min|s|m|h|d|w)")
 _SECONDS: Final = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
@@ -47,15 +48,23 @@ def read(
     partitions: Sequence[int] | None = None,
     columns: Sequence[str] | None = None,
     decode: "Mapping[str, Decode] | None" = None,
+    schema_registry: "SchemaRegistryClient | str | Mapping[str, object] | None" = None,
     bootstrap_servers: "str | Sequence[str]" = "localhost:9092",
     progress: bool | None = None,
     **settings: object,
 ) -> "Frame":
-    """See the module. `progress`: True, False, or (None) a bar if it takes long and somebody looks on."""
+    """See the module. `progress`: True, False, or (None) a bar if it takes long and somebody looks on.
+
+    With a `schema_registry`, keys and values whose subjects (`topic-key`, `topic-value`) it has are typed columns, unless `decode` names them.
+    """
     if sum(each is not None for each in (last, from_, start)) > 1:
         raise UserError("last, from_ and start say where to begin", "more than one of them was given")
     if until is not None and end is not None:
         raise UserError("until and end say where to stop", "both were given")
+    if schema_registry is not None:
+        from headwater.client.schema_registry.registry_columns import columns_of_topic
+
+        decode = {**columns_of_topic(schema_registry, topic), **(decode or {})}
     reader = RangeReader(bootstrap_servers=bootstrap_servers, **settings)
     try:
         spans = _spans(reader, topic, partitions, last, from_, until, start, end)

@@ -10,7 +10,7 @@ import random
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicPartition
@@ -33,6 +33,9 @@ from headwater.client.types import Broker, Topic
 from headwater.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from headwater.wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from headwater.wire.schema import Message
+
+if TYPE_CHECKING:
+    from headwater.base.security.sasl_client import Credentials
 
 R = TypeVar("R", bound=Message)
 T = TypeVar("T")
@@ -63,6 +66,7 @@ class SessionSettings:
     metadata_max_age_ms: int = 300_000
     backoff: Backoff = field(default_factory=Backoff)
     reconnect_backoff: Backoff = field(default_factory=lambda: Backoff(50, 1000))
+    credentials: "Credentials | None" = None  # of the login that each connection begins with
 
 
 class Session:
@@ -364,12 +368,14 @@ class Session:
 
     async def _open(self, address: Address, channel: str) -> Link:
         """A broker that just refused is not asked again before its pause is over."""
+        self._require_open(address)
         known = self._links.get((address, channel))
         if known is not None and known.is_open:
             return known
         wait = self._not_before.get(address, 0.0) - self.kernel.clock()
         if wait > 0:
             await self.kernel.sleep(wait)
+            self._require_open(address)
         settings = self.settings
         try:
             link = await Link.open(
@@ -379,6 +385,7 @@ class Session:
                 client_id=settings.client_id,
                 connect_timeout_ms=settings.connect_timeout_ms,
                 request_timeout_ms=settings.request_timeout_ms,
+                credentials=settings.credentials,
             )
         except KafkaError:
             failures = self._failed_openings.get(address, 0)
@@ -393,6 +400,11 @@ class Session:
             raise ConnectionFailed(address, "the client is closed")
         self._links[address, channel] = link
         return link
+
+    def _require_open(self, address: Address) -> None:
+        """After `close` nobody would close what is opened."""
+        if self._closed:
+            raise ConnectionFailed(address, "the client is closed")
 
     def _candidates(self) -> list[Address]:
         connected = [address for (address, channel), link in self._links.items() if link.is_open and not channel]

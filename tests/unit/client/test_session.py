@@ -4,7 +4,7 @@ import pytest
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicPartition
-from headwater.client.errors import BootstrapFailed, UnknownTopic
+from headwater.client.errors import BootstrapFailed, ConnectionFailed, UnknownTopic
 from headwater.client.reactor.link import Link
 from headwater.client.session import KeyType
 from headwater.wire.messages.find_coordinator import Coordinator, FindCoordinatorResponse
@@ -240,3 +240,28 @@ def test_brokers_that_all_say_nothing_have_failed_when_the_time_for_a_connection
         world.run(session.refresh())
     assert len(caught.value.attempts) == 3
     assert 12 <= world.now - began < 13, "the third is dialled after two seconds"
+
+
+def test_a_closed_session_opens_nothing() -> None:
+    world = FakeWorld()
+    broker = world.broker(0)
+    session = world.session()
+    session.close()
+    with pytest.raises(ConnectionFailed, match="the client is closed"):
+        world.run(session.link_to(broker.address))
+    assert world.dialled == []
+
+
+def test_a_session_that_is_closed_during_the_pause_before_a_dial_opens_nothing() -> None:
+    world = FakeWorld()
+    broker = world.broker(0)
+    broker.listening = False
+    session = world.session()
+    with pytest.raises(ConnectionFailed):
+        world.run(session.link_to(broker.address))
+    waiting = world.kernel.spawn(session.link_to(broker.address))
+    world.kernel.run_ready()
+    session._closed = True  # as `close` has it, for a task that it does not know of
+    with pytest.raises(ConnectionFailed, match="the client is closed"):
+        world.finish(waiting)
+    assert len(world.dialled) == 1

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from headwater.client.admin.calls import Blocking, LazyModule
 from headwater.client.admin.running import Running, closed
-from headwater.client.reactor.engine import Engine
+from headwater.client.reactor.thread_engine import Engine
 from headwater.client.session import Session
 from headwater.client.settings.admin import read_admin_settings
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from headwater._version import VERSION
 from headwater.base.errors import ErrorCode, KafkaError
-from headwater.client.admin.asking import each_of, every_broker, failure, of_any, of_controller
+from headwater.client.admin.call_routing import each_of, every_broker, failure, of_any, of_controller
 from headwater.client.errors import raise_for
 from headwater.client.negotiation import VersionRange
 from headwater.client.session import Session

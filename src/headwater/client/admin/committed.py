@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from headwater.base.errors import KafkaError
 from headwater.base.ids import TopicPartition
-from headwater.client.admin.asking import by_topic, failure, of_coordinator
+from headwater.client.admin.call_routing import by_topic, failure, of_coordinator
 from headwater.client.errors import raise_for
 from headwater.client.session import KeyType, Session
 from headwater.client.types import NO_OFFSET

@@ -8,7 +8,7 @@ from enum import IntEnum
 from typing import Any, Final, NamedTuple, TypeVar
 
 from headwater.base.errors import ErrorCode, KafkaError
-from headwater.client.admin.asking import each_of, every_broker, failure, of_any, of_broker
+from headwater.client.admin.call_routing import each_of, every_broker, failure, of_any, of_broker
 from headwater.client.errors import error_for, raise_for
 from headwater.client.session import Session
 from headwater.client.types import ConfigEntry, ConfigResource, ConfigSynonym, ResourceType

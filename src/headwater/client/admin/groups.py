@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicPartition
-from headwater.client.admin.asking import each_of, every_broker, failure, of_broker, of_coordinator
+from headwater.client.admin.call_routing import each_of, every_broker, failure, of_broker, of_coordinator
 from headwater.client.errors import raise_for
 from headwater.client.outcomes import all_or_raise
 from headwater.client.session import KeyType, Session

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from headwater.base.errors import KafkaError
 from headwater.base.ids import TopicPartition
-from headwater.client.admin.asking import by_topic, each_of, every_broker, failure, of_broker
+from headwater.client.admin.call_routing import by_topic, each_of, every_broker, failure, of_broker
 from headwater.client.errors import error_for, raise_for
 from headwater.client.outcomes import all_or_raise
 from headwater.client.session import Session

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from headwater.base.errors import ErrorCode, KafkaError
-from headwater.client.admin.asking import failure, introduce, of_coordinator
+from headwater.client.admin.call_routing import failure, introduce, of_coordinator
 from headwater.client.admin.groups import describe_group
 from headwater.client.errors import raise_for
 from headwater.client.session import KeyType, Session

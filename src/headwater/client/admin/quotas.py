@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from headwater.base.errors import KafkaError
-from headwater.client.admin.asking import failure, of_any, of_controller
+from headwater.client.admin.call_routing import failure, of_any, of_controller
 from headwater.client.errors import raise_for
 from headwater.client.session import Session
 from headwater.wire.messages import alter_client_quotas as alter_wire

@@ -5,7 +5,7 @@ from typing import Final
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicPartition
-from headwater.client.admin.asking import by_topic, of_leaders
+from headwater.client.admin.call_routing import by_topic, of_leaders
 from headwater.client.errors import error_for
 from headwater.client.reactor.link import Link
 from headwater.client.session import Session

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicPartition
-from headwater.client.admin.asking import by_topic, failure, of_controller
+from headwater.client.admin.call_routing import by_topic, failure, of_controller
 from headwater.client.errors import raise_for
 from headwater.client.session import Session
 from headwater.wire.messages import alter_partition_reassignments as alter_wire

@@ -7,7 +7,7 @@ from enum import IntEnum
 from typing import Final, NamedTuple
 
 from headwater.base.errors import ErrorCode, KafkaError
-from headwater.client.admin.asking import failure, of_any, of_controller
+from headwater.client.admin.call_routing import failure, of_any, of_controller
 from headwater.client.errors import error_for, raise_for
 from headwater.client.session import Session
 from headwater.wire.messages import alter_user_scram_credentials as alter_wire

@@ -4,7 +4,15 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from headwater.base.errors import ErrorCode, KafkaError
-from headwater.client.admin.asking import each_of, every_broker, failure, metadata, of_any, of_controller, one_topic
+from headwater.client.admin.call_routing import (
+    each_of,
+    every_broker,
+    failure,
+    metadata,
+    of_any,
+    of_controller,
+    one_topic,
+)
 from headwater.client.errors import error_for
 from headwater.client.routing import partition_of
 from headwater.client.session import Session

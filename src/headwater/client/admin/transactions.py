@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicPartition
-from headwater.client.admin.asking import (
+from headwater.client.admin.call_routing import (
     by_topic,
     each_of,
     every_broker,

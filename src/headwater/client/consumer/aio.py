@@ -80,10 +80,13 @@ class AsyncConsumer(ConsumerFace):
         max_records: int = 1_000_000,
         max_bytes: int = 64 * 1024 * 1024,
         decode: "Mapping[str, Decode] | None" = None,
+        schema: "Decode | None" = None,
     ) -> "pyarrow.RecordBatch":
-        """What is there, as columns: no Python object per record. An empty batch if nothing came within `timeout`."""
+        """What is there, as columns: no Python object per record. An empty batch if nothing came within `timeout`.
+        `schema` is how the value is decoded, an `AvroColumns` say: short for decode={"value": ...}."""
         from headwater.client.consumer.arrow import ArrowTaker
 
+        decode = decode if schema is None else {**(decode or {}), "value": schema}
         taker = ArrowTaker(self._core, self._engine.submit, max_records, max_bytes, decode)
         await self._poll(taker.take, timeout)
         return taker.batch()

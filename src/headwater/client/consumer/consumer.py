@@ -26,8 +26,8 @@ from headwater.client.consumer.face import ConsumerFace
 from headwater.client.consumer.membership.port import Departure, RebalanceEvent
 from headwater.client.consumer.positions import OffsetAndMetadata
 from headwater.client.consumer.record import ConsumerRecord
-from headwater.client.reactor.engine import Engine
 from headwater.client.reactor.kernel import TimedOut
+from headwater.client.reactor.thread_engine import Engine
 from headwater.client.session import Session
 from headwater.client.settings.common import network, session_settings
 from headwater.client.settings.consumer import consumer_settings
@@ -82,10 +82,13 @@ class Consumer(ConsumerFace):
         max_records: int = 1_000_000,
         max_bytes: int = 64 * 1024 * 1024,
         decode: "Mapping[str, Decode] | None" = None,
+        schema: "Decode | None" = None,
     ) -> "pyarrow.RecordBatch":
-        """What is there, as columns: no Python object per record. An empty batch if nothing came within `timeout`."""
+        """What is there, as columns: no Python object per record. An empty batch if nothing came within `timeout`.
+        `schema` is how the value is decoded, an `AvroColumns` say: short for decode={"value": ...}."""
         from headwater.client.consumer.arrow import ArrowTaker
 
+        decode = decode if schema is None else {**(decode or {}), "value": schema}
         taker = ArrowTaker(self._core, self._engine.submit, max_records, max_bytes, decode)
         with self._giving():
             self._poll(taker.take, timeout)

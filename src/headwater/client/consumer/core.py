@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 from headwater.base.errors import KafkaError, UserError
 from headwater.base.ids import TopicPartition
-from headwater.client.consumer.ahead import Ahead
 from headwater.client.consumer.commits import CommitCallback, Commits, Finished, Offsets
 from headwater.client.consumer.draining import Drain
 from headwater.client.consumer.errors import WakeupError
 from headwater.client.consumer.fetching import Fetcher
+from headwater.client.consumer.iteration_buffer import IterationBuffer
 from headwater.client.consumer.membership.port import Departure, Membership, RebalanceEvent, RebalanceKind
 from headwater.client.consumer.positions import OffsetAndMetadata, PartitionState, Phase
 from headwater.client.consumer.questions import Questions
@@ -88,7 +88,7 @@ class ConsumerCore:
         )
         self.questions = Questions(session, settings.fetch.isolation_level, settings.auto_create)
         self.woken = False
-        self.ahead = Ahead()
+        self.ahead = IterationBuffer()
         self._news = Signal()
         self._news_count = 0
         self._commit_at = 0.0

@@ -18,7 +18,7 @@ from headwater.client.consumer.arrow import ArrowTaker, Decode, decoded
 from headwater.client.consumer.core import ConsumerCore
 from headwater.client.consumer.errors import OffsetOutOfRange
 from headwater.client.consumer.record import ConsumerRecord
-from headwater.client.reactor.engine import Engine
+from headwater.client.reactor.thread_engine import Engine
 from headwater.client.session import Session
 from headwater.client.settings.common import network, session_settings
 from headwater.client.settings.consumer import consumer_settings
@@ -91,9 +91,15 @@ class RangeReader:
             yield decoded(batch, decode) if decode else batch
 
     def records(
-        self, partition: TopicPartition, start: int, end: int, *, lost: str = "raise"
+        self,
+        partition: TopicPartition,
+        start: int,
+        end: int,
+        *,
+        lost: str = "raise",
+        given_up: Callable[[], bool] | None = None,
     ) -> Iterator[ConsumerRecord]:
-        """The same, record by record."""
+        """The same, record by record. It ends early when `given_up` says so, also while it waits for a broker."""
         taken: list[list[ConsumerRecord]] = []
 
         def taker() -> tuple[Callable[[], int], Callable[[], Any]]:
@@ -103,7 +109,7 @@ class RangeReader:
 
             return take, lambda: taken.pop()
 
-        for records in self._range(TopicPartition(*partition), start, end, taker, lost):
+        for records in self._range(TopicPartition(*partition), start, end, taker, lost, given_up):
             yield from records
 
     def close(self) -> None:
@@ -129,6 +135,7 @@ class RangeReader:
         end: int,
         taker: Callable[[], tuple[Callable[[], int], Callable[[], Any]]],
         lost: str,
+        given_up: Callable[[], bool] | None = None,
     ) -> Iterator[Any]:
         if lost not in ("raise", "skip"):
             raise UserError(f"lost cannot be {lost!r}", "", 'It is "raise" or "skip"')
@@ -139,7 +146,7 @@ class RangeReader:
         clock = engine.kernel.clock
         heard_at = clock()
         try:
-            while True:
+            while given_up is None or not given_up():
                 take, made = taker()
                 try:
                     position, came, seen = engine.submit(lambda take=take: self._turn(partition, take))  # type: ignore[misc]

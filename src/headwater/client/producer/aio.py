@@ -20,7 +20,7 @@ from headwater.client.producer.batch import Awaited, Callback, Delivery
 from headwater.client.producer.core import ProducerCore
 from headwater.client.producer.face import Intake, record_fields
 from headwater.client.producer.queues import TopicQueues
-from headwater.client.producer.transactions import OpenTransaction, Transactions
+from headwater.client.producer.transaction_manager import OpenTransaction, TransactionManager
 from headwater.client.producer.types import ProducerRecord, TransactionFailed
 from headwater.client.reactor.aio import AioEngine
 from headwater.client.session import Session
@@ -178,6 +178,9 @@ class AsyncProducer:
     async def init_transactions(self) -> None:
         await self._run_transaction(self._transactions.init())
 
+    async def resume_transactions(self, producer_id: int, producer_epoch: int) -> None:
+        await self._run_transaction(self._transactions.resume(producer_id, producer_epoch))
+
     async def begin_transaction(self) -> None:
         self._transactions.begin()
 
@@ -240,7 +243,7 @@ class AsyncProducer:
         return self._engine
 
     @property
-    def _transactions(self) -> Transactions:
+    def _transactions(self) -> TransactionManager:
         self._begin()
         found = self._core.transactions
         if found is None:

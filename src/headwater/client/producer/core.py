@@ -15,7 +15,7 @@ from headwater.client.producer.metrics import Meter
 from headwater.client.producer.queues import PartitionQueue, TopicQueues
 from headwater.client.producer.sender import Sender
 from headwater.client.producer.sequences import Sequences
-from headwater.client.producer.transactions import State, Transactions
+from headwater.client.producer.transaction_manager import State, TransactionManager
 from headwater.client.producer.types import BufferFull, ProducerClosed
 from headwater.client.reactor.kernel import Signal, Task, TimedOut
 from headwater.client.session import Session
@@ -67,9 +67,9 @@ class ProducerCore:
             self.meter,
             chance,
         )
-        self.transactions: Transactions | None = None
+        self.transactions: TransactionManager | None = None
         if settings.transactional_id is not None:
-            self.transactions = Transactions(settings.transactional_id, self)
+            self.transactions = TransactionManager(settings.transactional_id, self)
         self._chance = chance
         self._room = Signal()
         self._waiting_for_room = 0

@@ -18,9 +18,9 @@ from typing import Final
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.client.producer.transaction_calls import end, uses_new_protocol
-from headwater.client.producer.transactions import OpenTransaction
+from headwater.client.producer.transaction_manager import OpenTransaction
 from headwater.client.producer.types import ProducerFenced
-from headwater.client.reactor.engine import Engine
+from headwater.client.reactor.thread_engine import Engine
 from headwater.client.session import KeyType, Session
 from headwater.client.settings.common import COMMON, OLD_NAMES, network, session_settings
 from headwater.client.settings.reading import read_settings

@@ -21,10 +21,10 @@ from headwater.client.producer.batch import Awaited, Callback, Delivery
 from headwater.client.producer.core import ProducerCore
 from headwater.client.producer.face import Intake, record_fields
 from headwater.client.producer.queues import TopicQueues
-from headwater.client.producer.transactions import OpenTransaction, Transactions
+from headwater.client.producer.transaction_manager import OpenTransaction, TransactionManager
 from headwater.client.producer.types import BufferFull, ProducerClosed, ProducerRecord, TransactionFailed
-from headwater.client.reactor.engine import Engine
 from headwater.client.reactor.kernel import Closed, TimedOut
+from headwater.client.reactor.thread_engine import Engine
 from headwater.client.session import Session
 from headwater.client.settings.common import network, session_settings
 from headwater.client.settings.producer import read_producer_settings
@@ -140,6 +140,11 @@ class Producer:
         """Once, before the first transaction: earlier producers with the same transactional.id are fenced."""
         self._run_transaction(self._transactions.init())
 
+    def resume_transactions(self, producer_id: int, producer_epoch: int) -> None:
+        """In place of `init_transactions`, with the id and epoch that a coordinating process has taken for this
+        transactional.id. Nobody is fenced; if a newer id has been taken since, the first transaction is refused."""
+        self._run_transaction(self._transactions.resume(producer_id, producer_epoch))
+
     def begin_transaction(self) -> None:
         self._engine.submit(self._transactions.begin)
 
@@ -248,7 +253,7 @@ class Producer:
             raise ProducerClosed("the producer is closed") from None
 
     @property
-    def _transactions(self) -> Transactions:
+    def _transactions(self) -> TransactionManager:
         if self._core.closed:
             self._core.check()
         found = self._core.transactions

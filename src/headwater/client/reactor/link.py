@@ -8,7 +8,7 @@ Owned by one `Session`.
 import socket
 from collections import deque
 from collections.abc import Mapping
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from headwater._version import VERSION
 from headwater.base.errors import ErrorCode, KafkaError
@@ -17,15 +17,19 @@ from headwater.client.errors import ConnectionFailed, RequestTimedOut, raise_for
 from headwater.client.negotiation import VersionRange, choose_version
 from headwater.client.protocol import RESPONSE_BYTES_MAX, ClientProtocol, Exchange
 from headwater.client.reactor.kernel import Future, Kernel, TimedOut, Timer
-from headwater.client.reactor.network import Dialer, Stream
+from headwater.client.reactor.network import Dialer, NotSecured, Stream
 from headwater.wire.api import API_NAMES, API_VERSIONS_KEY
 from headwater.wire.errors import DecodeError
 from headwater.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from headwater.wire.schema import Message
 
+if TYPE_CHECKING:
+    from headwater.base.security.sasl_client import Credentials
+
 R = TypeVar("R", bound=Message)
 
 _SOFTWARE_NAME: Final = "headwater"
+_RETIRED_AT: Final = 0.85  # of the time that a login holds
 
 
 class _UnderWay:
@@ -55,6 +59,8 @@ class Link:
         self._connected: Future[None] = Future()
         self._under_way: deque[_UnderWay] = deque()
         self._watch: Timer | None = None
+        self._retirement: Timer | None = None
+        self._is_retired = False  # its login ends soon: what is under way is answered, and nothing more is begun
 
     @classmethod
     async def open(
@@ -66,8 +72,9 @@ class Link:
         client_id: str,
         connect_timeout_ms: int = 10_000,
         request_timeout_ms: int = 30_000,
+        credentials: "Credentials | None" = None,
     ) -> "Link":
-        """Within `connect_timeout_ms` it is connected and has said which versions it speaks: a process that is stopped connects, too."""
+        """Within `connect_timeout_ms` it is connected, has said which versions it speaks, and is logged in: a process that is stopped connects, too."""
         until = kernel.clock() + connect_timeout_ms / 1000
         link = cls(kernel, address, client_id, request_timeout_ms)
         link._stream = dialer.dial(address, link, RESPONSE_BYTES_MAX)
@@ -75,6 +82,9 @@ class Link:
             await kernel.within(connect_timeout_ms / 1000, link._connected)
             rest_ms = round((until - kernel.clock()) * 1000)
             await link._negotiate(max(1, min(rest_ms, request_timeout_ms)))
+            if credentials is not None:
+                login = kernel.spawn(link._log_in(credentials), f"login {address}")
+                await kernel.within(max(0.001, until - kernel.clock()), login)
         except TimedOut:
             link.close()
             raise ConnectionFailed(address, f"no connection within {connect_timeout_ms} ms") from None
@@ -85,7 +95,7 @@ class Link:
 
     @property
     def is_open(self) -> bool:
-        return self._stream is not None and self._connected.done
+        return self._stream is not None and self._connected.done and not self._is_retired
 
     @property
     def requests_under_way(self) -> int:
@@ -126,6 +136,9 @@ class Link:
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None
+        if self._retirement is not None:
+            self._retirement.cancel()
+            self._retirement = None
         problem = error or ConnectionFailed(self.address, "the connection was closed")
         self._connected.fail(problem)
         while self._under_way:
@@ -147,6 +160,8 @@ class Link:
             )
             return
         self._under_way.popleft().future.resolve(exchange.response)
+        if self._is_retired and not self._under_way:
+            self.close()
 
     def stream_closed(self, error: Exception | None) -> None:
         self.close(self._failure(error))
@@ -180,6 +195,21 @@ class Link:
         self.versions = {key.api_key: VersionRange(key.min_version, key.max_version) for key in response.api_keys}
         self.features = {feature.name: feature.max_version_level for feature in response.finalized_features}
 
+    async def _log_in(self, credentials: "Credentials") -> None:
+        """A login that holds for a time only is not repeated here (KIP-368 would stop all other requests for it): the link is given up in
+        time, when nothing is under way, and the next request opens another."""
+        from headwater.client.reactor.login import log_in  # not for those who need none
+
+        lifetime_ms = await log_in(self.address, credentials, self.call)
+        if lifetime_ms:
+            self._retirement = self._kernel.at(self._kernel.clock() + lifetime_ms * _RETIRED_AT / 1000, self._retire)
+
+    def _retire(self) -> None:
+        self._retirement = None
+        self._is_retired = True
+        if not self._under_way:
+            self.close()
+
     async def _ask_versions(self, version: int, timeout_ms: int) -> ApiVersionsResponse:
         request = ApiVersionsRequest(client_software_name=_SOFTWARE_NAME, client_software_version=VERSION)
         return await self._call(request, version, ApiVersionsResponse, timeout_ms)
@@ -210,6 +240,10 @@ class Link:
                 )
         if isinstance(error, OSError):
             return ConnectionFailed(self.address, f"the connection broke ({_text(error)})")
+        if isinstance(error, NotSecured):
+            if error.is_final:
+                return KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, f"{self.address}: {error}")
+            return ConnectionFailed(self.address, str(error))
         if error is not None:
             return ConnectionFailed(self.address, f"what answers there does not speak the Kafka protocol ({error})")
         waits = self._under_way[0].exchange.api if self._under_way else None

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 from headwater.base.ports import Buffer
+from headwater.base.security.tls_socket import TlsSocket
 from headwater.client.addresses import Address
 from headwater.wire.framing import LENGTH
 
@@ -22,6 +23,14 @@ SCRATCH_BYTES: Final = 128 * 1024
 _READS_PER_EVENT: Final = 32  # then the others have their turn
 _CHUNKS_PER_CALL: Final = 64
 _CONNECTING: Final = (0, 115, 114, 36)  # EINPROGRESS, EALREADY; 36 is macOS
+
+
+class NotSecured(Exception):
+    """There is a connection, and no TLS over it. The message is a sentence for people. `is_final`: nothing will get better by itself."""
+
+    def __init__(self, message: str, *, is_final: bool = False) -> None:
+        super().__init__(message)
+        self.is_final = is_final
 
 
 class StreamOwner(Protocol):
@@ -51,9 +60,16 @@ class Dialer(Protocol):
 class Network:
     """Poller and dialer of one kernel. `close` it after the streams."""
 
-    def __init__(self, *, send_buffer_bytes: int = -1, receive_buffer_bytes: int = -1) -> None:
+    def __init__(
+        self,
+        *,
+        send_buffer_bytes: int = -1,
+        receive_buffer_bytes: int = -1,
+        stream_to: "Callable[[Network, Address, StreamOwner, int], TcpStream] | None" = None,
+    ) -> None:
         self.scratch = bytearray(SCRATCH_BYTES)
         self.selector = selectors.DefaultSelector()
+        self._stream_to = stream_to or TcpStream  # TLS makes its own
         self._send_buffer_bytes = send_buffer_bytes
         self._receive_buffer_bytes = receive_buffer_bytes
         self._posted: deque[Callable[[], None]] = deque()
@@ -93,12 +109,16 @@ class Network:
         self.wake()
 
     def dial(self, address: Address, owner: StreamOwner, frame_bytes_max: int) -> "TcpStream":
-        return TcpStream(self, address, owner, frame_bytes_max)
+        return self._stream_to(self, address, owner, frame_bytes_max)
 
     def close(self) -> None:
         with self._waking:
             self._closed = True
+            left = [key.fileobj for key in self.selector.get_map().values() if key.data is not None]
             self.selector.close()
+            for each in left:  # connections that nobody has closed
+                assert isinstance(each, socket.socket | TlsSocket)
+                each.close()
             os.close(self._wake_in)
             os.close(self._wake_out)
 
@@ -129,7 +149,7 @@ class TcpStream:
         self._network = network
         self._owner = owner
         self._frame_bytes_max = frame_bytes_max
-        self._socket: socket.socket | None = None
+        self._socket: socket.socket | TlsSocket | None = None
         self._candidates: deque[tuple[int, Any]] = deque()
         self._connected = False
         self._closed = False
@@ -162,11 +182,15 @@ class TcpStream:
         self._outgoing.clear()
         self._unsent_bytes = 0
         if self._socket is not None:
-            if self._mask:
-                self._network.selector.unregister(self._socket)
+            opened, self._socket = self._socket, None
+            try:
+                if self._mask:
+                    self._network.selector.unregister(opened)
+            except (KeyError, ValueError, OSError):
+                pass  # the selector is closed, or has lost it: the socket must go all the same
+            finally:
                 self._mask = 0
-            self._socket.close()
-            self._socket = None
+                opened.close()
 
     # Connecting
 
@@ -182,8 +206,8 @@ class TcpStream:
     def _connect_next(self, error: OSError) -> None:
         while self._candidates:
             family, target = self._candidates.popleft()
-            self._socket = self._network.open_socket(family)
-            code = self._socket.connect_ex(target)
+            self._socket = opened = self._network.open_socket(family)
+            code = opened.connect_ex(target)
             if code in _CONNECTING:
                 self._watch(selectors.EVENT_WRITE)
                 return
@@ -192,12 +216,16 @@ class TcpStream:
         self._fail(error)
 
     def _connection_made(self) -> None:
-        assert self._socket is not None
+        assert isinstance(self._socket, socket.socket)
         code = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if code:
             self._drop_socket()
             self._connect_next(_os_error(code))
             return
+        self._opened()
+
+    def _opened(self) -> None:
+        """There is a connection that requests may go over."""
         self._connected = True
         self._watch(selectors.EVENT_READ)
         self._owner.stream_connected()

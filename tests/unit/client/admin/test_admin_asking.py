@@ -7,7 +7,7 @@ import pytest
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicPartition
-from headwater.client.admin.asking import each_of, of_any
+from headwater.client.admin.call_routing import each_of, of_any
 from headwater.client.admin.cluster import describe_api_versions, describe_cluster, describe_features, unregister_broker
 from headwater.client.admin.records import list_offsets
 from headwater.client.admin.topics import create_topics, describe_topic, list_topics

@@ -4,7 +4,7 @@ from typing import Any
 
 from headwater.base.errors import ErrorCode
 from headwater.coordinator.effects import CoordinatorRecord, Effects, Ticket, TimerKey
-from headwater.coordinator.groups.consumer.engine import ConsumerGroups
+from headwater.coordinator.groups.consumer.consumer_groups import ConsumerGroups
 from headwater.coordinator.groups.context import GroupContext, GroupSettings
 from headwater.coordinator.groups.shard import GroupShard
 from headwater.sim.scheduler import SimRandom

@@ -7,7 +7,7 @@ import pytest
 from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.base.ids import TopicPartition
 from headwater.client.producer.ending import end_transaction
-from headwater.client.producer.transactions import OpenTransaction, State, Transactions
+from headwater.client.producer.transaction_manager import OpenTransaction, State, TransactionManager
 from headwater.client.producer.types import ProducerFenced, TransactionAborted, TransactionFailed
 from headwater.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from headwater.wire.messages.add_partitions_to_txn import (
@@ -48,7 +48,7 @@ class Coordinated(Rig):
         )
         broker.on(TxnOffsetCommitRequest, self._commit_offsets)
         assert self.core.transactions is not None
-        self.transactions: Transactions = self.core.transactions
+        self.transactions: TransactionManager = self.core.transactions
         self.new = new
 
     def _code(self, kind: type) -> int:

@@ -12,9 +12,9 @@ import pytest
 
 from headwater.client.addresses import Address
 from headwater.client.reactor.aio import AioEngine
-from headwater.client.reactor.engine import Engine
 from headwater.client.reactor.kernel import Closed, Future, TimedOut
 from headwater.client.reactor.network import Network
+from headwater.client.reactor.thread_engine import Engine
 
 PATIENCE_S = 60  # for what takes a moment, on a machine that is busy with others
 
@@ -384,3 +384,28 @@ def test_close_ends_what_other_tasks_of_the_loop_wait_for() -> None:
             await engine.run(wait(Future()))
 
     asyncio.run(main())
+
+
+def test_a_network_that_is_closed_first_leaves_no_socket_open() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        network = Network()
+        stream = network.dial(Address("127.0.0.1", listener.getsockname()[1]), Owner(), 1000)
+        network.dispatch(network.poll(PATIENCE_S))  # the name is looked up, and the connection begun
+        opened = stream._socket
+        assert opened is not None
+        network.close()
+        assert opened.fileno() == -1
+        stream.close()
+
+
+def test_a_stream_whose_selector_has_lost_it_closes_its_socket() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        network = Network()
+        stream = network.dial(Address("127.0.0.1", listener.getsockname()[1]), Owner(), 1000)
+        network.dispatch(network.poll(PATIENCE_S))
+        opened = stream._socket
+        assert opened is not None
+        network.selector.unregister(opened)
+        stream.close()
+        assert opened.fileno() == -1
+        network.close()

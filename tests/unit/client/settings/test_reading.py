@@ -66,6 +66,44 @@ def test_what_becomes_of_the_common_ones() -> None:
     assert made.client_id == "me"
 
 
-def test_a_security_protocol_that_is_not_there_yet_is_said() -> None:
-    with pytest.raises(UserError, match="SASL_SSL cannot be used yet"):
-        session_settings(read_settings(TABLE, {"security.protocol": "SASL_SSL"}, {}), 1)
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"security.protocol": "SASL_SSL"}, "Kerberos"),
+        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}, "a user and a password"),
+        ({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER"}, "needs a token"),
+        ({"sasl.mechanism": "PLAIN", "sasl.username": "a", "sasl.password": "hunter2"}, "without a login"),
+        ({"security.protocol": "SSL", "ssl.truststore.location": "/nowhere"}, "ssl.truststore.location"),
+        ({"security.protocol": "SSL", "ssl.enabled.protocols": "TLSv1"}, "ssl.enabled.protocols"),
+        ({"security.protocol": "SSL", "ssl.cipher.suites": "TLS_AES_128_GCM_SHA256"}, "TLS 1.3"),
+        ({"security.protocol": "SSL", "ssl.keystore.type": "BKS"}, "ssl.keystore.type"),
+        (
+            {
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanism": "PLAIN",
+                "sasl.jaas.config": 'a.ScramLoginModule required username="a" password="hunter2";',
+            },
+            "does not fit",
+        ),
+    ],
+)
+def test_security_that_cannot_work_is_said_before_anything_is_connected(given: dict[str, str], said: str) -> None:
+    with pytest.raises(UserError, match=said) as told:
+        session_settings(read_settings(TABLE, given, {}), 1)
+    assert "hunter2" not in str(told.value)
+
+
+def test_a_pasted_jaas_config_and_librdkafkas_names_say_the_same() -> None:
+    jaas = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="a" password="hunter2";'
+    by_java = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": jaas}
+    by_c = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanisms": "SCRAM-SHA-256",
+        "sasl.username": "a",
+        "sasl.password": "hunter2",
+    }
+    made = [session_settings(read_settings(TABLE, given, {}, old_names=OLD_NAMES), 1) for given in (by_java, by_c)]
+    assert made[0].credentials == made[1].credentials
+    assert made[0].credentials is not None
+    assert made[0].credentials.password == "hunter2"
+    assert "hunter2" not in repr(made[0])

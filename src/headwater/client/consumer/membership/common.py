@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
 
 from headwater.base.errors import ErrorCode, KafkaError
-from headwater.client.consumer.membership.desk import EventDesk
+from headwater.client.consumer.membership.event_queue import EventQueue
 from headwater.client.consumer.membership.port import Departure, MembershipHost, RebalanceEvent
 from headwater.client.consumer.membership.settings import MembershipSettings
 from headwater.client.reactor.kernel import Signal, Task, TimedOut
@@ -32,7 +32,7 @@ class MembershipBase:
         self._settings = settings
         self._session = host.session
         self._changed = Signal()
-        self._desk = EventDesk(self._acknowledged, host.wake)
+        self._desk = EventQueue(self._acknowledged, host.wake)
         self._round: Task[None] | None = None
         self._others: list[Task[None]] = []
         self._polled = False  # since the start, or since polls were missed

@@ -34,6 +34,7 @@ from headwater.client.producer.transaction_calls import (
 )
 from headwater.client.producer.types import ProducerFenced, TransactionAborted, TransactionFailed
 from headwater.client.reactor.kernel import Task
+from headwater.client.session import KeyType
 
 if TYPE_CHECKING:
     from headwater.client.producer.core import ProducerCore
@@ -70,7 +71,7 @@ class OpenTransaction(NamedTuple):
     empty: bool = False  # nothing was written: there is nothing to end
 
 
-class Transactions:
+class TransactionManager:
     def __init__(self, transactional_id: str, core: "ProducerCore") -> None:
         self.transactional_id = transactional_id
         self.uses_new_protocol = False
@@ -99,6 +100,16 @@ class Transactions:
         if self.state is not State.NEW:
             raise UserError("init_transactions was called before", f"the producer is {self.state.name.lower()}")
         await self._take_id(-1, -1)
+        self.state = State.READY
+
+    async def resume(self, producer_id: int, producer_epoch: int) -> None:
+        """Goes on with an id that somebody else has taken for this transactional id. Fences nobody."""
+        self._core.check()
+        if self.state is not State.NEW:
+            raise UserError("The producer has its id already", f"it is {self.state.name.lower()}")
+        link = await self._core.session.coordinator_link(self.transactional_id, KeyType.TRANSACTION)
+        self.uses_new_protocol = uses_new_protocol(link)
+        self._core.sequences.begin(producer_id, producer_epoch)
         self.state = State.READY
 
     def begin(self) -> None:

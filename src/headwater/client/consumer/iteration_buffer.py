@@ -12,7 +12,7 @@ from headwater.client.consumer.positions import OffsetAndMetadata
 from headwater.client.consumer.record import ConsumerRecord
 
 
-class Ahead(deque[ConsumerRecord]):
+class IterationBuffer(deque[ConsumerRecord]):
     def take(self, limit: int) -> list[ConsumerRecord]:
         return [self.popleft() for _ in range(min(limit, len(self)))]
 

@@ -6,7 +6,7 @@ from headwater.client.consumer.membership.port import RebalanceEvent
 from headwater.client.reactor.kernel import Future
 
 
-class EventDesk:
+class EventQueue:
     """`done` is told each acknowledged event, before whoever offered it goes on. `wake` ends a poll's wait."""
 
     def __init__(self, done: Callable[[RebalanceEvent], None], wake: Callable[[], None]) -> None:

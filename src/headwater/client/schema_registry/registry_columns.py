@@ -1,0 +1,104 @@
+"""A column of records of whatever format their schemas have: Avro, Protobuf or JSON, as the registry says.
+
+    table = headwater.read("visits", schema_registry="http://localhost:8081").to_arrow()
+
+The format is that of the subject's latest version, or of the first record where no subject is named. All records of a column have one format. Owns what it
+has compiled; for one thread at a time.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from headwater.client.schema_registry.client import SchemaRegistryClient
+from headwater.client.schema_registry.columns import AvroColumns, FramedColumns
+from headwater.client.schema_registry.errors import SchemaRegistryError
+from headwater.client.schema_registry.settings import registry_for
+from headwater.schemas import SchemaType
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_PREFIX_BYTES = 5
+_NOT_FOUND = 404
+
+
+class RegistryColumns(FramedColumns):
+    format_name = "what its schema says"
+
+    def __init__(self, registry: SchemaRegistryClient | str | Mapping[str, Any], *, subject: str = "") -> None:
+        self.registry = registry_for(registry)
+        self._subject = subject
+        self._columns: FramedColumns | None = None
+
+    def __call__(self, column: "pa.Array") -> "pa.Array":
+        if self._columns is None and self._subject:
+            self._columns = self._made(self.registry.version(self._subject).schema.schema_type)
+        return super().__call__(column) if self._columns is None else self._columns(column)
+
+    def known_type(self) -> "pa.DataType | None":
+        return None if self._columns is None else self._columns.known_type()
+
+    def decode(self, schema_id: int, column: "pa.Array") -> "pa.Array":
+        if self._columns is None:
+            self._columns = self._made(self.registry.schema_by_id(schema_id).schema_type)
+        return self._columns.decode(schema_id, column)
+
+    def _made(self, schema_type: SchemaType) -> FramedColumns:
+        if schema_type is SchemaType.AVRO:
+            return AvroColumns(self.registry, subject=self._subject)
+        if schema_type is SchemaType.PROTOBUF:
+            from headwater.client.schema_registry.protobuf_columns import ProtobufColumns
+
+            return ProtobufColumns(self.registry, subject=self._subject)
+        return _JsonColumns(self.registry)
+
+
+class _JsonColumns(FramedColumns):
+    """Behind their ids, values of JSON: the types are what the values look like."""
+
+    format_name = "JSON"
+
+    def __init__(self, registry: SchemaRegistryClient) -> None:
+        self.registry = registry
+
+    def __call__(self, column: "pa.Array") -> "pa.Array":
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        from headwater.client.consumer.arrow import decode_column
+        from headwater.schemas.columns import frame_ids
+
+        ids = frame_ids(column)
+        for schema_id in pc.unique(ids.drop_null()).to_pylist():
+            if schema_id < 0:
+                raise self.undecodable(f"row {pc.index(ids, -1).as_py()} does not begin with the id of a schema")
+            found = self.registry.schema_by_id(schema_id).schema_type
+            if found is not SchemaType.JSON:
+                raise self.undecodable(f"the schema {schema_id} is {found}, not JSON")
+        rows = [None if data is None else data[_PREFIX_BYTES:] for data in column.to_pylist()]
+        return decode_column(pa.array(rows, pa.binary()), "json")
+
+    def known_type(self) -> "pa.DataType | None":
+        return None
+
+    def decode(self, schema_id: int, column: "pa.Array") -> "pa.Array":
+        del schema_id
+        return self(column)
+
+
+def columns_of_topic(
+    registry: SchemaRegistryClient | str | Mapping[str, Any], topic: str
+) -> dict[str, RegistryColumns]:
+    """For the key and the value of a topic, as far as it has subjects in the registry."""
+    client = registry_for(registry)
+    made = {}
+    for side in ("key", "value"):
+        subject = f"{topic}-{side}"
+        try:
+            client.version(subject)
+        except SchemaRegistryError as error:
+            if error.status != _NOT_FOUND:
+                raise
+            continue
+        made[side] = RegistryColumns(client, subject=subject)
+    return made

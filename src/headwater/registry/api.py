@@ -1,0 +1,382 @@
+"""The registry's REST API: which request is which decision. No state of its own.
+
+Every answer and every error is JSON in the content type that the client prefers of Confluent's three.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from headwater._version import VERSION
+from headwater.registry import errors
+from headwater.registry.contexts import rewritten
+from headwater.registry.decisions import deleting, reading, registering, settings
+from headwater.registry.decisions.documents import schema_document, schema_request
+from headwater.registry.decisions.steps import Decision, Page, Steps
+from headwater.registry.node import RegistryNode
+from headwater.registry.state import Version
+from headwater.registry.subjects import normalized, parse_subject
+from headwater.web.content import json_body, json_response, negotiate
+from headwater.web.door import Door
+from headwater.web.messages import HttpError, Request, Response
+from headwater.web.router import Router
+
+CONTENT_TYPES: Final = (
+    "application/vnd.schemaregistry.v1+json",
+    "application/vnd.schemaregistry+json",
+    "application/json",
+)
+_NO_CONTENT: Final = 204
+
+Answer = Callable[[Request], Awaitable[Any]]
+
+
+def make_door(node: RegistryNode) -> "RegistryDoor":
+    return RegistryDoor(node)
+
+
+def _error_body(error: HttpError, request: Request | None) -> Response:
+    content_type = negotiate(request.headers.get("accept"), CONTENT_TYPES) if request is not None else None
+    document = {"error_code": error.code, "message": error.message}
+    return json_response(document, error.status, content_type or CONTENT_TYPES[0], error.headers)
+
+
+class RegistryDoor(Door):
+    def __init__(self, node: RegistryNode) -> None:
+        super().__init__(_router(Api(node)), _error_body)
+        self._node = node
+
+    async def handle(self, request: Request) -> Response:
+        return await super().handle(rewritten(request, self._node.state))
+
+
+def _router(api: "Api") -> Router:
+    router = Router()
+    versions = "/subjects/{subject}/versions"
+    for method, pattern, answer in (
+        ("GET", "/", api.root),
+        ("POST", "/", api.root),
+        ("GET", "/schemas", api.schemas),
+        ("GET", "/schemas/types", api.types),
+        ("GET", "/schemas/ids/{id}", api.schema_by_id),
+        ("GET", "/schemas/ids/{id}/schema", api.text_by_id),
+        ("GET", "/schemas/ids/{id}/subjects", api.subjects_of_id),
+        ("GET", "/schemas/ids/{id}/versions", api.versions_of_id),
+        ("GET", "/schemas/guids/{guid}", api.schema_by_guid),
+        ("GET", "/schemas/guids/{guid}/ids", api.ids_of_guid),
+        ("GET", "/subjects", api.subjects),
+        ("POST", "/subjects/{subject}", api.lookup),
+        ("DELETE", "/subjects/{subject}", api.delete_subject),
+        ("GET", "/subjects/{subject}/metadata", api.latest_with_metadata),
+        ("GET", versions, api.versions),
+        ("POST", versions, api.register),
+        ("GET", versions + "/{version}", api.version),
+        ("DELETE", versions + "/{version}", api.delete_version),
+        ("GET", versions + "/{version}/schema", api.text_of_version),
+        ("GET", versions + "/{version}/referencedby", api.referenced_by),
+        ("POST", versions + "/{version}/tags", api.tags),
+        ("POST", "/compatibility" + versions, api.compatible_with_all),
+        ("POST", "/compatibility" + versions + "/{version}", api.compatible_with),
+        ("GET", "/config", api.config),
+        ("PUT", "/config", api.set_config),
+        ("DELETE", "/config", api.delete_config),
+        ("GET", "/config/{subject}", api.config),
+        ("PUT", "/config/{subject}", api.set_config),
+        ("DELETE", "/config/{subject}", api.delete_config),
+        ("GET", "/mode", api.mode),
+        ("PUT", "/mode", api.set_mode),
+        ("DELETE", "/mode", api.delete_mode),
+        ("GET", "/mode/{subject}", api.mode),
+        ("PUT", "/mode/{subject}", api.set_mode),
+        ("DELETE", "/mode/{subject}", api.delete_mode),
+        ("GET", "/contexts", api.contexts),
+        ("DELETE", "/contexts/{context}", api.delete_context),
+        ("GET", "/v1/metadata/id", api.cluster),
+        ("GET", "/v1/metadata/version", api.software),
+    ):
+        router.add(method, pattern, _as_json(answer))
+    return router
+
+
+def _as_json(answer: Answer) -> Callable[[Request], Awaitable[Response]]:
+    async def handler(request: Request) -> Response:
+        content_type = negotiate(request.headers.get("accept"), CONTENT_TYPES)
+        if content_type is None:
+            raise HttpError(406, "HTTP 406 Not Acceptable")
+        result = await answer(request)
+        if isinstance(result, Response):
+            return result
+        document, headers = result if isinstance(result, tuple) else (result, {})
+        if document is None:
+            return Response(_NO_CONTENT, b"", headers)
+        return json_response(document, 200, content_type, headers)
+
+    return handler
+
+
+class Api:
+    def __init__(self, node: RegistryNode) -> None:
+        self._node = node
+
+    # Schemas
+
+    async def root(self, _request: Request) -> Any:
+        return {}
+
+    async def types(self, _request: Request) -> Any:
+        return ["JSON", "PROTOBUF", "AVRO"]
+
+    async def schemas(self, request: Request) -> Any:
+        query = request.query
+        return reading.list_schemas(
+            self._node.state,
+            query.get("subjectPrefix") or ":*:",
+            self._page(request, "schema"),
+            deleted=query.boolean("deleted"),
+            latest_only=query.boolean("latestOnly"),
+            rule_type=query.get("ruleType") or "",
+        )
+
+    async def schema_by_id(self, request: Request) -> Any:
+        subject = request.query.get("subject") or None
+        version = reading.version_with_id(self._node.state, _id(request), subject)
+        text = await self._formatted(request, version)
+        max_id = self._node.state.max_ids.get(parse_subject(subject or "").context, 0)
+        return reading.id_document(version, subject, text, max_id if request.query.boolean("fetchMaxId") else None)
+
+    async def text_by_id(self, request: Request) -> Any:
+        version = reading.version_with_id(self._node.state, _id(request), request.query.get("subject"))
+        return self._text(request, await self._formatted(request, version))
+
+    async def subjects_of_id(self, request: Request) -> Any:
+        found = self._versions_of_id(request)
+        return self._page(request, "subject").of(list(dict.fromkeys(each.subject for each in found)))
+
+    async def versions_of_id(self, request: Request) -> Any:
+        found = [{"subject": each.subject, "version": each.version} for each in self._versions_of_id(request)]
+        return self._page(request, "subject_version").of(found)
+
+    def _versions_of_id(self, request: Request) -> list[Version]:
+        query = request.query
+        return reading.versions_with_id(
+            self._node.state, _id(request), query.get("subject"), deleted=query.boolean("deleted")
+        )
+
+    async def schema_by_guid(self, request: Request) -> Any:
+        version = reading.version_with_guid(self._node.state, request.parameters["guid"])
+        return reading.id_document(version, None, await self._formatted(request, version), None)
+
+    async def ids_of_guid(self, request: Request) -> Any:
+        return reading.ids_of_guid(self._node.state, request.parameters["guid"])
+
+    # Subjects
+
+    async def subjects(self, request: Request) -> Any:
+        query = request.query
+        return reading.list_subjects(
+            self._node.state,
+            query.get("subjectPrefix") or ":*:",
+            self._page(request, "subject"),
+            deleted=query.boolean("deleted"),
+            deleted_only=query.boolean("deletedOnly"),
+        )
+
+    async def versions(self, request: Request) -> Any:
+        query = request.query
+        return reading.list_versions(
+            self._node.state,
+            _subject(request),
+            self._page(request, "subject_version"),
+            deleted=query.boolean("deleted"),
+            deleted_only=query.boolean("deletedOnly"),
+            deleted_as_negative=query.boolean("deletedAsNegative"),
+        )
+
+    async def version(self, request: Request) -> Any:
+        version = self._version(request)
+        return schema_document(version, await self._formatted(request, version))
+
+    async def text_of_version(self, request: Request) -> Any:
+        return self._text(request, await self._formatted(request, self._version(request)))
+
+    def _version(self, request: Request) -> Version:
+        number = reading.parse_version(request.parameters["version"])
+        return reading.one_version(
+            self._node.state, _subject(request), number, deleted=request.query.boolean("deleted")
+        )
+
+    async def referenced_by(self, request: Request) -> Any:
+        number = reading.parse_version(request.parameters["version"])
+        page = self._page(request, "schema")
+        deleted = request.query.boolean("deleted")
+        return reading.referenced_by(self._node.state, _subject(request), number, page, deleted=deleted)
+
+    async def latest_with_metadata(self, request: Request) -> Any:
+        query = request.query
+        wanted = dict(zip(query.all("key"), query.all("value"), strict=False))
+        deleted = query.boolean("deleted")
+        version = reading.latest_with_metadata(self._node.state, _subject(request), wanted, deleted=deleted)
+        return schema_document(version, await self._formatted(request, version))
+
+    async def lookup(self, request: Request) -> Any:
+        query, subject = request.query, _subject(request)
+        if not self._node.state.versions(subject, deleted=True):
+            raise errors.subject_not_found(subject)
+        wanted = schema_request(json_body(request))
+        steps = registering.lookup(
+            self._node.registry,
+            subject,
+            wanted.content,
+            normalize=query.boolean("normalize"),
+            deleted=query.boolean("deleted"),
+        )
+        version = await self._node.run(steps)
+        if version is None:
+            raise errors.schema_not_found()
+        return schema_document(version, await self._formatted(request, version))
+
+    async def register(self, request: Request) -> Any:
+        query, subject = request.query, _subject(request)
+        wanted = schema_request(json_body(request))
+        normalize, force = query.boolean("normalize"), query.boolean("force")
+        registry = self._node.registry
+        existing = await self._node.run(registering.already_registered(registry, subject, wanted, normalize=normalize))
+        if existing is not None:
+            return registering.registered_document(existing)
+        return await self._node.write(
+            request,
+            lambda: registering.registration(self._node.registry, subject, wanted, normalize=normalize, force=force),
+        )
+
+    async def tags(self, _request: Request) -> Any:
+        raise HttpError(501, "Tags of a schema cannot be changed here: register it again with the tags in its text")
+
+    async def delete_subject(self, request: Request) -> Any:
+        subject, permanent = _subject(request), request.query.boolean("permanent")
+        return await self._write(
+            request, lambda: deleting.delete_subject(self._node.state, subject, permanent=permanent)
+        )
+
+    async def delete_version(self, request: Request) -> Any:
+        number = reading.parse_version(request.parameters["version"])
+        subject, permanent = _subject(request), request.query.boolean("permanent")
+        return await self._write(
+            request, lambda: deleting.delete_version(self._node.state, subject, number, permanent=permanent)
+        )
+
+    # Compatibility
+
+    async def compatible_with_all(self, request: Request) -> Any:
+        return await self._compatible(request, self._node.state.versions(_subject(request)))
+
+    async def compatible_with(self, request: Request) -> Any:
+        number = reading.parse_version(request.parameters["version"])
+        subject, state = _subject(request), self._node.state
+        found = state.latest(subject) if number is None else state.version(subject, number)
+        if found is None and number is not None:
+            raise errors.version_not_found(number)
+        return await self._compatible(request, [found] if found is not None else [])
+
+    async def _compatible(self, request: Request, previous: list[Version]) -> Any:
+        query = request.query
+        steps = registering.compatibility_check(
+            self._node.registry,
+            _subject(request),
+            schema_request(json_body(request)),
+            previous,
+            normalize=query.boolean("normalize"),
+            verbose=query.boolean("verbose"),
+        )
+        return await self._node.run(steps)
+
+    # Settings
+
+    async def config(self, request: Request) -> Any:
+        return settings.config(
+            self._node.state,
+            self._node.config.rules,
+            request.parameters.get("subject"),
+            default_to_global=request.query.boolean("defaultToGlobal"),
+        )
+
+    async def set_config(self, request: Request) -> Any:
+        document, subject = json_body(request), request.parameters.get("subject")
+        return await self._write(request, lambda: settings.set_config(self._node.state, subject, document))
+
+    async def delete_config(self, request: Request) -> Any:
+        subject, rules = request.parameters.get("subject"), self._node.config.rules
+        return await self._write(request, lambda: settings.delete_config(self._node.state, rules, subject))
+
+    async def mode(self, request: Request) -> Any:
+        subject = request.parameters.get("subject")
+        default_to_global = request.query.boolean("defaultToGlobal")
+        return settings.mode(self._node.state, subject, default_to_global=default_to_global)
+
+    async def set_mode(self, request: Request) -> Any:
+        document, subject, force = json_body(request), request.parameters.get("subject"), request.query.boolean("force")
+        rules = self._node.config.rules
+        return await self._write(
+            request, lambda: settings.set_mode(self._node.state, rules, subject, document, force=force)
+        )
+
+    async def delete_mode(self, request: Request) -> Any:
+        subject, recursive = request.parameters.get("subject"), request.query.boolean("recursive")
+        rules = self._node.config.rules
+        return await self._write(
+            request, lambda: settings.delete_mode(self._node.state, rules, subject, recursive=recursive)
+        )
+
+    async def contexts(self, request: Request) -> Any:
+        prefix = request.query.get("contextPrefix") or ""
+        return reading.list_contexts(self._node.state, prefix, self._page(request, "context"))
+
+    async def delete_context(self, request: Request) -> Any:
+        context = request.parameters["context"]
+        return await self._write(request, lambda: deleting.delete_context(self._node.state, context))
+
+    # The registry itself
+
+    async def cluster(self, _request: Request) -> Any:
+        group_id = self._node.config.text("schema.registry.group.id")
+        clusters = {"kafka-cluster": self._node.cluster_id, "schema-registry-cluster": group_id}
+        return {"scope": {"path": [], "clusters": clusters}, "id": ""}
+
+    async def software(self, _request: Request) -> Any:
+        return {"version": f"headwater-{VERSION}", "commitId": ""}
+
+    # Helpers
+
+    async def _write(self, request: Request, decide: Callable[[], Decision]) -> Any:
+        def steps() -> Steps[Decision]:
+            yield from ()  # there is no work that takes long
+            return decide()
+
+        return await self._node.write(request, steps)
+
+    def _page(self, request: Request, kind: str) -> Page:
+        rules, query = self._node.config.rules, request.query
+        default = getattr(rules, f"{kind}_search_default_limit")
+        return Page(
+            query.integer("offset", 0), query.integer("limit", -1), default, getattr(rules, f"{kind}_search_max_limit")
+        )
+
+    async def _formatted(self, request: Request, version: Version) -> str:
+        """In the format that was asked for; as it is stored if none was."""
+        wanted = request.query.get("format")
+        if not wanted:
+            return version.content.text
+        return await self._node.run(registering.formatted(self._node.registry, version, wanted))
+
+    def _text(self, request: Request, text: str) -> Response:
+        content_type = negotiate(request.headers.get("accept"), CONTENT_TYPES) or CONTENT_TYPES[0]
+        return Response(200, text.encode(), {"Content-Type": content_type})
+
+
+def _subject(request: Request) -> str:
+    return normalized(request.parameters["subject"])
+
+
+def _id(request: Request) -> int:
+    text = request.parameters["id"]
+    if not (text.isascii() and text.isdigit() and len(text) <= 10 and int(text) < 2**31):
+        raise HttpError(404, "HTTP 404 Not Found")
+    return int(text)

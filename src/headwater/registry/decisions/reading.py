@@ -1,0 +1,152 @@
+"""Listings and lookups by subject, version, id and guid. Pure; nothing here writes."""
+
+from typing import Any, Final
+
+from headwater.registry import errors
+from headwater.registry.decisions.documents import content_document, schema_document
+from headwater.registry.decisions.steps import Page
+from headwater.registry.state import State, Version
+from headwater.registry.subjects import DEFAULT_CONTEXT, Subject, matches_prefix, parse_subject
+
+LATEST: Final = "latest"
+_VERSION_MAX: Final = 2**31 - 1
+
+
+def parse_version(text: str) -> int | None:
+    """None is the latest one."""
+    if text in (LATEST, "-1"):
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= 10 and 1 <= int(text) <= _VERSION_MAX):
+        raise errors.invalid_version(text)
+    return int(text)
+
+
+def list_subjects(state: State, prefix: str, page: Page, *, deleted: bool, deleted_only: bool) -> list[str]:
+    found = []
+    for subject, versions in state.subjects.items():
+        alive = any(not each.deleted for each in versions.values())
+        if matches_prefix(subject, prefix) and (not alive if deleted_only else alive or deleted):
+            found.append(subject)
+    return page.of(sorted(found))
+
+
+def list_versions(
+    state: State, subject: str, page: Page, *, deleted: bool, deleted_only: bool, deleted_as_negative: bool
+) -> list[int]:
+    every = state.versions(subject, deleted=True)
+    chosen = [each for each in every if (each.deleted if deleted_only else deleted or not each.deleted)]
+    if deleted_as_negative:
+        chosen = every
+    if not chosen:
+        raise errors.subject_not_found(subject)
+    numbers = [-each.version if deleted_as_negative and each.deleted else each.version for each in chosen]
+    return page.of(numbers)
+
+
+def one_version(state: State, subject: str, version: int | None, *, deleted: bool = False) -> Version:
+    """Of a subject that has no context in its name, also one of another context that has such a subject."""
+    for name in _names(state, subject):
+        found = (
+            state.latest(name, deleted=deleted) if version is None else state.version(name, version, deleted=deleted)
+        )
+        if found is not None:
+            return found
+    if not any(state.versions(name, deleted=deleted) for name in _names(state, subject)):
+        raise errors.subject_not_found(subject)
+    raise errors.version_not_found(-1 if version is None else version)
+
+
+def _names(state: State, subject: str) -> list[str]:
+    parsed = parse_subject(subject)
+    if parsed.context != DEFAULT_CONTEXT or subject in state.subjects:
+        return [subject]
+    return [subject, *(Subject(context, parsed.name).text for context in state.contexts)]
+
+
+def version_with_id(state: State, id_: int, subject: str | None) -> Version:
+    """The schema of an id: in the context of the subject, else in the one where a subject of that name has it."""
+    parsed = parse_subject(subject or "")
+    here = state.with_id(parsed.context, id_)
+    if parsed.name:
+        named = [each for each in here if each.subject == parsed.text]
+        if not named and parsed.context == DEFAULT_CONTEXT:
+            for context in state.contexts:
+                text = Subject(context, parsed.name).text
+                named = [each for each in state.with_id(context, id_) if each.subject == text]
+                if named:
+                    break
+        here = named or here
+    if not here:
+        raise errors.schema_not_found(id_)
+    return min(here, key=lambda each: each.deleted)
+
+
+def id_document(version: Version, subject: str | None, text: str, max_id: int | None) -> dict[str, Any]:
+    """GET /schemas/ids/{id}. Which subject and version it is from is told to those who asked for a subject."""
+    document: dict[str, Any] = {"subject": version.subject, "version": version.version} if subject else {}
+    document |= {"guid": version.guid, **content_document(version.content), "schema": text}
+    return document if max_id is None else {**document, "maxId": max_id}
+
+
+def versions_with_id(state: State, id_: int, subject: str | None, *, deleted: bool) -> list[Version]:
+    parsed = parse_subject(subject or "")
+    found = [each for each in state.with_id(parsed.context, id_) if deleted or not each.deleted]
+    if parsed.name:
+        found = [each for each in found if each.subject == parsed.text]
+    if not found:
+        raise errors.schema_not_found()
+    return sorted(found, key=lambda each: each.place)
+
+
+def version_with_guid(state: State, guid: str) -> Version:
+    found = state.with_guid(guid.lower())
+    if not found:
+        raise errors.schema_not_found(guid[:100])
+    return found[0]
+
+
+def ids_of_guid(state: State, guid: str) -> list[dict[str, Any]]:
+    pairs = {(parse_subject(each.subject).context, each.id) for each in state.with_guid(guid.lower())}
+    return [{"context": context, "id": id_} for context, id_ in sorted(pairs)]
+
+
+def referenced_by(state: State, subject: str, version: int | None, page: Page, *, deleted: bool) -> list[int]:
+    """The ids of the schemas that refer to a version."""
+    found = one_version(state, subject, version, deleted=True)
+    return page.of(sorted({each.id for each in state.referrers(found.place, deleted=deleted)}))
+
+
+def latest_with_metadata(state: State, subject: str, wanted: dict[str, str], *, deleted: bool) -> Version:
+    """GET /subjects/{subject}/metadata?key=..&value=..: the latest version whose properties are these."""
+    versions = state.versions(subject, deleted=deleted)
+    if not versions:
+        raise errors.subject_not_found(subject)
+    for each in reversed(versions):
+        properties = ((each.content.metadata or {}).get("properties")) or {}
+        if all(properties.get(name) == value for name, value in wanted.items()):
+            return each
+    raise errors.schema_not_found()
+
+
+def list_schemas(
+    state: State, prefix: str, page: Page, *, deleted: bool, latest_only: bool, rule_type: str
+) -> list[dict[str, Any]]:
+    """GET /schemas."""
+    found: list[Version] = []
+    for subject in sorted(state.subjects):
+        if not matches_prefix(subject, prefix):
+            continue
+        versions = state.versions(subject, deleted=deleted)
+        found += versions[-1:] if latest_only else versions
+    if rule_type:
+        found = [each for each in found if rule_type in _rule_types(each)]
+    return [schema_document(each) for each in page.of(found)]
+
+
+def _rule_types(version: Version) -> set[str]:
+    rules = [rule for each in (version.content.rule_set or {}).values() if isinstance(each, list) for rule in each]
+    return {str(rule.get("type")) for rule in rules}
+
+
+def list_contexts(state: State, prefix: str, page: Page) -> list[str]:
+    return page.of(sorted(each for each in {DEFAULT_CONTEXT, *state.contexts} if each.startswith(prefix)))

@@ -1,0 +1,270 @@
+"""The topic `_schemas` as one node sees it: read from its beginning, followed for ever, and written by the leader.
+
+Owns the state: only its reader applies records to it, in the order of the log, what this node writes included. The leader writes
+with a transactional id that all registries of a group share. So a leader that was replaced, and does not know it yet, can write
+nothing: the broker knows a newer producer. All records of one decision are one transaction.
+"""
+
+import asyncio
+import logging
+import time
+from typing import Any, Final
+
+from headwater.base.errors import ErrorCode, KafkaError, UserError
+from headwater.base.ids import TopicPartition
+from headwater.client import AsyncAdmin, AsyncConsumer, AsyncProducer, ConfigResource, NewTopic, ResourceType
+from headwater.client.producer.types import ProducerFenced
+from headwater.registry.config import RegistryConfig
+from headwater.registry.records import Record, encode_key, encode_value, noop
+from headwater.registry.state import State
+
+logger = logging.getLogger("headwater.registry")
+
+_POLL_RECORDS_MAX: Final = 5000
+_KNOWN_AGAIN_S: Final = 0.1
+_FENCED: Final = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+
+
+class NotLeading(Exception):
+    """Another registry leads by now: nothing was written."""
+
+
+class WriteFailed(Exception):
+    """It is not known whether the records were written. Who goes on must begin as a new leader does."""
+
+
+def check_topic(name: str, partitions: int, cleanup_policy: str) -> None:
+    """A topic that somebody else has made: whether schemas are kept in it, and in order. Raises UserError."""
+    if partitions != 1:
+        raise UserError(
+            f"The topic {name} has {partitions} partitions",
+            "the order of schemas is the order of one partition",
+            "Name another topic with --set kafkastore.topic=...",
+        )
+    if cleanup_policy != "compact":
+        raise UserError(
+            f"The topic {name} has cleanup.policy={cleanup_policy}",
+            "schemas would be deleted when they are old; only compaction keeps the last record of each key",
+            f"`headwater topic alter {name} --set cleanup.policy=compact`, or name another topic with --set kafkastore.topic=...",
+        )
+
+
+class SchemaLog:
+    def __init__(self, config: RegistryConfig) -> None:
+        self.state = State()
+        self.cluster_id = ""
+        self.applied_offset = -1  # the last one that is in the state
+        self._config = config
+        self._topic = config.text("kafkastore.topic")
+        self._partition = TopicPartition(self._topic, 0)
+        self._client = {"bootstrap.servers": config.bootstrap_servers, "client.id": "headwater-schema-registry"}
+        self._consumer: AsyncConsumer | None = None
+        self._producer: AsyncProducer | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self._waiters: list[tuple[int, asyncio.Future[None]]] = []
+        self._failed: asyncio.Future[UserError] = asyncio.get_running_loop().create_future()
+
+    # Reading
+
+    async def open(self) -> None:
+        """Makes the topic if it is not there, and reads it to its end. Raises UserError."""
+        timeout_s = self._config.number("kafkastore.init.timeout.ms") / 1000
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._make_topic()
+                await self._read_all()
+        except TimeoutError:
+            raise UserError(
+                f"The schema registry could not read the topic {self._topic} within {timeout_s:g} s",
+                f"the brokers at {self._config.bootstrap_servers} did not answer in time",
+                "Look whether they run (`headwater cluster health`), or set kafkastore.init.timeout.ms",
+            ) from None
+        except KafkaError as problem:
+            raise UserError(
+                f"The schema registry cannot use the topic {self._topic} at {self._config.bootstrap_servers}",
+                str(problem),
+                "Start a broker with `headwater up`, or name one: --set kafkastore.bootstrap.servers=HOST:PORT",
+            ) from None
+        self._reading = asyncio.create_task(self._follow())
+        self._reading.add_done_callback(self._on_reading_ended)
+
+    async def _make_topic(self) -> None:
+        async with AsyncAdmin(self._client) as admin:
+            cluster = await admin.describe_cluster()
+            self.cluster_id = cluster.cluster_id or ""
+            while True:
+                found = {topic.name: topic for topic in await admin.list_topics()}.get(self._topic)
+                if found is not None:
+                    policy = await self._cleanup_policy(admin)
+                    if policy is not None:
+                        check_topic(self._topic, len(found.partitions), policy)
+                        return
+                elif await self._create_topic(admin, len(cluster.brokers)):
+                    return
+                await asyncio.sleep(
+                    _KNOWN_AGAIN_S
+                )  # it is there, and the broker that was asked has not heard of it yet
+
+    async def _create_topic(self, admin: AsyncAdmin, brokers: int) -> bool:
+        """False: somebody else has just made it, in a way of theirs."""
+        wanted = self._config.number("kafkastore.topic.replication.factor")
+        topic = NewTopic(self._topic, 1, min(wanted, brokers), {"cleanup.policy": "compact"})
+        answer = (await admin.create_topics([topic]))[self._topic]
+        if isinstance(answer, KafkaError):
+            if answer.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise answer
+            return False
+        return True
+
+    async def _cleanup_policy(self, admin: AsyncAdmin) -> str | None:
+        """None: the broker that was asked does not know the topic yet."""
+        resource = ConfigResource(ResourceType.TOPIC, self._topic)
+        answer = (await admin.describe_configs([resource], keys=["cleanup.policy"]))[resource]
+        if isinstance(answer, KafkaError):
+            if answer.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                return None
+            raise answer
+        return next((entry.value or "" for entry in answer if entry.name == "cleanup.policy"), "")
+
+    async def _read_all(self) -> None:
+        consumer = AsyncConsumer(
+            {
+                **self._client,
+                "isolation.level": "read_committed",
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "max.poll.records": _POLL_RECORDS_MAX,
+            }
+        )
+        self._consumer = consumer
+        consumer.assign([self._partition])
+        end = (await consumer.end_offsets([self._partition]))[self._partition]
+        began = time.monotonic()
+        while await consumer.position(self._partition) < end:
+            self._apply(await consumer.poll(0.5))
+        logger.info(
+            "event=read topic=%s offset=%d subjects=%d ms=%d",
+            self._topic,
+            end,
+            len(self.state.subjects),
+            (time.monotonic() - began) * 1000,
+        )
+
+    async def _follow(self) -> None:
+        assert self._consumer is not None
+        while True:
+            self._apply(await self._consumer.poll())
+
+    def _on_reading_ended(self, task: asyncio.Task[None]) -> None:
+        problem = None if task.cancelled() else task.exception()
+        if problem is not None and not self._failed.done():
+            logger.error("event=reading-failed topic=%s", self._topic, exc_info=problem)
+            self._failed.set_result(
+                UserError(f"The topic {self._topic} cannot be read any more", str(problem), "Start the registry again")
+            )
+
+    def _apply(self, records: list[Any]) -> None:
+        for record in records:
+            self.state.apply(record.key, record.value, record.timestamp_ms)
+            self.applied_offset = record.offset
+        if records:
+            due = [waiter for waiter in self._waiters if waiter[0] <= self.applied_offset]
+            self._waiters = [waiter for waiter in self._waiters if waiter[0] > self.applied_offset]
+            for _, future in due:
+                if not future.done():
+                    future.set_result(None)
+
+    async def wait_for(self, offset: int, timeout_s: float) -> None:
+        """Until the record at `offset` is in the state. Raises TimeoutError."""
+        if self.applied_offset >= offset:
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append((offset, future))
+        try:
+            async with asyncio.timeout(timeout_s):
+                await future
+        finally:
+            self._waiters = [waiter for waiter in self._waiters if waiter[1] is not future]
+
+    async def failed(self) -> UserError:
+        """Returns only if the topic cannot be read any more."""
+        return await asyncio.shield(self._failed)
+
+    # Writing
+
+    async def lead(self) -> None:
+        """From now on no earlier leader can write; everything that one has written is in the state when this returns."""
+        await self.resign()
+        timeout_ms = self._config.number("kafkastore.timeout.ms")
+        producer = AsyncProducer(
+            {
+                **self._client,
+                "transactional.id": self._config.text("schema.registry.group.id"),
+                "acks": "all",
+                "linger.ms": 0,
+                "max.block.ms": timeout_ms,
+                "delivery.timeout.ms": timeout_ms,
+                "request.timeout.ms": min(30_000, timeout_ms),
+                "max.request.size": self._config.number("request.bytes.max") + 65536,
+            }
+        )
+        try:
+            await producer.init_transactions()
+            self._producer = producer
+            await self.write([noop(self.state.max_ids)])
+        except BaseException:
+            self._producer = None
+            await producer.close(0)
+            raise
+
+    async def write(self, records: list[Record]) -> int:
+        """All of them or none; they are in the state when this returns. Gives the offset of the last. Raises NotLeading if
+        nothing was written because another leads, WriteFailed if nobody knows, KafkaError if nothing was written for a reason of theirs."""
+        producer = self._producer
+        if producer is None:
+            raise NotLeading
+        timeout_s = self._config.number("kafkastore.timeout.ms") / 1000
+        try:
+            offset = await asyncio.wait_for(self._transaction(producer, records), timeout_s)
+            await self.wait_for(offset, timeout_s)
+        except KafkaError as problem:
+            if isinstance(problem, ProducerFenced) or problem.code in _FENCED:
+                raise NotLeading from problem
+            if problem.code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
+                raise
+            raise WriteFailed(str(problem)) from problem
+        except (TimeoutError, UserError) as problem:
+            raise WriteFailed(str(problem) or f"no answer within {timeout_s:g} s") from problem
+        return offset
+
+    async def _transaction(self, producer: AsyncProducer, records: list[Record]) -> int:
+        async with producer.transaction():
+            deliveries = [
+                await producer.send(self._topic, encode_value(each.value), key=encode_key(each.key), partition=0)
+                for each in records
+            ]
+            for delivery in deliveries:
+                await delivery
+        offset: int = deliveries[-1].result(0).offset
+        return offset
+
+    @property
+    def is_writer(self) -> bool:
+        return self._producer is not None
+
+    async def resign(self) -> None:
+        """Writes nothing any more, until `lead`."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            try:
+                await producer.close(0)
+            except (KafkaError, UserError, TimeoutError) as problem:
+                logger.info("event=resigned reason=%r", str(problem))
+
+    async def close(self) -> None:
+        await self.resign()
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.wait({self._reading})
+        if self._consumer is not None:
+            await self._consumer.close(5)

@@ -1,0 +1,25 @@
+"""One change between two JSON Schemas, and lists of them. Values only."""
+
+from typing import NamedTuple
+
+from headwater.schemas.jsonschema.kinds import COMPATIBLE
+from headwater.schemas.model import Budget
+
+
+class Change(NamedTuple):
+    kind: str
+    path: str  # from the schemas compared: /properties/a
+
+    @property
+    def compatible(self) -> bool:
+        return self.kind in COMPATIBLE
+
+
+def fits(found: list[Change]) -> bool:
+    return all(change.compatible for change in found)
+
+
+def below(path: str, found: list[Change], budget: Budget) -> list[Change]:
+    """The changes of two schemas that stand at `path` in two others. Each is a new text, so that long ones cost more."""
+    budget.spend(sum(1 + (len(path) + len(change.path)) // 100 for change in found))
+    return [Change(change.kind, path + change.path) for change in found]

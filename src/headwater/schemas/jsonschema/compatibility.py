@@ -1,0 +1,163 @@
+"""Whether one JSON Schema takes what another one described: change by change, by the kinds of `kinds.py`. Pure.
+
+`Comparison.compare(old, new)` gives every change from the writer's schema to the reader's, with paths relative to the two; a change
+is kept even where it does no harm, because a combination asks which of its parts match at all. Each pair of shapes is
+looked at once; a pair that is being looked at counts as fitting, which ends recursion. What a pair hands on to each place that it stands
+at is work, too: so the number of changes is limited.
+"""
+
+from typing import Any, Final
+
+from headwater.schemas.jsonschema import containers, scalars
+from headwater.schemas.jsonschema.changes import Change, below, fits
+from headwater.schemas.jsonschema.kinds import sentence
+from headwater.schemas.jsonschema.shapes import Shape, Shapes
+from headwater.schemas.model import Budget, Incompatibility, SchemaError, Sides
+
+_PAIRS_DEEP_MAX: Final = 120
+_ANNOTATIONS: Final = (
+    ("ID_CHANGED", "$id"),
+    ("TITLE_CHANGED", "title"),
+    ("DESCRIPTION_CHANGED", "description"),
+    ("DEFAULT_CHANGED", "default"),
+)
+
+
+def changes(old: Shapes, old_root: Any, new: Shapes, new_root: Any) -> list[Change]:
+    return Comparison(old, new).compare(old_root, new_root)
+
+
+def differences(reader: tuple[Shapes, Any], writer: tuple[Shapes, Any], sides: Sides) -> list[Incompatibility]:
+    found = changes(*writer, *reader)
+    return [
+        Incompatibility(change.kind, f"#{change.path or '/'}", f"Found incompatible change at '#{change.path or '/'}' in the {sides.reader} schema: {sentence(change.kind)}")
+        for change in dict.fromkeys(found)
+        if not change.compatible
+    ]  # fmt: skip
+
+
+class Comparison:
+    def __init__(self, old: Shapes, new: Shapes) -> None:
+        self.old = old
+        self.new = new
+        self.budget = Budget()
+        self.expressions: dict[str, Any] = {}  # patterns of properties, compiled; None: not by RE2
+        self._depth = 0
+        self._seen: dict[tuple[int, int], list[Change]] = {}
+
+    def compare(self, old: Any, new: Any) -> list[Change]:
+        """Two schemas as they stand in their documents."""
+        return self.shapes(self.old.of(old), self.new.of(new))
+
+    def shapes(self, old: Shape, new: Shape) -> list[Change]:
+        pair = (id(old), id(new))
+        if pair in self._seen:
+            known = self._seen[pair]
+            self.budget.spend(len(known))
+            return known
+        self.budget.spend()
+        if self._depth >= _PAIRS_DEEP_MAX:
+            raise SchemaError(f"the schemas are too deep to be compared: more than {_PAIRS_DEEP_MAX} inside each other")
+        self._seen[pair] = []
+        self._depth += 1
+        found = list(dict.fromkeys(self._changes(old, new)))
+        self.budget.spend(len(found))
+        self._depth -= 1
+        self._seen[pair] = found
+        return found
+
+    def _changes(self, old: Shape, new: Shape) -> list[Change]:
+        beside = self._combined_beside_plain(old, new)
+        if beside is not None:
+            return beside
+        if old.kind != new.kind:
+            return [] if old.kind == "never" or new.kind == "any" else [Change("TYPE_CHANGED", "")]
+        found = [Change(kind, "") for kind, key in _ANNOTATIONS if old.node.get(key) != new.node.get(key)]
+        match old.kind:
+            case "string" | "number" | "enum" | "const":
+                found += [Change(kind, path) for kind, path in scalars.changes(old, new)]
+            case "object":
+                found += containers.object_changes(self, old.node, new.node)
+            case "array":
+                found += containers.array_changes(self, old.node, new.node)
+            case "combined":
+                found += self._combined(old, new)
+            case "not":
+                found += self._excluded(old, new)
+            case "condition" if old.key != new.key:
+                found.append(Change("CONDITION_CHANGED", "/if"))
+        return found
+
+    def _combined_beside_plain(self, old: Shape, new: Shape) -> list[Change] | None:
+        """A combination beside a plain schema fits if the right one of its parts does."""
+        if new.kind == "combined" and old.kind != "combined":
+            if len(new.parts) == 1 or new.criterion != "allOf":
+                for part in new.parts:
+                    found = self.shapes(old, part)
+                    if fits(found):
+                        return found if len(new.parts) == 1 else [*found, Change("SUM_TYPE_EXTENDED", "")]
+        elif old.kind == "combined" and new.kind != "combined" and (len(old.parts) == 1 or old.criterion == "allOf"):
+            for part in old.parts:
+                found = self.shapes(part, new)
+                if fits(found):
+                    return found if len(old.parts) == 1 else [*found, Change("PRODUCT_TYPE_NARROWED", "")]
+        return None
+
+    def _combined(self, old: Shape, new: Shape) -> list[Change]:
+        found = []
+        if old.criterion != new.criterion:
+            one_old, one_new = len(old.parts) == 1, len(new.parts) == 1
+            extended = (
+                new.criterion == "anyOf"
+                or (one_old and (one_new or new.criterion == "oneOf"))
+                or (one_new and old.criterion == "allOf")
+            )
+            if not extended:
+                return [Change("COMBINED_TYPE_CHANGED", "")]
+            found.append(Change("COMBINED_TYPE_EXTENDED", ""))
+        olds, news = old.distinct_parts(), new.distinct_parts()
+        if len(olds) < len(news):
+            found.append(Change("PRODUCT_TYPE_EXTENDED" if new.criterion == "allOf" else "SUM_TYPE_EXTENDED", ""))
+        elif len(olds) > len(news):
+            found.append(Change("PRODUCT_TYPE_NARROWED" if old.criterion == "allOf" else "SUM_TYPE_NARROWED", ""))
+        matched = self._matched(olds, news)
+        for index, matching in matched.items():
+            found += below(f"/{old.criterion}/{index}", self.shapes(olds[index], news[matching]), self.budget)
+        if len(matched) < min(len(olds), len(news)):
+            found.append(Change("COMBINED_TYPE_SUBSCHEMAS_CHANGED", ""))
+        return found
+
+    def _matched(self, olds: list[Shape], news: list[Shape]) -> dict[int, int]:
+        """As many parts of the old as can be, each with a part of the new that takes it: augmenting paths, breadth first."""
+        edges = [[at for at, new in enumerate(news) if fits(self.shapes(old, new))] for old in olds]
+        taken: dict[int, int] = {}  # part of the new -> part of the old
+        for start in range(len(olds)):
+            came_from: dict[int, int] = {}
+            queue, free = [start], None
+            while queue and free is None:
+                current = queue.pop(0)
+                for at in edges[current]:
+                    self.budget.spend()
+                    if at in came_from:
+                        continue
+                    came_from[at] = current
+                    if at not in taken:
+                        free = at
+                        break
+                    queue.append(taken[at])
+            while free is not None:
+                current = came_from[free]
+                before = next((at for at, old in taken.items() if old == current), None)
+                taken[free] = current
+                free = before if current != start else None
+        return {old: new for new, old in taken.items()}
+
+    def _excluded(self, old: Shape, new: Shape) -> list[Change]:
+        """What is excluded may become less: the comparison turned round. Both documents change places for it."""
+        turned = Comparison(self.new, self.old)
+        turned.budget = self.budget
+        turned._depth = self._depth
+        found = turned.compare(new.node["not"], old.node["not"])
+        if not found:
+            return []
+        return [Change("NOT_TYPE_NARROWED" if fits(found) else "NOT_TYPE_EXTENDED", "/not")]

@@ -1,0 +1,167 @@
+"""From objects back to the text of a .proto file: one layout for everyone, which is what the registry stores and compares. Pure.
+
+`normalize` writes full names, options and imports in order, and fields by their numbers.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from headwater.schemas.protobuf.lexer import escape
+from headwater.schemas.protobuf.types import (
+    FIELD_NUMBER_MAX,
+    Enum,
+    Field,
+    File,
+    Message,
+    Option,
+    Ranges,
+    Service,
+    Value,
+)
+
+_INT32_MAX: Final = (1 << 31) - 1
+
+
+def print_file(file: File, normalize: bool = False) -> str:
+    return "\n".join(_Printer(normalize).file(file)) + "\n"
+
+
+class _Printer:
+    def __init__(self, normalize: bool) -> None:
+        self._normalize = normalize
+
+    def file(self, file: File) -> Iterator[str]:
+        yield f'edition = "{file.edition}";' if file.syntax == "editions" else f'syntax = "{file.syntax}";'
+        if file.package:
+            yield f"package {file.package};"
+        if file.imports:
+            yield ""
+            imports = sorted(file.imports, key=lambda each: each.path) if self._normalize else file.imports
+            for each in imports:
+                yield f"import {each.kind + ' ' if each.kind else ''}{escape(each.path.encode())};"
+        if file.options:
+            yield ""
+            yield from self._option_lines(file.options)
+        for message in file.messages:
+            yield ""
+            yield from self._message(message)
+        for enum in file.enums:
+            yield ""
+            yield from self._enum(enum)
+        yield from self._extensions(file.extensions)
+        for service in file.services:
+            yield ""
+            yield from self._service(service)
+
+    def _ordered(self, options: list[Option]) -> list[Option]:
+        return sorted(options, key=lambda each: each.name) if self._normalize else options
+
+    def _option_lines(self, options: list[Option]) -> Iterator[str]:
+        for option in self._ordered(options):
+            yield f"option {option.name} = {self._value(option.value)};"
+
+    def _bracketed(self, options: list[Option]) -> str:
+        if not options:
+            return ""
+        return " [" + ", ".join(f"{each.name} = {self._value(each.value)}" for each in self._ordered(options)) + "]"
+
+    def _value(self, value: Value) -> str:
+        return escape(value.data) if value.kind == "string" else value.text
+
+    def _message(self, message: Message, head: str = "") -> Iterator[str]:
+        yield (head or f"message {message.name}") + " {"
+        groups = {field.target for field in message.fields if field.type == "group"}
+        yield from _indented(self._option_lines(message.options))
+        yield from _indented(self._ranges("reserved", message.reserved, FIELD_NUMBER_MAX))
+        yield from _indented(self._ranges("extensions", message.extension_ranges, FIELD_NUMBER_MAX))
+        fields = sorted(message.fields, key=lambda each: each.number) if self._normalize else message.fields
+        printed: set[str] = set()
+        for field in fields:
+            if not field.oneof:
+                yield from _indented(self._field(field))
+            elif field.oneof not in printed:
+                printed.add(field.oneof)
+                yield from _indented(self._oneof(message, field.oneof, fields))
+        for inner in message.messages:
+            if inner not in groups:
+                yield ""
+                yield from _indented(self._message(inner))
+        for enum in message.enums:
+            yield ""
+            yield from _indented(self._enum(enum))
+        yield from _indented(self._extensions(message.extensions))
+        yield "}"
+
+    def _oneof(self, message: Message, name: str, fields: list[Field]) -> Iterator[str]:
+        yield f"oneof {name} {{"
+        for oneof in message.oneofs:
+            if oneof.name == name:
+                yield from _indented(self._option_lines(oneof.options))
+        for field in fields:
+            if field.oneof == name:
+                yield from _indented(self._field(field))
+        yield "}"
+
+    def _field(self, field: Field) -> Iterator[str]:
+        label = f"{field.label} " if field.label else ""
+        if field.type == "group" and isinstance(field.target, Message):
+            yield from self._message(
+                field.target, f"{label}group {field.target.name} = {field.number}{self._bracketed(field.options)}"
+            )
+            return
+        kind = (
+            f"map<{field.map_key}, {self._type(field, field.map_value)}>"
+            if field.type == "map"
+            else self._type(field, field.type)
+        )
+        yield f"{label}{kind} {field.name} = {field.number}{self._bracketed(field.options)};"
+
+    def _type(self, field: Field, name: str) -> str:
+        return f".{field.target.full_name}" if self._normalize and field.target is not None else name
+
+    def _enum(self, enum: Enum) -> Iterator[str]:
+        yield f"enum {enum.name} {{"
+        yield from _indented(self._option_lines(enum.options))
+        yield from _indented(self._ranges("reserved", enum.reserved, _INT32_MAX))
+        values = (
+            sorted(enum.values, key=lambda each: (each.number != 0, each.number)) if self._normalize else enum.values
+        )
+        for value in values:
+            yield f"  {value.name} = {value.number}{self._bracketed(value.options)};"
+        yield "}"
+
+    def _ranges(self, keyword: str, ranges: Ranges, high: int) -> Iterator[str]:
+        numbers = [str(a) if a == b else f"{a} to {'max' if b == high else b}" for a, b in ranges.numbers]
+        if numbers:
+            yield f"{keyword} {', '.join(numbers)};"
+        if ranges.names:
+            yield f"{keyword} {', '.join(escape(name.encode()) for name in ranges.names)};"
+
+    def _extensions(self, extensions: list[Field]) -> Iterator[str]:
+        for extendee in dict.fromkeys(field.extendee for field in extensions):
+            yield ""
+            yield f"extend {extendee} {{"
+            for field in extensions:
+                if field.extendee == extendee:
+                    yield from _indented(self._field(field))
+            yield "}"
+
+    def _service(self, service: Service) -> Iterator[str]:
+        yield f"service {service.name} {{"
+        yield from _indented(self._option_lines(service.options))
+        for method in service.methods:
+            request = f"{'stream ' if method.client_streaming else ''}{method.request}"
+            response = f"{'stream ' if method.server_streaming else ''}{method.response}"
+            line = f"  rpc {method.name} ({request}) returns ({response})"
+            if method.options:
+                yield line + " {"
+                yield from _indented(_indented(self._option_lines(method.options)))
+                yield "  }"
+            else:
+                yield line + ";"
+        yield "}"
+
+
+def _indented(lines: Iterable[str]) -> Iterator[str]:
+    for line in lines:
+        yield f"  {line}" if line else line

@@ -1,0 +1,328 @@
+"""The schema registry before clients that others wrote: confluent-kafka's registry client and serializers, as they are."""
+
+import asyncio
+import contextlib
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from confluent_kafka.schema_registry import (
+    AsyncSchemaRegistryClient,
+    ConfigCompatibilityLevel,
+    Metadata,
+    MetadataProperties,
+    Rule,
+    RuleKind,
+    RuleMode,
+    RuleParams,
+    RuleSet,
+    Schema,
+    SchemaReference,
+    SchemaRegistryClient,
+    SchemaRegistryError,
+    ServerConfig,
+)
+from confluent_kafka.schema_registry.avro import (
+    AsyncAvroDeserializer,
+    AsyncAvroSerializer,
+    AvroDeserializer,
+    AvroSerializer,
+)
+from confluent_kafka.serialization import MessageField, SerializationContext
+
+from compat.support.broker import BrokerProcess
+from compat.support.members import until
+from compat.support.registry import Registry
+from headwater.cli.root import run
+
+USER = json.dumps(
+    {"type": "record", "name": "User", "fields": [{"name": "name", "type": "string"}, {"name": "age", "type": "int"}]}
+)
+OLDER = json.dumps(
+    {
+        "type": "record",
+        "name": "User",
+        "fields": [
+            {"name": "name", "type": "string"},
+            {"name": "age", "type": "int"},
+            {"name": "mail", "type": "string", "default": ""},
+        ],
+    }
+)
+BROKEN = json.dumps({"type": "record", "name": "User", "fields": [{"name": "mail", "type": "string"}]})
+
+
+@pytest.fixture(scope="module")
+def registry(group_broker: BrokerProcess) -> Iterator[Registry]:
+    with Registry(group_broker.bootstrap) as registry:
+        yield registry
+
+
+@pytest.fixture
+def client(registry: Registry) -> Iterator[SchemaRegistryClient]:
+    with SchemaRegistryClient({"url": registry.url}) as client:
+        yield client
+
+
+def code(call, *arguments, **more) -> int:
+    with pytest.raises(SchemaRegistryError) as caught:
+        call(*arguments, **more)
+    return caught.value.error_code
+
+
+def test_register_look_up_and_evolve(client: SchemaRegistryClient, topic: str) -> None:
+    first = client.register_schema(topic, Schema(USER, "AVRO"))
+    alone = client.register_schema(f"{topic}-alone", Schema('{"type":"fixed","name":"Alone","size":7}', "AVRO"))
+    assert client.get_subjects_by_schema_id(alone) == [f"{topic}-alone"]
+    assert [(each.subject, each.version) for each in client.get_schema_versions(alone)] == [(f"{topic}-alone", 1)]
+    assert client.register_schema(topic, Schema(USER, "AVRO")) == first
+    assert json.loads(client.get_schema(first).schema_str) == json.loads(USER)
+    found = client.lookup_schema(topic, Schema(USER, "AVRO"))
+    assert (found.schema_id, found.version, found.subject) == (first, 1, topic)
+    assert client.get_schema_by_guid(found.guid).schema_str == found.schema.schema_str
+    assert client.test_compatibility(topic, Schema(OLDER, "AVRO"))
+    assert not client.test_compatibility(topic, Schema(BROKEN, "AVRO"))
+    assert code(client.register_schema, topic, Schema(BROKEN, "AVRO")) == 40901
+    second = client.register_schema_full_response(topic, Schema(OLDER, "AVRO"))
+    assert second.schema_id != first
+    assert client.get_latest_version(topic).version == 2
+    assert client.get_versions(topic) == [1, 2]
+    assert topic in client.get_subjects()
+    assert client.get_schema_types() == ["JSON", "PROTOBUF", "AVRO"]
+
+
+def test_subjects_with_slashes_and_other_letters(client: SchemaRegistryClient, topic: str) -> None:
+    for name in (f"{topic}/a b", f"{topic}:ü?x=1&y", f":.other:{topic}"):
+        registered = client.register_schema(name, Schema(USER, "AVRO"))
+        assert client.get_version(name, 1).schema_id == registered
+        assert client.get_schema(registered, subject_name=name).schema_str
+    assert ".other" in client.get_contexts()
+
+
+def test_deletion(client: SchemaRegistryClient, topic: str) -> None:
+    client.register_schema(topic, Schema(USER, "AVRO"))
+    client.register_schema(topic, Schema(OLDER, "AVRO"))
+    assert code(client.delete_version, topic, 2, permanent=True) == 40407
+    assert client.delete_version(topic, 2) == 2
+    assert client.delete_subject(topic) == [1]
+    assert code(client.get_latest_version, topic) == 40401
+    assert topic not in client.get_subjects()
+    assert client.delete_subject(topic, permanent=True) in ([1, 2], [])
+
+
+def test_references_metadata_and_rules_come_back(client: SchemaRegistryClient, topic: str) -> None:
+    client.register_schema(f"{topic}-inner", Schema(USER, "AVRO"))
+    outer = json.dumps({"type": "record", "name": "Order", "fields": [{"name": "by", "type": "User"}]})
+    schema = Schema(
+        outer,
+        "AVRO",
+        [SchemaReference("User", f"{topic}-inner", 1)],
+        Metadata(None, MetadataProperties({"owner": "us"}), ["owner"]),
+        RuleSet(
+            None,
+            [
+                Rule(
+                    "check",
+                    "a rule",
+                    RuleKind.CONDITION,
+                    RuleMode.WRITE,
+                    "CEL",
+                    None,
+                    RuleParams({"a": "b"}),
+                    "true",
+                    None,
+                    None,
+                    False,
+                )
+            ],
+        ),
+    )
+    registered = client.register_schema(topic, schema)
+    client.clear_caches()
+    version = client.get_latest_version(topic)
+    assert version.schema_id == registered
+    assert version.schema.references == schema.references
+    assert version.schema.metadata == schema.metadata
+    assert version.schema.rule_set.domain_rules[0].params == RuleParams({"a": "b"})
+    assert client.get_referenced_by(f"{topic}-inner", 1) == [registered]
+    assert client.get_latest_with_metadata(topic, {"owner": "us"}).version == 1
+    assert code(client.delete_subject, f"{topic}-inner") == 42206
+
+
+def test_config_and_mode(client: SchemaRegistryClient, topic: str) -> None:
+    assert client.get_compatibility() == "BACKWARD"
+    client.set_compatibility(topic, "FULL_TRANSITIVE")
+    assert client.get_compatibility(topic) == "FULL_TRANSITIVE"
+    client.set_config(topic, ServerConfig(compatibility=ConfigCompatibilityLevel.NONE, compatibility_group="major"))
+    assert client.get_config(topic).compatibility_group == "major"
+    client.delete_config(topic)
+    assert code(client.get_config, topic) == 40408
+    assert client.get_global_mode() == "READWRITE"
+    client.update_mode(topic, "READONLY")
+    assert client.get_mode(topic) == "READONLY"
+    assert code(client.register_schema, topic, Schema(USER, "AVRO")) == 42205
+
+
+def test_avro_serializers_write_and_read_through_a_topic(
+    client: SchemaRegistryClient, group_broker: BrokerProcess, topic: str
+) -> None:
+    people = [{"name": f"n{number}", "age": number} for number in range(10)]
+    serializer, where = AvroSerializer(client, USER), SerializationContext(topic, MessageField.VALUE)
+    producer = Producer({"bootstrap.servers": group_broker.bootstrap})
+    for person in people:
+        producer.produce(topic, serializer(person, where))
+    assert producer.flush(60) == 0
+    deserializer = AvroDeserializer(client)
+    consumer = Consumer(
+        {"bootstrap.servers": group_broker.bootstrap, "group.id": topic, "auto.offset.reset": "earliest"}
+    )
+    consumer.subscribe([topic])
+    read = []
+    while len(read) < len(people):
+        read += [deserializer(message.value(), where) for message in consumer.consume(10, 60)]
+    consumer.close()
+    assert read == people
+    assert client.get_latest_version(f"{topic}-value").version == 1
+
+
+def test_the_asynchronous_client_and_serializers(registry: Registry, topic: str) -> None:
+    async def play() -> None:
+        async with AsyncSchemaRegistryClient({"url": registry.url}) as client:
+            serializer = await AsyncAvroSerializer(client, USER)
+            where = SerializationContext(topic, MessageField.VALUE)
+            people = [{"name": f"n{number}", "age": number} for number in range(20)]
+            data = await asyncio.gather(*(serializer(person, where) for person in people))
+            deserializer = await AsyncAvroDeserializer(client)
+            assert [await deserializer(each, where) for each in data] == people
+            ids = await asyncio.gather(
+                *(client.register_schema(f"{topic}-{number}", Schema(USER, "AVRO")) for number in range(10))
+            )
+            assert len(set(ids)) == 1
+            assert await client.get_versions(f"{topic}-value") == [1]
+
+    asyncio.run(play())
+
+
+def test_what_a_registry_wrote_another_reads(group_broker: BrokerProcess, topic: str) -> None:
+    settings = {"kafkastore_topic": f"_{topic}", "schema_registry_group_id": f"group-{topic}"}
+    with Registry(group_broker.bootstrap, **settings) as first:
+        written = {
+            f"s{number}": first.register(f"s{number}", f'{{"type":"fixed","name":"F","size":{number}}}')
+            for number in range(5)
+        }
+        assert first.call("PUT", "/config", {"compatibility": "NONE"})[0] == 200
+        assert first.call("DELETE", "/subjects/s4")[0] == 200
+        assert first.call("DELETE", "/subjects/s4?permanent=true")[0] == 200
+        assert first.stop() == 0
+    with Registry(group_broker.bootstrap, **settings) as second:
+        assert second.call("GET", "/subjects") == (200, ["s0", "s1", "s2", "s3"])
+        for subject in ("s0", "s1", "s2", "s3"):
+            answer = second.call("GET", f"/subjects/{subject}/versions/latest")[1]
+            assert (answer["id"], answer["schema"]) == (written[subject]["id"], written[subject]["schema"])
+        assert second.call("GET", "/config")[1] == {"compatibilityLevel": "NONE"}
+        assert second.register("new", '"int"')["id"] == 6  # the id of the one that was deleted is not given again
+
+
+def test_answers_have_confluents_content_types_and_bodies(registry: Registry) -> None:
+    connection = registry.connect()
+    try:
+        for accept, expected in (
+            ("*/*", "application/vnd.schemaregistry.v1+json"),
+            ("application/json", "application/json"),
+            ("application/vnd.schemaregistry+json", "application/vnd.schemaregistry+json"),
+        ):
+            connection.request("GET", "/subjects/nope/versions", headers={"Accept": accept})
+            answer = connection.getresponse()
+            assert (answer.status, answer.headers["Content-Type"]) == (404, expected)
+            assert json.loads(answer.read()) == {"error_code": 40401, "message": "Subject 'nope' not found."}
+        connection.request("GET", "/subjects", headers={"Accept": "text/html"})
+        answer = connection.getresponse()
+        assert answer.status == 406
+        answer.read()
+    finally:
+        connection.close()
+    status, answer = registry.call("GET", "/associations/resources/-/topic?resourceType=topic")
+    assert (status, answer["error_code"]) == (404, 404)
+    assert (
+        registry.call("GET", "/v1/metadata/id")[1]["scope"]["clusters"]["schema-registry-cluster"] == "schema-registry"
+    )
+    assert registry.call("GET", "/schemas/ids/999999")[1]["error_code"] == 40403
+
+
+def test_compatibility_with_a_version_that_is_not_there(registry: Registry, topic: str) -> None:
+    path = f"/compatibility/subjects/{topic}/versions"
+    for _ in range(2):  # of a subject that is not there either, then of one that is
+        status, answer = registry.call("POST", f"{path}/7", {"schema": '"int"'})
+        assert (status, answer["error_code"]) == (404, 40402)
+        registry.register(topic, '"int"')
+    assert registry.call("POST", f"{path}/1", {"schema": '"int"'}) == (200, {"is_compatible": True})
+
+
+def test_bad_schemas_are_refused_and_the_registry_is_still_there(registry: Registry, topic: str) -> None:
+    deep = '{"type":"array","items":' * 5000 + '"int"' + "}" * 5000
+    recursive = {"type": "record", "name": "R", "fields": [{"name": "r", "type": "R"}]}
+    for document, status in (
+        ({"schema": deep}, 422),
+        ({"schema": '"' + "x" * 1_500_000 + '"'}, 422),
+        ({"schema": "file:///etc/passwd"}, 422),
+        ({"schema": '{"$ref": "file:///etc/passwd"}', "schemaType": "JSON"}, 422),
+        ({"schema": json.dumps(recursive)}, 200),
+        ({"schema": '{"type":"record","name":"R","fields":[{"name":"a","type":"file:///etc/passwd"}]}'}, 422),
+        ({"schema": '"int"', "references": [{"name": "x", "subject": "../../x", "version": 1}]}, 422),
+        ({"schema": '"int"', "schemaType": "<script>"}, 422),
+    ):
+        answer = registry.call("POST", f"/subjects/{topic}/versions", document)
+        assert answer[0] == status, answer
+        assert len(json.dumps(answer[1])) < 10_000
+    status, answer = registry.call("POST", f"/subjects/{topic}/versions", {"schema": "x" * 5_000_000})
+    assert (status, answer["error_code"]) == (413, 413)
+    assert registry.call("GET", f"/subjects/{topic}/versions") == (200, [1])
+
+
+def test_many_large_requests_that_never_end_cost_bounded_memory(registry: Registry, topic: str) -> None:
+    before_mb = registry.memory_mb
+    host, _, port = registry.url.removeprefix("http://").rpartition(":")
+    head = b"POST /subjects/x/versions HTTP/1.1\r\nHost: a\r\nContent-Length: 4000000\r\n\r\n"
+    with contextlib.ExitStack() as stack:
+        for _ in range(300):
+            client = stack.enter_context(socket.create_connection((host, int(port)), 60))
+            with contextlib.suppress(OSError):  # refused: the limit of all is reached
+                client.sendall(head + b" " * 300_000)
+        assert registry.call("GET", "/subjects")[0] in (200, 503)
+        assert registry.memory_mb - before_mb < 120
+    until(lambda: registry.call("POST", f"/subjects/{topic}/versions", {"schema": '"int"'})[0] == 200, "it is busy", 60)
+
+
+def test_the_schema_commands(
+    registry: Registry, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def headwater(*arguments: str, expected: int = 0) -> str:
+        assert run(["schema", *arguments, "--url", registry.url]) == expected
+        return capsys.readouterr().out
+
+    files = {name: tmp_path / f"{name}.avsc" for name in ("user", "older", "broken")}
+    for name, text in (("user", USER), ("older", OLDER), ("broken", BROKEN)):
+        files[name].write_text(text)
+    assert headwater("check", topic, str(files["user"])) == f"compatible with {topic}\n"
+    assert headwater("register", topic, str(files["user"])).startswith(f"{topic} version 1 has the id ")
+    assert headwater("check", topic, str(files["older"])) == f"compatible with {topic}\n"
+    assert "READER_FIELD_MISSING_DEFAULT_VALUE" in headwater("check", topic, str(files["broken"]), expected=1)
+    headwater("register", topic, str(files["older"]))
+    assert headwater("diff", topic, "1") == "+ fields.mail.type: string\n+ fields.mail.default: \n"
+    assert headwater("diff", topic, "latest", str(files["older"])) == "no difference\n"
+    assert json.loads(headwater("get", topic, "1")) == json.loads(USER)
+    listed = json.loads(headwater("list", "--prefix", topic, "-o", "json"))
+    assert [(each["subject"], each["versions"]) for each in listed] == [(topic, [1, 2])]
+    assert json.loads(headwater("get", "--id", str(listed[0]["id"]))) == json.loads(OLDER)
+    assert headwater("compat", topic) == "BACKWARD\n"
+    assert headwater("compat", topic, "--set", "full") == "FULL\n"
+    assert headwater("compat", topic, "--unset") == "BACKWARD\n"
+    assert headwater("mode", topic, "--set", "readonly") == "READONLY\n"
+    assert headwater("mode", topic, "--unset") == "READWRITE\n"
+    assert "versions 2" in headwater("delete", topic, "--version", "latest")
+    assert "versions 1" in headwater("delete", topic)
+    headwater("delete", topic, "--permanent")
+    headwater("get", topic, expected=1)

@@ -1,0 +1,185 @@
+"""Several registries on one topic: one leads, the others forward; the leader dies, or is stopped and goes on."""
+
+import signal
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+
+from compat.support.broker import BrokerProcess
+from compat.support.members import until
+from compat.support.quick import lasting
+from compat.support.registry import Registry, ask, registries
+
+SESSION_MS = 3000
+
+
+def settings(topic: str) -> dict[str, object]:
+    return {
+        "kafkastore_topic": f"_{topic}",
+        "schema_registry_group_id": f"group-{topic}",
+        "schema_registry_group_session_timeout_ms": SESSION_MS,
+    }
+
+
+def schema(number: int) -> str:
+    return f'{{"type":"fixed","name":"F","size":{number}}}'
+
+
+def test_a_write_to_any_registry_is_read_from_it_at_once(group_broker: BrokerProcess, topic: str) -> None:
+    with registries(group_broker.bootstrap, 2, **settings(topic)) as (one, two):
+        for number in range(20):
+            asked = (one, two)[number % 2]
+            made = asked.register(f"s{number}", schema(number))
+            assert made["id"] == number + 1
+            assert asked.call("GET", f"/schemas/ids/{made['id']}")[1]["schema"] == made["schema"]
+        assert two.call("PUT", "/config/s1", {"compatibility": "NONE"})[0] == 200
+        assert two.call("GET", "/config/s1")[1] == {"compatibilityLevel": "NONE"}
+        assert two.call("DELETE", "/subjects/s1") == (200, [1])
+        assert two.call("GET", "/subjects/s1/versions")[0] == 404
+        assert one.call("POST", "/subjects/s2/versions", {"schema": '"int"'})[1]["error_code"] == 40901
+        assert two.call("POST", "/subjects/s2/versions", {"schema": '"int"'})[1]["error_code"] == 40901
+        assert one.stop() == 0  # hands over
+        assert two.register("after", schema(100))["id"] == 21
+
+
+def test_one_that_may_not_lead_never_does(group_broker: BrokerProcess, topic: str) -> None:
+    chosen = settings(topic)
+    impatient = {**chosen, "leader_eligibility": "false", "kafkastore_timeout_ms": 500}
+    with Registry(group_broker.bootstrap, **impatient) as follower:
+        status, answer = follower.call("POST", "/subjects/s/versions", {"schema": '"int"'})
+        assert (status, answer["error_code"]) == (500, 50004)
+        with Registry(group_broker.bootstrap, **chosen):
+            made = until(lambda: _try(follower, "s", '"int"'), "nobody leads", 120)
+            assert made == 1
+
+
+def _try(registry: Registry, subject: str, text: str) -> int | None:
+    status, answer = registry.call("POST", f"/subjects/{subject}/versions", {"schema": text})
+    return answer["id"] if status == 200 else None
+
+
+@dataclass
+class Load:
+    """Registers schemas through several registries until it is told to end; `made` is what was acknowledged."""
+
+    registries: list[Registry]
+    made: dict[int, int] = field(default_factory=dict)  # number of the schema -> id
+    errors: list[str] = field(default_factory=list)
+    _next: int = 1
+    _ending: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _threads: list[threading.Thread] = field(default_factory=list)
+
+    def begin(self, threads: int) -> None:
+        self._threads = [threading.Thread(target=self._work, args=(each,)) for each in range(threads)]
+        for each in self._threads:
+            each.start()
+
+    def end(self) -> None:
+        self._ending = True
+        for each in self._threads:
+            each.join(120)
+            assert not each.is_alive()
+
+    def _work(self, turn: int) -> None:
+        while not self._ending:
+            with self._lock:
+                number, self._next = self._next, self._next + 1
+            while not self._ending and not self._register(self.registries[turn % len(self.registries)], number):
+                turn += 1
+
+    def _register(self, registry: Registry, number: int) -> bool:
+        connection = registry.connect()
+        connection.timeout = 20
+        try:
+            status, answer = ask(connection, "POST", f"/subjects/s{number}/versions", {"schema": schema(number)})
+        except OSError:
+            return False
+        finally:
+            connection.close()
+        if status == 200:
+            self.made[number] = answer["id"]
+        elif status < 500:
+            self.errors.append(f"{number}: {answer}")
+        return status == 200
+
+
+def check(load: Load, registry: Registry) -> None:
+    """Nothing that was acknowledged is lost, and no id stands for two schemas."""
+    assert load.errors == []
+    assert len(set(load.made.values())) == len(load.made), "an id was given twice"
+    for number, made in load.made.items():
+        answer = registry.call("GET", f"/subjects/s{number}/versions/1")[1]
+        assert (answer["id"], answer["schema"]) == (made, schema(number))
+    every = registry.call("GET", "/schemas?limit=1000")[1]
+    ids: dict[int, str] = {}
+    for each in every:
+        assert ids.setdefault(each["id"], each["schema"]) == each["schema"], "an id stands for two schemas"
+
+
+def progress(load: Load, more: int) -> Callable[[], bool]:
+    target = len(load.made) + more
+    return lambda: len(load.made) >= target
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(lasting(300, 1800))
+def test_the_leader_is_killed_under_load(group_broker: BrokerProcess, topic: str) -> None:
+    with registries(group_broker.bootstrap, 2, **settings(topic)) as both:
+        load = Load(both)
+        load.begin(3)
+        try:
+            for _ in range(lasting(1, 12)):
+                until(progress(load, 20), "nothing is registered", 120)
+                leading = max(both, key=_leads)
+                leading.kill()
+                until(progress(load, 10), "nothing is registered after a kill", 120)
+                leading.start()
+                until(progress(load, 10), "nothing is registered after a restart", 120)
+        finally:
+            load.end()
+        for registry in both:
+            check(load, registry)
+
+
+def _leads(registry: Registry) -> bool:
+    """The last word of its log on who leads."""
+    told = [line for line in registry.log.splitlines() if "event=leading" in line or "mine=" in line]
+    return bool(told) and ("event=leading" in told[-1] or "mine=True" in told[-1])
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(lasting(300, 1800))
+def test_a_leader_that_was_stopped_and_goes_on_writes_nothing_over_its_successor(
+    group_broker: BrokerProcess, topic: str
+) -> None:
+    with registries(group_broker.bootstrap, 2, **settings(topic)) as (first, second):
+        for round_ in range(lasting(1, 8)):
+            before = first.register(f"before-{round_}", schema(1000 + round_))["id"]
+            leading, other = sorted((first, second), key=_leads, reverse=True)
+            leading.signal(signal.SIGSTOP)
+            try:
+                made = until(lambda: _try_quickly(other, f"other-{round_}", schema(2000 + round_)), "nobody leads", 120)  # noqa: B023
+            finally:
+                leading.signal(signal.SIGCONT)
+            after = leading.register(f"zombie-{round_}", schema(3000 + round_))[
+                "id"
+            ]  # it finds out that it does not lead
+            assert before < made < after
+            for registry in (first, second):
+                until(lambda: registry.call("GET", f"/schemas/ids/{after}")[0] == 200, "it has not come", 120)  # noqa: B023
+                assert registry.call("GET", f"/schemas/ids/{made}")[1]["schema"] == schema(2000 + round_)
+
+
+def _try_quickly(registry: Registry, subject: str, text: str) -> int | None:
+    connection = registry.connect()
+    connection.timeout = 5
+    try:
+        status, answer = ask(connection, "POST", f"/subjects/{subject}/versions", {"schema": text})
+    except OSError:
+        return None
+    finally:
+        connection.close()
+    return answer["id"] if status == 200 else None

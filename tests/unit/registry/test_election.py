@@ -1,0 +1,61 @@
+"""Who leads, and the bytes in which registries tell each other."""
+
+import json
+
+import pytest
+
+from headwater.registry.election import DUPLICATE_URLS, Assignment, Identity, elect, is_unopposed
+
+
+def member(port: int, *, eligible: bool = True, leads: bool = False) -> Identity:
+    return Identity("host", port, eligible, "http", leads)
+
+
+@pytest.mark.parametrize(
+    ("members", "leader"),
+    [
+        ({"m1": member(2), "m2": member(1)}, "m2"),
+        ({"m1": member(2, leads=True), "m2": member(1)}, "m1"),  # who leads goes on
+        ({"m1": member(2, leads=True), "m2": member(1, leads=True)}, "m2"),  # two think so: as if none did
+        ({"m1": member(1, eligible=False), "m2": member(2)}, "m2"),
+        ({"m1": member(1, eligible=False, leads=True)}, None),
+        ({}, None),
+    ],
+)
+def test_election(members: dict[str, Identity], leader: str | None) -> None:
+    assert elect(members).leader == leader
+    assert Assignment.decode(elect(members).encode()) == elect(members)
+
+
+def test_two_registries_with_one_address_are_told() -> None:
+    assert elect({"m1": member(1), "m2": member(1)}).error == DUPLICATE_URLS
+
+
+def test_the_documents_are_confluents() -> None:
+    assert json.loads(elect({"m": member(8081)}).encode()) == {
+        "error": 0,
+        "master": "m",
+        "master_identity": {
+            "version": 1,
+            "host": "host",
+            "port": 8081,
+            "master_eligibility": True,
+            "scheme": "http",
+            "leader": False,
+        },
+        "version": 1,
+    }
+    assert Identity.of({"host": "::1", "port": 1, "master_eligibility": False}).url == "http://[::1]:1"
+    for bad in (None, [], {}, {"host": "a"}):
+        with pytest.raises(ValueError):
+            Identity.of(bad)
+
+
+def test_what_a_crash_left_of_ones_predecessor_opposes_nobody() -> None:
+    own, other = member(1), member(2)
+    metadata = {each.url: json.dumps(each.document()).encode() for each in (own, other)}
+    assert is_unopposed(own.url, [])
+    assert is_unopposed(own.url, [metadata[own.url]])
+    assert not is_unopposed(own.url, [metadata[own.url], metadata[other.url]])
+    assert not is_unopposed(own.url, [b""])  # the group does not tell: the election decides
+    assert not is_unopposed(own.url, [b"[]"])

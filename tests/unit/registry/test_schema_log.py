@@ -1,0 +1,80 @@
+"""The topic of schemas as a registry finds it: one that would lose schemas is refused. The brokers are made up here."""
+
+import asyncio
+from collections.abc import Iterable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from headwater.base.errors import ErrorCode, KafkaError, UserError
+from headwater.registry import schema_log
+from headwater.registry.config import RegistryConfig
+from headwater.registry.schema_log import SchemaLog
+
+
+class Cluster:
+    """Has a topic from the beginning, or gets one from somebody else in the moment in which the registry makes its own."""
+
+    def __init__(self, policy: str, *, partitions: int = 1, is_late: bool = False) -> None:
+        self.policy = policy
+        self.partitions = partitions
+        self.is_there = not is_late
+        self.asked: list[str] = []
+
+    def __call__(self, _config: Any) -> "Cluster":
+        return self
+
+    async def __aenter__(self) -> "Cluster":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    async def describe_cluster(self) -> Any:
+        return SimpleNamespace(cluster_id="c", brokers=[1])
+
+    async def list_topics(self) -> list[Any]:
+        self.asked.append("list")
+        return [SimpleNamespace(name="_schemas", partitions=range(self.partitions))] if self.is_there else []
+
+    async def create_topics(self, topics: list[Any]) -> dict[str, Any]:
+        self.asked.append("create")
+        self.is_there = True
+        return {topic.name: KafkaError(ErrorCode.TOPIC_ALREADY_EXISTS) for topic in topics}
+
+    async def describe_configs(self, resources: Iterable[Any], *, keys: Iterable[str]) -> dict[Any, Any]:
+        assert list(keys) == ["cleanup.policy"]
+        return {each: [SimpleNamespace(name="cleanup.policy", value=self.policy)] for each in resources}
+
+
+def make_topic(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema_log, "AsyncAdmin", cluster)
+    monkeypatch.setattr(schema_log, "_KNOWN_AGAIN_S", 0)
+
+    async def make() -> None:
+        await SchemaLog(RegistryConfig.of({})[0])._make_topic()
+
+    asyncio.run(make())
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact,delete", ""])
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_topic_that_would_lose_schemas_is_refused(
+    policy: str, is_late: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(UserError, match=f"cleanup.policy={policy}"):
+        make_topic(Cluster(policy, is_late=is_late), monkeypatch)
+
+
+def test_a_topic_of_several_partitions_is_refused_also_when_somebody_has_just_made_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(UserError, match="has 3 partitions"):
+        make_topic(Cluster("compact", partitions=3, is_late=True), monkeypatch)
+
+
+def test_a_compacted_topic_that_somebody_has_just_made_serves(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster("compact", is_late=True)
+    make_topic(cluster, monkeypatch)
+    assert cluster.asked == ["list", "create", "list"]

@@ -1,0 +1,147 @@
+"""Descriptors beside google.protobuf: what it compiled is read, printed, parsed and written again, and must be the same file."""
+
+import base64
+import importlib
+import pkgutil
+from types import ModuleType
+
+import google.protobuf
+import google.type
+import pytest
+from google.protobuf import descriptor_pb2
+
+from headwater.schemas import SchemaError, SchemaType, parse
+from headwater.schemas.protobuf import ProtobufSchema
+from headwater.schemas.protobuf.wellknown import TEXTS
+
+
+def modules() -> dict[str, ModuleType]:
+    """Every compiled .proto file of the two packages, by its path."""
+    found = {}
+    for package in (google.protobuf, google.type):
+        for each in pkgutil.iter_modules(package.__path__):
+            if each.name.endswith("_pb2"):
+                module = importlib.import_module(f"{package.__name__}.{each.name}")
+                found[module.DESCRIPTOR.name] = module
+    return found
+
+
+MODULES = modules()
+
+
+def schema_of(path: str) -> ProtobufSchema:
+    module = MODULES[path]
+    references = {each.name: schema_of(each.name) for each in module.DESCRIPTOR.dependencies}
+    parsed = parse(SchemaType.PROTOBUF, base64.b64encode(module.DESCRIPTOR.serialized_pb).decode(), references)
+    assert isinstance(parsed, ProtobufSchema)
+    return parsed
+
+
+def comparable(data: bytes) -> descriptor_pb2.FileDescriptorProto:
+    """Without what is not kept: options that other files define, and names in JSON that protoc gives by itself."""
+    file = descriptor_pb2.FileDescriptorProto.FromString(data)
+    file.name = ""
+    pending = list(file.message_type)
+    fields = list(file.extension)
+    while pending:
+        message = pending.pop()
+        fields += [*message.field, *message.extension]
+        message.ClearField("visibility")
+        for extension_range in message.extension_range:
+            extension_range.ClearField("options")
+        nested = sorted(message.nested_type, key=lambda each: each.name)
+        del message.nested_type[:]
+        message.nested_type.extend(nested)
+        pending = [*pending, *message.nested_type]
+    for field in fields:
+        field.ClearField("json_name")
+        for option in ("retention", "targets", "edition_defaults", "feature_support", "features"):
+            field.options.ClearField(option)  # type: ignore[arg-type]
+        if not field.options.ListFields():
+            field.ClearField("options")
+    for enum in _enums(file):
+        for value in enum.value:
+            value.ClearField("options")
+    return file
+
+
+def _enums(file: descriptor_pb2.FileDescriptorProto) -> list[descriptor_pb2.EnumDescriptorProto]:
+    found, pending = list(file.enum_type), list(file.message_type)
+    while pending:
+        message = pending.pop()
+        found += message.enum_type
+        pending += message.nested_type
+    return found
+
+
+@pytest.mark.parametrize("path", sorted(MODULES))
+def test_a_descriptor_becomes_text_and_a_descriptor_again(path: str) -> None:
+    from_descriptor = schema_of(path)
+    references = {each.name: schema_of(each.name) for each in MODULES[path].DESCRIPTOR.dependencies}
+    from_text = parse(SchemaType.PROTOBUF, from_descriptor.canonical, references)
+    assert isinstance(from_text, ProtobufSchema)
+    assert from_text.canonical == from_descriptor.canonical
+    expected = comparable(MODULES[path].DESCRIPTOR.serialized_pb)
+    assert comparable(from_descriptor.descriptor()) == expected
+    assert comparable(from_text.descriptor()) == expected
+    assert comparable(parse_normalized(from_text, references).descriptor()) is not None
+
+
+def parse_normalized(schema: ProtobufSchema, references: dict[str, ProtobufSchema]) -> ProtobufSchema:
+    again = parse(SchemaType.PROTOBUF, schema.normalized(), references)
+    assert isinstance(again, ProtobufSchema)
+    assert again.normalized() == schema.normalized()
+    return again
+
+
+@pytest.mark.parametrize("path", sorted(path for path in TEXTS if path in MODULES and "descriptor" not in path))
+def test_well_known_files_are_what_google_defines(path: str) -> None:
+    def fields(file: descriptor_pb2.FileDescriptorProto) -> dict[str, list[tuple[int, str, int, str]]]:
+        return {m.name: sorted((f.number, f.name, f.type, f.type_name) for f in m.field) for m in file.message_type}
+
+    ours = parse(SchemaType.PROTOBUF, TEXTS[path])
+    assert isinstance(ours, ProtobufSchema)
+    theirs = descriptor_pb2.FileDescriptorProto.FromString(MODULES[path].DESCRIPTOR.serialized_pb)
+    mine = descriptor_pb2.FileDescriptorProto.FromString(ours.descriptor())
+    assert fields(mine) == fields(theirs)
+    assert {e.name: [(v.name, v.number) for v in e.value] for e in mine.enum_type} == {
+        e.name: [(v.name, v.number) for v in e.value] for e in theirs.enum_type
+    }
+
+
+def test_bytes_cut_at_each_place_are_refused_or_read() -> None:
+    data = MODULES["google/protobuf/struct.proto"].DESCRIPTOR.serialized_pb
+    for length in range(len(data)):
+        try:
+            parse(SchemaType.PROTOBUF, base64.b64encode(data[:length]).decode())
+        except SchemaError:
+            continue
+
+
+def test_bytes_that_are_changed_are_refused_or_read() -> None:
+    data = MODULES["google/protobuf/struct.proto"].DESCRIPTOR.serialized_pb
+    for position in range(len(data)):
+        for byte in (0x00, 0xFF):
+            try:
+                parse(
+                    SchemaType.PROTOBUF,
+                    base64.b64encode(data[:position] + bytes([byte]) + data[position + 1 :]).decode(),
+                )
+            except SchemaError:
+                continue
+
+
+def test_a_deep_descriptor_is_refused() -> None:
+    message = b"\x0a\x01M"
+    for _ in range(2_000):
+        message = b"\x0a\x01M\x1a" + _varint(len(message)) + message
+    with pytest.raises(SchemaError, match="nested"):
+        parse(SchemaType.PROTOBUF, base64.b64encode(b"\x22" + _varint(len(message)) + message).decode())
+
+
+def _varint(value: int) -> bytes:
+    out = b""
+    while value > 0x7F:
+        out += bytes([value & 0x7F | 0x80])
+        value >>= 7
+    return out + bytes([value])

@@ -1,0 +1,119 @@
+"""Messages by a parsed .proto file: what google.protobuf writes is read, and what is written it reads."""
+
+import datetime
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory, timestamp_pb2, wrappers_pb2
+
+from headwater.schemas import SchemaType, parse
+from headwater.schemas.model import DataError
+from headwater.schemas.protobuf import ProtobufSchema
+from headwater.schemas.protobuf.messages import compile_message_reader, compile_message_writer
+
+_EVERYTHING = """
+syntax = "proto3";
+import "google/protobuf/wrappers.proto";
+import "google/protobuf/timestamp.proto";
+message Everything {
+  int32 i = 1; int64 l = 2; uint32 u = 3; uint64 ul = 4; sint32 s = 5; sint64 sl = 6; fixed32 f = 7; fixed64 fl = 8;
+  sfixed32 sf = 9; sfixed64 sfl = 10; float fl4 = 11; double d = 12; bool b = 13; string t = 14; bytes y = 15;
+  Suit suit = 16; Inner inner = 17; repeated int32 many = 18; repeated string texts = 19; repeated Inner inners = 20;
+  map<string, int64> counts = 21; map<int32, Inner> named = 22; optional int32 maybe = 23;
+  google.protobuf.Int32Value wrapped = 24; google.protobuf.Timestamp at = 25; repeated Suit suits = 26; repeated double rates = 27;
+  oneof choice { string word = 28; int32 number = 29; }
+  enum Suit { SPADES = 0; HEARTS = 1; CLUBS = 4; }
+  message Inner { string x = 1; }
+}
+"""
+_VALUES: dict[str, Any] = {
+    "i": -1, "l": -(1 << 63), "u": (1 << 32) - 1, "ul": (1 << 64) - 1, "s": -5, "sl": -(1 << 40), "f": 7, "fl": 1 << 63, "sf": -8,
+    "sfl": -9, "fl4": 1.5, "d": -2.25, "b": True, "t": "grüße", "y": b"\x00\xff", "suit": "CLUBS", "inner": {"x": "a"},
+    "many": [1, -2, 300], "texts": ["", "b"], "inners": [{"x": "p"}, {"x": ""}], "counts": {"a": 1, "": 0},
+    "named": {3: {"x": "q"}}, "maybe": 0, "wrapped": 0, "at": datetime.datetime(2024, 2, 29, 12, 30, 15, 250_000),  # noqa: DTZ001
+    "suits": ["HEARTS", "SPADES"], "rates": [0.5], "word": None, "number": 0,
+}  # fmt: skip
+
+
+def schema(text: str) -> ProtobufSchema:
+    parsed = parse(SchemaType.PROTOBUF, text)
+    assert isinstance(parsed, ProtobufSchema)
+    return parsed
+
+
+def theirs(parsed: ProtobufSchema) -> Any:
+    pool = descriptor_pool.DescriptorPool()
+    for module in (wrappers_pb2, timestamp_pb2):
+        pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
+    file = descriptor_pb2.FileDescriptorProto.FromString(parsed.descriptor("default.proto"))
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName(parsed.file.messages[0].full_name))
+
+
+def test_googles_library_reads_what_was_written_and_the_other_way_round() -> None:
+    parsed = schema(_EVERYTHING)
+    message = theirs(parsed)()
+    written = compile_message_writer(parsed.file.messages[0])(_VALUES)
+    message.ParseFromString(written)
+    shown = json_format.MessageToDict(message, preserving_proto_field_name=True)
+    assert (shown["l"], shown["t"], shown["suit"], shown["counts"]) == (
+        str(-(1 << 63)),
+        "grüße",
+        "CLUBS",
+        {"a": "1", "": "0"},
+    )
+    assert (shown["at"], shown["named"], shown["number"], shown["wrapped"]) == (
+        "2024-02-29T12:30:15.250Z",
+        {"3": {"x": "q"}},
+        0,
+        0,
+    )
+    assert compile_message_reader(parsed.file.messages[0])(message.SerializeToString()) == _VALUES
+
+
+def test_what_is_not_on_the_wire_is_its_default_or_none() -> None:
+    found = compile_message_reader(schema(_EVERYTHING).file.messages[0])(b"")
+    assert (found["i"], found["t"], found["suit"], found["many"], found["counts"]) == (0, "", "SPADES", [], {})
+    assert [found[name] for name in ("inner", "maybe", "wrapped", "at", "word", "number")] == [None] * 6
+    older = schema('syntax = "proto2"; message A { optional int32 x = 1; }').file.messages[0]
+    assert compile_message_reader(older)(b"") == {"x": None}
+
+
+def test_known_types_are_pythons_own() -> None:
+    text = """syntax = "proto3"; import "confluent/type/decimal.proto"; import "google/type/date.proto"; import "google/type/timeofday.proto";
+    message M { confluent.type.Decimal d = 1; google.type.Date day = 2; google.type.TimeOfDay at = 3; }"""
+    message = schema(text).file.messages[0]
+    value = {"d": Decimal("-12.50"), "day": datetime.date(1999, 12, 31), "at": datetime.time(23, 59, 59, 5_000)}
+    assert compile_message_reader(message)(compile_message_writer(message)(value)) == value
+
+
+def test_unknown_fields_are_passed_over_and_unpacked_lists_are_lists() -> None:
+    message = schema('syntax = "proto3"; message A { repeated int32 x = 1; }').file.messages[0]
+    assert compile_message_reader(message)(b"\x08\x01\x08\x02\x12\x01a\x1d\x00\x00\x00\x00") == {"x": [1, 2]}
+
+
+@pytest.mark.parametrize("data", [b"\x08", b"\x0a\x05a", b"\x0b", b"\x08" + b"\xff" * 11, b"\x72\x01\xff", b"\x0d\x01"])
+def test_bytes_that_are_no_message_are_told(data: bytes) -> None:
+    with pytest.raises(DataError):
+        compile_message_reader(schema(_EVERYTHING).file.messages[0])(data)
+
+
+def test_messages_within_messages_are_bounded() -> None:
+    message = schema('syntax = "proto3"; message A { A a = 1; }').file.messages[0]
+    data = b""
+    for _ in range(120):
+        data = b"\x0a" + _length(len(data)) + data
+    with pytest.raises(DataError, match="nested too deep"):
+        compile_message_reader(message)(data)
+
+
+def _length(size: int) -> bytes:
+    return bytes([size]) if size < 0x80 else bytes([size & 0x7F | 0x80, size >> 7])
+
+
+def test_values_that_do_not_fit_are_told() -> None:
+    write = compile_message_writer(schema(_EVERYTHING).file.messages[0])
+    for value in ({"suit": "STARS"}, {"inner": 4}, {"fl4": "x"}, {"many": ["x"]}):
+        with pytest.raises(DataError):
+            write(value)
