@@ -23,6 +23,7 @@ from headwater.spark.exactly_once import (
     commit_steps,
     task_steps,
 )
+from headwater.spark.leftovers import abandon
 from headwater.spark.writer.asking import Clients
 from headwater.spark.writer.decisions import ensure_topics
 from headwater.spark.writer.digest import RunningDigest
@@ -41,25 +42,38 @@ class Run:
     """A query over batches of two tasks, each with one row; crashes when it has done `steps` steps, or before one."""
 
     def __init__(
-        self, servers: str, topic: str, steps: int = 1000, before: Callable[[Any], bool] = lambda step: False
+        self,
+        servers: str,
+        topic: str,
+        steps: int = 1000,
+        before: Callable[[Any], bool] = lambda step: False,
+        run_id: str = "",
     ) -> None:
         self.options = SinkOptions(servers, topic, "exactly-once", "test")
         self.query = topic
         self.steps = steps
         self.before = before
+        self.run_id = run_id
 
     def batch(self, number: int, *, rows: str = "", tasks: int = 2) -> list[Any]:
+        reports = self.tasks(number, rows=rows, tasks=tasks)
+        self.commit(number, reports)
+        return reports
+
+    def tasks(self, number: int, *, rows: str = "", tasks: int = 2) -> list[Any]:
         reports = []
         for task in range(tasks):
             value = f"{number}/{task}{rows}".encode()
             batches = iter([pa.RecordBatch.from_pydict({"value": [value]})])
             reports.append(self._run(task_steps(number, task), batches))
-        self._run(commit_steps(number, reports))
         return reports
+
+    def commit(self, number: int, reports: list[Any]) -> None:
+        self._run(commit_steps(number, reports))
 
     def _run(self, steps: Any, batches: Iterator[pa.RecordBatch] | None = None) -> Any:
         clients = Clients(self.options)  # each its own: none of it is in one process
-        hands = Hands(self.options, self.query, clients, batches)
+        hands = Hands(self.options, self.query, clients, batches, run_id=self.run_id)
 
         def counted() -> Iterator[Any]:
             answer = None
@@ -226,6 +240,30 @@ def test_a_broker_that_is_away_is_waited_for_before_any_step() -> None:
         assert {"ReadDecision", "ReadProgress", "AllOpen", "FindOpen", "End", "CommitAll"} <= set(seen)
         records = read(topic, bootstrap_servers=broker.bootstrap_servers, progress=False).to_arrow()
         assert sorted(records.column("value").to_pylist()) == [b"0/0", b"0/1"]
+
+
+def test_the_end_of_a_run_aborts_what_it_has_left_open_and_nothing_of_its_successor(
+    broker: Broker, topic: str, output: Callable[[], list[str]]
+) -> None:
+    """The successor's transactions have the same names, and began before the end of the first run was heard of: they were aborted."""
+    servers = broker.bootstrap_servers
+    old = Run(servers, topic, run_id="old")
+    old.tasks(0, tasks=3)
+    successor = Run(servers, topic, run_id="new")
+    reports = successor.tasks(0)  # fences the first two of the old run
+    with Admin(bootstrap_servers=servers) as admin:
+
+        def opened() -> list[str]:
+            found = admin.list_transactions(states=["Ongoing"])
+            return [each.transactional_id for each in found if each.transactional_id.startswith(f"test-{topic}-")]
+
+        assert opened() == [f"test-{topic}-{task}" for task in range(3)]
+        abandon(old.options, topic, "old", lambda: True)  # it has been started again in its own process
+        assert len(opened()) == 3
+        abandon(old.options, topic, "old", lambda: False)
+        assert opened() == [f"test-{topic}-{task}" for task in range(2)]
+    successor.commit(0, reports)
+    assert output() == ["0/0", "0/1"]
 
 
 def test_the_digest_does_not_know_how_rows_were_cut() -> None:

@@ -169,6 +169,15 @@ def test_a_batch_is_visible_with_its_manifest(
     assert list((tmp_path / "out/_staging").iterdir()) == []
 
 
+def test_a_column_that_came_later_is_read(spark: SparkSession, tmp_path: Path) -> None:
+    """The columns were those of one batch, whichever Spark looked at: what others had beside them was left out in silence."""
+    out = str(tmp_path / "out")
+    for batch_id, columns in enumerate((["id"], ["id", "id + 10 AS more"], ["id"])):
+        sinks.batch_files(out)(spark.range(batch_id, batch_id + 1).selectExpr(*columns), batch_id)
+    found = sinks.read_committed_files(spark, out)
+    assert {(row.id, row.more) for row in found.collect()} == {(0, None), (1, 11), (2, None)}
+
+
 def test_any_query_into_files(
     spark: SparkSession, topic: str, produce: Callable[..., None], run: Callable[..., None], tmp_path: Path
 ) -> None:

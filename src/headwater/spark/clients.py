@@ -10,7 +10,6 @@ from headwater.base.errors import UserError
 
 KAFKA: Final = "kafka."
 _TAKEN: Final = ("kafka.bootstrap.servers", "kafka.group.id", "kafka.isolation.level")
-_SECURITY: Final = ("kafka.sasl.", "kafka.ssl.")
 
 
 def bootstrap_servers(given: Mapping[str, str]) -> str:
@@ -26,13 +25,6 @@ def bootstrap_servers(given: Mapping[str, str]) -> str:
 
 def client_settings(given: Mapping[str, str]) -> dict[str, str]:
     """What is given for the client, without the prefix; what the source and the sink decide themselves is not in it."""
-    for name in given:
-        if name.startswith(_SECURITY):
-            raise UserError(
-                f"The option {name} cannot be used yet",
-                "this client speaks plain connections only so far",
-                "Use a PLAINTEXT listener of the broker",
-            )
     return {
         name.removeprefix(KAFKA): text for name, text in given.items() if name.startswith(KAFKA) and name not in _TAKEN
     }

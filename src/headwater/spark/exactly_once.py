@@ -13,6 +13,7 @@ step. Why it holds is told in docs/adr/0010-exactly-once-writer.md. In short, fo
   cannot put an old decision in the place of its successor's.
 * Before the driver calls the batch settled, it aborts what runs with more tasks have left open: readers of committed
   records stop at the first open transaction.
+* When a batch fails, or a run of the query ends, what it has open and not decided is aborted, and nothing of other runs.
 
 Owns no state. The decision lives in a compacted topic under the query's id, progress in a consumer group's offsets.
 """
@@ -142,7 +143,16 @@ class AllOpen:
 
 @dataclass(frozen=True, slots=True)
 class FindOpen:
-    """ListTransactions, DescribeTransactions -> tuple[Producer, ...]: whatever is open of this query, of any task."""
+    """ListTransactions, DescribeTransactions -> tuple[Producer, ...]: whatever is open of this query, of any task.
+
+    With a run, only what that run of the query has begun."""
+
+    run: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunsAgain:
+    """-> bool: whether the query has been started again, as far as this process knows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +190,7 @@ Step = (
     | StoreProgress
     | AllOpen
     | FindOpen
+    | RunsAgain
     | End
     | CommitAll
     | BeginDeciding
@@ -279,6 +290,40 @@ def commit_steps(batch: int, reports: Sequence[Report]) -> Steps:
     yield from _abort_leftovers(decision)
     yield WriteDecision(replace(decision, settled=True))
     return None
+
+
+def abort_steps(reports: Sequence[Report]) -> Steps:
+    """What the driver does when the batch has failed: its tasks' transactions are aborted, so that they hold up no reader until the
+    batch is run again, or nobody runs it again. Those that a decision names stay: whoever finds it commits them.
+
+    An abort is no more than a time-out that comes early, which the protocol lives with at every moment.
+    """
+    opened = [report.producer for report in reports if isinstance(report, Open)]
+    for producer in (yield from _undecided(opened)):
+        yield End(producer, commit=False)
+
+
+def abandon_steps(run: str) -> Steps:
+    """The same when a run of the query has ended, for whatever it has left open: tasks that were killed have reported to nobody.
+
+    Another run may be at work by then, in this process or in another, and under the same transactional ids. What is its own is not even
+    looked at: it may be about to be decided. One that runs in this process ends itself what it finds open.
+    """
+    found: tuple[Producer, ...] = yield FindOpen(run)
+    for producer in (yield from _undecided(found)):
+        if (yield RunsAgain()):
+            return
+        yield End(producer, commit=False)
+
+
+def _undecided(opened: Sequence[Producer]) -> Generator[Step, Any, list[Producer]]:
+    """Those that the last decision does not wait for."""
+    if not opened:
+        return []
+    decision: Decision | None = yield ReadDecision()
+    entries = {} if decision is None or decision.settled else decision.entries
+    decided = {entry.producer for entry in entries.values()}
+    return [producer for producer in opened if producer not in decided]
 
 
 def in_force(decision: Decision, batch: int) -> Generator[Step, Any, bool]:

@@ -4,10 +4,13 @@ A reader is told so only when the next batch is asked for (`readers`): with a tr
 stay for an hour. Spark's notices of progress come to the driver at once. So when a query has been quiet for a second, its groups are told
 where its last batch ended: only forwards, because the reader tells them, too, and may have come first.
 
+The same notices tell when a query has ended, and what its sink may have left open is aborted (`leftovers`).
+
 Owns a timer for each query that has just made progress, and a connection while it tells. What goes wrong here is said and nothing more:
 the offsets that count are Spark's, and the reader tells the group again.
 """
 
+import logging
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +20,7 @@ from headwater.base.errors import KafkaError, UserError
 from headwater.base.ids import TopicPartition
 from headwater.spark import offsets
 from headwater.spark.admin import open_admin, tell_group
+from headwater.spark.leftovers import Leftovers, abandon, is_active, sink_of
 from headwater.spark.options import SourceOptions, parse_source_options
 
 if TYPE_CHECKING:
@@ -25,20 +29,34 @@ if TYPE_CHECKING:
 QUIET_S: Final = 1.0
 _PATIENCE_MS: Final = 10_000  # Spark's other notices wait meanwhile
 _FORMAT: Final = "headwater"
+logger = logging.getLogger("headwater.spark")
 Ends = Callable[[], Sequence[str | None]]
 _followed: set[str] = set()  # the sessions of this process that have a follower
 
 
 def follow(spark: "SparkSession") -> None:
-    """Once for each session. One of Spark Connect has its queries in another process: there the readers alone tell."""
+    """Once for each session. One of Spark Connect has its queries in another process: there the readers alone tell.
+
+    PySpark's public listener would do as well, and asks the JVM for every field of each notice, tens of milliseconds for a batch.
+    So `Notices` takes them as they come, by a name of PySpark's that may change: then this is said, and queries run as before.
+    """
     session = getattr(spark, "_jsparkSession", None)
     if session is None:
         return
-    name = f"{spark.sparkContext.applicationId} {session.sessionUUID()}"
-    if name not in _followed:
-        _followed.add(name)
-        follower = Follower(lambda query: sources_of(spark, query), tell_end)
-        spark.streams.addListener(Notices(follower))  # type: ignore[arg-type]
+    try:
+        name = f"{spark.sparkContext.applicationId} {session.sessionUUID()}"
+        if name not in _followed:
+            follower = Follower(lambda query: sources_of(spark, query), tell_end)
+            leftovers = Leftovers(lambda query: sink_of(spark, query), lambda query: is_active(spark, query), abandon)
+            spark.streams.addListener(Notices(follower, leftovers))  # type: ignore[arg-type]
+            _followed.add(name)
+    except Exception as error:  # noqa: BLE001 - a nicety must never keep a session from being made
+        _say_not_followed("queries", error)
+
+
+def _say_not_followed(what: str, error: Exception) -> None:
+    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    sys.stderr.write(f"headwater source: groups follow {what} only from trigger to trigger: {reason}\n")
 
 
 class Follower:
@@ -84,10 +102,21 @@ class Follower:
             self._queries.pop(run, None)
 
     def _quiet(self, run: str) -> None:
+        """Nothing that goes wrong leaves here: it would end a thread of Spark's, or be printed by one of ours when nobody can mend it."""
         with self._lock:
             ask = self._forget(run)
             sources = self._queries.get(run, ())
-        ends = ask() if ask is not None else []
+        try:
+            ends = ask() if ask is not None else []
+        except Exception as error:  # noqa: BLE001 - the session has been stopped: the JVM that knows is gone
+            logger.debug("event=ends-not-known run=%s reason=%r", run, str(error))
+            return
+        try:
+            self._tell_all(sources, ends)
+        except Exception as error:  # noqa: BLE001
+            _say_not_followed(f"run {run}", error)
+
+    def _tell_all(self, sources: Sequence[SourceOptions | None], ends: Sequence[str | None]) -> None:
         if len(sources) != len(ends):
             return  # a source stands twice in the plan, or there is nothing to tell
         for options, end in zip(sources, ends, strict=True):
@@ -105,8 +134,9 @@ class Notices:
     """Spark's notices of its queries, as they come from the JVM: PySpark's own listener asks it for every field of each, one by one, which
     takes tens of milliseconds for a batch."""
 
-    def __init__(self, follower: Follower) -> None:
+    def __init__(self, follower: Follower, leftovers: Leftovers) -> None:
         self._follower = follower
+        self._leftovers = leftovers
 
     @property
     def _jlistener(self) -> Any:
@@ -117,7 +147,9 @@ class Notices:
         return jvm.PythonStreamingQueryListenerWrapper(self)
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802
-        self._follower.started(event.id().toString(), event.runId().toString())
+        query, run = event.id().toString(), event.runId().toString()
+        self._leftovers.started(query, run)
+        self._follower.started(query, run)
 
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802
         if self._follower.is_following:
@@ -130,7 +162,10 @@ class Notices:
         pass
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-        self._follower.terminated(event.runId().toString())
+        run = event.runId().toString()
+        problem = event.exception()
+        self._leftovers.terminated(event.id().toString(), run, str(problem.get()) if problem.isDefined() else "")
+        self._follower.terminated(run)
 
     class Java:
         implements = ("org.apache.spark.sql.streaming.PythonStreamingQueryListener",)
@@ -143,7 +178,7 @@ def sources_of(spark: "SparkSession", query: str) -> Sequence[SourceOptions | No
         leaves = started._jsq.streamingQuery().analyzedPlan().collectLeaves()
         return [_options(leaves.apply(index)) for index in range(leaves.size())]
     except Exception as error:  # noqa: BLE001 - a query must not fail for it
-        sys.stderr.write(f"headwater source: groups follow query {query} only from trigger to trigger: {error}\n")
+        _say_not_followed(f"query {query}", error)
         return ()
 
 

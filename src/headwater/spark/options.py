@@ -16,6 +16,7 @@ from headwater.base.ids import TopicPartition
 from headwater.spark import positions
 from headwater.spark.clients import KAFKA, bad_value, bootstrap_servers, check_consumer, client_settings
 from headwater.spark.positions import Everywhere, Offsets, Position, Times
+from headwater.spark.serdes.options import SerdeOptions, is_serde_option, serde_options
 
 _SUBSCRIPTIONS: Final = ("assign", "subscribe", "subscribePattern")
 _OURS: Final = frozenset(
@@ -54,8 +55,8 @@ _WITHOUT_EFFECT: Final = frozenset(
 _REFUSED: Final = {
     "kafka.auto.offset.reset": "Say where to begin with the option startingOffsets",
     "kafka.enable.auto.commit": "Offsets are committed by the source when a batch is done",
-    "kafka.key.deserializer": "Keys come as bytes: cast or decode the column",
-    "kafka.value.deserializer": "Values come as bytes: cast or decode the column",
+    "kafka.key.deserializer": "Keys come as bytes, or typed by the option key.format",
+    "kafka.value.deserializer": "Values come as bytes, or typed by the option value.format",
     "kafka.interceptor.classes": "Transform the columns of the data frame instead",
 }
 _DURATION: Final = re.compile(r"(\d+)\s*(us|ms|s|min|m|h|d|)")
@@ -102,6 +103,7 @@ class SourceOptions:
     group_id: str | None = None  # None: no group follows the query
     read_committed: bool = True
     client: Mapping[str, str] = field(default_factory=dict)  # the other kafka.* settings, without their prefix
+    serdes: SerdeOptions | None = None  # None: keys and values are bytes
 
 
 def parse_source_options(options: Mapping[str, str], *, streaming: bool) -> SourceOptions:
@@ -143,7 +145,30 @@ def parse_source_options(options: Mapping[str, str], *, streaming: bool) -> Sour
         group_id=following_group(given, subscription) if streaming else None,
         read_committed=isolation == "read_committed",
         client=client,
+        serdes=_serdes(given, subscription),
     )
+
+
+def _serdes(given: Mapping[str, str], subscription: Subscription) -> SerdeOptions | None:
+    made = serde_options(given, topics_by_name(subscription), sink=False)
+    dead = made.dead_letter_topic if made is not None else ""
+    if dead and subscription.pattern and re.fullmatch(subscription.pattern, dead):
+        raise bad_value(
+            "badRecords", given["badrecords"], "subscribePattern takes it in: its dead letters would come again"
+        )
+    return made
+
+
+def topics_by_name(subscription: Subscription) -> tuple[str, ...]:
+    return subscription.topics or tuple(dict.fromkeys(each.topic for each in subscription.partitions))
+
+
+def source_serdes(options: Mapping[str, str]) -> SerdeOptions | None:
+    """What the types of key and value depend on."""
+    given = {name.lower(): value for name, value in options.items()}
+    if not any(is_serde_option(name, sink=False) for name in given):
+        return None
+    return _serdes(given, _subscription(given))
 
 
 def following_group(given: Mapping[str, str], subscription: Subscription) -> str | None:
@@ -164,7 +189,7 @@ def following_group(given: Mapping[str, str], subscription: Subscription) -> str
 
 
 def include_headers(options: Mapping[str, str]) -> bool:
-    """The one option that the schema depends on."""
+    """Whether there is a column of headers."""
     return _flag({name.lower(): value for name, value in options.items()}, "includeHeaders", default=False)
 
 
@@ -178,7 +203,8 @@ def _refuse_unknown(given: Mapping[str, str], streaming: bool) -> None:
                 "a stream has no end",
                 "Take it away, or use read instead of readStream, or the trigger availableNow",
             )
-        if not name.startswith(KAFKA) and name not in _OURS and name not in _WITHOUT_EFFECT:
+        known = name.startswith(KAFKA) or name in _OURS or name in _WITHOUT_EFFECT
+        if not known and not is_serde_option(name, sink=False):
             raise UserError(
                 f"The option {name!r} is not known",
                 "a slip in its name would change what is read without a word",

@@ -19,6 +19,8 @@ from headwater.spark.planning import OffsetRange
 if TYPE_CHECKING:
     import pyarrow
 
+    from headwater.spark.serdes.source_plan import TypedColumn
+
 _GONE: Final = frozenset(
     (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.OFFSET_OUT_OF_RANGE)
 )
@@ -50,6 +52,30 @@ def read_range(
             waiting.append(reader)
         else:
             reader.close()
+
+
+def read_typed_range(
+    options: SourceOptions,
+    wanted: OffsetRange,
+    typed: "tuple[TypedColumn, ...]",
+    raw: "pyarrow.Schema",
+    schema: "pyarrow.Schema",
+) -> Iterator["pyarrow.RecordBatch"]:
+    """The same with keys and values decoded. `raw` has all columns of the source, for a record that does not decode is kept whole."""
+    from headwater.spark.clients import shared_settings
+    from headwater.spark.serdes.bad_records import DeadLetterTopic, typed_batches
+    from headwater.spark.serdes.decoding import column_decoders
+    from headwater.spark.serdes.registries import kept_registry
+
+    serdes = options.serdes
+    assert serdes is not None
+    letters = None
+    if serdes.dead_letter_topic:
+        settings = {**shared_settings(options.client), "bootstrap.servers": options.bootstrap_servers}
+        letters = DeadLetterTopic(settings, serdes.dead_letter_topic)
+    registry = kept_registry(serdes.registry) if serdes.registry else None
+    decoders = column_decoders(typed, schema, registry)
+    yield from typed_batches(read_range(options, wanted, raw), decoders, serdes, letters, schema.names)
 
 
 def client_settings(options: SourceOptions) -> dict[str, object]:

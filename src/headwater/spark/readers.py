@@ -19,12 +19,13 @@ from headwater.spark.logs import Logs
 from headwater.spark.options import SourceOptions
 from headwater.spark.planning import OffsetRange, ranges, split
 from headwater.spark.positions import LogFacts
-from headwater.spark.schema import arrow_schema
+from headwater.spark.schema import arrow_schema, source_schema
 
 if TYPE_CHECKING:
     import pyarrow
 
     from headwater.base.ids import TopicPartition
+    from headwater.spark.serdes.source_plan import TypedColumn
 
 
 class RangePartition(InputPartition):
@@ -38,17 +39,25 @@ class RangePartition(InputPartition):
         return OffsetRange(*self.value)
 
 
-def _read(options: SourceOptions, schema: StructType, partition: InputPartition) -> Iterator["pyarrow.RecordBatch"]:
-    from headwater.spark.read import read_range
+def _read(
+    options: SourceOptions, schema: StructType, typed: "tuple[TypedColumn, ...]", partition: InputPartition
+) -> Iterator["pyarrow.RecordBatch"]:
+    from headwater.spark.read import read_range, read_typed_range
 
-    if isinstance(partition, RangePartition):  # an empty plan has a partition all the same, of Spark's own making
+    if not isinstance(partition, RangePartition):  # an empty plan has a partition all the same, of Spark's own making
+        return
+    if typed:
+        raw = arrow_schema(source_schema(headers=True))
+        yield from read_typed_range(options, partition.wanted, typed, raw, arrow_schema(schema))
+    else:
         yield from read_range(options, partition.wanted, arrow_schema(schema))
 
 
 class BatchReader(DataSourceReader):
-    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+    def __init__(self, options: SourceOptions, schema: StructType, typed: "tuple[TypedColumn, ...]" = ()) -> None:
         self._options = options
         self._schema = schema
+        self._typed = typed
 
     def partitions(self) -> list[InputPartition]:
         options = self._options
@@ -64,15 +73,16 @@ class BatchReader(DataSourceReader):
         return [RangePartition(each) for each in pieces]
 
     def read(self, partition: InputPartition) -> Iterator["pyarrow.RecordBatch"]:
-        return _read(self._options, self._schema, partition)
+        return _read(self._options, self._schema, self._typed, partition)
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Its offsets are asked for in one process, from the start of the query to its end; that one owns the connection."""
 
-    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+    def __init__(self, options: SourceOptions, schema: StructType, typed: "tuple[TypedColumn, ...]" = ()) -> None:
         self._options = options
         self._schema = schema
+        self._typed = typed
         self._logs: Logs | None = None
         self._target: offsets.PartitionOffsets | None = None
         self._seen: dict[TopicPartition, LogFacts] | None = None
@@ -130,7 +140,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [RangePartition(each) for each in pieces]
 
     def read(self, partition: InputPartition) -> Iterator["pyarrow.RecordBatch"]:
-        return _read(self._options, self._schema, partition)
+        return _read(self._options, self._schema, self._typed, partition)
 
     def commit(self, end: dict[str, Any]) -> None:
         self._commit_group(end)

@@ -1,13 +1,16 @@
-"""The columns of the source: those of Spark's own Kafka source, with the same names and types.
+"""The columns of the source: those of Spark's own Kafka source, with the same names and types, but for keys and values that a schema gives others.
 
 The Arrow schema is made by PySpark from Spark's, because the first batch that a reader gives must equal it exactly.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
+    DataType,
     IntegerType,
     LongType,
     StringType,
@@ -22,10 +25,10 @@ if TYPE_CHECKING:
 _HEADER: Final = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
 
 
-def source_schema(*, headers: bool) -> StructType:
+def source_schema(*, headers: bool, typed: Mapping[str, DataType] = MappingProxyType({})) -> StructType:
     columns = [
-        StructField("key", BinaryType()),
-        StructField("value", BinaryType()),
+        StructField("key", typed.get("key", BinaryType())),
+        StructField("value", typed.get("value", BinaryType())),
         StructField("topic", StringType()),
         StructField("partition", IntegerType()),
         StructField("offset", LongType()),

@@ -1,17 +1,22 @@
 """A SparkSession with settings that serve pipelines, and `format("headwater")` in it.
 
 The settings: state in RocksDB with changelog checkpoints; few shuffle partitions; the checkpoint files written by the
-faster manager; quiet logs; tasks in the Python that runs this. Three are there for correctness of the exactly-once
+faster manager; quiet logs; tasks in the Python that runs this; on one machine, the JVM and its Pythons talk over Unix domain sockets in a
+directory that only this user can enter: over TCP each small batch waits some 40 ms for an acknowledgement that is held back. Three are there for correctness of the exactly-once
 writer, and cannot be changed here: no speculation, no re-planning of stateless micro-batches, and the write-ahead log
 of offsets as Spark has it.
 """
 
+import atexit
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
 
 from headwater.base.errors import UserError
 
@@ -21,6 +26,8 @@ if TYPE_CHECKING:
 _STATE: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _FILES: Final = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 _LOCAL_PARTITIONS_MAX: Final = 8
+_SOCKET_PATH_CHARS_MAX: Final = 103  # of macOS; Linux has 107
+_SOCKET_NAME_CHARS: Final = len(f".{UUID(int=0)}.sock")
 
 SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.streaming.stateStore.providerClass": _STATE,
@@ -49,8 +56,10 @@ def session(name: str, *, master: str | None = None, **options: Any) -> "SparkSe
     from headwater.spark.homes import lean_home
 
     chosen = master or os.environ.get("SPARK_MASTER") or "local[*]"
-    settings = settings_for(chosen, options, os.cpu_count() or 1)
-    if SparkSession.getActiveSession() is None:
+    is_new = SparkSession.getActiveSession() is None
+    sockets = private_directory() if is_new and is_local(chosen) else None
+    settings = settings_for(chosen, options, os.cpu_count() or 1, sockets)
+    if is_new:
         _prepare_process(chosen)
     builder = SparkSession.builder.appName(name).master(chosen)
     for key, text in settings.items():
@@ -79,13 +88,16 @@ def register(spark: "SparkSession") -> None:
     follow(spark)
 
 
-def settings_for(master: str, options: Mapping[str, Any], cores: int) -> dict[str, str]:
-    """Ours, then the caller's. Pure but for the path of the log's configuration."""
+def settings_for(master: str, options: Mapping[str, Any], cores: int, sockets: Path | None = None) -> dict[str, str]:
+    """Ours, then the caller's. Pure but for the path of the log's configuration. `sockets`: where Unix domain sockets may be made."""
     settings = dict(SETTINGS)
     settings["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile=file:{_log_configuration()}"
     if is_local(master):
         settings["spark.sql.shuffle.partitions"] = str(min(cores, _LOCAL_PARTITIONS_MAX))
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
+        if sockets is not None and len(f"{sockets}/") + _SOCKET_NAME_CHARS <= _SOCKET_PATH_CHARS_MAX:
+            settings["spark.python.unix.domain.socket.enabled"] = "true"
+            settings["spark.python.unix.domain.socket.dir"] = str(sockets)
     for given, value in options.items():
         name = given if "." in given else given.replace("_", ".")
         text = str(value).lower() if isinstance(value, bool) else str(value)
@@ -103,6 +115,13 @@ def settings_for(master: str, options: Mapping[str, Any], cores: int) -> dict[st
 
 def is_local(master: str) -> bool:
     return master == "local" or master.startswith("local[")
+
+
+def private_directory() -> Path:
+    """Made anew, with mode 700: whoever can connect to these sockets can make Spark's Pythons run what he likes. Gone with this process."""
+    made = Path(tempfile.mkdtemp(prefix="headwater-"))
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return made
 
 
 def _prepare_process(master: str) -> None:

@@ -7,16 +7,21 @@ imported where it is asked for.
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamWriter, DataSourceWriter
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, StructType
 
 from headwater.base.errors import UserError
 
 if TYPE_CHECKING:
     from headwater.spark.readers import BatchReader, StreamReader
+    from headwater.spark.serdes.source_plan import TypedColumn
     from headwater.spark.writer.options import SinkOptions
 
 
 class HeadwaterDataSource(DataSource):
+    """Spark keeps it as it is after `schema`, for all readers of the frame: so they read with the schemas that were planned then."""
+
+    _typed: "tuple[TypedColumn, ...] | None" = None
+
     @classmethod
     def name(cls) -> str:
         return "headwater"
@@ -25,19 +30,33 @@ class HeadwaterDataSource(DataSource):
         from headwater.spark.options import include_headers
         from headwater.spark.schema import source_schema
 
-        return source_schema(headers=include_headers(self.options))
+        types: dict[str, DataType] = {each.format.column: each.type for each in self._typed_columns()}
+        return source_schema(headers=include_headers(self.options), typed=types)
+
+    def _typed_columns(self) -> "tuple[TypedColumn, ...]":
+        from headwater.spark.options import source_serdes
+
+        if self._typed is None:
+            serdes = source_serdes(self.options)
+            self._typed = ()
+            if serdes is not None:
+                from headwater.spark.serdes.registries import kept_registry
+                from headwater.spark.serdes.source_plan import plan_source
+
+                self._typed = plan_source(serdes, kept_registry(serdes.registry) if serdes.registry else None)
+        return self._typed
 
     def reader(self, schema: StructType) -> "BatchReader":
         from headwater.spark.options import parse_source_options
         from headwater.spark.readers import BatchReader
 
-        return BatchReader(parse_source_options(self.options, streaming=False), schema)
+        return BatchReader(parse_source_options(self.options, streaming=False), schema, self._typed_columns())
 
     def streamReader(self, schema: StructType) -> "StreamReader":  # noqa: N802
         from headwater.spark.options import parse_source_options
         from headwater.spark.readers import StreamReader
 
-        return StreamReader(parse_source_options(self.options, streaming=True), schema)
+        return StreamReader(parse_source_options(self.options, streaming=True), schema, self._typed_columns())
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from headwater.spark.writer.options import parse_sink_options
@@ -45,17 +64,30 @@ class HeadwaterDataSource(DataSource):
 
         if overwrite:
             raise UserError("A topic cannot be overwritten", "it is a log", 'Use mode("append")')
-        return BatchWriter(parse_sink_options(self.options, schema.names, streaming=False))
+        return BatchWriter(with_encodings(parse_sink_options(self.options, schema.names, streaming=False), schema))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002, N802
         from headwater.spark.writer.options import EXACTLY_ONCE, parse_sink_options
         from headwater.spark.writer.stream import AtLeastOnceWriter, ExactlyOnceWriter
 
-        options = parse_sink_options(self.options, schema.names, streaming=True)
+        options = with_encodings(parse_sink_options(self.options, schema.names, streaming=True), schema)
         if options.delivery != EXACTLY_ONCE:
             return AtLeastOnceWriter(options)
         ensure_sink_topics(options)
         return ExactlyOnceWriter(options)
+
+
+def with_encodings(options: "SinkOptions", schema: StructType) -> "SinkOptions":
+    """The schemas of typed columns are registered here, on the driver, before anything is written."""
+    if options.serdes is None:
+        return options
+    from dataclasses import replace
+
+    from headwater.spark.serdes.encoding import plan_sink
+    from headwater.spark.serdes.registries import kept_registry
+
+    registry = kept_registry(options.serdes.registry) if options.serdes.registry else None
+    return replace(options, encodings=plan_sink(options.serdes, schema, registry))
 
 
 _ensured: set[str] = set()  # clusters that have the sink's topics; Spark keeps this process for the next batch

@@ -15,19 +15,28 @@ import pytest
 _UNPACKED = Path(__file__).parent.parent / "target/postgres"
 
 
+def _for_everybody() -> str:
+    """A directory that `nobody` may enter too, with a short name: a socket's path has little room. Some machines close /tmp."""
+    return next(
+        (each for each in ("/tmp", "/var/tmp", "/dev/shm") if os.path.isdir(each) and os.stat(each).st_mode & 0o001),
+        "/tmp",
+    )
+
+
 class Postgres:
     """`url` for clients; `stop` and `start` for tests that need it to be away; `kill` as a crash."""
 
-    def __init__(self, binaries: Path) -> None:
+    def __init__(self, binaries: Path, *more: str) -> None:
+        """`more` are lines of its configuration: `wal_level=logical`."""
         self._binaries = binaries
-        self.directory = Path(tempfile.mkdtemp(prefix="headwater-postgres-", dir="/tmp"))
+        self.directory = Path(tempfile.mkdtemp(prefix="headwater-postgres-", dir=_for_everybody()))
         self.url = f"postgresql://headwater@/postgres?host={self.directory}"
         if os.geteuid() == 0:
             shutil.chown(self.directory, "nobody")
         self._run("initdb", "--auth=trust", "--username=headwater", "--no-sync", "--no-locale", "--encoding=UTF8")
         settings = f"listen_addresses='' unix_socket_directories='{self.directory}' fsync=off logging_collector=off"
         with (self.directory / "data/postgresql.conf").open("a") as config:
-            config.write("\n".join(settings.split()) + "\n")
+            config.write("\n".join([*settings.split(), *more]) + "\n")
 
     def start(self) -> None:
         self._run("pg_ctl", "--wait", "--timeout=120", f"--log={self.directory}/log", "start")

@@ -2,11 +2,12 @@
 
 The drivers and attempts run the real generators of `headwater.spark.exactly_once`. Every step of every actor is one
 choice of a scheduler; between any two steps a driver may crash or be replaced while it lives on (a zombie), an attempt
-may be given up while it lives on, a transaction may time out, and committed offsets may take a while to be seen.
+may be given up while it lives on, a transaction may time out, and committed offsets may take a while to be seen. Of a
+driver that has ended or was replaced, what it has left open is aborted beside its successors (`abandon_steps`).
 
 `World.run` raises `Violation` when an input's effect is written twice or never, when a batch is done and a transaction
-that was left open still hides its rows from readers of committed records, or when a driver aborts what belongs to a later
-batch than its own. A run may also end stuck: a driver that fails loudly, every time. Which runs may do so is for the tests
+that was left open still hides its rows from readers of committed records, when a driver aborts what belongs to a later
+batch than its own, or when the end of one aborts what belongs to another. A run may also end stuck: a driver that fails loudly, every time. Which runs may do so is for the tests
 to say.
 """
 
@@ -47,6 +48,7 @@ class Faults:
     counts: tuple[int, ...] = (2,)  # the number of tasks, by driver
     deterministic: bool = True
     epoch_bump: bool = True  # transaction version 2: EndTxn bumps the epoch
+    abandons: int = 0  # drivers that are looked after when they end
     zombies_sleep: bool = False  # those who were replaced wake up late, when their successors have gone on
 
 
@@ -55,6 +57,7 @@ class Transaction:
     """One transactional id."""
 
     epoch: int = 0
+    run: str = ""  # who has begun it
     opened: bool = False
     end: int = 0  # where its last row stands
     since: int = 0  # where it begins in the log; while it is open, readers of committed records stop there
@@ -85,10 +88,11 @@ class Cluster:
         transaction.epoch += fences
         transaction.opened, transaction.rows, transaction.progress = False, [], None
 
-    def begin(self, task: int) -> Any:
+    def begin(self, task: int, run: str) -> Any:
         if self.of(task).opened:
             self.abort(task)
         self.of(task).epoch += 1
+        self.of(task).run = run
         return self.protocol.Producer(str(task), 100 + task, self.of(task).epoch)
 
     def write(self, producer: Any, rows: list[tuple[int, int]], progress: Any = None) -> None:
@@ -139,11 +143,11 @@ class Cluster:
             raise self.protocol.Superseded("another driver has begun to decide")
         self.decision = decision
 
-    def all_open(self) -> tuple[Any, ...]:
+    def all_open(self, run: str | None = None) -> tuple[Any, ...]:
         return tuple(
             self.protocol.Producer(str(task), 100 + task, transaction.epoch)
             for task, transaction in sorted(self.transactions.items())
-            if transaction.opened
+            if transaction.opened and run in (None, transaction.run)
         )
 
     def batch_of(self, producer: Any) -> int:
@@ -235,7 +239,7 @@ class Driver:
             return
         self.tries += 1
         if self.tries > 3:
-            self.alive, self.error = False, error
+            self._fail(error)
         else:
             self.start(attempt.task)
 
@@ -257,7 +261,20 @@ class Driver:
             self.world.check_readers(self.batch)
             self._next_batch()
         except UserError as error:
-            self.alive, self.error = False, error
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        """Spark lets the sink abort what its tasks have reported."""
+        self.alive, self.error = False, error
+        steps = self.world.protocol.abort_steps(list(self.reports.values()))
+        try:
+            step = next(steps)
+            while True:
+                self.world.check_abort(self.batch, step)
+                step = steps.send(self.world.answer(step, None))
+        except StopIteration:
+            pass
+        self.world.abandon(self)
 
     def _answer(self, step: Any) -> Any:
         kind = type(step).__name__
@@ -276,6 +293,24 @@ class Driver:
         return len(left) == 1
 
 
+class Abandonment:
+    """What the process of a driver does when Spark has told it of the driver's end. It knows of no run in other processes."""
+
+    def __init__(self, world: "World", run: str) -> None:
+        self.world = world
+        self.run = run
+        self.steps: Generator[Any, Any, Any] = world.protocol.abandon_steps(run)
+        self.pending = next(self.steps)
+        self.alive = True
+
+    def step(self) -> None:
+        self.world.check_abandonment(self.run, self.pending)
+        try:
+            self.pending = self.steps.send(self.world.answer(self.pending, None))
+        except StopIteration:
+            self.alive = False
+
+
 class World:
     def __init__(
         self, protocol: ModuleType, faults: Faults, choose: Choose, *, batches: int = 2, items: int = 4
@@ -289,6 +324,7 @@ class World:
         self.commit_log: set[int] = set()
         self.attempts: list[Attempt] = []
         self.drivers: list[Driver] = []
+        self.abandonments: list[Abandonment] = []
         self.trace: list[tuple[Any, ...]] = []
 
     # What the actors ask for
@@ -299,7 +335,8 @@ class World:
         if kind == "ReadDecision":
             return cluster.decision
         if kind == "Begin":
-            return cluster.begin(step.task)
+            assert attempt is not None
+            return cluster.begin(step.task, str(attempt.driver.number))
         if kind == "ReadProgress":
             return cluster.read_progress(step.task, step.stable)
         if kind == "StoreProgress":
@@ -308,7 +345,9 @@ class World:
         if kind == "AllOpen":
             return all(cluster.is_open(each) for each in step.producers)
         if kind == "FindOpen":
-            return cluster.all_open()
+            return cluster.all_open(step.run)
+        if kind == "RunsAgain":
+            return False
         if kind == "End":
             return cluster.end(step.producer, step.commit)
         assert kind == "WriteRows"
@@ -364,6 +403,17 @@ class World:
         if type(step).__name__ == "End" and not step.commit and self.cluster.batch_of(step.producer) > batch:
             raise Violation(f"a driver at batch {batch} aborts {step.producer}, which is of a later batch")
 
+    def check_abandonment(self, run: str, step: Any) -> None:
+        if type(step).__name__ == "End" and self.cluster.is_open(step.producer):
+            other = self.cluster.of(int(step.producer.transactional_id)).run
+            if other != run:
+                raise Violation(f"at the end of run {run}, {step.producer} is aborted, which is of run {other}")
+
+    def abandon(self, driver: Driver) -> None:
+        if self.faults.abandons:
+            self.faults.abandons -= 1
+            self.abandonments.append(Abandonment(self, str(driver.number)))
+
     def new_driver(self) -> None:
         self.drivers.append(Driver(self, len(self.drivers)))
 
@@ -374,6 +424,7 @@ class World:
             ("driver", driver.step, ()) for driver in order(self.drivers) if driver.alive and driver.commit is not None
         ]
         options += [("task", attempt.step, ()) for attempt in order(self.attempts) if attempt.alive]
+        options += [("an end", each.step, ()) for each in self.abandonments if each.alive]
         current = self.drivers[-1]
         if not current.alive and len(self.commit_log) < self.batches and len(self.drivers) < 8:
             options.append(("a new driver", self.new_driver, ()))
@@ -410,6 +461,7 @@ class World:
         else:
             self.faults.crashes -= 1
             current.alive = False
+        self.abandon(current)
         self.new_driver()
 
     def _give_up(self, current: Driver, task: int) -> None:

@@ -25,6 +25,7 @@ WILD = replace(EVERYTHING, deterministic=False)
 OLD = replace(FEWER, epoch_bump=False)  # brokers without KIP-890
 SLEEPY = Faults(crashes=1, zombies=1, zombies_sleep=True)
 FORGETFUL = replace(MOVING, zombies=2, forgets=1)
+ABANDONED = replace(FEWER, zombies=2, abandons=3)  # each run that ends aborts what it has left open
 
 
 class Deviations:
@@ -82,8 +83,9 @@ def outcomes(protocol: ModuleType, faults: Faults, seeds: range) -> set[str]:
         replace(CRASHES, counts=(2, 3)),
         replace(CRASHES, counts=(3, 1, 2)),
         replace(CRASHES, deterministic=False),
+        replace(CRASHES, abandons=2),
     ],
-    ids=["plain", "more-tasks", "fewer-tasks", "other-rows"],
+    ids=["plain", "more-tasks", "fewer-tasks", "other-rows", "abandoned"],
 )
 def test_crashes_alone_never_stop_it_whatever_the_plan(faults: Faults) -> None:
     for run in Deviations(2).runs():
@@ -98,8 +100,8 @@ def test_every_run_with_two_turns_of_fate(faults: Faults) -> None:
 
 @pytest.mark.parametrize(
     "faults",
-    [MOVING, FEWER, WILD, OLD, FORGETFUL, SLEEPY],
-    ids=["moving", "fewer", "wild", "old", "forgetful", "sleepy"],
+    [MOVING, FEWER, WILD, OLD, FORGETFUL, SLEEPY, ABANDONED],
+    ids=["moving", "fewer", "wild", "old", "forgetful", "sleepy", "abandoned"],
 )
 def test_random_runs(faults: Faults) -> None:
     """Never a wrong result. Stuck, with a word of explanation, only where nobody could know what was written."""
@@ -263,6 +265,12 @@ BROKEN = [
         "    if last is None or (last.batch, last.settled) < (decision.batch, True):",
         "    if True:",
         replace(FEWER, zombies=2, zombies_sleep=True),
+    ),
+    (
+        "the end of a run aborts whatever is open of the query",
+        "    found: tuple[Producer, ...] = yield FindOpen(run)\n",
+        "    found: tuple[Producer, ...] = yield FindOpen()\n",
+        ABANDONED,
     ),
     (
         "drivers are fenced only after the look",

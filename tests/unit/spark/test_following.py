@@ -2,10 +2,13 @@
 
 import threading
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from headwater.base.ids import TopicPartition
-from headwater.spark.following import Follower, ahead
+from headwater.spark.following import Follower, ahead, follow
 from headwater.spark.options import SourceOptions, parse_source_options
 
 FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -73,6 +76,44 @@ def test_a_batch_without_an_end_says_nothing() -> None:
     told.progress(None)
     told.terminated()
     assert told.groups == []
+
+
+def test_a_timer_that_outlives_its_session_says_nothing_and_fails_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    """After `spark.stop()` there is no JVM to ask: the thread of the timer ended with a traceback."""
+    told = Told(source(), quiet_s=3600)
+
+    def gone() -> list[str]:
+        raise ConnectionRefusedError("the JVM is gone")
+
+    told.follower.progressed("run", gone)
+    told.terminated()
+    assert told.groups == []
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_group_that_cannot_be_told_fails_no_query(capsys: pytest.CaptureFixture[str]) -> None:
+    told = Told(source(), quiet_s=3600)
+    told.progress("no JSON")
+    told.terminated()
+    assert "only from trigger to trigger" in capsys.readouterr().err
+
+
+def test_a_session_without_listeners_is_made_all_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    """`register` failed where PySpark has other names for them."""
+
+    class Streams:
+        def addListener(self, listener: object) -> None:
+            raise AttributeError("PythonStreamingQueryListenerWrapper")
+
+    class Session:
+        def sessionUUID(self) -> str:
+            return "of another PySpark"
+
+    spark: Any = SimpleNamespace(
+        _jsparkSession=Session(), sparkContext=SimpleNamespace(applicationId="app"), streams=Streams()
+    )
+    follow(spark)
+    assert "PythonStreamingQueryListenerWrapper" in capsys.readouterr().err
 
 
 def test_a_group_is_never_set_back() -> None:

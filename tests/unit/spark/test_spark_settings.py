@@ -1,10 +1,12 @@
 """The settings of a session, the sink's options, and how decisions are written down."""
 
+from pathlib import Path
+
 import pytest
 
 from headwater.base.errors import UserError
 from headwater.spark.exactly_once import Decision, Digest, Entry, Producer, Progress
-from headwater.spark.sessions import settings_for
+from headwater.spark.sessions import private_directory, settings_for
 from headwater.spark.writer.decisions import (
     decode_decision,
     decode_progress,
@@ -22,6 +24,35 @@ def test_a_local_session_has_few_partitions_and_stays_on_this_machine() -> None:
     assert settings["spark.sql.shuffle.partitions"] == "2"
     assert settings["spark.driver.host"] == "127.0.0.1"
     assert "spark.driver.host" not in settings_for("spark://there:7077", {}, cores=2)
+
+
+SOCKETS = "spark.python.unix.domain.socket"
+
+
+def test_on_one_machine_spark_talks_to_its_pythons_over_unix_sockets() -> None:
+    settings = settings_for("local[2]", {}, 2, Path("/tmp/private"))
+    assert (settings[f"{SOCKETS}.enabled"], settings[f"{SOCKETS}.dir"]) == ("true", "/tmp/private")
+    refused = settings_for("local", {f"{SOCKETS}.enabled": False}, 2, Path("/tmp/private"))
+    assert refused[f"{SOCKETS}.enabled"] == "false"
+
+
+@pytest.mark.parametrize(
+    ("master", "directory"), [("spark://there:7077", "/tmp/private"), ("local", "/tmp/" + "long" * 20), ("local", None)]
+)
+def test_where_a_unix_socket_would_not_do_there_is_none(master: str, directory: str | None) -> None:
+    """The directory is on this machine alone; and the path of a socket has a limit."""
+    settings = settings_for(master, {}, 2, None if directory is None else Path(directory))
+    assert not any(name.startswith(SOCKETS) for name in settings)
+
+
+def test_nobody_else_can_enter_the_directory_of_the_sockets() -> None:
+    made = private_directory()
+    try:
+        assert made.stat().st_mode & 0o777 == 0o700
+        assert list(made.iterdir()) == []
+        assert private_directory() != made
+    finally:
+        made.rmdir()
 
 
 def test_options_come_with_dots_or_underscores() -> None:

@@ -6,13 +6,15 @@ from typing import Any, ClassVar
 import pytest
 
 from headwater.base.errors import ErrorCode, KafkaError, UserError
+from headwater.client.admin.transactions import TransactionDescription
 from headwater.client.errors import BootstrapFailed
 from headwater.client.partitioner import partition_for_key
 from headwater.spark import exactly_once as protocol
-from headwater.spark.writer import asking, hands
+from headwater.spark.writer import asking, decisions, hands, stream
 from headwater.spark.writer.asking import Clients
 from headwater.spark.writer.decisions import DECIDING_TIMEOUT_MS, DECISIONS
 from headwater.spark.writer.options import SinkOptions
+from headwater.spark.writer.runs import timeout_of_run
 
 PARTITIONS = 4
 
@@ -137,3 +139,146 @@ def test_a_task_waits_for_a_broker_that_is_away_when_it_begins(monkeypatch: pyte
     hands.Hands(options, "q", Clients(options)).run(steps())
     assert found == [protocol.Producer("headwater-q-3", 7, 2)]
     assert [each.closed for each in FakeProducer.made] == [True, True, False]
+
+
+OPTIONS = SinkOptions("localhost:9092", "out", "exactly-once", "headwater")
+
+
+class OpenTransactions:
+    """An admin client that knows of open transactions: a time-out for each task."""
+
+    def __init__(self, *timeouts_ms: int) -> None:
+        self.open = {f"headwater-q-{task}": timeout_ms for task, timeout_ms in enumerate(timeouts_ms)}
+
+    def list_transactions(self, *, states: list[str]) -> list[Any]:
+        assert states == ["Ongoing"]
+        return [SimpleNamespace(transactional_id=each) for each in (*self.open, "another-0")]
+
+    def describe_transactions(self, names: list[str]) -> dict[str, Any]:
+        return {
+            name: TransactionDescription(name, 0, 7, 1, "Ongoing", self.open[name], started_ms=1, partitions=[])
+            for name in names
+        }
+
+
+def found(step: protocol.FindOpen, options: SinkOptions = OPTIONS) -> list[str]:
+    def steps() -> protocol.Steps:
+        return (yield step)
+
+    return [each.transactional_id for each in hands.Hands(options, "q", Clients(options)).run(steps())]
+
+
+@pytest.mark.parametrize("given", [None, "60000"])
+def test_what_one_run_has_begun_is_told_from_what_another_has(
+    monkeypatch: pytest.MonkeyPatch, given: str | None
+) -> None:
+    """At the end of a query, the transactions of a successor in another process were aborted, and its batch was lost."""
+    options = SinkOptions("localhost:9092", "out", "exactly-once", "headwater")
+    if given is not None:
+        options = SinkOptions("localhost:9092", "out", "exactly-once", "headwater", {"transaction.timeout.ms": given})
+    monkeypatch.setattr(hands, "ProducerClient", FakeProducer)
+    timeouts_ms = []
+    for task, run in enumerate(("old", "new", "old", "")):
+
+        def steps(task: int = task) -> protocol.Steps:
+            yield protocol.Begin(task)
+
+        hands.Hands(options, "q", Clients(options), run_id=run).run(steps())
+        timeouts_ms.append(int(FakeProducer.made[-1].settings["transaction.timeout.ms"]))
+    monkeypatch.setattr(Clients, "admin", OpenTransactions(*timeouts_ms))
+    assert found(protocol.FindOpen("old"), options) == ["headwater-q-0", "headwater-q-2"]
+    assert found(protocol.FindOpen("new"), options) == ["headwater-q-1"]
+    assert found(protocol.FindOpen(), options) == [f"headwater-q-{task}" for task in range(4)]
+
+
+def test_the_time_out_of_a_run_is_its_own_and_hardly_shorter_than_what_is_allowed() -> None:
+    runs = [f"run {number}" for number in range(1000)]
+    taken = [timeout_of_run(900_000, run) for run in runs]
+    assert taken == [timeout_of_run(900_000, run) for run in runs]
+    assert all(840_000 <= each < 900_000 for each in taken)
+    assert len(set(taken)) > 980
+    assert timeout_of_run(900_000, "") == 900_000
+    assert timeout_of_run(14, "too short to tell") == 14
+
+
+class NeverStable:
+    """A reader of decisions behind somebody's open transaction, which does not end. Time passes as it is asked."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now_s = 0.0
+        time = SimpleNamespace(monotonic=lambda: self.now_s, sleep=self.sleep, time_ns=lambda: 0)
+        monkeypatch.setattr(hands, "time", time)
+        monkeypatch.setattr(decisions, "time", time)
+        monkeypatch.setattr(Clients, "reader", self)
+        monkeypatch.setattr(Clients, "admin", self)
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+    def topic(self, _name: str) -> Any:
+        return SimpleNamespace(partitions=[0])
+
+    def ends(self, partitions: list[Any], *, earliest: bool) -> dict[Any, int]:
+        assert earliest in (True, False)
+        return dict.fromkeys(partitions, 0)
+
+    def list_offsets(self, asked: dict[Any, Any]) -> dict[Any, Any]:
+        return {each: SimpleNamespace(offset=1) for each in asked}
+
+
+def test_an_abort_gives_up_when_decisions_cannot_be_read_for_ten_seconds(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It took two minutes, in which the query could not end."""
+    clock = NeverStable(monkeypatch)
+    report = protocol.Open(0, protocol.Producer("headwater-q-0", 7, 1), protocol.Digest(1, 2))
+    stream.ExactlyOnceWriter(OPTIONS).abort([stream.TaskReport("q", report)], 3)
+    assert hands.ABORT_PATIENCE_S <= clock.now_s < hands.ABORT_PATIENCE_S + 1
+    assert "end by their time-out" in capsys.readouterr().err
+
+
+def test_a_task_that_fails_when_it_has_written_tells_its_own_error_and_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An abort that came to nothing hid why the task had failed, and took three minutes."""
+    clock = NeverStable(monkeypatch)
+
+    def rows() -> Any:
+        raise OSError("the input breaks")
+        yield
+
+    def written(_batch: int, _task: int) -> protocol.Steps:
+        return protocol.Open(0, protocol.Producer("headwater-q-0", 7, 1), protocol.Digest(0, 0))
+        yield
+
+    monkeypatch.setattr(stream, "task_steps", written)
+    monkeypatch.setattr(stream, "_place", lambda: ("q", "run", 3, 0))
+    with pytest.raises(OSError, match="the input breaks"):
+        stream.ExactlyOnceWriter(OPTIONS).write(rows())
+    assert clock.now_s < hands.ABORT_PATIENCE_S + 1
+
+
+def test_all_steps_of_an_abort_share_one_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that is slow was waited for anew at each transaction."""
+    clock = NeverStable(monkeypatch)
+    ended: list[float] = []
+
+    def slow(_: Any) -> list[None]:
+        clock.sleep(4.0)
+        ended.append(clock.now_s)
+        return [None]
+
+    monkeypatch.setattr(clock, "run", slow, raising=False)
+
+    def steps() -> protocol.Steps:
+        for task in range(20):
+            yield protocol.End(protocol.Producer(f"headwater-q-{task}", 7, 1), commit=False)
+
+    with pytest.raises(KafkaError, match="no time left"):
+        hands.Hands(OPTIONS, "q", Clients(OPTIONS), patience_s=10.0).run(steps())
+    assert ended == [4.0, 8.0, 12.0]
+
+
+def test_clients_of_an_abort_wait_for_no_answer_longer_than_it_has_patience() -> None:
+    asking_ms = Clients(OPTIONS, patience_s=10.0)._asking
+    assert (asking_ms["default.api.timeout.ms"], asking_ms["request.timeout.ms"]) == (10_000, 10_000)
+    short = SinkOptions("localhost:9092", "out", "exactly-once", "headwater", {"request.timeout.ms": "3000"})
+    assert Clients(short, patience_s=10.0)._asking["request.timeout.ms"] == 3000

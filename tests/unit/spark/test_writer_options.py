@@ -33,8 +33,8 @@ def test_names_come_in_any_case() -> None:
         ("value", {"topics": "x"}, "'topics' is not known"),
         ("value", {"kafka.linger.m": "5"}, "did you mean 'linger.ms'"),
         ("value", {"kafka.compression.type": "rar"}, "compression.type"),
-        ("value", {"kafka.security.protocol": "SSL"}, "plain connections only"),
-        ("value", {"kafka.sasl.jaas.config": "x"}, "plain connections only"),
+        ("value", {"kafka.security.protocol": "SASL_SSL"}, "Kerberos"),
+        ("value", {"kafka.sasl.jaas.config": "x"}, "without a login"),
     ],
 )
 def test_what_is_wrong_is_said_on_the_driver(columns: str, options: dict[str, str], said: str) -> None:

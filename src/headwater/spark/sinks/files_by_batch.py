@@ -66,9 +66,10 @@ def committed(files: Files, root: str) -> list[str]:
 
 
 def read_committed_files(spark: "SparkSession", path: str, schema: str | None = None) -> "DataFrame":
+    """Without a schema, the columns of all batches: a query may have got another one since the first, which is null before."""
     paths = committed(HadoopFiles(spark), path.rstrip("/"))
-    reader = spark.read if schema is None else spark.read.schema(schema)
     if paths:
+        reader = spark.read.option("mergeSchema", "true") if schema is None else spark.read.schema(schema)
         return reader.parquet(*paths)
     if schema is None:
         raise UserError(

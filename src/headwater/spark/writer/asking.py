@@ -10,11 +10,17 @@ from headwater.spark.writer.options import SinkOptions
 
 
 class Clients:
-    """What asks and ends: an admin client, which ends transactions, too, and a reader of decisions. Made on first use."""
+    """What asks and ends: an admin client, which ends transactions, too, and a reader of decisions. Made on first use.
 
-    def __init__(self, options: SinkOptions) -> None:
+    With a patience, no call of theirs takes much longer than that."""
+
+    def __init__(self, options: SinkOptions, *, patience_s: float | None = None) -> None:
         self.settings = {**options.client, "bootstrap.servers": options.bootstrap_servers}  # of producers
-        self._asking = shared_settings(self.settings)
+        self._asking: dict[str, Any] = dict(shared_settings(self.settings))
+        if patience_s is not None:
+            patience_ms = int(patience_s * 1000)
+            request_ms = min(patience_ms, int(self._asking.get("request.timeout.ms", patience_ms)))
+            self._asking |= {"default.api.timeout.ms": patience_ms, "request.timeout.ms": request_ms}
         self._made: dict[str, Any] = {}
 
     @property

@@ -24,6 +24,7 @@ _PROGRESS_PARTITIONS: Final = 32
 _LOOK_BACK: Final = 200
 _WAIT_S: Final = 0.02
 DECIDING_TIMEOUT_MS: Final = 60_000  # of a decision's transaction: a broker may be gone for a while
+STABLE_PATIENCE_S: Final = 2 * DECIDING_TIMEOUT_MS / 1000
 _TOPICS: Final = (
     NewTopic(
         DECISIONS,
@@ -100,16 +101,19 @@ def decode_decision(name: str, value: bytes, age_ms: int) -> Decision:
     return Decision(tree["batch"], entries, first, point, tree["settled"], age_ms)
 
 
-def read_decision(reader: RangeReader, admin: Admin, name: str, now_ms: int) -> Decision | None:
+def read_decision(
+    reader: RangeReader, admin: Admin, name: str, now_ms: int, patience_s: float = STABLE_PATIENCE_S
+) -> Decision | None:
     """The last one: looked for from the end backwards, in stretches that grow. `reader` is one of committed records.
 
     None may be missing that was committed when this began, so what is open there is waited for. That is somebody about to write
-    a decision of this query or of another; at the longest, one that has died in doing so (`DECIDING_TIMEOUT_MS`).
+    a decision of this query or of another; at the longest, one that has died in doing so (`DECIDING_TIMEOUT_MS`). Who has less patience
+    than that is told that there is no answer (REQUEST_TIMED_OUT).
     """
     key = name.encode()
     partition = decision_place(reader, name)
     begin = reader.ends([partition], earliest=True)[partition]
-    stop = _stable_end(reader, admin, partition)
+    stop = _stable_end(reader, admin, partition, patience_s)
     length = _LOOK_BACK
     while stop > begin:
         start = max(begin, stop - length)
@@ -123,12 +127,12 @@ def read_decision(reader: RangeReader, admin: Admin, name: str, now_ms: int) -> 
     return None
 
 
-def _stable_end(reader: RangeReader, admin: Admin, partition: TopicPartition) -> int:
+def _stable_end(reader: RangeReader, admin: Admin, partition: TopicPartition, patience_s: float) -> int:
     """An end before which nothing is open, and behind all that was written when it was asked for."""
     written = admin.list_offsets({partition: LATEST})[partition]
     if isinstance(written, KafkaError):
         raise written
-    give_up_at = time.monotonic() + 2 * DECIDING_TIMEOUT_MS / 1000
+    give_up_at = time.monotonic() + patience_s
     while (stop := reader.ends([partition], earliest=False)[partition]) < written.offset:
         if time.monotonic() > give_up_at:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"a transaction in {DECISIONS} does not end")

@@ -4,7 +4,7 @@ One for a task's attempt or for a driver's commit; it owns the task's producer, 
 """
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.errors import ErrorCode, KafkaError, UserError
@@ -12,13 +12,14 @@ from headwater.client.consumer.positions import OffsetAndMetadata
 from headwater.client.errors import BootstrapFailed, ConnectionFailed, RequestTimedOut
 from headwater.client.producer.ending import end_transaction
 from headwater.client.producer.producer import Producer as ProducerClient
-from headwater.client.producer.transactions import OpenTransaction
+from headwater.client.producer.transaction_manager import OpenTransaction
 from headwater.client.session import KeyType, Session
 from headwater.spark import exactly_once as protocol
 from headwater.spark.writer.asking import Clients
 from headwater.spark.writer.decisions import (
     DECIDING_TIMEOUT_MS,
     DECISIONS,
+    STABLE_PATIENCE_S,
     decision_place,
     decode_progress,
     driver_id,
@@ -32,6 +33,7 @@ from headwater.spark.writer.decisions import (
 from headwater.spark.writer.digest import RunningDigest
 from headwater.spark.writer.options import SinkOptions
 from headwater.spark.writer.rows import send_rows
+from headwater.spark.writer.runs import timeout_of_run
 
 if TYPE_CHECKING:
     import pyarrow
@@ -55,25 +57,40 @@ _REPEATABLE: Final = (
     protocol.ReadProgress,
     protocol.AllOpen,
     protocol.FindOpen,
+    protocol.RunsAgain,
     protocol.End,
     protocol.CommitAll,
     protocol.Begin,
     protocol.BeginDeciding,
 )
 _PATIENCE_S: Final = 180.0
+ABORT_PATIENCE_S: Final = 10.0  # all in all, for what is only a courtesy to others: transactions end by themselves
 _PAUSE_S: Final = 0.25
 _STABLE_WAIT_S: Final = 0.02
-_STABLE_PATIENCE_S: Final = 120.0
 
 
 class Hands:
+    """`run_id` is that of the run whose task this is: its transactions can be told from those of other runs. With a `patience_s`, all steps
+    together have so long; without, each has as long as a broker may be gone."""
+
     def __init__(
-        self, options: SinkOptions, query: str, clients: Clients, rows: "Iterator[pyarrow.RecordBatch] | None" = None
+        self,
+        options: SinkOptions,
+        query: str,
+        clients: Clients,
+        rows: "Iterator[pyarrow.RecordBatch] | None" = None,
+        *,
+        run_id: str = "",
+        patience_s: float | None = None,
+        runs_again: Callable[[], bool] = lambda: False,
     ) -> None:
         self._options = options
         self._name = f"{options.prefix}-{query}"
         self._clients = clients
         self._rows = rows
+        self._run_id = run_id
+        self._runs_again = runs_again
+        self._give_up_at = None if patience_s is None else time.monotonic() + patience_s
         self._producer: ProducerClient | None = None
         self._decider: ProducerClient | None = None
         self._place = -1  # the partition of its decisions, once it may decide
@@ -95,7 +112,7 @@ class Hands:
 
     def _do(self, step: protocol.Step) -> Any:
         """What can be asked twice is asked again while nobody answers: a broker may be gone for a minute."""
-        give_up_at = time.monotonic() + _PATIENCE_S
+        give_up_at = time.monotonic() + self._patience_left_s(_PATIENCE_S)
         while True:
             try:
                 return self._do_once(step)
@@ -105,11 +122,20 @@ class Hands:
                     raise
                 time.sleep(_PAUSE_S)
 
+    def _patience_left_s(self, at_most_s: float) -> float:
+        if self._give_up_at is None:
+            return at_most_s
+        left_s = self._give_up_at - time.monotonic()
+        if left_s <= 0:
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "there is no time left to go on")
+        return min(at_most_s, left_s)
+
     def _do_once(self, step: protocol.Step) -> Any:
         match step:
             case protocol.ReadDecision():
                 now_ms = time.time_ns() // 1_000_000
-                return read_decision(self._clients.reader, self._clients.admin, self._name, now_ms)
+                patience_s = self._patience_left_s(STABLE_PATIENCE_S)
+                return read_decision(self._clients.reader, self._clients.admin, self._name, now_ms, patience_s)
             case protocol.BeginDeciding():
                 return self._begin_deciding()
             case protocol.WriteDecision(decision):
@@ -124,8 +150,10 @@ class Hands:
                 return self._store_progress(task, producer, batch)
             case protocol.AllOpen(producers):
                 return self._all_open(producers)
-            case protocol.FindOpen():
-                return self._find_open()
+            case protocol.FindOpen(run):
+                return self._find_open(run)
+            case protocol.RunsAgain():
+                return self._runs_again()
             case protocol.End(producer, commit):
                 return self._end(producer, commit)
             case protocol.CommitAll(producers):
@@ -137,11 +165,14 @@ class Hands:
         if self._producer is not None:  # a try before, which came to nothing
             self._producer.close()
         name = transactional_id(self._name, task)
-        timeout = {"transaction.timeout.ms": TRANSACTION_TIMEOUT_MS}
-        self._producer = client = ProducerClient({**timeout, **self._clients.settings, "transactional.id": name})
+        ours = {"transaction.timeout.ms": self._timeout_ms(self._run_id), "transactional.id": name}
+        self._producer = client = ProducerClient({**self._clients.settings, **ours})
         _take_id(client)
         client.begin_transaction()
         return protocol.Producer(name, *client.producer_identity())
+
+    def _timeout_ms(self, run: str) -> int:
+        return timeout_of_run(int(self._clients.settings.get("transaction.timeout.ms", TRANSACTION_TIMEOUT_MS)), run)
 
     def _write_rows(self) -> protocol.Digest:
         assert self._producer is not None
@@ -164,7 +195,7 @@ class Hands:
 
     def _progress(self, task: int, stable: bool) -> protocol.Progress | None:
         group, partition = progress_place(self._name, task)
-        give_up_at = time.monotonic() + _STABLE_PATIENCE_S
+        give_up_at = time.monotonic() + self._patience_left_s(STABLE_PATIENCE_S)
         while True:
             try:
                 found = self._clients.admin.list_group_offsets(group, [partition], require_stable=stable)
@@ -207,7 +238,7 @@ class Hands:
                 return False
         return True
 
-    def _find_open(self) -> tuple[protocol.Producer, ...]:
+    def _find_open(self, run: str | None) -> tuple[protocol.Producer, ...]:
         """What ends between the list and its description is not open any more."""
         admin = self._clients.admin
         listed = [each.transactional_id for each in admin.list_transactions(states=[_ONGOING])]
@@ -217,7 +248,7 @@ class Hands:
             if isinstance(answer, KafkaError):
                 if answer.code != ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
                     raise answer
-            elif answer.state == _ONGOING:
+            elif answer.state == _ONGOING and (run is None or answer.timeout_ms == self._timeout_ms(run)):
                 found.append(protocol.Producer(name, answer.producer_id, answer.producer_epoch))
         return tuple(found)
 

@@ -6,10 +6,14 @@ consumer group and the decisions of a query, in front of the query's id.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from headwater.base.errors import UserError
 from headwater.spark.clients import bad_value, bootstrap_servers, check_producer, client_settings
+from headwater.spark.serdes.options import SerdeOptions, is_serde_option, serde_options
+
+if TYPE_CHECKING:
+    from headwater.spark.serdes.encoding import SinkColumn
 
 EXACTLY_ONCE: Final = "exactly-once"
 AT_LEAST_ONCE: Final = "at-least-once"
@@ -18,8 +22,8 @@ _KNOWN: Final = frozenset(
 )
 _REFUSED: Final = {
     "kafka.transactional.id": "Name the transactions with the option transactionalIdPrefix",
-    "kafka.key.serializer": "Keys are columns of strings or bytes",
-    "kafka.value.serializer": "Values are columns of strings or bytes",
+    "kafka.key.serializer": "Keys are columns of strings or bytes, or typed by the option key.format",
+    "kafka.value.serializer": "Values are columns of strings or bytes, or typed by the option value.format",
     "kafka.acks": "The writer waits for all in-sync replicas",
     "kafka.enable.idempotence": "The writer is idempotent",
 }
@@ -33,6 +37,8 @@ class SinkOptions:
     delivery: str
     prefix: str
     client: Mapping[str, str] = field(default_factory=dict)
+    serdes: SerdeOptions | None = None  # None: keys and values are strings or bytes
+    encodings: "tuple[SinkColumn, ...]" = ()  # of typed columns, once their schemas are registered
 
 
 def parse_sink_options(options: Mapping[str, str], columns: list[str], *, streaming: bool) -> SinkOptions:
@@ -40,7 +46,7 @@ def parse_sink_options(options: Mapping[str, str], columns: list[str], *, stream
     for name in given:
         if name in _REFUSED:
             raise UserError(f"The option {name} cannot be set", "the writer decides it", _REFUSED[name])
-        if not name.startswith("kafka.") and name not in _KNOWN:
+        if not name.startswith("kafka.") and name not in _KNOWN and not is_serde_option(name, sink=True):
             raise UserError(
                 f"The option {name!r} is not known", "", "The options are those of Spark's Kafka sink, and delivery"
             )
@@ -60,7 +66,9 @@ def parse_sink_options(options: Mapping[str, str], columns: list[str], *, stream
         raise bad_value("transactionalIdPrefix", prefix, "it is empty")
     client = client_settings(given)
     check_producer(client)
-    return SinkOptions(bootstrap_servers(given), given.get("topic"), delivery, prefix, client)
+    topic = given.get("topic")
+    serdes = serde_options(given, (topic,) if topic else (), sink=True)
+    return SinkOptions(bootstrap_servers(given), topic, delivery, prefix, client, serdes)
 
 
 def _check_columns(columns: list[str], topic: str | None) -> None:

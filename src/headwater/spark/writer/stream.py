@@ -4,18 +4,19 @@ Spark makes it anew on the driver before each batch, in each task, and for each 
 query and the batch come from the task's context, and with the reports to the driver.
 """
 
+import sys
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from headwater.base.errors import UserError
+from headwater.base.errors import KafkaError, UserError
 from headwater.client.producer.producer import Producer
-from headwater.spark.exactly_once import Report, commit_steps, task_steps
-from headwater.spark.writer.asking import kept_clients
-from headwater.spark.writer.hands import Hands
+from headwater.spark.exactly_once import Report, abort_steps, commit_steps, task_steps
+from headwater.spark.writer.asking import Clients, kept_clients
+from headwater.spark.writer.hands import ABORT_PATIENCE_S, Hands
 from headwater.spark.writer.options import SinkOptions
 from headwater.spark.writer.rows import send_rows
 
@@ -36,14 +37,20 @@ class ExactlyOnceWriter(DataSourceStreamArrowWriter):
         self._options = options
 
     def write(self, iterator: Iterator["pyarrow.RecordBatch"]) -> WriterCommitMessage:
-        query, batch, task = _place()
-        hands = Hands(self._options, query, kept_clients(self._options), iterator)
+        query, run, batch, task = _place()
+        rows = encoded_rows(self._options, iterator)
+        hands = Hands(self._options, query, kept_clients(self._options), rows, run_id=run)
+        report: Report | None = None
         try:
             report = hands.run(task_steps(batch, task))
+            for _ in iterator:  # a task that had nothing to write leaves nothing behind in its input, either
+                pass
+        except BaseException:
+            if report is not None:  # its transaction waits for a driver that never hears of it
+                _abort(self._options, query, [report])
+            raise
         finally:
             hands.close()
-        for _ in iterator:  # a task that had nothing to write leaves nothing behind in its input, either
-            pass
         return TaskReport(query, report)
 
     def commit(self, messages: list[Any], batchId: int) -> None:  # noqa: N803
@@ -56,8 +63,11 @@ class ExactlyOnceWriter(DataSourceStreamArrowWriter):
         finally:
             hands.close()
 
-    def abort(self, messages: list[Any], batchId: int) -> None:  # noqa: N803
-        """Nothing: what is open is aborted by those who run the batch again, or by its time-out."""
+    def abort(self, messages: list[Any], batchId: int) -> None:  # noqa: ARG002, N803
+        """After a task or the commit has failed: there is no message of tasks that did. What they opened they have aborted."""
+        told = [message for message in messages if message is not None]
+        if told:
+            _abort(self._options, told[0].query, [message.report for message in told])
 
 
 class AtLeastOnceWriter(DataSourceStreamArrowWriter):
@@ -67,7 +77,7 @@ class AtLeastOnceWriter(DataSourceStreamArrowWriter):
         self._options = options
 
     def write(self, iterator: Iterator["pyarrow.RecordBatch"]) -> WriterCommitMessage:
-        write_plainly(self._options, iterator)
+        write_plainly(self._options, encoded_rows(self._options, iterator))
         return TaskReport("", None)
 
     def commit(self, messages: list[Any], batchId: int) -> None:  # noqa: N803
@@ -84,8 +94,17 @@ class BatchWriter(DataSourceArrowWriter):
         self._options = options
 
     def write(self, iterator: Iterator["pyarrow.RecordBatch"]) -> WriterCommitMessage:
-        write_plainly(self._options, iterator)
+        write_plainly(self._options, encoded_rows(self._options, iterator))
         return TaskReport("", None)
+
+
+def encoded_rows(options: SinkOptions, rows: Iterator["pyarrow.RecordBatch"]) -> Iterator["pyarrow.RecordBatch"]:
+    """With keys and values as bytes."""
+    if not options.encodings:
+        return rows
+    from headwater.spark.serdes.encoding import encoded_batches
+
+    return encoded_batches(options.encodings, rows)
 
 
 def write_plainly(options: SinkOptions, rows: Iterator["pyarrow.RecordBatch"]) -> None:
@@ -101,11 +120,25 @@ def write_plainly(options: SinkOptions, rows: Iterator["pyarrow.RecordBatch"]) -
             each.result()
 
 
-def _place() -> tuple[str, int, int]:
-    """The query, the batch and the task that this is."""
+def _abort(options: SinkOptions, query: str, reports: Sequence[Report]) -> None:
+    """Within ten seconds or not at all: what failed before matters more, and is to be told."""
+    clients = Clients(options, patience_s=ABORT_PATIENCE_S)
+    hands = Hands(options, query, clients, patience_s=ABORT_PATIENCE_S)
+    try:
+        hands.run(abort_steps(reports))
+    except KafkaError as error:
+        sys.stderr.write(f"headwater sink: transactions of a failed batch end by their time-out: {error}\n")
+    finally:
+        hands.close()
+        clients.close()
+
+
+def _place() -> tuple[str, str, int, int]:
+    """The query, its run, the batch and the task that this is. Spark runs all jobs of a run as one group, by the run's id."""
     context = TaskContext.get()
     query = context.getLocalProperty("sql.streaming.queryId") if context is not None else None
     batch = context.getLocalProperty("streaming.sql.batchId") if context is not None else None
+    run = context.getLocalProperty("spark.jobGroup.id") if context is not None else None
     if context is None or query is None or batch is None:
         raise UserError("Exactly-once needs a streaming query", "this task does not belong to one")
-    return query, int(batch), context.partitionId()
+    return query, run or "", int(batch), context.partitionId()

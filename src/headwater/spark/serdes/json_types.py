@@ -1,0 +1,180 @@
+"""JSON Schema as Spark's types and back, and whether columns of one can hold what was written with another. Pure.
+
+To Spark: integers are long, numbers double; `date-time`, `date` and base64 are timestamp, date and binary; an object with properties is a struct, one with
+`additionalProperties` a map. Whatever has no one column (a choice, a recursion, a schema elsewhere, nothing said) is a string: the JSON as it stands.
+
+From Spark: closed objects, so that a field can be added in a later version; a field that may be null need not be there.
+"""
+
+import json
+from typing import Any, Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import types as spark
+
+from headwater.base.errors import UserError
+
+_DEPTH_MAX: Final = 50
+_PLAIN: Final[dict[str, spark.DataType]] = {
+    "integer": spark.LongType(),
+    "number": spark.DoubleType(),
+    "boolean": spark.BooleanType(),
+}
+_FORMATS: Final[dict[str, spark.DataType]] = {"date-time": spark.TimestampType(), "date": spark.DateType()}
+_WHOLE: Final = (spark.ByteType, spark.ShortType, spark.IntegerType, spark.LongType)
+_FLOATING: Final = (spark.FloatType, spark.DoubleType)
+
+
+def given_type(option: str, text: str) -> spark.DataType:
+    """Of an option: JSON Schema, or what `StructType.json()` gives."""
+    try:
+        document = json.loads(text)
+        if not isinstance(document, dict):
+            raise TypeError("it is no object")
+        if document.get("type") == "struct":
+            made: spark.DataType = _all_nullable(spark.StructType.fromJson(document))
+            return made
+    except (ValueError, KeyError, TypeError, RecursionError, PySparkException) as error:
+        hint = "Give JSON Schema, or a StructType as text: schema.json()"
+        raise UserError(f"The option {option} is not a schema of JSON", str(error), hint) from error
+    return json_spark_type(text)
+
+
+def _all_nullable(of_type: Any) -> Any:
+    """What a record does not have is null, whatever was given."""
+    if isinstance(of_type, spark.StructType):
+        return spark.StructType([spark.StructField(each.name, _all_nullable(each.dataType)) for each in of_type])
+    if isinstance(of_type, spark.ArrayType):
+        return spark.ArrayType(_all_nullable(of_type.elementType))
+    if isinstance(of_type, spark.MapType):
+        return spark.MapType(of_type.keyType, _all_nullable(of_type.valueType))
+    return of_type
+
+
+def json_spark_type(text: str) -> spark.DataType:
+    """Of a JSON Schema that stands."""
+    root = json.loads(text)
+    return _type(root, root, ())
+
+
+def _type(schema: Any, root: Any, through: tuple[str, ...]) -> spark.DataType:
+    if not isinstance(schema, dict) or len(through) > _DEPTH_MAX:
+        return spark.StringType()
+    reference = schema.get("$ref")
+    if isinstance(reference, str):
+        found = None if reference in through else _local(root, reference)
+        return spark.StringType() if found is None else _type(found, root, (*through, reference))
+    inner = _one_choice(schema)
+    if inner is not None:
+        return _type(inner, root, (*through, ""))
+    kind = schema.get("type")
+    if isinstance(kind, list):
+        others = [each for each in kind if each != "null"]
+        kind = others[0] if len(others) == 1 else None
+    if kind == "object" or (kind is None and isinstance(schema.get("properties"), dict)):
+        return _object(schema, root, (*through, ""))
+    if kind == "array":
+        return spark.ArrayType(_type(schema.get("items"), root, (*through, "")))
+    if kind == "string":
+        if schema.get("contentEncoding") == "base64":
+            return spark.BinaryType()
+        return _FORMATS.get(str(schema.get("format")), spark.StringType())
+    return _PLAIN.get(str(kind), spark.StringType())
+
+
+def _object(schema: dict[str, Any], root: Any, through: tuple[str, ...]) -> spark.DataType:
+    properties = schema.get("properties")
+    if isinstance(properties, dict) and properties:
+        return spark.StructType(
+            [spark.StructField(name, _type(each, root, through)) for name, each in properties.items()]
+        )
+    more = schema.get("additionalProperties")
+    return (
+        spark.MapType(spark.StringType(), _type(more, root, through)) if isinstance(more, dict) else spark.StringType()
+    )
+
+
+def _one_choice(schema: dict[str, Any]) -> Any:
+    """The one schema of a choice between it and null."""
+    for word in ("oneOf", "anyOf", "allOf"):
+        choices = schema.get(word)
+        if isinstance(choices, list):
+            others = [each for each in choices if not (isinstance(each, dict) and each.get("type") == "null")]
+            return others[0] if len(others) == 1 and "properties" not in schema else None
+    return None
+
+
+def _local(root: Any, reference: str) -> Any:
+    """`#/definitions/name`; None for what lies elsewhere."""
+    if not reference.startswith("#"):
+        return None
+    found = root
+    for part in reference[1:].split("/")[1:]:
+        found = found.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(found, dict) else None
+    return found
+
+
+def json_schema(of_type: spark.DataType) -> str:
+    """The schema that a column of this type is written with, as text."""
+    made = {"$schema": "http://json-schema.org/draft-07/schema#", **_schema(of_type, "value")}
+    return json.dumps(made, separators=(",", ":"))
+
+
+def _schema(of_type: spark.DataType, path: str) -> dict[str, Any]:
+    if isinstance(of_type, spark.StructType):
+        return {
+            "type": "object",
+            "properties": {each.name: _schema(each.dataType, f"{path}.{each.name}") for each in of_type},
+            "required": [each.name for each in of_type if not each.nullable],
+            "additionalProperties": False,
+        }
+    if isinstance(of_type, spark.ArrayType):
+        return {"type": "array", "items": _or_null(_schema(of_type.elementType, path), of_type.containsNull)}
+    if isinstance(of_type, spark.MapType) and isinstance(of_type.keyType, spark.StringType):
+        values = _or_null(_schema(of_type.valueType, path), of_type.valueContainsNull)
+        return {"type": "object", "additionalProperties": values}
+    if isinstance(of_type, _WHOLE):
+        return {"type": "integer"}
+    if isinstance(of_type, _FLOATING):
+        return {"type": "number"}
+    if isinstance(of_type, spark.BooleanType):
+        return {"type": "boolean"}
+    if isinstance(of_type, spark.StringType):
+        return {"type": "string"}
+    if isinstance(of_type, spark.BinaryType):
+        return {"type": "string", "contentEncoding": "base64"}
+    for word, kind in _FORMATS.items():
+        if of_type == kind:
+            return {"type": "string", "format": word}
+    raise UserError(
+        f"The field {path} cannot be written as JSON",
+        f"there is nothing that holds {of_type.simpleString()} exactly",
+        "Cast it, as to string or double",
+    )
+
+
+def _or_null(schema: dict[str, Any], nullable: bool) -> dict[str, Any]:
+    return {"oneOf": [{"type": "null"}, schema]} if nullable else schema
+
+
+def unreadable(reader: spark.DataType, writer: spark.DataType, path: str = "") -> str:
+    """Why columns of the one type cannot hold what the other describes; "" if they can. A string holds any JSON."""
+    if isinstance(reader, spark.StructType) and isinstance(writer, spark.StructType):
+        written = {each.name: each.dataType for each in writer}
+        wrong = (
+            unreadable(each.dataType, written[each.name], f"{path}.{each.name}" if path else each.name)
+            for each in reader
+            if each.name in written
+        )
+        return next((each for each in wrong if each), "")
+    if isinstance(reader, spark.ArrayType) and isinstance(writer, spark.ArrayType):
+        return unreadable(reader.elementType, writer.elementType, path)
+    if isinstance(reader, spark.MapType) and isinstance(writer, spark.MapType):
+        return unreadable(reader.valueType, writer.valueType, path)
+    whole = isinstance(reader, (*_WHOLE, *_FLOATING)) and isinstance(writer, _WHOLE)
+    floating = isinstance(reader, _FLOATING) and isinstance(writer, _FLOATING)
+    if isinstance(reader, spark.StringType) or whole or floating or type(reader) is type(writer):
+        return ""
+    if isinstance(reader, (spark.DecimalType, spark.TimestampType, spark.DateType, spark.BinaryType)):
+        return ""  # these come as numbers or text: each value tells
+    return f"{path or 'the value'} is {writer.simpleString()}, not {reader.simpleString()}"

@@ -1,0 +1,162 @@
+"""One value of JSON as a column of Spark's type wants it, and back. Pure. What does not fit is a DataError that says where."""
+
+import base64
+import json
+import math
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final, NoReturn
+
+from pyspark.sql import types as spark
+
+from headwater.schemas.model import DataError
+
+_BITS: Final = {spark.ByteType: 8, spark.ShortType: 16, spark.IntegerType: 32, spark.LongType: 64}
+_WHOLE_DIGITS_MAX: Final = 20  # more than 64 bits have
+_DIGITS_MAX: Final = 400  # of a number: more is no column's
+
+
+def json_value(data: bytes, of_type: spark.DataType) -> Any:
+    try:
+        tree = json.loads(data, parse_float=_number, parse_constant=_no_constant)
+    except RecursionError:
+        raise DataError("it is nested too deep") from None
+    except ValueError as error:
+        raise DataError(f"it is not JSON: {error}") from None
+    return _value(tree, of_type, "")
+
+
+def _number(text: str) -> Decimal:
+    """Exact until the column is known."""
+    if len(text) > _DIGITS_MAX:
+        raise DataError("a number is too long")
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise DataError("a number is too large") from None
+
+
+def _no_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no number of JSON")
+
+
+def _value(tree: Any, of_type: spark.DataType, path: str) -> Any:
+    if tree is None:
+        return None
+    if isinstance(of_type, spark.StructType):
+        if not isinstance(tree, dict):
+            raise _misfit(path, tree, "an object")
+        return {
+            each.name: _value(tree.get(each.name), each.dataType, f"{path}.{each.name}" if path else each.name)
+            for each in of_type
+        }
+    if isinstance(of_type, spark.ArrayType):
+        if not isinstance(tree, list):
+            raise _misfit(path, tree, "a list")
+        return [_value(each, of_type.elementType, f"{path}[{number}]") for number, each in enumerate(tree)]
+    if isinstance(of_type, spark.MapType):
+        if not isinstance(tree, dict):
+            raise _misfit(path, tree, "an object")
+        return [(name, _value(each, of_type.valueType, f"{path}.{name}")) for name, each in tree.items()]
+    for kind, bits in _BITS.items():
+        if isinstance(of_type, kind):
+            return _whole(tree, bits, path)
+    return _leaf(tree, of_type, path)
+
+
+def _whole(tree: Any, bits: int, path: str) -> int:
+    small = isinstance(tree, Decimal) and tree.adjusted() <= _WHOLE_DIGITS_MAX
+    if isinstance(tree, bool) or not (isinstance(tree, int) or (small and tree == int(tree))):
+        raise _misfit(path, tree, "a whole number")
+    if not -(2 ** (bits - 1)) <= tree < 2 ** (bits - 1):
+        raise _misfit(path, tree, f"a number of {bits} bits")
+    return int(tree)
+
+
+def _leaf(tree: Any, of_type: spark.DataType, path: str) -> Any:
+    number = isinstance(tree, int | Decimal) and not isinstance(tree, bool)
+    match of_type:
+        case spark.StringType():
+            return tree if isinstance(tree, str) else json.dumps(tree, separators=(",", ":"), default=_plain_number)
+        case spark.BooleanType() if isinstance(tree, bool):
+            return tree
+        case spark.FloatType() | spark.DoubleType() if number:
+            return _floating(tree, path)
+        case spark.DecimalType() if number or isinstance(tree, str):
+            return _decimal(tree, of_type, path)
+        case spark.BinaryType() if isinstance(tree, str):
+            return _parsed(lambda: base64.b64decode(tree, validate=True), tree, "base64", path)
+        case spark.DateType() if isinstance(tree, str):
+            return _parsed(lambda: date.fromisoformat(tree), tree, "a date", path)
+        case spark.TimestampType() if isinstance(tree, str):
+            made: datetime = _parsed(lambda: datetime.fromisoformat(tree), tree, "a time", path)
+            return made if made.tzinfo is not None else made.replace(tzinfo=UTC)
+    raise _misfit(path, tree, of_type.simpleString())
+
+
+def _floating(tree: int | Decimal, path: str) -> float:
+    try:
+        made = float(tree)
+    except OverflowError:
+        made = math.inf
+    if math.isinf(made):
+        raise _misfit(path, tree, "a number of 64 bits")
+    return made
+
+
+def _decimal(tree: Any, of_type: spark.DecimalType, path: str) -> Decimal:
+    try:
+        exact = Decimal(tree)
+        made = exact.quantize(Decimal(1).scaleb(-of_type.scale))
+    except (InvalidOperation, ValueError):
+        raise _misfit(path, tree, of_type.simpleString()) from None
+    if made != exact or len(made.as_tuple().digits) > of_type.precision:
+        raise _misfit(path, tree, of_type.simpleString())
+    return made
+
+
+def _parsed(parse: Callable[[], Any], tree: str, wanted: str, path: str) -> Any:
+    try:
+        return parse()
+    except ValueError:
+        raise _misfit(path, tree, wanted) from None
+
+
+def _plain_number(value: Any) -> float:
+    return _floating(value, "")
+
+
+def _misfit(path: str, tree: Any, wanted: str) -> DataError:
+    shown = repr(str(tree) if isinstance(tree, Decimal) else tree)
+    return DataError(f"{path or 'the value'}: {shown[:60]} is not {wanted}")
+
+
+def json_bytes(value: Any, of_type: spark.DataType) -> bytes:
+    """A field that is null is left out."""
+    try:
+        text = json.dumps(_tree(value, of_type), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        return text.encode()
+    except ValueError as error:
+        raise DataError(str(error)) from None
+
+
+def _tree(value: Any, of_type: spark.DataType) -> Any:
+    if value is None:
+        return None
+    match of_type:
+        case spark.StructType():
+            return {
+                each.name: _tree(value[each.name], each.dataType) for each in of_type if value[each.name] is not None
+            }
+        case spark.ArrayType():
+            return [_tree(each, of_type.elementType) for each in value]
+        case spark.MapType():
+            return {name: _tree(each, of_type.valueType) for name, each in value}
+        case spark.BinaryType():
+            return base64.b64encode(value).decode()
+        case spark.DateType() | spark.TimestampType():
+            return value.isoformat()
+        case spark.FloatType() | spark.DoubleType() if not math.isfinite(value):
+            raise DataError(f"{value} is no number of JSON")
+    return value

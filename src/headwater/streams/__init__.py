@@ -1,0 +1,49 @@
+"""Kafka Streams for Python: a pure engine, record by record, in slots that this process or Spark supplies."""
+
+from headwater.streams.dsl.app import App
+from headwater.streams.dsl.global_table import GlobalTable
+from headwater.streams.dsl.join_windows import JoinWindows
+from headwater.streams.dsl.materialized import Materialized
+from headwater.streams.dsl.stores import key_value_store, session_store, versioned_store, window_store
+from headwater.streams.dsl.stream import Stream
+from headwater.streams.dsl.table import Table
+from headwater.streams.dsl.windows import daily, hopping, monthly, session, sliding, tumbling, unlimited, weekly
+from headwater.streams.engine.failures import ErrorPolicy, Failure, StreamsError
+from headwater.streams.engine.processor import Context, Processor
+from headwater.streams.engine.record import Record
+from headwater.streams.engine.time import fail_on_invalid_timestamp as fail_on_invalid_timestamp
+from headwater.streams.engine.time import log_and_skip_on_invalid_timestamp, use_partition_time_on_invalid_timestamp
+from headwater.streams.engine.time import wallclock_timestamp as processing_time
+from headwater.streams.engine.windows import Windowed
+
+__all__ = [
+    "App",
+    "Context",
+    "ErrorPolicy",
+    "Failure",
+    "GlobalTable",
+    "JoinWindows",
+    "Materialized",
+    "Processor",
+    "Record",
+    "Stream",
+    "StreamsError",
+    "Table",
+    "Windowed",
+    "daily",
+    "fail_on_invalid_timestamp",
+    "hopping",
+    "key_value_store",
+    "log_and_skip_on_invalid_timestamp",
+    "monthly",
+    "processing_time",
+    "session",
+    "session_store",
+    "sliding",
+    "tumbling",
+    "unlimited",
+    "use_partition_time_on_invalid_timestamp",
+    "versioned_store",
+    "weekly",
+    "window_store",
+]

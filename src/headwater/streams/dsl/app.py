@@ -1,0 +1,245 @@
+"""`App`: the name of an application, its defaults, and the graph that its streams and tables make."""
+
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headwater.base.errors import UserError
+from headwater.streams.dsl.global_table import GlobalTable
+from headwater.streams.dsl.materialized import StoreLike, keep
+from headwater.streams.dsl.stream import Stream
+from headwater.streams.dsl.table import Table
+from headwater.streams.dsl.timestamps import extractor
+from headwater.streams.engine.failures import ErrorPolicy, Verdict
+from headwater.streams.engine.table_source import TableSource
+from headwater.streams.engine.task import TaskSettings
+from headwater.streams.engine.time import TimestampExtractor, fail_on_invalid_timestamp
+from headwater.streams.plan.describe import describe
+from headwater.streams.plan.graph import Graph, StateStoreNode
+from headwater.streams.plan.sources import StreamSourceNode
+from headwater.streams.plan.stores import StorePlan
+from headwater.streams.plan.tables import GlobalStoreNode, TableSourceNode
+from headwater.streams.plan.topology import SourceNode, Topology
+from headwater.streams.serdes.port import SerdeLike, resolve, resolve_optional
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from headwater.streams.on_spark import SparkRun
+    from headwater.streams.query.local import LocalStore
+    from headwater.streams.slot.local_run import LocalRun
+    from headwater.streams.testing.driver import Driver
+
+
+class App:
+    """An application of streams. `name` is its id: the consumer group, and the beginning of its internal topics' names.
+
+    `key` and `value` are the serdes where nothing else is said: text and JSON. `on_error` is what happens with records that
+    cannot be decoded, processed or encoded: `fail`, `skip`, `dead_letter`, or an `ErrorPolicy` with one of these for each.
+    Records that windows leave out because they are late go to the topic `late_records_to`, if there is one; they are counted anyway.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        brokers: str = "localhost:9092",
+        key: SerdeLike = "text",
+        value: SerdeLike = "json",
+        timestamp: Callable[..., Any] = fail_on_invalid_timestamp,
+        on_error: "Verdict | ErrorPolicy" = "fail",
+        dead_letter_topic: str | None = None,
+        late_records_to: str | None = None,
+        config: Mapping[str, Any] | None = None,
+    ) -> None:
+        if not name:
+            raise UserError(
+                "An application needs a name", "it is its consumer group and begins the names of its topics"
+            )
+        self.name = name
+        self.brokers = brokers
+        self.default_key = resolve(key)
+        self.default_value = resolve(value)
+        self.extractor: TimestampExtractor = extractor(timestamp) or fail_on_invalid_timestamp
+        self.config = dict(config or {})  # Kafka Streams' settings, by their names
+        if isinstance(on_error, ErrorPolicy):
+            self.errors = on_error
+        else:
+            self.errors = ErrorPolicy(on_error, on_error, on_error, dead_letter_topic)
+        if late_records_to == "":
+            raise UserError(
+                "late_records_to names no topic", "it is empty", "Leave it out where late records are only counted"
+            )
+        self.late_records_to = late_records_to
+        self.graph = Graph()
+        self._built: tuple[int, Topology] | None = None
+        self._run: LocalRun | None = None
+
+    def stream(
+        self,
+        *topics: str,
+        pattern: str | None = None,
+        key: SerdeLike | None = None,
+        value: SerdeLike | None = None,
+        timestamp: Callable[..., Any] | None = None,
+        reset: str | None = None,
+        name: str | None = None,
+    ) -> Stream:
+        """The records of one or several topics, or of all whose names match a pattern."""
+        if bool(topics) == (pattern is not None):
+            raise UserError("A stream reads topics or a pattern", f"it was given {topics!r} and {pattern!r}")
+        key_serde, value_serde = resolve_optional(key), resolve_optional(value)
+        source = self.graph.name_or_new(name, "KSTREAM-SOURCE-")
+        node = StreamSourceNode(source, topics, pattern, key_serde, value_serde, extractor(timestamp), reset)
+        self.graph.add(self.graph.root, node)
+        return Stream(self, node, source, key_serde, value_serde, frozenset({source}), False)
+
+    def table(
+        self,
+        topic: str,
+        *,
+        key: SerdeLike | None = None,
+        value: SerdeLike | None = None,
+        store: StoreLike = None,
+        timestamp: Callable[..., Any] | None = None,
+        reset: str | None = None,
+        name: str | None = None,
+    ) -> Table:
+        """The latest value per key of a topic."""
+        kept = keep(self.graph, store, f"{topic}-", resolve_optional(key), resolve_optional(value))
+        source_name = self.graph.name_or_new(name, "KSTREAM-SOURCE-", "-source")
+        node_name = self.graph.name_or_new(name, "KTABLE-SOURCE-")
+        supplier = TableSource(kept.store_name, kept.queryable_name)
+        node = TableSourceNode(
+            node_name,
+            source_name,
+            topic,
+            kept.key,
+            kept.value,
+            extractor(timestamp),
+            reset,
+            supplier,
+            kept.key_value(expires=True),
+        )
+        self.graph.add(self.graph.root, node)
+        sources = frozenset({source_name})
+        return Table(self, node, node_name, kept.key, kept.value, sources, kept.queryable_name, supplier)
+
+    def global_table(
+        self,
+        topic: str,
+        *,
+        key: SerdeLike | None = None,
+        value: SerdeLike | None = None,
+        store: StoreLike = None,
+        timestamp: Callable[..., Any] | None = None,
+        name: str | None = None,
+    ) -> GlobalTable:
+        """The latest value per key of a topic, all of it in every task."""
+        kept = keep(self.graph, store, f"{topic}-", resolve_optional(key), resolve_optional(value))
+        if kept.versioned:
+            raise UserError("A global table cannot be versioned", f"{topic} was given history_ms")
+        source_name = self.graph.name_or_new(name, "KSTREAM-SOURCE-", "-source")
+        node_name = self.graph.name_or_new(name, "KTABLE-SOURCE-")
+        supplier = TableSource(kept.store_name, kept.store_name)
+        source = SourceNode(source_name, (topic,), None, kept.key, kept.value, extractor(timestamp))
+        node = GlobalStoreNode(node_name, source, kept.key_value(logged=False), supplier)
+        self.graph.add(self.graph.root, node)
+        return GlobalTable(self, kept.store_name, kept.queryable_name)
+
+    def add_store(self, store: StorePlan) -> None:
+        """A store for processors, which name it in `stores=[...]`."""
+        self.graph.add(self.graph.root, StateStoreNode(store))
+
+    def topology(self) -> Topology:
+        """What the graph has become; built again after each change."""
+        if self._built is None or self._built[0] != self.graph.changed:
+            self._built = (self.graph.changed, self.graph.build())
+        return self._built[1]
+
+    def describe(self) -> str:
+        """The topology in Kafka Streams' text form."""
+        return describe(self.topology())
+
+    def describe_svg(self) -> str:
+        """The topology as a picture: write it to a file, or show it in a notebook with `IPython.display.SVG`."""
+        from headwater.streams.plan.drawing import draw
+
+        return draw(self.topology())
+
+    def settings(self, **changes: Any) -> TaskSettings:
+        """What the tasks of this application share."""
+        return TaskSettings(
+            self.name,
+            self.default_key,
+            self.default_value,
+            self.extractor,
+            self.errors,
+            late_records_topic=self.late_records_to,
+            **changes,
+        )
+
+    def test(self, *, partitions: int = 1, now_ms: int = 0) -> "Driver":
+        """A driver for tests: no broker, no JVM."""
+        from headwater.streams.testing.driver import Driver
+
+        return Driver(self, partitions=partitions, now_ms=now_ms)
+
+    def run_here(
+        self,
+        *,
+        state_dir: str | Path = "headwater-state",
+        commit_interval_ms: int = 100,
+        processing_guarantee: str = "exactly_once_v2",
+        queries: int | None = None,
+        client: Mapping[str, Any] | None = None,
+        stopping: threading.Event | None = None,
+        **settings: Any,
+    ) -> "LocalRun":
+        """Runs in this process, in a thread of its own, until `.stop()`. Returns when all state is restored.
+
+        `stopping`: an event that ends the run when another thread sets it, also while state is being restored.
+
+        `queries`: a port for interactive queries over HTTP, 0 for any that is free; `run.queries` has the URL and the secret.
+
+        `client`: settings of the Kafka clients by their names; `settings`: those of `slot.settings.RunSettings`.
+        """
+        from headwater.streams.slot.local_run import LocalRun
+        from headwater.streams.slot.settings import RunSettings
+
+        chosen = RunSettings(
+            self.brokers,
+            Path(state_dir),
+            commit_interval_ms,
+            processing_guarantee,
+            queries=queries,
+            client=dict(client or {}),
+            **settings,
+        )
+        self._run = LocalRun(self, chosen, stopping).start()
+        return self._run
+
+    def run(
+        self,
+        spark: "SparkSession",
+        *,
+        slots: int | None = None,
+        lease: float = 600.0,
+        state_dir: str | Path = "headwater-state",
+        **settings: Any,
+    ) -> "SparkRun":
+        """Runs in slots that Spark supplies, until `.stop()`. Returns when all state is restored.
+
+        `slots`: one per core but one, if it is not given. `lease`: how many seconds a slot stays before another goes on in its place.
+        `state_dir`: on each machine. `settings`: as of `run_here`.
+        """
+        from headwater.streams.on_spark import run_on_spark
+
+        return run_on_spark(self, spark, slots, lease, state_dir, settings)
+
+    def store(self, name: str) -> "LocalStore":
+        """A store of the application that runs here, to read, as of the last commit."""
+        if self._run is None:
+            raise UserError(f"The application {self.name} does not run here", "its stores are read while it does")
+        return self._run.store(name)

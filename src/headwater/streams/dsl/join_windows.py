@@ -1,0 +1,44 @@
+"""`JoinWindows`: how far apart in time two records may be that meet in a stream-stream join."""
+
+from dataclasses import dataclass, replace
+
+from headwater.base.errors import UserError
+
+
+@dataclass(frozen=True, slots=True)
+class JoinWindows:
+    """A record of the other side may be up to `before_ms` older and up to `after_ms` younger. Late ones count for `grace_ms`.
+
+    `eager`: a left or outer join says at once that a record has met nobody, and again when it has: as Kafka Streams did
+    before KIP-633, and as ksqlDB does where a join has no grace period.
+    """
+
+    before_ms: int
+    after_ms: int
+    grace_ms: int = 0
+    eager: bool = False
+
+    def __post_init__(self) -> None:
+        if self.before_ms + self.after_ms < 0:
+            raise UserError(
+                "A join window ends before it begins", f"{self.before_ms} ms before and {self.after_ms} ms after"
+            )
+        if self.grace_ms < 0:
+            raise UserError(f"A grace of {self.grace_ms} ms is negative")
+
+    @classmethod
+    def of(cls, difference_ms: int, *, grace_ms: int = 0) -> "JoinWindows":
+        """As far before as after."""
+        if difference_ms < 0:
+            raise UserError(f"A time difference of {difference_ms} ms is negative")
+        return cls(difference_ms, difference_ms, grace_ms)
+
+    def before(self, before_ms: int) -> "JoinWindows":
+        return replace(self, before_ms=before_ms)
+
+    def after(self, after_ms: int) -> "JoinWindows":
+        return replace(self, after_ms=after_ms)
+
+    @property
+    def size_ms(self) -> int:
+        return self.before_ms + self.after_ms

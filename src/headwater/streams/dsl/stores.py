@@ -1,0 +1,99 @@
+"""Stores for processors: `app.add_store(key_value_store("seen", value="long"))`, then `process(..., stores=["seen"])`."""
+
+from headwater.streams.dsl.time_to_live import refuse_ttl, time_to_live
+from headwater.streams.dsl.windows import Duration, milliseconds
+from headwater.streams.plan.stores import StorePlan
+from headwater.streams.serdes.port import SerdeLike, resolve_optional
+from headwater.streams.stores.spec import StoreKind, StoreSpec
+
+
+def key_value_store(
+    name: str,
+    *,
+    key: SerdeLike | None = None,
+    value: SerdeLike | None = None,
+    timestamped: bool = False,
+    ttl: Duration | None = None,
+    logging: bool = True,
+    persistent: bool = True,
+) -> StorePlan:
+    """`get`, `put`, `delete`, `range`, `all`, `prefix`. A timestamped one keeps `(value, timestamp)`, as tables do.
+
+    With `ttl=` a row is deleted when stream time is further than that beyond its timestamp: its own in a timestamped store, else that of the
+    record that put it.
+    """
+    spec = StoreSpec(name, timestamped=timestamped, ttl_ms=time_to_live(ttl), logged=logging, persistent=persistent)
+    return StorePlan(spec, resolve_optional(key), resolve_optional(value))
+
+
+def window_store(
+    name: str,
+    retention: Duration,
+    size: Duration,
+    *,
+    key: SerdeLike | None = None,
+    value: SerdeLike | None = None,
+    retain_duplicates: bool = False,
+    ttl: Duration | None = None,
+    logging: bool = True,
+    persistent: bool = True,
+) -> StorePlan:
+    """`put(key, value, start)`, `get(key, start)`, `fetch(key, from, to)`; forgets what is older than the retention."""
+    refuse_ttl(name, ttl, "a window store", "it forgets what is older than its retention")
+    spec = StoreSpec(
+        name,
+        StoreKind.WINDOW,
+        timestamped=False,
+        retention_ms=milliseconds(retention),
+        window_size_ms=milliseconds(size),
+        retain_duplicates=retain_duplicates,
+        logged=logging,
+        persistent=persistent,
+    )
+    return StorePlan(spec, resolve_optional(key), resolve_optional(value))
+
+
+def session_store(
+    name: str,
+    retention: Duration,
+    *,
+    key: SerdeLike | None = None,
+    value: SerdeLike | None = None,
+    ttl: Duration | None = None,
+    logging: bool = True,
+    persistent: bool = True,
+) -> StorePlan:
+    """`put(key, start, end, value)`, `find_sessions(key, earliest_end, latest_start)`, `remove`."""
+    refuse_ttl(name, ttl, "a session store", "it forgets what is older than its retention")
+    spec = StoreSpec(
+        name,
+        StoreKind.SESSION,
+        timestamped=False,
+        retention_ms=milliseconds(retention),
+        logged=logging,
+        persistent=persistent,
+    )
+    return StorePlan(spec, resolve_optional(key), resolve_optional(value))
+
+
+def versioned_store(
+    name: str,
+    history: Duration,
+    *,
+    key: SerdeLike | None = None,
+    value: SerdeLike | None = None,
+    ttl: Duration | None = None,
+    logging: bool = True,
+    persistent: bool = True,
+) -> StorePlan:
+    """`put(key, value, timestamp)`, `get(key)`, `get_as_of(key, timestamp)`, `history(...)`."""
+    refuse_ttl(name, ttl, "a versioned store", "its history says how long versions are kept")
+    spec = StoreSpec(
+        name,
+        StoreKind.VERSIONED,
+        timestamped=False,
+        retention_ms=milliseconds(history),
+        logged=logging,
+        persistent=persistent,
+    )
+    return StorePlan(spec, resolve_optional(key), resolve_optional(value))

@@ -1,0 +1,50 @@
+"""Timestamp extractors as people write them: `timestamp=lambda order: order["at"]`.
+
+A function of one parameter gets the value; of two, the record and the partition time (the largest timestamp of the partition so
+far); of three, also what was read. It gives milliseconds, or a `datetime` with a time zone. A negative one leaves the record out.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+from headwater.base.errors import UserError
+from headwater.streams.dsl.functions import positional_parameters
+from headwater.streams.engine.time import (
+    TimestampExtractor,
+    fail_on_invalid_timestamp,
+    log_and_skip_on_invalid_timestamp,
+    use_partition_time_on_invalid_timestamp,
+    wallclock_timestamp,
+)
+
+_STOCK = (
+    fail_on_invalid_timestamp,
+    log_and_skip_on_invalid_timestamp,
+    use_partition_time_on_invalid_timestamp,
+    wallclock_timestamp,
+)
+
+
+def extractor(given: Callable[..., Any] | None) -> TimestampExtractor | None:
+    """In the shape that a task calls."""
+    if given is None or given in _STOCK:
+        return given
+    count = positional_parameters(given)
+    if count == 1:
+        return lambda record, raw, time: _milliseconds(given(record.value))  # noqa: ARG005
+    if count == 2:
+        return lambda record, raw, time: _milliseconds(given(record, time))  # noqa: ARG005
+    if count == 3:
+        return lambda record, raw, time: _milliseconds(given(record, raw, time))
+    raise UserError(f"A timestamp extractor has {count} parameters", "one (the value), two or three are known")
+
+
+def _milliseconds(found: Any) -> int:
+    if isinstance(found, datetime):
+        if found.tzinfo is None:
+            raise UserError(f"The timestamp {found} has no time zone", "it could mean any instant", "give it one")
+        return int(found.timestamp() * 1000)
+    if isinstance(found, int) and not isinstance(found, bool):
+        return found
+    raise UserError(f"A timestamp extractor gave {found!r}", "milliseconds since 1970 or a datetime are needed")

@@ -1,0 +1,82 @@
+"""Records by column at the edges of a task: as they were fetched, and as they are to be written. Lists, so that Python reads them quickly.
+
+A `Chunk` belongs to the queue it was put into, `OutputColumns` to the task until they are collected, then to whoever collected them.
+"""
+
+from collections.abc import Iterator
+
+from headwater.streams.engine.record import NO_HEADERS, Headers, InputRecord, OutputRecord
+
+Cells = list[bytes | None]
+
+
+class Chunk:
+    """Neighbouring records of one partition, in the order of their offsets. `at` is the first that nobody has taken yet."""
+
+    __slots__ = ("at", "headers", "keys", "offsets", "partition", "timestamps", "topic", "values")
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        offsets: list[int],
+        timestamps: list[int],
+        keys: Cells,
+        values: Cells,
+        headers: list[Headers] | None = None,
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.offsets = offsets
+        self.timestamps = timestamps
+        self.keys = keys
+        self.values = values
+        self.headers = headers
+        self.at = 0
+
+    def __len__(self) -> int:
+        return len(self.offsets) - self.at
+
+    @property
+    def plain(self) -> bool:
+        """Whether no record has headers or a timestamp that is none: what a lane takes."""
+        return self.headers is None and min(self.timestamps, default=0) >= 0
+
+    def record(self, at: int) -> InputRecord:
+        headers = NO_HEADERS if self.headers is None else self.headers[at]
+        offset, timestamp = self.offsets[at], self.timestamps[at]
+        return InputRecord(self.topic, self.partition, offset, timestamp, self.keys[at], self.values[at], headers)
+
+    def records(self) -> Iterator[InputRecord]:
+        """What is left."""
+        return map(self.record, range(self.at, len(self.offsets)))
+
+
+class OutputColumns:
+    """Records for one topic, in order. `partition` is that of all, `partitions` of each; with neither the producer chooses by the key."""
+
+    __slots__ = ("keys", "partition", "partitions", "timestamps", "topic", "values")
+
+    def __init__(self, topic: str, partition: int | None = None) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.partitions: list[int] | None = None
+        self.keys: Cells = []
+        self.values: Cells = []
+        self.timestamps: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self.timestamps)
+
+    @property
+    def data_bytes(self) -> int:
+        return _bytes(self.keys) + _bytes(self.values)
+
+    def records(self) -> list[OutputRecord]:
+        places: list[int | None] = [self.partition] * len(self) if self.partitions is None else [*self.partitions]
+        rows = zip(places, self.keys, self.values, self.timestamps, strict=True)
+        return [OutputRecord(self.topic, place, key, value, time) for place, key, value, time in rows]
+
+
+def _bytes(cells: Cells) -> int:
+    return sum([len(cell) for cell in cells if cell is not None])

@@ -1,0 +1,130 @@
+"""Poison pills: what happens with a record that cannot be decoded, processed or encoded.
+
+`fail` ends the task with an error that names the record and the user's own line; `skip` leaves the record out and counts it;
+`dead_letter` writes the record as it was read to a topic, with Kafka Streams' headers (KIP-1034), and goes on. A function may
+decide for each failure. What was decided happens within the task's transaction, so a dead letter is written exactly once.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final, Literal
+
+from headwater.base.errors import UserError
+from headwater.streams.engine.record import Headers, InputRecord, OutputRecord
+
+Stage = Literal["deserialization", "processing", "production"]
+Verdict = Literal["fail", "skip", "dead_letter"]
+VERDICTS: Final = ("fail", "skip", "dead_letter")
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What went wrong, where, and with which record; in a punctuator there is none."""
+
+    stage: Stage
+    error: Exception
+    record: InputRecord | None
+    timestamp: int
+    node: str
+    task_id: str
+
+
+class ClusterFailure(Exception):
+    """The cluster did not answer a question that came up while a record was processed. The record is not at fault: no policy is asked.
+
+    Everything since the last commit is processed again, or the run ends, if the cause is a UserError.
+    """
+
+    def __init__(self, cause: Exception) -> None:
+        super().__init__(str(cause))
+        self.cause = cause
+
+
+Decide = Verdict | Callable[[Failure], Verdict]
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorPolicy:
+    """What to do, per stage."""
+
+    deserialization: Decide = "fail"
+    processing: Decide = "fail"
+    production: Decide = "fail"
+    dead_letter_topic: str | None = None
+
+    def __post_init__(self) -> None:
+        for decide in (self.deserialization, self.processing, self.production):
+            if not callable(decide) and decide not in VERDICTS:
+                raise UserError(
+                    f"{decide!r} is nothing to do about an error", f"one of {', '.join(VERDICTS)}, or a function"
+                )
+
+    @property
+    def writes_dead_letters(self) -> bool:
+        """Surely, or perhaps, where a function decides and a topic is named."""
+        stages = (self.deserialization, self.processing, self.production)
+        return "dead_letter" in stages or (self.dead_letter_topic is not None and any(map(callable, stages)))
+
+    def decide(self, failure: Failure) -> Verdict:
+        decide: Decide = getattr(self, failure.stage)
+        verdict = decide(failure) if callable(decide) else decide
+        if verdict not in VERDICTS:
+            raise UserError(f"The function for errors gave {verdict!r}", f"one of {', '.join(VERDICTS)} is needed")
+        return verdict
+
+
+class StreamsError(UserError):
+    """A task has failed. The cause is the error itself."""
+
+    def __init__(self, failure: Failure) -> None:
+        self.failure = failure
+        record = failure.record
+        where = (
+            f"the record at {record.topic}-{record.partition} offset {record.offset}"
+            if record is not None
+            else "a punctuator"
+        )
+        line = own_line(failure.error.__traceback__)
+        why = f"{type(failure.error).__name__}: {failure.error}" + (f", at {line}" if line else "")
+        super().__init__(
+            f"{failure.stage.capitalize()} failed in {failure.node} of task {failure.task_id}, with {where}",
+            why,
+            "on_error of the App may skip such records, or write them to a dead letter topic",
+        )
+
+
+def own_line(traceback: TracebackType | None) -> str | None:
+    """The last line of the traceback that is not ours: the user's."""
+    import linecache
+
+    found: tuple[str, int] | None = None
+    while traceback is not None:
+        path = traceback.tb_frame.f_code.co_filename
+        if "/headwater/streams/" not in path.replace("\\", "/"):
+            found = path, traceback.tb_lineno
+        traceback = traceback.tb_next
+    if found is None:
+        return None
+    text = linecache.getline(*found).strip()
+    return f"{found[0]}:{found[1]}" + (f" `{text}`" if text else "")
+
+
+def dead_letter(topic: str, failure: Failure) -> OutputRecord:
+    """The record as it was read, with its own timestamp, and in headers why it is here."""
+    import traceback
+
+    error, record = failure.error, failure.record
+    stack = "".join(traceback.format_exception(error))
+    kind = f"{type(error).__module__}.{type(error).__qualname__}".removeprefix("builtins.")
+    headers: Headers = (
+        ("__streams.errors.exception", kind.encode()),
+        ("__streams.errors.message", str(error).encode()),
+        ("__streams.errors.stacktrace", stack.encode()),
+        ("__streams.errors.topic", record.topic.encode() if record is not None else None),
+        ("__streams.errors.partition", str(record.partition if record is not None else -1).encode()),
+        ("__streams.errors.offset", str(record.offset if record is not None else -1).encode()),
+    )
+    if record is None:
+        return OutputRecord(topic, None, None, None, max(0, failure.timestamp), headers)
+    return OutputRecord(topic, None, record.key, record.value, max(0, record.timestamp), record.headers + headers)

@@ -1,0 +1,260 @@
+"""From the nodes of a task to a function per source. `compile_lane` gives None where a node, a setting or the shape does not allow it."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from headwater.streams.engine.columns import OutputColumns
+from headwater.streams.engine.lane.code import Code, Flow, NotInLane, Raw
+from headwater.streams.engine.lane.stateful import STATEFUL, Rows
+from headwater.streams.engine.lane.stateless import STATELESS
+from headwater.streams.engine.sink import Sink
+from headwater.streams.engine.time import fail_on_invalid_timestamp, log_and_skip_on_invalid_timestamp
+from headwater.streams.plan.partitioning import ByInnerKey
+from headwater.streams.plan.stores import StorePlan
+from headwater.streams.plan.topology import SinkNode, SourceNode
+from headwater.streams.serdes.port import Serde
+from headwater.streams.serdes.windowed import WindowedSerde
+from headwater.streams.stores.key_value import KeyValues
+from headwater.streams.stores.segments import Segments
+from headwater.streams.stores.window import Windows
+
+if TYPE_CHECKING:
+    from headwater.streams.engine.task import Task
+
+_MOST_NODES: Final = 100  # a node is written out once for each way to it
+_OWN_TIMES: Final = (fail_on_invalid_timestamp, log_and_skip_on_invalid_timestamp)
+
+
+Check = Callable[[list[bytes | None]], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """`run` takes the order of the sources, and for each keys, values and timestamps. `expiries`, by source: stores whose segments may not
+    expire within a run, and the step of their times."""
+
+    run: Callable[..., None]
+    source_of: dict[str, int]  # by topic
+    expiries: list[list[tuple[Segments, int]]]
+    checks: list[tuple[Check, Check]]  # by source, of keys and values: they raise what reading them would raise
+    text: str
+
+
+class Output:
+    """The lists of a run for one topic."""
+
+    def __init__(self, code: Code, columns: Callable[[], OutputColumns], placed: bool) -> None:
+        self.placed = placed
+        owner = code.bind(columns, "columns")
+        self._names = [code.name(each) for each in ("keys", "values", "times", "places")[: 4 if placed else 3]]
+        fields = ("keys", "values", "timestamps", "partitions")
+        for name in self._names:
+            code.before.append(f"{name} = []")
+            code.before.append(f"add_{name} = {name}.append")
+        made = code.name("made")
+        code.after.append(f"{made} = {owner}()")
+        for field, name in zip(fields, self._names, strict=False):
+            code.after.append(f"{made}.{field} += {name}")
+
+    def write(self, code: Code, key: str, value: str, time: str, place: str | None = None) -> None:
+        assert self.placed == (place is not None)
+        for name, given in zip(self._names, (key, value, time, place), strict=False):
+            code.line(f"add_{name}({given})")
+
+
+class Compiler:
+    def __init__(self, task: "Task") -> None:
+        self.task = task
+        self.code = Code()
+        self._children: dict[str, list[str]] = {node.name: [] for node in task.plan.nodes}
+        self._sinks: dict[str, SinkNode] = {}
+        for node in task.plan.nodes:
+            if isinstance(node, SinkNode):
+                self._sinks[node.name] = node
+            if not isinstance(node, SourceNode):
+                for parent in node.parents:
+                    self._children[parent].append(node.name)
+        self._left = _MOST_NODES
+        self._expiries: list[list[tuple[Segments, int]]] = []
+        self._outputs: dict[tuple[str, int | None], Output] = {}
+        self._rows: dict[str, Rows] = {}
+        self._shared: dict[str, dict[str, str]] = {}
+
+    def all(self) -> Compiled:
+        sources = [node for node in self.task.plan.nodes if isinstance(node, SourceNode)]
+        source_of: dict[str, int] = {}
+        self.code.before.append("dropped = []")
+        columns = [self._source(node) for node in sources]
+        for number, node in enumerate(sources):
+            source_of |= {self.task.topic_name(topic): number for topic in node.topics}
+        self.code.after.append(f"{self.code.bind(self._drop_all, 'drop_all')}(dropped)")
+        text = self.code.function(columns)
+        run = self.code.compiled(text, f"<lane of {self.task.task_id}>")
+        settings = self.task.settings
+        checks = [(checker(node.key or settings.key), checker(node.value or settings.value)) for node in sources]
+        return Compiled(run, source_of, self._expiries, checks, text)
+
+    def _source(self, node: SourceNode) -> dict[str, str]:
+        """Writes all behind a source -> what the loop reads."""
+        settings, code = self.task.settings, self.code
+        if node.pattern is not None or (node.extractor or settings.extractor) not in _OWN_TIMES:
+            raise NotInLane(f"the source {node.name}")
+        number = code.begin_source()
+        self._expiries.append([])
+        serdes = {"key": node.key or settings.key, "value": node.value or settings.value}
+        raw = {
+            what: Raw(serde, f"in_raw_{what}_{number}") if self.exact(serde) else None for what, serde in serdes.items()
+        }
+        self.forward(
+            node.name, Flow(f"in_key_{number}", f"in_value_{number}", f"in_time_{number}", raw["key"], raw["value"])
+        )
+        columns = {f"in_time_{number}": f"in_times_{number}"}
+        for what, serde in serdes.items():
+            as_object, as_bytes = f"in_{what}_{number}", f"in_raw_{what}_{number}"
+            if code.uses(as_bytes):
+                columns[as_bytes] = f"in_raw_{what}s_{number}"
+            needed = code.uses(as_object)
+            read = code.bind(decoder(serde) if needed else checker(serde), "decode")
+            code.before.insert(
+                number * 2, f"in_{what}s_{number} = {read}(in_raw_{what}s_{number})"
+            )  # what cannot be read has called nobody
+            if needed:
+                columns[as_object] = f"in_{what}s_{number}"
+        return columns
+
+    # -- for those who write nodes
+
+    def forward(self, node: str, flow: Flow) -> None:
+        for child in self._children[node]:
+            self.forward_to(child, flow)
+
+    def forward_to(self, child: str, flow: Flow) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise NotInLane("too many nodes")
+        if child in self._sinks:
+            self._sink(self._sinks[child], flow)
+            return
+        processor = self.task.nodes[child]
+        write = STATELESS.get(type(processor)) or STATEFUL.get(type(processor))
+        if write is None:
+            raise NotInLane(f"{child}, a {type(processor).__name__}")
+        write(self, child, processor, flow)
+
+    def _sink(self, node: SinkNode, flow: Flow) -> None:
+        sink = self.task.nodes[node.name]
+        if not isinstance(sink, Sink) or not isinstance(sink.topic, str) or flow.old is not None:
+            raise NotInLane("a sink whose topic each record names")
+        key_serde, value_serde = node.key or self.task.settings.key, node.value or self.task.settings.value
+        value = self.raw_value(flow, value_serde)
+        window = flow.window
+        if isinstance(key_serde, WindowedSerde):
+            if window is None or window.serde is not key_serde.inner or not isinstance(node.partitioner, ByInnerKey):
+                raise NotInLane("windows that are partitioned otherwise")
+            from headwater.client.partitioner import partition_for_key
+
+            key, topic = window.both, sink.topic
+            count = self.code.name("count")
+            self.code.before.append(f"{count} = {self.code.bind(self._count, 'count_of')}({topic!r})")
+            place = f"0 if {count} == 1 else {self.code.bind(partition_for_key, 'place')}({window.inner}, {count})"
+            self.output(topic, None, placed=True).write(self.code, key, value, flow.time, place)
+            return
+        if node.partitioner is not None:
+            raise NotInLane("a partitioner")
+        self.output(sink.topic, None).write(self.code, self.raw_key(flow, key_serde), value, flow.time)
+
+    def _count(self, topic: str) -> int:
+        count = self.task.settings.partition_count
+        return 1 if count is None else count(topic)
+
+    def output(self, topic: str, partition: int | None, placed: bool = False) -> Output:
+        """The columns of a topic in this run."""
+        known = self._outputs.get((topic, partition))
+        if known is not None and known.placed == placed:
+            return known
+        if known is not None:
+            raise NotInLane("two ways to choose partitions of one topic")
+        task = self.task
+        made = Output(self.code, lambda: task.columns_of(topic, partition, placed), placed)
+        self._outputs[topic, partition] = made
+        return made
+
+    def rows_of(self, name: str, kind: type[KeyValues] | type[Windows]) -> Rows:
+        """The rows of a store in this run, however many nodes and ways lead to it."""
+        if name not in self._rows:
+            self._rows[name] = Rows(self, name, kind)
+        return self._rows[name]
+
+    def shared(self, what: str, make: Callable[[], dict[str, str]]) -> dict[str, str]:
+        """Variables of a node or a store, made once."""
+        if what not in self._shared:
+            self._shared[what] = make()
+        return self._shared[what]
+
+    def store_plan(self, name: str) -> StorePlan:
+        return next(store for store in self.task.plan.stores if store.name == name)
+
+    def expires(self, segments: Segments, step: int) -> None:
+        self._expiries[-1].append((segments, step))
+
+    def drop(self, reason: str) -> None:
+        self.code.line(f"dropped.append({self.code.bind(reason, 'reason')})")
+
+    def _drop_all(self, reasons: Iterable[str]) -> None:
+        for reason in reasons:
+            self.task.drop(reason)
+
+    def joiner(self, function: Callable[..., Any], key: str, left: str, right: str) -> str:
+        of_values = getattr(function, "of_values", None)
+        if of_values is not None:
+            return f"{self.code.bind(of_values, 'joiner')}({left}, {right})"
+        return f"{self.code.bind(function, 'joiner')}({key}, {left}, {right})"
+
+    # -- keys and values as objects and as bytes
+
+    def exact(self, serde: Serde) -> bool:
+        """Whether what it reads it writes again as the same bytes, and never reads None."""
+        return bool(getattr(serde, "exact", False))
+
+    def raw_key(self, flow: Flow, serde: Serde) -> str:
+        return self._raw(flow.raw_key, flow.key, serde)
+
+    def raw_value(self, flow: Flow, serde: Serde) -> str:
+        return self._raw(flow.raw_value, flow.value, serde)
+
+    def _raw(self, raw: Raw | None, thing: str, serde: Serde) -> str:
+        if raw is not None and raw.serde is serde:
+            return raw.variable
+        return f"(None if {thing} is None else {self.code.bind(serde.serialize, 'encode')}({thing}))"
+
+    def held(self, expression: str) -> str:
+        """A variable with the value of the expression: it is computed once."""
+        if expression.isidentifier():
+            return expression
+        name = self.code.name("held")
+        self.code.line(f"{name} = {expression}")
+        return name
+
+    def is_none_key(self, flow: Flow) -> str:
+        return f"{flow.key if flow.raw_key is None else flow.raw_key.variable} is None"
+
+    def is_none_value(self, flow: Flow) -> str:
+        return f"{flow.value if flow.raw_value is None else flow.raw_value.variable} is None"
+
+
+def decoder(serde: Serde) -> Callable[[list[bytes | None]], list[Any]]:
+    """A whole column; a serde may have a quicker way than one by one."""
+    quick: Callable[[list[bytes | None]], list[Any]] | None = getattr(serde, "deserialize_all", None)
+    read = serde.deserialize
+
+    def one_by_one(cells: list[bytes | None]) -> list[Any]:
+        return [None if cell is None else read(cell) for cell in cells]
+
+    return quick or one_by_one
+
+
+def checker(serde: Serde) -> Callable[[list[bytes | None]], Any]:
+    """Raises where the column has something that cannot be read."""
+    check: Callable[[list[bytes | None]], Any] | None = getattr(serde, "check_all", None)
+    return check or decoder(serde)

@@ -1,0 +1,72 @@
+"""From the plan of a store to the store that nodes see: bytes on the state of a task, its changelog, and serdes on top."""
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from headwater.streams.engine.record import OutputRecord
+from headwater.streams.engine.suppress_buffer import SuppressBuffer
+from headwater.streams.engine.typed_stores import (
+    ExpiringTableStore,
+    KeyValueStore,
+    SessionStore,
+    TimestampedKeyValueStore,
+    TimestampedWindowStore,
+    VersionedStore,
+    WindowStore,
+)
+from headwater.streams.plan.stores import StorePlan
+from headwater.streams.stores.build import build_store
+from headwater.streams.stores.expiring import ExpiringKeyValues
+from headwater.streams.stores.key_value import KeyValues
+from headwater.streams.stores.port import Changelog
+from headwater.streams.stores.session import Sessions
+from headwater.streams.stores.state import TaskState
+from headwater.streams.stores.versioned import Versions
+from headwater.streams.stores.window import Windows
+
+if TYPE_CHECKING:
+    from headwater.streams.engine.task import Task, TaskSettings
+
+AnyStore = KeyValues | Windows | Sessions | Versions
+
+
+def open_bytes(plan: StorePlan, task: "Task", state: TaskState) -> AnyStore:
+    """The store in bytes, which tells the task of every change. Whoever restores it, restores this."""
+    topic = plan.changelog_topic(task.settings.application_id)
+    logged = topic is not None and plan.spec.logged and plan.source_topic is None
+    return build_store(plan.spec, state, _changelog(task, topic) if logged and topic is not None else None, task)
+
+
+def _changelog(task: "Task", topic: str) -> Changelog:
+    partition, log = task.partition, task.log_change
+
+    def changed(key: bytes, value: bytes | None, timestamp: int | None) -> None:
+        log(OutputRecord(topic, partition, key, value, task.record_timestamp if timestamp is None else timestamp))
+
+    return changed
+
+
+class SerdesOfTask(Protocol):
+    """A task, or who stands for one where stores are only read."""
+
+    @property
+    def settings(self) -> "TaskSettings": ...
+
+    def tombstone_at(self, timestamp: int) -> None: ...
+
+
+def typed(plan: StorePlan, store: AnyStore, task: SerdesOfTask) -> Any:
+    """The same store with serdes."""
+    key, value = plan.key or task.settings.key, plan.value or task.settings.value
+    if isinstance(store, KeyValues):
+        if plan.buffer:
+            return SuppressBuffer(store, key, value)
+        if isinstance(store, ExpiringKeyValues) and plan.spec.timestamped:
+            return ExpiringTableStore(store, key, value, task.tombstone_at)
+        if plan.spec.timestamped:
+            return TimestampedKeyValueStore(store, key, value, task.tombstone_at)
+        return KeyValueStore(store, key, value)
+    if isinstance(store, Windows):
+        return (TimestampedWindowStore if plan.spec.timestamped else WindowStore)(store, key, value)
+    if isinstance(store, Sessions):
+        return SessionStore(store, key, value)
+    return VersionedStore(store, key, value)

@@ -1,0 +1,72 @@
+"""Punctuators: callbacks that are due when stream time or wall-clock time has come far enough.
+
+As in Kafka Streams: a stream-time schedule is first due at time 0, so it fires at the very first record; a wall-clock
+schedule is first due one interval after it was made. When time jumps over several intervals, the callback runs once, and
+the next due time stays on the grid of the first. Owned by one task.
+"""
+
+from collections.abc import Callable
+from heapq import heappop, heappush
+from math import inf
+
+
+class Schedule:
+    """One callback, every `interval_ms`."""
+
+    __slots__ = ("callback", "cancelled", "due_ms", "interval_ms", "node_name")
+
+    def __init__(self, node_name: str, due_ms: int, interval_ms: int, callback: Callable[[int], None]) -> None:
+        self.node_name = node_name
+        self.due_ms = due_ms
+        self.interval_ms = interval_ms
+        self.callback = callback
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+class PunctuationQueue:
+    """The schedules of one kind of time, by due time; among equals, the one that was scheduled first."""
+
+    __slots__ = ("_heap", "_sequence", "due_ms")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, Schedule]] = []
+        self._sequence = 0
+        self.due_ms: float = inf  # of the first
+
+    def add(self, schedule: Schedule) -> None:
+        self._sequence += 1
+        heappush(self._heap, (schedule.due_ms, self._sequence, schedule))
+        self.due_ms = self._heap[0][0]
+
+    def moved(self) -> None:
+        """Due times of schedules were changed from outside."""
+        self._heap = sorted((schedule.due_ms, sequence, schedule) for _, sequence, schedule in self._heap)
+        self.due_ms = self._heap[0][0] if self._heap else inf
+
+    def next_due_ms(self) -> int | None:
+        return self._heap[0][0] if self._heap else None
+
+    def fire(self, now_ms: int, call: Callable[[Schedule, int], None]) -> bool:
+        """Calls what is due at `now_ms`; whether anything was."""
+        fired = False
+        while self._heap and self._heap[0][0] <= now_ms:
+            _, _, schedule = heappop(self._heap)
+            if schedule.cancelled:
+                continue
+            call(schedule, now_ms)
+            fired = True
+            if not schedule.cancelled:
+                schedule.due_ms = _next_due(schedule, now_ms)
+                self.add(schedule)
+        self.due_ms = self._heap[0][0] if self._heap else inf
+        return fired
+
+
+def _next_due(schedule: Schedule, now_ms: int) -> int:
+    due = schedule.due_ms + schedule.interval_ms
+    if due <= now_ms:  # several intervals were missed: the next on the grid
+        due += schedule.interval_ms * ((now_ms - schedule.due_ms) // schedule.interval_ms)
+    return due

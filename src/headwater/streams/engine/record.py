@@ -1,0 +1,103 @@
+"""Records at the edges of a task (bytes) and between its operators (objects).
+
+`Record` is what operators and processors pass on. It is never changed after it was forwarded: an operator that changes
+something makes another one. Headers are a tuple, so that records may share them.
+"""
+
+from typing import Any, Final, NamedTuple
+
+Headers = tuple[tuple[str, bytes | None], ...]
+
+NO_TIMESTAMP: Final = -1
+NO_HEADERS: Final[Headers] = ()
+
+
+class Record:
+    """A key, a value, a timestamp in milliseconds and headers, between two nodes."""
+
+    __slots__ = ("headers", "key", "timestamp", "value")
+
+    def __init__(self, key: Any, value: Any, timestamp: int, headers: Headers = NO_HEADERS) -> None:
+        self.key = key
+        self.value = value
+        self.timestamp = timestamp
+        self.headers = headers
+
+    def with_key(self, key: Any) -> "Record":
+        return Record(key, self.value, self.timestamp, self.headers)
+
+    def with_value(self, value: Any) -> "Record":
+        return Record(self.key, value, self.timestamp, self.headers)
+
+    def with_timestamp(self, timestamp: int) -> "Record":
+        return Record(self.key, self.value, timestamp, self.headers)
+
+    def with_headers(self, headers: Headers) -> "Record":
+        return Record(self.key, self.value, self.timestamp, tuple(headers))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Record):
+            return NotImplemented
+        mine = (self.key, self.value, self.timestamp, self.headers)
+        return mine == (other.key, other.value, other.timestamp, other.headers)
+
+    __hash__ = None  # type: ignore[assignment]  # values need not be hashable
+
+    def __repr__(self) -> str:
+        headers = f", headers={self.headers!r}" if self.headers else ""
+        return f"Record({self.key!r}, {self.value!r}, timestamp={self.timestamp}{headers})"
+
+
+class Change:
+    """What goes between the nodes of a table: the new value and, where somebody downstream asked for it, the old one.
+
+    `is_latest` is false for an update that came out of order into a versioned table.
+    """
+
+    __slots__ = ("is_latest", "new", "old")
+
+    def __init__(self, new: Any, old: Any, is_latest: bool = True) -> None:
+        self.new = new
+        self.old = old
+        self.is_latest = is_latest
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Change):
+            return NotImplemented
+        return (self.new, self.old, self.is_latest) == (other.new, other.old, other.is_latest)
+
+    __hash__ = None  # type: ignore[assignment]  # values need not be hashable
+
+    def __repr__(self) -> str:
+        return f"Change(new={self.new!r}, old={self.old!r})"
+
+
+class InputRecord(NamedTuple):
+    """A record as it was fetched."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = NO_HEADERS
+
+
+class OutputRecord(NamedTuple):
+    """A record that a task wants written. Without a partition, the producer chooses as for any record: by the key's murmur2."""
+
+    topic: str
+    partition: int | None
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    headers: Headers = NO_HEADERS
+
+
+class RecordMetadata(NamedTuple):
+    """Where the record came from that is being processed."""
+
+    topic: str
+    partition: int
+    offset: int

@@ -1,0 +1,88 @@
+"""`count`, `aggregate` and `reduce` of a grouped stream: one value per key, updated by each record.
+
+The row's timestamp is the largest of its records'. Records without a key or value are left out.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from headwater.streams.engine.expiry import ExpiringTable
+from headwater.streams.engine.processor import Context, Processor
+from headwater.streams.engine.record import Record
+from headwater.streams.engine.table import View, forward_change, store_view
+from headwater.streams.engine.typed_stores import IS_LATEST, NOT_PUT
+
+
+def one_more(key: Any, value: Any, total: int) -> int:  # noqa: ARG001
+    """The aggregator of `count`."""
+    return total + 1
+
+
+def zero() -> int:
+    return 0
+
+
+class StreamAggregate:
+    """The supplier. Without an initializer it reduces: the first value is the aggregate."""
+
+    def __init__(
+        self, store_name: str, initializer: Callable[[], Any] | None, aggregator: Callable[[Any, Any, Any], Any]
+    ) -> None:
+        self._store_name = store_name
+        self._initializer = initializer
+        self._aggregator = aggregator
+        self._send_old_values = False
+
+    def enable_sending_old_values(self, force_materialization: bool) -> bool:  # noqa: ARG002 - it has a store anyway
+        self._send_old_values = True
+        return True
+
+    def view(self) -> View:
+        return store_view(self._store_name)
+
+    def __call__(self) -> Processor:
+        return StreamAggregateProcessor(self._store_name, self._initializer, self._aggregator, self._send_old_values)
+
+
+class StreamAggregateProcessor(ExpiringTable):
+    def __init__(
+        self,
+        store_name: str,
+        initializer: Callable[[], Any] | None,
+        aggregator: Callable[[Any, Any, Any], Any],
+        send_old_values: bool,
+    ) -> None:
+        self.store_name: str = store_name
+        self.initializer = initializer
+        self.aggregator = aggregator
+        self.send_old_values = send_old_values
+        self._store: Any = None
+
+    @property
+    def is_count(self) -> bool:
+        return self.aggregator is one_more
+
+    def init(self, context: Context) -> None:
+        self._store = context.store(self.store_name)
+
+    def process(self, record: Record) -> None:
+        key, value, timestamp = record.key, record.value, record.timestamp
+        if key is None or value is None:
+            self.context.drop("null key or value")
+            return
+        found = self._store.get(key)
+        if found is not None:
+            old = found[0]
+            if found[1] > timestamp:
+                timestamp = found[1]
+            new = self.aggregator(key, value, old)
+        elif self.initializer is None:
+            old, new = None, value
+        else:
+            old = self.initializer()  # Kafka Streams sends this one as the old value
+            new = self.aggregator(key, value, old)
+        store = self._store
+        code = store.put(key, new, record.timestamp if new is None and not store.versioned else timestamp)
+        if code != NOT_PUT:
+            sent = old if self.send_old_values else None
+            forward_change(self.forward, record, new, sent, timestamp, code == IS_LATEST)

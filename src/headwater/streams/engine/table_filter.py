@@ -1,0 +1,78 @@
+"""`filter` and `filter_not` of a table: a row that does not hold any more becomes a tombstone."""
+
+from collections.abc import Callable
+from typing import Any
+
+from headwater.streams.engine.processor import Context, Processor
+from headwater.streams.engine.record import Record
+from headwater.streams.engine.table import ComputedGetter, TableSupplier, View, forward_change, store_view
+from headwater.streams.engine.typed_stores import IS_LATEST, NOT_PUT, ValueAndTimestamp
+
+
+class TableFilter:
+    """The supplier. It asks its parent for old values where that costs nothing, to leave out needless tombstones."""
+
+    def __init__(
+        self, parent: TableSupplier, predicate: Callable[[Any, Any], Any], negated: bool, store_name: str | None
+    ) -> None:
+        self._parent = parent
+        self._predicate = predicate
+        self._negated = negated
+        self._store_name = store_name
+        self.use_versioned_semantics = False
+        self._send_old_values = parent.enable_sending_old_values(False)
+
+    def enable_sending_old_values(self, force_materialization: bool) -> bool:
+        if self._store_name is not None or self._parent.enable_sending_old_values(force_materialization):
+            self._send_old_values = True
+        return self._send_old_values
+
+    def compute(self, key: Any, value: Any) -> Any:
+        return value if value is not None and bool(self._predicate(key, value)) != self._negated else None
+
+    def _compute_found(self, key: Any, found: ValueAndTimestamp | None) -> ValueAndTimestamp | None:
+        return found if found is not None and bool(self._predicate(key, found[0])) != self._negated else None
+
+    def view(self) -> View:
+        if self._store_name is not None:
+            return store_view(self._store_name)
+        above = self._parent.view()
+        return View(lambda: ComputedGetter(above.make(), self._compute_found), above.store_names)
+
+    def __call__(self) -> Processor:
+        return TableFilterProcessor(self.compute, self._store_name, self._send_old_values, self.use_versioned_semantics)
+
+
+class TableFilterProcessor(Processor):
+    def __init__(
+        self, compute: Callable[[Any, Any], Any], store_name: str | None, send_old_values: bool, versioned: bool
+    ) -> None:
+        self._compute = compute
+        self._store_name = store_name
+        self._send_old_values = send_old_values
+        self._versioned = versioned
+        self._store: Any = None
+
+    def init(self, context: Context) -> None:
+        if self._store_name is not None:
+            self._store = context.store(self._store_name)
+
+    def process(self, record: Record) -> None:
+        key, change, store = record.key, record.value, self._store
+        new = self._compute(key, change.new)
+        old = None
+        if self._send_old_values:
+            if store is None:
+                old = self._compute(key, change.old)
+            else:
+                found = store.get(key)
+                old = None if found is None else found[0]
+            if not self._versioned and old is None and new is None:
+                return
+        is_latest = change.is_latest
+        if store is not None:
+            code = store.put(key, new, record.timestamp)
+            if code == NOT_PUT:
+                return
+            is_latest = code == IS_LATEST
+        forward_change(self.forward, record, new, old, record.timestamp, is_latest)

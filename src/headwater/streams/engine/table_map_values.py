@@ -1,0 +1,70 @@
+"""`map_values` of a table: a function of each value that is there; a tombstone stays one."""
+
+from collections.abc import Callable
+from typing import Any
+
+from headwater.streams.engine.processor import Context, Processor
+from headwater.streams.engine.record import Record
+from headwater.streams.engine.table import ComputedGetter, TableSupplier, View, forward_change, store_view
+from headwater.streams.engine.typed_stores import IS_LATEST, NOT_PUT, ValueAndTimestamp
+
+
+class TableMapValues:
+    """The supplier."""
+
+    def __init__(self, parent: TableSupplier, mapper: Callable[[Any, Any], Any], store_name: str | None) -> None:
+        self._parent = parent
+        self._mapper = mapper
+        self._store_name = store_name
+        self._send_old_values = False
+
+    def enable_sending_old_values(self, force_materialization: bool) -> bool:
+        if self._store_name is not None or self._parent.enable_sending_old_values(force_materialization):
+            self._send_old_values = True
+        return self._send_old_values
+
+    def compute(self, key: Any, value: Any) -> Any:
+        return None if value is None else self._mapper(key, value)
+
+    def _compute_found(self, key: Any, found: ValueAndTimestamp | None) -> ValueAndTimestamp | None:
+        if found is None:
+            return None
+        value = self._mapper(key, found[0])
+        return None if value is None else (value, found[1])
+
+    def view(self) -> View:
+        if self._store_name is not None:
+            return store_view(self._store_name)
+        above = self._parent.view()
+        return View(lambda: ComputedGetter(above.make(), self._compute_found), above.store_names)
+
+    def __call__(self) -> Processor:
+        return TableMapValuesProcessor(self.compute, self._store_name, self._send_old_values)
+
+
+class TableMapValuesProcessor(Processor):
+    def __init__(self, compute: Callable[[Any, Any], Any], store_name: str | None, send_old_values: bool) -> None:
+        self._compute = compute
+        self._store_name = store_name
+        self._send_old_values = send_old_values
+        self._store: Any = None
+
+    def init(self, context: Context) -> None:
+        if self._store_name is not None:
+            self._store = context.store(self._store_name)
+
+    def process(self, record: Record) -> None:
+        key, change, store = record.key, record.value, self._store
+        new, old, is_latest = self._compute(key, change.new), None, change.is_latest
+        if self._send_old_values:
+            if store is None:
+                old = self._compute(key, change.old)
+            else:
+                found = store.get(key)
+                old = None if found is None else found[0]
+        if store is not None:
+            code = store.put(key, new, record.timestamp)
+            if code == NOT_PUT:
+                return
+            is_latest = code == IS_LATEST
+        forward_change(self.forward, record, new, old, record.timestamp, is_latest)

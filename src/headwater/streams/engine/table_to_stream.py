@@ -1,0 +1,9 @@
+"""`to_stream`: the new value of each change of a table."""
+
+from headwater.streams.engine.processor import Processor
+from headwater.streams.engine.record import Record
+
+
+class TableToStream(Processor):
+    def process(self, record: Record) -> None:
+        self.forward(Record(record.key, record.value.new, record.timestamp, record.headers))

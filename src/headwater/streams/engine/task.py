@@ -1,0 +1,506 @@
+"""A task: the nodes of one sub-topology over one partition of its topics.
+
+Whoever drives it (a slot, the test driver) gives it records and time, and takes what it wants written:
+
+    task.add(topic, records)      buffers what was fetched
+    task.process(...)             the next records, merged by time
+    task.punctuate(now_ms)        wall-clock punctuators that are due
+    task.collect()                outputs, changelog records and positions since the last time
+
+What `collect` gave belongs into one transaction. The task does no I/O and reads no clock; it is driven by one thread and
+owns its nodes, its stores' handles and its stream time, which never goes back.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from headwater.base.errors import UserError
+from headwater.streams.engine.columns import Chunk, OutputColumns
+from headwater.streams.engine.context import NodeContext
+from headwater.streams.engine.emit_on_close import ClosingProcessor
+from headwater.streams.engine.expiry import expiring_rows
+from headwater.streams.engine.failures import ClusterFailure, ErrorPolicy, Failure, Stage, StreamsError, dead_letter
+from headwater.streams.engine.late_records import LateRecords
+from headwater.streams.engine.opening import AnyStore, open_bytes, typed
+from headwater.streams.engine.operator_times import OperatorTimes
+from headwater.streams.engine.partition_group import Decode, PartitionGroup, PartitionQueue
+from headwater.streams.engine.processor import Cancellable, Forward, Processor, TimeKind, fan_out
+from headwater.streams.engine.punctuation import PunctuationQueue, Schedule
+from headwater.streams.engine.record import InputRecord, OutputRecord, Record, RecordMetadata
+from headwater.streams.engine.sink import Sink
+from headwater.streams.engine.suppress_buffer import SuppressBuffer
+from headwater.streams.engine.time import TimestampExtractor, fail_on_invalid_timestamp, wallclock_timestamp
+from headwater.streams.plan.topology import Partitioner, ProcessorNode, SinkNode, SourceNode, SubTopology
+from headwater.streams.serdes.port import Serde
+from headwater.streams.stores.spec import StoreSpec
+from headwater.streams.stores.state import TaskState
+
+if TYPE_CHECKING:
+    from headwater.streams.engine.lane.lane import Lane
+
+_RUN: Final = 8_000  # records of a lane at once, where nobody says otherwise
+
+
+class Runs:
+    """How many records a lane may take at once, so that a run stays short: it grows and shrinks with the time that they took."""
+
+    def __init__(self, most: int = 64, wanted_s: float = 0.01) -> None:
+        self.most = most
+        self._wanted_s = wanted_s
+
+    def took(self, seconds: float) -> None:
+        if seconds < self._wanted_s:
+            self.most = min(self.most * 2, _RUN)
+        elif seconds > 4 * self._wanted_s:
+            self.most = max(self.most // 4, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSettings:
+    """What all tasks of an application share."""
+
+    application_id: str
+    key: Serde  # where neither the stream nor the call names one
+    value: Serde
+    extractor: TimestampExtractor = fail_on_invalid_timestamp
+    errors: ErrorPolicy = field(default_factory=ErrorPolicy)
+    emit_interval_ms: int = 1000
+    partition_count: Callable[[str], int] | None = None  # of a topic, for partitioners
+    late_records_topic: str | None = None  # where records go that windows left out; None: they are counted only
+
+
+@dataclass(slots=True)
+class TaskOutput:
+    """Since the last `collect`. A changelog record has the task's partition."""
+
+    records: list[OutputRecord]
+    changelog: list[OutputRecord]
+    positions: dict[tuple[str, int], int]  # of input partitions: the offset to go on from
+    dropped: dict[str, int] = field(default_factory=dict)
+    columns: list[OutputColumns] = field(default_factory=list)
+    """Results of a lane, by topic; then `records` and `changelog` are empty."""
+    changelog_columns: list[OutputColumns] = field(default_factory=list)
+
+
+class Task:
+    """See the module. Its stores lie on `state`; they are restored through `byte_stores` before the first record.
+
+    `global_stores` are read by name.
+    """
+
+    def __init__(
+        self,
+        plan: SubTopology,
+        partition: int,
+        settings: TaskSettings,
+        state: TaskState | None = None,
+        global_stores: Mapping[str, Any] | None = None,
+        now_ms: int = 0,
+    ) -> None:
+        self.plan = plan
+        self.partition = partition
+        self.settings = settings
+        self.task_id = f"{plan.number}_{partition}"
+        self.stream_time_ms = -1
+        self.wall_clock_ms = now_ms
+        self._pretended: RecordMetadata | None = None  # of a record that was held back and goes on now
+        self.commit_requested = False
+        self.global_stores = global_stores or {}
+        self.group = PartitionGroup()
+        self._current: InputRecord | None = None
+        self.record_timestamp = -1  # of the record that is being processed, for the changelog
+        self.byte_stores: dict[str, AnyStore] = {}
+        self.stores: dict[str, Any] = {}
+        self._buffers: list[SuppressBuffer] = []
+        self.nodes: dict[str, Processor] = {}
+        self.dropped: dict[str, int] = {}
+        self._late = None if settings.late_records_topic is None else LateRecords(settings.late_records_topic)
+        self._sources: dict[str, Forward] = {}  # topic -> what its records are given to
+        self._patterns: list[tuple[str, Forward, Decode]] = []
+        self._outputs: list[OutputRecord] = []
+        self._changelog: list[OutputRecord] = []
+        self._columns: dict[str, OutputColumns] = {}
+        self._changelog_columns: dict[str, OutputColumns] = {}
+        self._lane: Lane | None = None
+        self._lane_known = False  # it is made when records come by column
+        self._scheduled: list[Schedule] | None = []  # by `init` of the nodes; None when they are through
+        self._stream_schedules = PunctuationQueue()
+        self._wall_schedules = PunctuationQueue()
+        for store in plan.stores:
+            assert state is not None, f"task {self.task_id} has stores and needs a state for them"
+            self.byte_stores[store.name] = open_bytes(store, self, state)
+            self.stores[store.name] = opened = typed(store, self.byte_stores[store.name], self)
+            if isinstance(opened, SuppressBuffer):
+                self._buffers.append(opened)
+                state.on_discard(opened.reload)
+        self._times = None if state is None else OperatorTimes(state.notes)
+        self._build()
+        self._expiring = expiring_rows(plan.stores, self.byte_stores, self.nodes, settings.key, settings.value)
+
+    def _build(self) -> None:
+        contexts: dict[str, NodeContext] = {}
+        for node in self.plan.nodes:
+            if isinstance(node, ProcessorNode):
+                self.nodes[node.name] = node.supplier()
+                stores = {name: self.stores[name] for name in node.stores if name in self.stores}
+                contexts[node.name] = NodeContext(self, node.name, stores)
+            elif isinstance(node, SinkNode):
+                self.nodes[node.name] = self._sink(node)
+                contexts[node.name] = NodeContext(self, node.name, {})
+        children: dict[str, dict[str, Forward]] = {node.name: {} for node in self.plan.nodes}
+        for node in self.plan.nodes:
+            if not isinstance(node, SourceNode):
+                process = self._guarded(node.name, self._entry(node))
+                for parent in node.parents:
+                    children[parent][node.name] = process
+        for name, processor in self.nodes.items():
+            by_child = children[name]
+            processor.context = context = contexts[name]
+            processor.forward = fan_out(list(by_child.values()))
+            context.link(processor.forward, by_child)
+        for node in self.plan.nodes:
+            if isinstance(node, SourceNode):
+                self._source(node, fan_out(list(children[node.name].values())))
+        for name, processor in self.nodes.items():
+            processor.init(contexts[name])
+            if self._times is not None and processor.kept_times:
+                self._times.load(name, processor)
+        scheduled, self._scheduled = self._scheduled or [], None
+        if self._times is not None and self._times.load_schedules(scheduled):
+            self._stream_schedules.moved()
+            self._wall_schedules.moved()
+
+    def _entry(self, node: ProcessorNode | SinkNode) -> Forward:
+        """What parents call. Stores without timestamps log changes at the time of the record that their own node processes."""
+        process = self.nodes[node.name].process
+        stores = (
+            [self.plan_of(name) for name in node.stores if name in self.stores]
+            if isinstance(node, ProcessorNode)
+            else []
+        )
+        if all(store.timestamped for store in stores):
+            return process
+
+        def timed(record: Record) -> None:
+            outside = self.record_timestamp
+            self.record_timestamp = record.timestamp
+            process(record)
+            self.record_timestamp = outside
+
+        return timed
+
+    def plan_of(self, name: str) -> StoreSpec:
+        return next(store.spec for store in self.plan.stores if store.name == name)
+
+    def _sink(self, node: SinkNode) -> Sink:
+        topic = self.topic_name(node.topic) if isinstance(node.topic, str) else node.topic
+        partitions = self._partitions(node.partitioner) if node.partitioner is not None else None
+        key, value = node.key or self.settings.key, node.value or self.settings.value
+        return Sink(topic, key, value, partitions, self._outputs.append, self._production_failed)
+
+    def _partitions(self, partitioner: Partitioner) -> Callable[[str, Any, Any], list[int | None]]:
+        def choose(topic: str, key: Any, value: Any) -> list[int | None]:
+            count = self.settings.partition_count(topic) if self.settings.partition_count is not None else 1
+            chosen = partitioner(topic, key, value, count)
+            if chosen is None or isinstance(chosen, int):
+                return [chosen]
+            return list(chosen)
+
+        return choose
+
+    def _source(self, node: SourceNode, forward: Forward) -> None:
+        decode = self._decoder(node)
+        if node.pattern is not None:
+            self._patterns.append((node.pattern, forward, decode))
+        for name in node.topics:
+            topic = self.topic_name(name)
+            self._sources[topic] = forward
+            self.group.register(PartitionQueue((topic, self.partition), decode))
+
+    def take_topic(self, topic: str) -> bool:
+        """A topic that has come up: whether a pattern of this task matches it. It is an input from then on."""
+        for pattern, forward, decode in self._patterns:
+            if re.fullmatch(pattern, topic) is not None:
+                self._sources[topic] = forward
+                self.group.register(PartitionQueue((topic, self.partition), decode))
+                return True
+        return False
+
+    def _decoder(self, node: SourceNode) -> Callable[[InputRecord, int], Record | None]:
+        read_key = (node.key or self.settings.key).deserialize
+        read_value = (node.value or self.settings.value).deserialize
+        extract = node.extractor or self.settings.extractor
+        if extract is wallclock_timestamp:
+            extract = lambda record, raw, time: self.wall_clock_ms  # noqa: ARG005, E731
+
+        def decode(raw: InputRecord, partition_time: int) -> Record | None:
+            try:
+                key = None if raw.key is None else read_key(raw.key)
+                value = None if raw.value is None else read_value(raw.value)
+            except Exception as error:  # noqa: BLE001 - a serde may raise anything; the policy decides
+                self._handle("deserialization", error, raw, raw.timestamp, node.name)
+                return None
+            record = Record(key, value, raw.timestamp, raw.headers)
+            timestamp = extract(record, raw, partition_time)
+            if timestamp < 0:
+                self.drop("negative timestamp")
+                return None
+            record.timestamp = timestamp
+            return record
+
+        return decode
+
+    def topic_name(self, name: str) -> str:
+        """Internal topics begin with the application's id."""
+        return f"{self.settings.application_id}-{name}" if name in self.plan.internal_names else name
+
+    # -- driven from outside
+
+    def add(self, topic: str, records: Iterable[InputRecord]) -> None:
+        """Buffers records of the task's partition of a topic, in the order of their offsets."""
+        self.group.add((topic, self.partition), records)
+
+    def add_columns(self, chunk: Chunk) -> None:
+        """The same, by column: the quick way for those tasks that have a lane."""
+        if not self._lane_known:
+            from headwater.streams.engine.lane.lane import compile_lane
+
+            self._lane, self._lane_known = compile_lane(self), True
+        if self._lane is not None and self._lane.takes(chunk):
+            self.group.add_chunk((chunk.topic, chunk.partition), chunk)
+        else:
+            self.group.add((chunk.topic, chunk.partition), chunk.records())
+
+    def process_next(self, most: int = 1) -> int:
+        """The next buffered record, or a run of up to `most`; how many."""
+        if self._lane is not None and self.group.in_columns:
+            done = self._lane.step(most)
+            if self._outputs or self._changelog:
+                self._columns_as_records()
+            if done:
+                return done
+        found = self.group.poll()
+        if found is None:
+            return 0
+        queue, raw, record = found
+        self.process_record(queue, raw, record)
+        return 1
+
+    def process(
+        self, limit: int | None = None, leave: Callable[[], bool] | None = None, runs: "Runs | None" = None
+    ) -> int:
+        """Buffered records, while every input has one (then nothing with a lower time can come before); how many.
+
+        `leave` is asked behind each, or each run of a lane, of which `runs` says how long they may be: what else there is to do may not wait
+        for slow functions.
+        """
+        done = 0
+        while (limit is None or done < limit) and self.group.all_buffered:
+            most = _RUN if runs is None else runs.most
+            taken = self.process_next(most if limit is None else min(most, limit - done))
+            if not taken:
+                break
+            done += taken
+            if leave is not None and leave():
+                break
+        return done
+
+    def process_record(self, queue: PartitionQueue, raw: InputRecord, record: Record) -> None:
+        """One record through all nodes, then the stream-time punctuators that it makes due."""
+        if self._columns or self._changelog_columns:
+            self._columns_as_records()
+        self.observe(record.timestamp)
+        if self._expiring:
+            self._expire()
+        self.record_timestamp = record.timestamp
+        self._current = raw
+        try:
+            self._sources[queue.topic_partition[0]](record)
+        except (StreamsError, ClusterFailure):
+            raise
+        except Exception as error:
+            raise self._failure("processing", error, raw, record.timestamp, self._node_of(error)) from error
+        self._current = None
+        if self._late is not None:
+            self._outputs += self._late.take(raw)
+        if self._stream_schedules.due_ms <= self.stream_time_ms:
+            self._stream_schedules.fire(self.stream_time_ms, self._call)
+
+    def _expire(self) -> None:
+        """Rows whose time to live is over go before the record is processed that makes it so."""
+        self.record_timestamp = now_ms = self.stream_time_ms
+        for rows in self._expiring:
+            rows.expire(now_ms, lambda error, node: self._expiry_failed(error, now_ms, node))
+
+    def _expiry_failed(self, error: Exception, now_ms: int, node: str) -> None:
+        if isinstance(error, (StreamsError, ClusterFailure)):
+            raise error
+        self._handle("processing", error, None, now_ms, node)
+
+    def punctuate(self, now_ms: int) -> bool:
+        """Sets the wall clock, and calls the punctuators that are due."""
+        self.wall_clock_ms = now_ms
+        return self._wall_schedules.fire(now_ms, self._call)
+
+    def next_punctuation_ms(self) -> int | None:
+        """When `punctuate` has something to do."""
+        return self._wall_schedules.next_due_ms()
+
+    def collect(self) -> TaskOutput:
+        """What was made since the last call, for one transaction."""
+        for buffer in self._buffers:
+            buffer.flush()
+        if self._times is not None:
+            self._times.save()
+        output = TaskOutput(
+            self._outputs[:],
+            self._changelog[:],
+            self.group.positions(),
+            self.dropped,
+            list(self._columns.values()),
+            list(self._changelog_columns.values()),
+        )
+        self._outputs.clear()
+        self._changelog.clear()
+        self._columns, self._changelog_columns = {}, {}
+        self.dropped = {}
+        self.commit_requested = False
+        return output
+
+    @property
+    def close_times(self) -> dict[str, int]:
+        """By store: up to where the results of windows that are emitted on close have gone out. To be committed with the offsets."""
+        closing = [node for node in self.nodes.values() if isinstance(node, ClosingProcessor)]
+        return {node.store_name: node.last_close_time for node in closing if node.last_close_time != -1}
+
+    def load_close_times(self, times: Mapping[str, int]) -> None:
+        """What was committed; the notes may be older, or lost."""
+        for node in self.nodes.values():
+            if isinstance(node, ClosingProcessor):
+                node.last_close_time = max(node.last_close_time, times.get(node.store_name, -1))
+
+    def close(self) -> None:
+        for processor in self.nodes.values():
+            processor.close()
+
+    # -- for nodes and stores
+
+    @property
+    def record_metadata(self) -> RecordMetadata | None:
+        """Where the record came from that is being processed; None in a punctuator."""
+        if self._pretended is not None:
+            return self._pretended
+        raw = self._current
+        return None if raw is None else RecordMetadata(raw.topic, raw.partition, raw.offset)
+
+    def pretend(self, metadata: RecordMetadata | None) -> RecordMetadata | None:
+        """What is forwarded now comes from there; gives what was pretended before."""
+        before, self._pretended = self._pretended, metadata
+        return before
+
+    def columns_of(self, topic: str, partition: int | None, placed: bool) -> OutputColumns:
+        """What a lane adds results for a topic to; with a partition it is a changelog. `placed`: each record names its partition."""
+        together = self._columns if partition is None else self._changelog_columns
+        found = together.get(topic)
+        if found is None:
+            found = together[topic] = OutputColumns(topic, partition)
+            found.partitions = [] if placed else None
+        return found
+
+    def _columns_as_records(self) -> None:
+        """Where nodes and lane take turns, the order of their results stays."""
+        columns, self._columns = self._columns, {}
+        changes, self._changelog_columns = self._changelog_columns, {}
+        for each in columns.values():
+            self._outputs += each.records()
+        for each in changes.values():
+            self._changelog += each.records()
+
+    def observe(self, timestamp: int) -> None:
+        """Stream time never goes back."""
+        if timestamp > self.stream_time_ms:
+            self.stream_time_ms = timestamp
+
+    def log_change(self, record: OutputRecord) -> None:
+        """A change of a store, for its changelog."""
+        self._changelog.append(record)
+
+    def tombstone_at(self, timestamp: int) -> None:
+        """The changelog record of a deletion has the timestamp of the update that deletes."""
+        self.record_timestamp = timestamp
+
+    def schedule(self, node: str, interval_ms: int, kind: TimeKind, callback: Callable[[int], None]) -> Cancellable:
+        if interval_ms < 1:
+            raise UserError(f"{node} schedules a punctuator every {interval_ms} ms", "an interval is at least 1 ms")
+        if kind == "stream":
+            schedule = Schedule(node, 0, interval_ms, callback)
+            self._stream_schedules.add(schedule)
+        else:
+            schedule = Schedule(node, self.wall_clock_ms + interval_ms, interval_ms, callback)
+            self._wall_schedules.add(schedule)
+        if self._scheduled is not None:
+            self._scheduled.append(schedule)
+        return schedule
+
+    def _call(self, schedule: Schedule, now_ms: int) -> None:
+        self.record_timestamp = now_ms
+        try:
+            schedule.callback(now_ms)
+        except (StreamsError, ClusterFailure):
+            raise
+        except Exception as error:  # noqa: BLE001 - the user's code may raise anything; the policy decides
+            self._handle("processing", error, None, now_ms, schedule.node_name)
+
+    # -- failures
+
+    def _guarded(self, name: str, process: Forward) -> Forward:
+        """Where a failure in a node may be survived, each node is watched; where it may not, nothing is in the way."""
+        if self.settings.errors.processing == "fail":
+            return process
+
+        def guarded(record: Record) -> None:
+            try:
+                process(record)
+            except (StreamsError, ClusterFailure):
+                raise
+            except Exception as error:  # noqa: BLE001 - the user's code may raise anything; the policy decides
+                self._handle("processing", error, self._current, record.timestamp, name)
+
+        return guarded
+
+    def _production_failed(self, error: Exception, node: str) -> None:
+        self._handle("production", error, self._current, self.record_timestamp, node)
+
+    def _handle(self, stage: Stage, error: Exception, raw: InputRecord | None, timestamp: int, node: str) -> None:
+        """Returns if the application goes on without the record."""
+        policy = self.settings.errors
+        failure = Failure(stage, error, raw, timestamp, node, self.task_id)
+        verdict = policy.decide(failure)
+        if verdict == "fail":
+            raise StreamsError(failure) from error
+        if verdict == "dead_letter":
+            topic = policy.dead_letter_topic or f"{self.settings.application_id}-dead-letters"
+            self._outputs.append(dead_letter(topic, failure))
+        self.drop(f"{stage} error")
+
+    def _failure(self, stage: Stage, error: Exception, raw: InputRecord, timestamp: int, node: str) -> StreamsError:
+        return StreamsError(Failure(stage, error, raw, timestamp, node, self.task_id))
+
+    def _node_of(self, error: Exception) -> str:
+        """The innermost node on the way to the error."""
+        names = {id(processor): name for name, processor in self.nodes.items()}
+        found, traceback = "?", error.__traceback__
+        while traceback is not None:
+            owner = names.get(id(traceback.tb_frame.f_locals.get("self")))
+            found, traceback = owner or found, traceback.tb_next
+        return found
+
+    def drop_late(self, node: str, by_ms: int) -> None:
+        self.drop("late")
+        if self._late is not None and self._current is not None and self._pretended is None:
+            self._late.add(node, by_ms)
+
+    def drop(self, reason: str) -> None:
+        self.dropped[reason] = self.dropped.get(reason, 0) + 1

@@ -1,0 +1,381 @@
+"""The lead of one application whose slots are other processes: membership, producer ids, who has which task.
+
+One thread owns all of it: it takes events from a queue (slots that came, went or said something; a stop), lets `task_moves` decide, and does
+what that says. Only here producer ids are taken, with `fence_steps`: for a slot that comes, for one that asks, and for one that is
+lost, whose tasks go to others once that has succeeded. While brokers are away, what is to be fenced waits, and is tried again.
+"""
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from headwater.base.errors import ErrorCode, KafkaError, UserError
+from headwater.base.ids import TopicPartition
+from headwater.client.consumer.positions import OffsetAndMetadata
+from headwater.streams.lead.membership import Lead, slot_id
+from headwater.streams.lead.slot_links import SlotLink
+from headwater.streams.lead.task_moves import Action, Grant, TaskMoves
+from headwater.streams.protocol import slot_messages as messages
+from headwater.streams.protocol import task_ownership as protocol
+from headwater.streams.slot.program import Program, lead_of
+
+_log: Final = logging.getLogger("headwater.streams")
+_TICK_S: Final = 0.25
+_START_PATIENCE_MS: Final = 5_000  # for all slots, before the first tasks are dealt out
+_RETURN_PATIENCE_MS: Final = 10_000  # between two leases
+_STOP_PATIENCE_S: Final = 30.0
+_NEVER_MS: Final = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    kind: Literal["joined", "gone", "said", "expect", "stop"]
+    link: SlotLink | None = None
+    message: messages.Message | None = None
+    slots: tuple[int, ...] = ()
+    error: UserError | None = None
+
+
+class ApplicationLead:
+    def __init__(
+        self,
+        program: Program,
+        pickled: str,
+        expected: tuple[int, ...] = (),
+        load: Callable[[], Mapping[int, int]] = dict,
+        make_lead: Callable[[Program], Lead] = lead_of,
+    ) -> None:
+        """`pickled`: the program as slots get it. `expected`: slots that will come. `load`: how many tasks of other applications slots have."""
+        self.name = program.name
+        self._program = program
+        self._pickled = pickled
+        self._make_lead = make_lead
+        self._moves = TaskMoves(program.tasks, load)
+        self._moves.expect(expected, _NEVER_MS)
+        self._expected = expected
+        self._events: queue.SimpleQueue[_Event] = queue.SimpleQueue()
+        self._links: dict[int, SlotLink] = {}  # those that know the application, by their life
+        self._to_admit: list[SlotLink] = []
+        self._ending: set[int] = set()  # lives whose lease ends
+        self._progress: dict[int, messages.Progress] = {}
+        self._records_before = 0  # of slots that are gone
+        self._started = threading.Event()
+        self._error: BaseException | None = None
+        self._stopping = False
+        self._status: dict[str, Any] = {"application": self.name, "state": "starting", "slots": []}
+        self._thread = threading.Thread(target=self._main, name=f"headwater-lead-{self.name}", daemon=True)
+
+    # From other threads
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def joined(self, link: SlotLink) -> None:
+        self._events.put(_Event("joined", link))
+
+    def gone(self, link: SlotLink) -> None:
+        self._events.put(_Event("gone", link))
+
+    def said(self, link: SlotLink, message: messages.Message) -> None:
+        self._events.put(_Event("said", link, message))
+
+    def expect(self, slots: tuple[int, ...]) -> None:
+        """These slots will end, and come again."""
+        self._events.put(_Event("expect", slots=slots))
+
+    def ask_to_stop(self, error: UserError | None = None) -> None:
+        """`error`: why, if it is none of its own doing; whoever waits is told."""
+        self._events.put(_Event("stop", error=error))
+
+    def wait_started(self) -> None:
+        """Until every task is open. Raises what kept them from it."""
+        self._started.wait()
+        if self._error is not None:
+            self.wait()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Until the application has ended; False if it has not within `timeout` seconds. Raises what ended it."""
+        self._thread.join(timeout)
+        if self._thread.is_alive():
+            return False
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def join(self) -> None:
+        """Until it has ended, however."""
+        self._thread.join()
+
+    @property
+    def running(self) -> bool:
+        return self._thread.is_alive()
+
+    @property
+    def status(self) -> dict[str, Any]:
+        return self._status
+
+    # The thread
+
+    def _main(self) -> None:
+        try:
+            self._run()
+        except BaseException as error:  # noqa: BLE001 - whoever waits is told
+            self._error = error
+        finally:
+            state = "stopped" if self._error is None else "failed"
+            self._status = {**self._status, "state": state, "error": str(self._error or ""), "slots": []}
+            self._started.set()
+
+    def _run(self) -> None:
+        self._lead = lead = self._make_lead(self._program)
+        clean = False
+        try:
+            self._run_started = lead.drive(protocol.start_steps(()))
+            self._member = self._run_started.member
+            try:
+                while not self._stopping:
+                    self._turn(_TICK_S)
+            except BaseException:
+                self._stop_slots()
+                raise
+            clean = self._stop_slots()
+        finally:
+            if clean:
+                lead.leave()
+            else:
+                lead.close()
+
+    def _turn(self, patience_s: float) -> None:
+        try:
+            event: _Event | None = self._events.get(timeout=patience_s)
+        except queue.Empty:
+            event = None
+        while event is not None:
+            self._handle(event)
+            event = None if self._events.empty() else self._events.get_nowait()
+        self._tick()
+        self._do(self._moves.tick(_now_ms()))
+        self._show()
+        if self._moves.all_open and not self._started.is_set():
+            self._started.set()
+
+    def _tick(self) -> None:
+        """The membership, and what brokers that were away have left undone."""
+        if self._bravely(self._lead.tick) is not None:
+            return
+        self._follow_member()
+        for link in self._to_admit[:]:
+            self._admit(link)
+        for fence in self._moves.unfenced():
+            self._do(self._fence(fence.slot, fence.life))
+
+    def _follow_member(self) -> None:
+        """It may have joined again since, and slots commit as the member."""
+        member = self._lead.member()
+        if member != self._member:
+            self._member = member
+            for link in self._links.values():
+                link.send(messages.NewMember(self.name, member.generation, member.member_id))
+
+    def _handle(self, event: _Event) -> None:
+        link = event.link
+        if event.kind == "stop":
+            self._stopping = True
+            if event.error is not None:
+                raise event.error
+        elif event.kind == "expect":
+            self._moves.expect(event.slots, _now_ms() + _RETURN_PATIENCE_MS)
+            self._ending = set(self._links)
+        elif event.kind == "joined":
+            assert link is not None
+            known = link.life in self._links or any(each.life == link.life for each in self._to_admit)
+            if self._stopping or known:  # one that comes while the application starts may be told twice
+                return
+            if self._expected:  # the first one is here: the others have so long
+                self._moves.expect(self._expected, _now_ms() + _START_PATIENCE_MS)
+                self._expected = ()
+            self._admit(link)
+        elif event.kind == "gone":
+            assert link is not None
+            self._forget(link)
+            self._do(self._moves.lost(link.number, link.life, _now_ms()))
+        elif event.message is not None:
+            assert link is not None
+            self._hear(link, event.message)
+
+    def _hear(self, link: SlotLink, message: messages.Message) -> None:
+        if link.life not in self._links:
+            return
+        now, slot = _now_ms(), (link.number, link.life)
+        match message:
+            case messages.Ready(_, states):
+                self._do(self._moves.ready(*slot, states, now))
+            case messages.Owned(_, grant, tasks):
+                self._do(self._moves.owned(*slot, grant, tasks, now))
+            case messages.Released():
+                self._forget(link)
+                self._do(self._moves.released(*slot, now))
+            case messages.GaveUp():
+                self._forget(link)
+                self._do(self._moves.lost(*slot, now))
+                if not self._stopping and link.life not in self._ending:
+                    self._to_admit.append(link)  # its process lives: it begins anew, under another producer epoch
+            case messages.Progress():
+                self._progress[link.life] = message
+            case messages.AskProducer():
+                self._answer_producer(link)
+            case messages.CommitOffsets(_, offsets):
+                self._answer_offsets(link, offsets)
+            case messages.Failed(_, what, why, hint):
+                self._moves.close()  # nobody else shall fail over it
+                self._forget(link)
+                self._do(self._moves.lost(*slot, now))
+                raise UserError(what, why, hint)
+
+    # What is done
+
+    def _do(self, actions: list[Action]) -> None:
+        todo = list(actions)
+        while todo:
+            action = todo.pop(0)
+            if isinstance(action, Grant):
+                link = self._links.get(action.life)
+                if link is not None:
+                    link.send(messages.Assign(self.name, action.number, list(action.tasks)))
+            else:
+                todo += self._fence(action.slot, action.life)
+
+    def _fence(self, slot: int, life: int) -> list[Action]:
+        error = self._bravely(lambda: self._take(slot))
+        return self._moves.fenced(slot, life, _now_ms()) if error is None else []
+
+    def _take(self, slot: int) -> protocol.SlotProducer:
+        name = slot_id(self.name, slot)
+        self._follow_member()
+        if not self._program.settings.exactly_once:
+            self._lead.drive(_check_steps(self._member))
+            return protocol.SlotProducer(name, -1, -1)
+        taken: protocol.SlotProducer = self._lead.drive(protocol.fence_steps(name, self._member))
+        return taken
+
+    def _admit(self, link: SlotLink) -> None:
+        """Tells a slot that came who it is. Its number may have been another's: that one is fenced by this, too."""
+        found: list[protocol.SlotProducer] = []
+        if self._bravely(lambda: found.append(self._take(link.number))) is not None:
+            if link not in self._to_admit:
+                self._to_admit.append(link)
+            return
+        if link in self._to_admit:
+            self._to_admit.remove(link)
+        self._links[link.life] = link
+        member, (producer,) = self._member, found
+        for fence in self._moves.unfenced():
+            if fence.slot == link.number:
+                self._do(self._moves.fenced(fence.slot, fence.life, _now_ms()))
+        link.send(
+            messages.Introduce(
+                self.name,
+                self._pickled,
+                self._run_started.number,
+                member.generation,
+                member.member_id,
+                member.instance_id,
+                producer.producer_id,
+                producer.epoch,
+            )
+        )
+
+    def _answer_producer(self, link: SlotLink) -> None:
+        found: list[protocol.SlotProducer] = []
+        error = self._bravely(lambda: found.append(self._take(link.number)))
+        producer = found[0] if found else protocol.SlotProducer("", -1, -1)
+        refused = "" if error is None else str(error) or type(error).__name__
+        member = self._member
+        link.send(
+            messages.Producer(
+                self.name, producer.producer_id, producer.epoch, member.generation, member.member_id, refused
+            )
+        )
+
+    def _answer_offsets(self, link: SlotLink, rows: list[Any]) -> None:
+        offsets = {TopicPartition(str(t), int(p)): OffsetAndMetadata(int(o), str(m)) for t, p, o, m in rows}
+        try:
+            self._lead.commit(offsets)
+        except KafkaError as error:
+            link.send(messages.OffsetsCommitted(self.name, int(error.code), str(error)))
+        except TimeoutError as error:
+            link.send(messages.OffsetsCommitted(self.name, int(ErrorCode.REQUEST_TIMED_OUT), str(error)))
+        else:
+            link.send(messages.OffsetsCommitted(self.name, 0))
+
+    def _bravely(self, ask: Callable[[], Any]) -> Exception | None:
+        """What went wrong for the moment; raises what does not pass."""
+        try:
+            ask()
+        except TimeoutError as error:
+            _log.warning("the cluster does not answer application=%s error=%s", self.name, error)
+            return error
+        except KafkaError as error:
+            if not error.code.retriable and error.code != ErrorCode.BROKER_NOT_AVAILABLE:
+                raise
+            _log.warning("the cluster does not answer application=%s error=%s", self.name, error)
+            return error
+        return None
+
+    def _forget(self, link: SlotLink) -> None:
+        self._links.pop(link.life, None)
+        if link in self._to_admit:
+            self._to_admit.remove(link)
+        told = self._progress.pop(link.life, None)
+        self._records_before += told.records if told is not None else 0
+
+    def _stop_slots(self) -> bool:
+        """Slots commit and let go; whoever does not answer is fenced. Whether nothing of this run can be written any more."""
+        self._stopping = True
+        self._moves.close()
+        for link in self._links.values():
+            link.send(messages.StopApplication(self.name))
+        give_up_at = time.monotonic() + _STOP_PATIENCE_S
+        try:
+            while self._links and time.monotonic() < give_up_at:
+                self._turn(0.05)
+            for link in list(self._links.values()):
+                self._forget(link)
+                self._do(self._moves.lost(link.number, link.life, _now_ms()))
+        except (UserError, KafkaError) as error:
+            _log.warning("the application did not stop cleanly application=%s error=%s", self.name, error)
+            return False
+        return self._moves.idle
+
+    def _show(self) -> None:
+        slots = [
+            {
+                "slot": link.number,
+                "process": link.process,
+                "life": link.life,
+                "tasks": self._moves.tasks_of(link.number),
+                "records": self._progress[link.life].records if link.life in self._progress else 0,
+            }
+            for link in sorted(self._links.values(), key=lambda link: link.number)
+        ]
+        waiting = [task for task in self._moves.tasks if self._moves.owner(task) is None]
+        self._status = {
+            "application": self.name,
+            "state": "stopping" if self._stopping else "running" if not waiting else "rebalancing",
+            "slots": slots,
+            "tasks_waiting": waiting,
+            "records": self._records_before + sum(each.records for each in self._progress.values()),
+        }
+
+
+def _check_steps(member: protocol.Member) -> protocol.Steps:
+    """Where there are no transactions, a slot is fenced by its connection: it commits through the lead."""
+    yield protocol.StillMember(member)
+
+
+def _now_ms() -> int:
+    return int(time.monotonic() * 1000)

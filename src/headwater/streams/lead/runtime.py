@@ -1,0 +1,117 @@
+"""Slots and the applications that share them. Whoever supplies the slots (Spark) tells them where this listens, and the secret.
+
+Applications know nothing of each other: each has a lead with a thread of its own, and one that fails leaves the others running. What slots say
+goes to the application that it is about. No state but who is there.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from headwater.base.errors import UserError
+from headwater.streams.lead.application import ApplicationLead
+from headwater.streams.lead.slot_links import SILENCE_S, SlotLink, SlotServer
+from headwater.streams.protocol.slot_messages import Message
+from headwater.streams.slot.program import Program
+
+
+class SlotRuntime:
+    def __init__(self, slots: int, *, host: str = "127.0.0.1", silence_s: float = SILENCE_S) -> None:
+        self.slots = slots
+        self._lock = threading.Lock()
+        self._applications: dict[str, ApplicationLead] = {}
+        self._server = SlotServer(self, host, silence_s)
+
+    @property
+    def port(self) -> int:
+        return self._server.port
+
+    @property
+    def secret(self) -> bytes:
+        return self._server.secret
+
+    @property
+    def registered(self) -> list[SlotLink]:
+        return self._server.links
+
+    @property
+    def applications(self) -> list[ApplicationLead]:
+        with self._lock:
+            return list(self._applications.values())
+
+    @property
+    def running(self) -> bool:
+        return any(each.running for each in self.applications)
+
+    def run(self, program: Program, pickled: str) -> ApplicationLead:
+        """Raises UserError if an application of that name runs here."""
+        with self._lock:
+            known = self._applications.get(program.name)
+            if known is not None and known.running:
+                raise UserError(
+                    f"The application {program.name} runs in this runtime already",
+                    "a second run of it would replace the first",
+                    "Stop the first one, or give this one another name",
+                )
+            application = ApplicationLead(program, pickled, tuple(range(self.slots)), self._load_beside(program.name))
+            self._applications[program.name] = application
+            for link in self._server.links:
+                application.joined(link)
+            application.start()
+        return application
+
+    def end_lease(self, *, late_ones: bool = False) -> None:
+        """Slots end and come again; nothing is lost, and nothing moves. `late_ones`: also those that come before `begin_lease`."""
+        for each in self.applications:
+            each.expect(tuple(range(self.slots)))
+        self._server.end_lease(late_ones=late_ones)
+
+    def begin_lease(self) -> None:
+        self._server.begin_lease()
+
+    def fail(self, error: UserError) -> None:
+        """There will be no slots any more."""
+        for each in self.applications:
+            each.ask_to_stop(error)
+
+    def close(self) -> None:
+        """Stops applications that run, then the slots."""
+        for each in self.applications:
+            each.ask_to_stop()
+        for each in self.applications:
+            if each.running:
+                each.join()
+        self._server.end_lease(late_ones=True)
+
+    def close_port(self) -> None:
+        """When no slot is left, or nobody waits for those that are."""
+        self._server.close()
+
+    def _load_beside(self, name: str) -> Callable[[], dict[int, int]]:
+        def load() -> dict[int, int]:
+            counts: dict[int, int] = {}
+            for each in list(self._applications.values()):
+                if each.name != name:
+                    for slot in each.status["slots"]:
+                        counts[slot["slot"]] = counts.get(slot["slot"], 0) + len(slot["tasks"])
+            return counts
+
+        return load
+
+    # A `Listener`: called by the threads of connections
+
+    def joined(self, link: SlotLink) -> None:
+        with self._lock:
+            for each in self._applications.values():
+                each.joined(link)
+
+    def said(self, link: SlotLink, message: Message) -> None:
+        name: Any = getattr(message, "application", None)
+        application = self._applications.get(name)
+        if application is not None:
+            application.said(link, message)
+
+    def gone(self, link: SlotLink) -> None:
+        with self._lock:
+            for each in self._applications.values():
+                each.gone(link)

@@ -1,0 +1,161 @@
+"""The port of a runtime, where its slots register: who is there, who went, who fell silent.
+
+Each connection has a thread that only waits and reads; what it reads is handed to a `Listener`, which takes it over to the threads that
+own state. A slot that says nothing for `silence_s` is as good as gone: its connection is closed, and whatever it may still do is up to
+the lead to fence. A later slot of the same number replaces an earlier one.
+"""
+
+import contextlib
+import itertools
+import logging
+import secrets
+import socket
+import threading
+from typing import Final, Protocol
+
+from headwater.streams.protocol.frames import Channel, ChannelClosed
+from headwater.streams.protocol.slot_messages import EndLease, Heartbeat, Hello, Leaving, Message
+
+_log: Final = logging.getLogger("headwater.streams")
+_CONNECTIONS_MAX: Final = 4096
+SILENCE_S: Final = 10.0
+
+
+class SlotLink:
+    """A slot that has registered. `life`: no other has the same."""
+
+    def __init__(self, channel: Channel, number: int, life: int, process: str) -> None:
+        self.channel = channel
+        self.number = number
+        self.life = life
+        self.process = process
+
+    def send(self, message: Message) -> None:
+        """What does not arrive is no error here: whoever reads the connection notices."""
+        try:
+            self.channel.send(message)
+        except ChannelClosed:
+            self.channel.close()
+
+
+class Listener(Protocol):
+    """Called by the threads of connections."""
+
+    def joined(self, link: SlotLink) -> None: ...
+
+    def said(self, link: SlotLink, message: Message) -> None: ...
+
+    def gone(self, link: SlotLink) -> None:
+        """For whatever reason; never without `joined` before it."""
+
+
+class SlotServer:
+    def __init__(self, listener: Listener, host: str = "127.0.0.1", silence_s: float = SILENCE_S) -> None:
+        self.secret = secrets.token_bytes(32)
+        self._listener = listener
+        self._silence_s = silence_s
+        self._lives = itertools.count(1)
+        self._lock = threading.Lock()
+        self._links: dict[int, SlotLink] = {}
+        self._threads: set[threading.Thread] = set()
+        self._closing = False
+        self._ending = False
+        self._socket = socket.create_server((host, 0))
+        self.port: int = self._socket.getsockname()[1]
+        self._acceptor = threading.Thread(target=self._accept, name="headwater-slots", daemon=True)
+        self._acceptor.start()
+
+    @property
+    def links(self) -> list[SlotLink]:
+        with self._lock:
+            return sorted(self._links.values(), key=lambda link: link.number)
+
+    def end_lease(self, *, late_ones: bool = False) -> None:
+        """Every slot commits, lets go, and ends. `late_ones`: also those that come before `begin_lease`."""
+        self._ending = late_ones
+        for link in self.links:
+            link.send(EndLease())
+
+    def begin_lease(self) -> None:
+        self._ending = False
+
+    def close(self) -> None:
+        self._closing = True
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)  # wakes `accept`
+        self._acceptor.join()
+        self._socket.close()
+        with self._lock:
+            threads = list(self._threads)
+        for link in self.links:
+            link.channel.close()
+        for thread in threads:
+            thread.join()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:
+                if self._closing:
+                    return
+                continue
+            with self._lock:
+                if self._closing or len(self._threads) >= _CONNECTIONS_MAX:
+                    connection.close()
+                    continue
+                thread = threading.Thread(
+                    target=self._serve, args=(connection,), name="headwater-slot-link", daemon=True
+                )
+                self._threads.add(thread)
+            thread.start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        link = None
+        try:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            channel = Channel.accepted(connection, self.secret)
+            hello = channel.receive(self._silence_s)
+            if not isinstance(hello, Hello):
+                raise ChannelClosed("it does not say who it is")
+            link = self._join(channel, hello)
+            self._read(link)
+        except (ChannelClosed, OSError) as error:
+            if not self._closing:
+                _log.warning("a slot is gone slot=%s reason=%s", "?" if link is None else link.number, error)
+        finally:
+            connection.close()
+            if link is not None:
+                self._leave(link)
+            with self._lock:
+                self._threads.discard(threading.current_thread())
+
+    def _read(self, link: SlotLink) -> None:
+        while True:
+            message = link.channel.receive(self._silence_s)
+            if message is None:
+                raise ChannelClosed(f"it has said nothing for {self._silence_s} seconds")
+            if isinstance(message, Leaving):
+                return
+            if not isinstance(message, Heartbeat):
+                self._listener.said(link, message)
+
+    def _join(self, channel: Channel, hello: Hello) -> SlotLink:
+        with self._lock:
+            link = SlotLink(channel, hello.number, next(self._lives), hello.process)
+            before = self._links.get(link.number)
+            self._links[link.number] = link
+        if before is not None:
+            before.channel.close()
+            self._listener.gone(before)
+        self._listener.joined(link)
+        if self._ending:
+            link.send(EndLease())
+        return link
+
+    def _leave(self, link: SlotLink) -> None:
+        with self._lock:
+            if self._links.get(link.number) is not link:
+                return  # its successor has said so
+            del self._links[link.number]
+        self._listener.gone(link)

@@ -1,0 +1,220 @@
+"""The logical graph: a node per call of the DSL, numbered and named as Kafka Streams numbers and names them.
+
+`Graph.build` writes the nodes into a `Topology` in Kafka Streams' order: by build priority, parents before children.
+A node that somebody else needs (a join, a window) is a `GraphNode` with a `write` of its own, in the file of its operator.
+Owned by one App.
+"""
+
+from collections.abc import Iterable
+from heapq import heappop, heappush
+from typing import Any, Final
+
+from headwater.base.errors import UserError
+from headwater.streams.engine.processor import Processor, Supplier
+from headwater.streams.plan.stores import StorePlan
+from headwater.streams.plan.topology import Topology
+
+
+class GraphNode:
+    """A step of the logical graph. Subclasses say in `write` what it becomes."""
+
+    key_changing = False
+    value_changing = False
+    merge = False
+    refuses_versioned = False
+    null_key_relaxed_join = False  # a left or outer join that keeps records without a key
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.build_priority = 0
+        self.parents: list[GraphNode] = []
+        self.children: list[GraphNode] = []
+        self.written = False
+        self.output_versioned: bool | None = None
+        self.grace_ms: int | None = None  # of a windowed aggregation
+
+    @property
+    def parent_names(self) -> list[str]:
+        return [parent.output_name for parent in self.parents]
+
+    @property
+    def output_name(self) -> str:
+        """The topology's node that children of this one hang on."""
+        return self.name
+
+    def add_child(self, child: "GraphNode") -> None:
+        if child not in self.children:
+            self.children.append(child)
+        if self not in child.parents:
+            child.parents.append(self)
+
+    def enable_versioned_semantics(self, versioned: bool, parent: str) -> None:
+        """Told of each parent whether it is a versioned table; joins leave out what comes out of order from one."""
+
+    def write(self, topology: Topology) -> None:
+        raise NotImplementedError(type(self).__name__)
+
+
+class RootNode(GraphNode):
+    """The parent of all sources. It has no place in the topology."""
+
+    def write(self, topology: Topology) -> None:
+        """Nothing."""
+
+
+class ProcessorGraphNode(GraphNode):
+    """One processor, with the stores it makes and those it is connected to."""
+
+    def __init__(
+        self, name: str, supplier: Supplier, store_names: Iterable[str] = (), stores: Iterable[StorePlan] = ()
+    ) -> None:
+        super().__init__(name)
+        self.supplier = supplier
+        self.store_names = list(store_names)
+        self.stores = list(stores)
+
+    def write(self, topology: Topology) -> None:
+        topology.add_processor(self.name, self.supplier, self.parent_names)
+        for name in self.store_names:
+            topology.connect(self.name, name)
+        for store in self.stores:
+            topology.add_store(store, [self.name])
+
+
+class StateStoreNode(GraphNode):
+    """A store that was added by hand, for processors to name."""
+
+    def __init__(self, store: StorePlan) -> None:
+        super().__init__(f"{store.name}-store")
+        self.store = store
+
+    def write(self, topology: Topology) -> None:
+        topology.add_store(self.store, [])
+
+
+_ROOT: Final = "root"
+
+
+class Graph:
+    """All nodes of an application, and the counter behind their names."""
+
+    def __init__(self) -> None:
+        self.root: GraphNode = RootNode(_ROOT)
+        self._index = 0
+        self._priority = 0
+        self.copartitioned: list[set[str]] = []  # names of source nodes whose topics must have equally many partitions
+        self.changed = 0  # counts what was added, so that a topology built before is known to be old
+
+    def new_name(self, prefix: str) -> str:
+        """`KSTREAM-FILTER-` becomes `KSTREAM-FILTER-0000000003`."""
+        name = f"{prefix}{self._index:010d}"
+        self._index += 1
+        return name
+
+    def new_store_name(self, prefix: str) -> str:
+        return self.new_name(f"{prefix}STATE-STORE-")
+
+    def name_or_new(self, name: str | None, prefix: str, suffix: str = "") -> str:
+        """A given name takes a number, too, so that the names of others do not hang on it."""
+        generated = self.new_name(prefix)
+        return generated if name is None else f"{name}{suffix}"
+
+    def add(self, parent: GraphNode | Iterable[GraphNode], child: GraphNode) -> None:
+        parents = [parent] if isinstance(parent, GraphNode) else list(parent)
+        for one in parents:
+            one.add_child(child)
+            child.build_priority = self._priority
+            self._priority += 1
+        self.changed += 1
+
+    def build(self) -> Topology:
+        """The topology. The graph stays as it is and may grow further."""
+        from headwater.streams.plan.sources import merge_duplicate_sources
+
+        merge_duplicate_sources(self.root)
+        drop_null_keys(self.root)
+        enable_versioned_semantics(self.root)
+        topology = Topology()
+        for node in _all(self.root):
+            node.written = False
+        waiting: list[tuple[int, int, GraphNode]] = [(-1, 0, self.root)]
+        sequence = 0
+        while waiting:
+            _, _, node = heappop(waiting)
+            if node.written or not all(parent.written for parent in node.parents):
+                continue
+            node.write(topology)
+            node.written = True
+            for child in node.children:
+                sequence += 1
+                heappush(waiting, (child.build_priority, sequence, child))
+        topology.copartitioned = [set(group) for group in self.copartitioned]
+        topology.check_copartitioned()
+        return topology
+
+
+def enable_versioned_semantics(root: GraphNode) -> None:
+    """Operators below a versioned table leave out what came out of order; `suppress` cannot stand there."""
+    for node in _all(root):
+        supplier: Any = getattr(node, "supplier", None)
+        if hasattr(supplier, "use_versioned_semantics"):
+            supplier.use_versioned_semantics = any(_versioned(parent) for parent in node.parents)
+        for parent in node.parents:
+            node.enable_versioned_semantics(_versioned(parent), parent.name)
+        if node.refuses_versioned and _versioned_above(node):
+            raise UserError(
+                f"{node.name} stands below a versioned table", "suppress works on tables without versions only"
+            )
+
+
+def _versioned(node: GraphNode) -> bool:
+    return node.output_versioned if node.output_versioned is not None else _versioned_above(node)
+
+
+def _versioned_above(node: GraphNode) -> bool:
+    """Whether all parents are versioned; what hangs on the root is not."""
+    return not isinstance(node, RootNode) and bool(node.parents) and all(_versioned(parent) for parent in node.parents)
+
+
+def drop_null_keys(root: GraphNode) -> None:
+    """Repartition topics take no records without a key, unless a join downstream keeps them."""
+    from headwater.streams.plan.repartition import RepartitionNode
+
+    relaxed: set[int] = set()
+    seen: set[int] = set()
+
+    def visit(node: GraphNode) -> None:
+        if id(node) in seen:
+            return
+        for child in node.children:
+            visit(child)
+            if child.null_key_relaxed_join or id(child) in relaxed:
+                relaxed.add(id(node))
+        seen.add(id(node))
+
+    visit(root)
+    for node in _all(root):
+        if isinstance(node, RepartitionNode):
+            node.keeps_null_keys = id(node) in relaxed
+
+
+def _all(root: GraphNode) -> list[GraphNode]:
+    found: dict[int, GraphNode] = {}
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        if id(node) not in found:
+            found[id(node)] = node
+            waiting.extend(node.children)
+    return list(found.values())
+
+
+def check_supplier(supplier: object) -> Supplier:
+    """A processor must be made anew for each task: a class or a function is given, not an object."""
+    if isinstance(supplier, Processor) or not callable(supplier):
+        raise UserError(
+            f"{supplier!r} cannot make a processor",
+            "each task needs one of its own",
+            "give the class, or a function that returns a new processor",
+        )
+    return supplier

@@ -1,0 +1,66 @@
+"""Sources of the logical graph: a stream's topics or pattern."""
+
+from headwater.base.errors import UserError
+from headwater.streams.engine.time import TimestampExtractor
+from headwater.streams.plan.graph import GraphNode
+from headwater.streams.plan.topology import SourceNode, Topology
+from headwater.streams.serdes.port import Serde
+
+
+class StreamSourceNode(GraphNode):
+    """`app.stream(...)`: one or several topics, or all that match a pattern."""
+
+    def __init__(
+        self,
+        name: str,
+        topics: tuple[str, ...],
+        pattern: str | None,
+        key: Serde | None,
+        value: Serde | None,
+        extractor: TimestampExtractor | None,
+        reset: str | None,
+    ) -> None:
+        super().__init__(name)
+        self.topics = topics
+        self.pattern = pattern
+        self.key = key
+        self.value = value
+        self.extractor = extractor
+        self.reset = reset
+
+    def write(self, topology: Topology) -> None:
+        topology.add_source(
+            SourceNode(self.name, self.topics, self.pattern, self.key, self.value, self.extractor, self.reset)
+        )
+
+
+def merge_duplicate_sources(root: GraphNode) -> None:
+    """A topic that several calls read has one source: the first, which takes the children of the others."""
+    mains: dict[tuple[tuple[str, ...], str | None], StreamSourceNode] = {}
+    by_topic: dict[str, StreamSourceNode] = {}
+    for node in list(root.children):
+        if not isinstance(node, StreamSourceNode):
+            continue
+        main = mains.setdefault((node.topics, node.pattern), node)
+        if main is not node:
+            _merge(main, node)
+            root.children.remove(node)
+            node.parents.remove(root)
+            continue
+        for topic in node.topics:
+            other = by_topic.setdefault(topic, node)
+            if other is not node:
+                raise UserError(
+                    f"Two streams share the topic {topic} and differ in others",
+                    f"{', '.join(other.topics)} and {', '.join(node.topics)}",
+                    "give each topic its own stream, and merge them",
+                )
+
+
+def _merge(main: StreamSourceNode, other: StreamSourceNode) -> None:
+    if main.reset != other.reset:
+        raise UserError("Two streams of one topic begin at different places", f"{main.reset} and {other.reset}")
+    for child in list(other.children):
+        other.children.remove(child)
+        child.parents.remove(other)
+        main.add_child(child)

@@ -1,0 +1,52 @@
+"""What is known of a store before it is opened: the bytes below (`stores.spec`), the serdes above, and its changelog topic."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from headwater.streams.serdes.port import Serde
+from headwater.streams.stores.spec import StoreKind, StoreSpec
+
+ADDITIONAL_RETENTION_MS: Final = 24 * 60 * 60 * 1000  # windowstore.changelog.additional.retention.ms
+
+REPARTITION_CONFIG: Final = {
+    "cleanup.policy": "delete",
+    "segment.bytes": "52428800",
+    "retention.ms": "-1",
+    "message.timestamp.type": "CreateTime",
+}
+
+
+@dataclass(slots=True)
+class StorePlan:
+    """A store of each task of a sub-topology. `key` and `value` are None where the application's defaults serve."""
+
+    spec: StoreSpec
+    key: Serde | None = None
+    value: Serde | None = None
+    caching: bool = False
+    buffer: bool = False  # what `suppress` holds back
+    source_topic: str | None = None  # restored from this topic instead of a changelog: global stores
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def versioned(self) -> bool:
+        return self.spec.kind is StoreKind.VERSIONED
+
+    def changelog_topic(self, application_id: str) -> str | None:
+        """The topic that restores the store; None if nothing does."""
+        if self.source_topic is not None:
+            return self.source_topic
+        return f"{application_id}-{self.name}-changelog" if self.spec.logged else None
+
+    def changelog_config(self) -> dict[str, str]:
+        """The settings that Kafka Streams gives the changelog topic."""
+        config = {"message.timestamp.type": "CreateTime", "cleanup.policy": "compact"}
+        if self.spec.kind in (StoreKind.WINDOW, StoreKind.SESSION):
+            config["cleanup.policy"] = "compact,delete"
+            config["retention.ms"] = str(self.spec.retention_ms + ADDITIONAL_RETENTION_MS)
+        elif self.versioned:
+            config["min.compaction.lag.ms"] = str(self.spec.retention_ms + ADDITIONAL_RETENTION_MS)
+        return config | self.spec.changelog_config

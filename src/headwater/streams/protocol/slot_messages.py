@@ -1,0 +1,195 @@
+"""What the lead of a runtime and its slots say to each other, as JSON: one dataclass per message. Pure.
+
+Tasks are named as in Kafka Streams, `<sub-topology>_<partition>`. A message of an unknown kind, or with a field missing, of another type or
+too many, is refused: `decode` raises ValueError. What a program contains is pickled and travels only in `Introduce`, from the lead to a
+slot that has proved that it is one, and to whom the lead has proved that it is the lead (`frames`).
+"""
+
+import json
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Final, get_type_hints
+
+# From a slot
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """The first message. `number`: which slot of the runtime this is; a later one of the same number replaces an earlier one."""
+
+    number: int
+    process: str
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    """Nothing else was to be said for a while."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The program is there; tasks may be given. `states`: the tasks whose state lies on this machine."""
+
+    application: str
+    states: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """After `Assign`: these tasks are open, all others have been committed and released."""
+
+    application: str
+    grant: int
+    tasks: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class AskProducer:
+    """A transaction failed, or nobody knows how it ended: the slot needs its producer id with another epoch."""
+
+    application: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommitOffsets:
+    """Where there are no transactions: [topic, partition, offset, metadata] each, for the group."""
+
+    application: str
+    offsets: list[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Since the slot has the application. `dropped`: by reason."""
+
+    application: str
+    records: int
+    dropped: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """Everything of the application is committed and released; until it is introduced again, the slot opens nothing of it."""
+
+    application: str
+
+
+@dataclass(frozen=True, slots=True)
+class GaveUp:
+    """The slot has let go of the application's tasks without a commit; a transaction of it may be open."""
+
+    application: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The application cannot go on: a record's processing raised, the program does not load."""
+
+    application: str
+    what: str
+    why: str = ""
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """The last message of a slot whose lease has ended: it has let go of everything."""
+
+
+# From the lead
+
+
+@dataclass(frozen=True, slots=True)
+class Introduce:
+    """An application, and who the slot is in it: the lead's membership, the run's number, the slot's producer."""
+
+    application: str
+    program: str
+    run: int
+    generation: int
+    member_id: str
+    instance_id: str
+    producer_id: int
+    producer_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """All tasks that the slot shall have. `grant`: higher than that of any message of the application before, to whomever."""
+
+    application: str
+    grant: int
+    tasks: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Producer:
+    """The answer to `AskProducer`."""
+
+    application: str
+    producer_id: int
+    producer_epoch: int
+    generation: int
+    member_id: str
+    refused: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetsCommitted:
+    """The answer to `CommitOffsets`; `code` is Kafka's error code."""
+
+    application: str
+    code: int
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NewMember:
+    """The lead's membership has another generation."""
+
+    application: str
+    generation: int
+    member_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class StopApplication:
+    """Commit, and let go of all tasks; the answer is `Released` or `GaveUp`."""
+
+    application: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndLease:
+    """Commit, let go of everything, and end: the next lease begins with a new process."""
+
+
+FromSlot = (
+    Hello | Heartbeat | Ready | Owned | AskProducer | CommitOffsets | Progress | Released | GaveUp | Failed | Leaving
+)  # fmt: skip
+FromLead = Introduce | Assign | Producer | OffsetsCommitted | NewMember | StopApplication | EndLease
+Message = FromSlot | FromLead
+_KINDS: Final[dict[str, type]] = {kind.__name__: kind for kind in Message.__args__}
+
+
+def encode(message: Message) -> bytes:
+    return json.dumps({"kind": type(message).__name__, **asdict(message)}, separators=(",", ":")).encode()
+
+
+def decode(data: bytes) -> Message:
+    try:
+        told = json.loads(data)
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(f"no JSON: {error}") from None
+    if not isinstance(told, dict) or told.get("kind") not in _KINDS:
+        raise ValueError("no message that is known")
+    kind = _KINDS[told.pop("kind")]
+    types = get_type_hints(kind)
+    for each in fields(kind):
+        expected = getattr(types[each.name], "__origin__", types[each.name])
+        if each.name in told and type(told[each.name]) is not expected:
+            raise ValueError(f"{kind.__name__}.{each.name} is no {expected.__name__}")
+    try:
+        made: Message = kind(**told)
+    except TypeError as error:
+        raise ValueError(str(error)) from None
+    return made

@@ -1,0 +1,67 @@
+"""Questions answered from the last commits of the tasks at hand: rows for JSON, by partition, each in the order of its store."""
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any
+
+from headwater.streams.plan.stores import StorePlan
+from headwater.streams.query.questions import Question, plain
+from headwater.streams.query.readable import Readable, opened
+from headwater.streams.serdes.port import Serde
+from headwater.streams.stores.spec import StoreKind
+
+Row = dict[str, Any]
+
+
+def answer(tasks: Sequence[tuple[Readable, StorePlan]], question: Question) -> list[Row]:
+    """A row for each that was found, with its partition; at most `limit` and one more, which shows that there are others.
+
+    Of a value by key there is at most one, and `count` gives one row with the count of all.
+    """
+    found: list[Row] = []
+    for task, plan in tasks:
+        shaped = _Shape(plan, task)
+        with opened(task, plan) as store:
+            ask = getattr(store, question.operation.method)
+            given = ask(*question.arguments, **({"reverse": True} if question.reverse else {}))
+            match question.operation.gives:
+                case "count":
+                    found.append({"partition": task.partition, "count": given})
+                case "value" if given is not None:
+                    return [{"partition": task.partition, **shaped.value(given)}]
+                case "rows":
+                    rows = islice(given, question.limit + 1 - len(found))
+                    found += [{"partition": task.partition, **shaped.row(question, each)} for each in rows]
+                    if len(found) > question.limit:
+                        break
+    return found
+
+
+class _Shape:
+    """How rows of one store become JSON: a timestamped one has `(value, timestamp)` for each value."""
+
+    def __init__(self, plan: StorePlan, task: Readable) -> None:
+        self._kind = plan.spec.kind
+        self._stamped = plan.versioned or (plan.spec.timestamped and self._kind is not StoreKind.SESSION)
+        self._key: Serde = plan.key or task.settings.key
+        self._value: Serde = plan.value or task.settings.value
+
+    def value(self, given: Any) -> Row:
+        if self._stamped:
+            value, timestamp = given
+            return {"value": plain(value, self._value), "timestamp": timestamp}
+        return {"value": plain(given, self._value)}
+
+    def row(self, question: Question, given: tuple[Any, ...]) -> Row:
+        match self._kind:
+            case StoreKind.KEY_VALUE:
+                return {"key": plain(given[0], self._key), **self.value(given[1])}
+            case StoreKind.VERSIONED:
+                value, timestamp, valid_to = given
+                return {"value": plain(value, self._value), "timestamp": timestamp, "valid_to": valid_to}
+            case StoreKind.SESSION:
+                key, start, end, value = given
+                return {"key": plain(key, self._key), "start": start, "end": end, **self.value(value)}
+            case StoreKind.WINDOW:
+                key, start, value = given if len(given) == 3 else (question.key, *given)
+                return {"key": plain(key, self._key), "start": start, **self.value(value)}

@@ -1,0 +1,182 @@
+"""Interactive queries over HTTP: `GET /stores/counts/get?key=apple`, of one host or of the whole application.
+
+    GET /                                application, hosts and the partitions of each store that they hold
+    GET /stores                          name, kind, serdes and partitions of each store
+    GET /stores/{store}/{operation}?...  see `questions`; `scope=local` asks this host alone
+
+Every request needs the run's secret: `Authorization: Bearer ...`. Answers show the last commit. Where other hosts hold partitions of the
+store, they are asked with the same secret and the rows merged, by partition; a partition that nobody holds at the moment is a 503,
+never an answer with a hole in it.
+"""
+
+import asyncio
+import hmac
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import lmdb
+
+from headwater.streams.plan.stores import StorePlan
+from headwater.streams.query.answers import Row, answer
+from headwater.streams.query.directory import Directory, Host, partitions_here
+from headwater.streams.query.questions import BadQuestion, Question, encode, parse
+from headwater.streams.query.readable import NotReady, Readable, store_names, store_plan
+from headwater.web.client import HttpClient, HttpClientError
+from headwater.web.door import Door
+from headwater.web.messages import HttpError, Request, Response
+from headwater.web.router import Router
+
+NO_SUCH_KEY: Final = 40401
+NO_SUCH_STORE: Final = 40402
+_PEER_TIMEOUT_S: Final = 30.0
+
+
+class QueryDoor:
+    """Owned by the loop that serves it; `tasks` is asked for each request, and gives what this host has at that moment."""
+
+    def __init__(
+        self, application: str, tasks: Callable[[], Sequence[Readable]], directory: Directory, url: str, token: str
+    ) -> None:
+        self._application = application
+        self._tasks = tasks
+        self._directory = directory
+        self.url = url
+        self._expected = f"Bearer {token}".encode()
+        self._peers = HttpClient()
+        router = Router()
+        router.add("GET", "/", self._describe)
+        router.add("GET", "/stores", self._list)
+        router.add("GET", "/stores/{store}/{operation}", self._query)
+        self._door = Door(router)
+
+    async def handle(self, request: Request) -> Response:
+        given = (request.headers.get("authorization") or "").encode("latin-1", "replace")
+        if not hmac.compare_digest(given, self._expected):
+            raise HttpError(401, "The secret of this run is needed: Authorization: Bearer ...", code=40101)
+        try:
+            return await self._door.handle(request)
+        except NotReady as problem:
+            raise HttpError(503, problem.what, headers={"Retry-After": "1"}) from None
+
+    def on_error(self, error: HttpError, request: Request | None) -> Response:
+        return self._door.on_error(error, request)
+
+    async def close(self) -> None:
+        await self._peers.close()
+
+    async def _describe(self, _request: Request) -> Response:
+        hosts = [Host(self.url, partitions_here(self._tasks())), *self._directory.others()]
+        listed = [{"url": host.url, "stores": {n: list(p) for n, p in host.stores.items()}} for host in hosts]
+        return _json({"application": self._application, "hosts": listed})
+
+    async def _list(self, _request: Request) -> Response:
+        tasks = self._tasks()
+        rows = []
+        for name in store_names(tasks):
+            task, plan = next((task, plan) for task in tasks if (plan := store_plan(task, name)) is not None)
+            key, value = plan.key or task.settings.key, plan.value or task.settings.value
+            rows.append(
+                {
+                    "name": name,
+                    "kind": plan.spec.kind.value,
+                    "key": key.name,
+                    "value": value.name,
+                    "partitions": self._directory.partitions(name),
+                }
+            )
+        return _json({"stores": rows})
+
+    async def _query(self, request: Request) -> Response:
+        name = request.parameters["store"]
+        tasks = self._tasks()
+        here = [(task, plan) for task in tasks if (plan := store_plan(task, name)) is not None]
+        others = [host for host in self._directory.others() if name in host.stores]
+        if not here and not others:
+            if self._directory.partitions(name):
+                raise NotReady(f"Nobody holds {name} now", "its tasks are being opened", "")
+            known = ", ".join(store_names(tasks)) or "none"
+            raise HttpError(404, f"There is no store {name[:100]!r}; these are there: {known}", code=NO_SUCH_STORE)
+        given = dict(request.query)
+        local = given.pop("scope", "") == "local"
+        if not here:  # its serdes are known where it is
+            return await self._ask(others[0], request, scope="")
+        question = self._parse(request.parameters["operation"], given, here[0])
+        found = self._answer(here, question)
+        if not local:
+            is_known = question.operation.gives == "value" and bool(found)
+            if not is_known:
+                found = await self._with_others(name, request, here, others, found)
+        return self._finish(question, found)
+
+    def _parse(self, operation: str, given: dict[str, str], here: tuple[Readable, StorePlan]) -> Question:
+        task, plan = here
+        try:
+            return parse(plan.spec.kind, operation, given, plan.key or task.settings.key)
+        except BadQuestion as problem:
+            raise HttpError(400, str(problem)) from None
+
+    def _answer(self, here: Sequence[tuple[Readable, StorePlan]], question: Question) -> list[Row]:
+        try:
+            return answer(here, question)
+        except lmdb.Error as problem:  # its state was closed or made anew between two steps of this one
+            raise HttpError(503, f"The state is being opened: {problem}", headers={"Retry-After": "1"}) from None
+
+    async def _with_others(
+        self,
+        name: str,
+        request: Request,
+        here: Sequence[tuple[Readable, StorePlan]],
+        others: Sequence[Host],
+        found: list[Row],
+    ) -> list[Row]:
+        held = {task.partition for task, _ in here} | {part for host in others for part in host.stores[name]}
+        missing = sorted(set(range(self._directory.partitions(name))) - held)
+        if missing:
+            raise HttpError(
+                503,
+                f"Nobody holds partitions {missing} of {name} now: they are on their way to another host",
+                headers={"Retry-After": "1"},
+            )
+        if not others:
+            return found
+        answers = await asyncio.gather(*(self._ask(host, request, scope="local") for host in others))
+        for each in answers:
+            assert isinstance(each.body, bytes)
+            if each.status == 200:
+                document = json.loads(each.body)
+                rows = document["rows"] if "rows" in document else document.get("counts", [document])
+                found = found + rows
+        return sorted(found, key=lambda row: int(row["partition"]))
+
+    async def _ask(self, host: Host, request: Request, scope: str) -> Response:
+        """The answer of another host; what it cannot answer, this one cannot either."""
+        parameters = f"{request.query_string}&scope={scope}" if scope else request.query_string
+        target = request.target.partition("?")[0]
+        try:
+            found = await self._peers.request(
+                "GET",
+                f"{host.url}{target}?{parameters}",
+                headers={"Authorization": self._expected.decode()},
+                timeout_s=_PEER_TIMEOUT_S,
+            )
+        except HttpClientError as problem:
+            raise HttpError(503, f"A host of the application does not answer: {problem}") from None
+        document = json.loads(found.body) if found.body else {}
+        if found.status != 200 and document.get("error_code") != NO_SUCH_KEY:
+            raise HttpError(found.status, str(document.get("message", "")), code=document.get("error_code"))
+        return Response(found.status, found.body, {"Content-Type": "application/json"})
+
+    def _finish(self, question: Question, found: list[Row]) -> Response:
+        match question.operation.gives:
+            case "count":
+                return _json({"count": sum(row["count"] for row in found), "counts": found})
+            case "value":
+                if not found:
+                    raise HttpError(404, "There is nothing under this key", code=NO_SUCH_KEY)
+                return _json(found[0])
+        return _json({"rows": found[: question.limit], "truncated": len(found) > question.limit})
+
+
+def _json(document: Any) -> Response:
+    return Response(200, encode(document), {"Content-Type": "application/json"})

@@ -1,0 +1,216 @@
+"""The state of an application that another process of this machine has open: what `headwater stream serve` answers from.
+
+LMDB lets many processes read while one writes. So queries need no part of the processor that computes, and go on being answered (with
+the last commit) while the application restarts. Tasks are found as directories below the state directory, and looked for again every
+second: they come, go, and are made anew. Stores in memory (global tables) are not here.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import lmdb
+
+from headwater.base.errors import UserError
+from headwater.streams.engine.task import TaskSettings
+from headwater.streams.plan.topology import SubTopology
+from headwater.streams.query.directory import Host
+from headwater.streams.query.readable import NotReady
+from headwater.streams.stores.lmdb import LmdbMap, NoRows, boot_id, owner_in
+from headwater.streams.stores.ordered import PendingMap
+from headwater.streams.stores.state import ChangelogPartition, Owner
+from headwater.streams.stores.task_counts import read_task_counts
+
+_LOOK_EVERY_S: Final = 1.0
+_MOST_MAPS: Final = 512
+
+
+class StateOfTask:
+    """A `readable.Readable`: one directory. Used by one thread at a time."""
+
+    def __init__(self, plan: SubTopology, partition: int, settings: TaskSettings, directory: Path) -> None:
+        self.plan = plan
+        self.partition = partition
+        self.settings = settings
+        self.directory = directory
+        self.inode = _inode(directory)
+        self._environment = lmdb.open(
+            str(directory / "lmdb"), readonly=True, create=False, max_dbs=_MOST_MAPS, lock=True, readahead=False
+        )
+        self._databases: dict[str, Any] = {}
+
+    @property
+    def owner(self) -> Owner:
+        with self._environment.begin() as reading:
+            return owner_in(self._environment, reading)
+
+    @contextmanager
+    def snapshot(self) -> "Iterator[_Snapshot]":
+        if self._environment.stat()["entries"] != len(self._databases):
+            self._open_databases()
+        reading = self._begin()
+        try:
+            yield _Snapshot(reading, self._databases)
+        finally:
+            reading.abort()
+
+    def _begin(self) -> Any:
+        try:
+            return self._environment.begin()
+        except lmdb.MapResizedError:  # the writer has made room
+            self._environment.set_mapsize(0)
+            return self._environment.begin()
+
+    def _open_databases(self) -> None:
+        """A handle is known to transactions that begin after it was opened, so this comes first."""
+        with self._begin() as reading:
+            names = [bytes(name) for name, _ in reading.cursor()]
+        self._databases = {name.decode(): self._environment.open_db(name, create=False) for name in names}
+
+    def close(self) -> None:
+        self._environment.close()
+
+
+class _Snapshot:
+    """A `state.TaskState` to read from."""
+
+    def __init__(self, reading: Any, databases: Mapping[str, Any]) -> None:
+        self.reading = reading
+        self._databases = databases
+        self.positions: Mapping[ChangelogPartition, int] = {}
+
+    def map(self, name: str) -> PendingMap:
+        database = self._databases.get(name)  # None until the first commit has made it
+        return PendingMap(NoRows() if database is None else LmdbMap(self, database))
+
+    @property
+    def notes(self) -> PendingMap:
+        return self.map("/notes")
+
+    def on_discard(self, reload: Callable[[], None]) -> None:
+        """Nothing is discarded here."""
+
+    def claim(self, owner: Owner) -> None:
+        raise AssertionError(f"a snapshot cannot be claimed by {owner}")
+
+    def commit(self, positions: Mapping[ChangelogPartition, int]) -> None:
+        raise AssertionError(f"a snapshot is not written: {positions}")
+
+    def discard(self) -> None:
+        """Nothing is pending."""
+
+    wipe = close = discard
+
+
+class StateReader:
+    """The tasks of one application below a state directory. `tasks` is asked by one thread at a time."""
+
+    def __init__(
+        self, state_dir: Path, application: str, plans: list[SubTopology], settings: TaskSettings, cluster: str | None
+    ) -> None:
+        self._root = _root(state_dir, application, cluster)
+        self._plans = {plan.number: plan for plan in plans if plan.stores and not plan.is_global}
+        self._settings = settings
+        self._found: dict[str, StateOfTask] = {}
+        self._looked_at = -_LOOK_EVERY_S
+        self._lock = threading.Lock()
+
+    def tasks(self) -> list[StateOfTask]:
+        """Those of this moment, or of a second ago. Raises NotReady while there is none."""
+        with self._lock:
+            now = time.monotonic()
+            if now - self._looked_at >= _LOOK_EVERY_S or not self._found:
+                self._look()
+                self._looked_at = now
+            if not self._found:
+                raise NotReady(f"There is no state of tasks in {self._root}", "the application has not run here", "")
+            return list(self._found.values())
+
+    # A `directory.Directory`: all that is asked is here, or nowhere
+
+    def others(self) -> Sequence[Host]:
+        return ()
+
+    def partitions(self, store: str) -> int:
+        """Of the run, whichever of them are here. Raises NotReady where no run has told."""
+        numbers = [
+            number
+            for number, plan in self._plans.items()
+            if any(each.name == store and not each.buffer for each in plan.stores)
+        ]
+        if not numbers:
+            return 0
+        found = read_task_counts(self._root).get(numbers[0])
+        if found is None:
+            raise NotReady(
+                f"Nobody knows how many partitions {store} has",
+                f"there is no number of tasks in {self._root}",
+                "It is written when the application starts",
+            )
+        return found
+
+    def close(self) -> None:
+        for task in self._found.values():
+            task.close()
+        self._found = {}
+
+    def _look(self) -> None:
+        here = self._candidates()
+        for name, known in list(self._found.items()):
+            if here.get(name) != [known.directory] or _inode(known.directory) != known.inode:
+                known.close()
+                del self._found[name]
+        for name, directories in here.items():
+            if name not in self._found:
+                opened = [task for each in directories if (task := self._open(name, each)) is not None]
+                opened.sort(key=lambda task: task.owner)
+                for older in opened[:-1]:
+                    older.close()
+                if opened:
+                    self._found[name] = opened[-1]
+
+    def _candidates(self) -> dict[str, list[Path]]:
+        """By task: its directory, and those beside it that were made while a stopped process held the first."""
+        found: dict[str, list[Path]] = {}
+        for path in sorted(self._root.iterdir()) if self._root.is_dir() else ():
+            name = path.name.partition(".")[0]
+            number, separator, partition = name.partition("_")
+            if separator and number.isdecimal() and partition.isdecimal() and int(number) in self._plans:
+                found.setdefault(name, []).append(path)
+        return found
+
+    def _open(self, name: str, directory: Path) -> StateOfTask | None:
+        mark = directory / "opened"
+        if not mark.exists() or mark.read_text() not in ("clean", boot_id()):
+            return None  # of before the machine went down: its owner wipes it
+        number, _, partition = name.partition("_")
+        try:
+            return StateOfTask(self._plans[int(number)], int(partition), self._settings, directory)
+        except (lmdb.Error, OSError):
+            return None  # it is being made, or removed
+
+
+def _inode(directory: Path) -> int:
+    try:
+        return (directory / "lmdb" / "data.mdb").stat().st_ino
+    except OSError:
+        return -1
+
+
+def _root(state_dir: Path, application: str, cluster: str | None) -> Path:
+    above = state_dir / application
+    if cluster is not None:
+        return above / cluster
+    clusters = sorted(path for path in above.iterdir() if path.is_dir()) if above.is_dir() else []
+    if len(clusters) != 1:
+        raise UserError(
+            f"There is no state of {application} in {state_dir}"
+            if not clusters
+            else f"The application {application} has state of several clusters in {state_dir}",
+            ", ".join(path.name for path in clusters) or "it has not run on this machine, or keeps its state elsewhere",
+            "Name the cluster: --cluster-id" if clusters else "Name the directory: --state-dir",
+        )
+    return clusters[0]

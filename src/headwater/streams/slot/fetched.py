@@ -1,0 +1,52 @@
+"""Fetched columns as chunks, one for each stretch of a partition. Pure."""
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from headwater.streams.engine.columns import Chunk
+from headwater.streams.engine.record import Headers
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def chunks(batch: "pa.RecordBatch") -> Iterator[Chunk]:
+    """Of what `poll_arrow` gave, in its order."""
+    import numpy as np
+
+    rows = batch.num_rows
+    if not rows:
+        return
+    topics, partitions = batch.column("topic"), batch.column("partition").to_numpy()
+    times = batch.column("timestamp").cast("int64").to_numpy() // 1000
+    borders = [0, *(np.flatnonzero(np.diff(partitions)) + 1).tolist(), rows]
+    for begin, end in pairwise(borders):
+        for first, last in _of_one_topic(topics, begin, end):
+            part = batch.slice(first, last - first)
+            yield Chunk(
+                topics[first].as_py(),
+                int(partitions[first]),
+                part.column("offset").to_pylist(),
+                times[first:last].tolist(),
+                part.column("key").to_pylist(),
+                part.column("value").to_pylist(),
+                _headers(part),
+            )
+
+
+def _of_one_topic(topics: "pa.Array", begin: int, end: int) -> Iterator[tuple[int, int]]:
+    """Neighbouring partitions of the same number may be of two topics."""
+    import pyarrow.compute as pc
+
+    part = topics.slice(begin, end - begin)
+    for run_end in pc.run_end_encode(part).run_ends.to_pylist():
+        yield begin, end - len(part) + run_end
+        begin = end - len(part) + run_end
+
+
+def _headers(part: "pa.RecordBatch") -> list[Headers] | None:
+    column = part.column("headers")
+    if column.null_count == len(column):
+        return None
+    return [tuple((each["key"], each["value"]) for each in row or ()) for row in column.to_pylist()]

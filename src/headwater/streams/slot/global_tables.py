@@ -1,0 +1,78 @@
+"""Global tables of a slot: every partition of their topics, complete before the first record is processed, then followed.
+
+They live in memory and are read anew at each start. Their dead letters wait here until a commit has written them: they are not made again by
+a recovery, which does not read the topics anew; but a start makes them again. Owned by the slot, whose thread feeds them.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from headwater.base.errors import KafkaError
+from headwater.base.ids import TopicPartition
+from headwater.client.consumer.record import ConsumerRecord
+from headwater.client.types import EARLIEST, LATEST
+from headwater.streams.engine.record import InputRecord, OutputRecord
+from headwater.streams.engine.task import Task, TaskSettings
+from headwater.streams.plan.topology import SubTopology
+from headwater.streams.slot.open_task import Clients
+from headwater.streams.stores.memory import MemoryState
+
+
+class GlobalTables:
+    def __init__(self, plans: list[SubTopology], settings: TaskSettings, topics: Mapping[str, int]) -> None:
+        self._states = [MemoryState() for _ in plans]
+        self._tasks = [Task(plan, 0, settings, state) for plan, state in zip(plans, self._states, strict=True)]
+        self._by_topic = {topic: task for task in self._tasks for topic, _ in task.group.queues}
+        self.pending: list[OutputRecord] = []  # until a commit has written them
+        self._dropped: dict[str, int] = {}
+        self._partitions = [TopicPartition(topic, index) for topic, n in topics.items() for index in range(n)]
+
+    @property
+    def stores(self) -> dict[str, Any]:
+        return {name: store for task in self._tasks for name, store in task.stores.items()}
+
+    def restore(self, clients: Clients, given_up: Callable[[], bool] | None = None) -> dict[TopicPartition, int]:
+        """Reads everything that is there; the offsets to follow from."""
+        if not self._partitions:
+            return {}
+        begins = clients.admin.list_offsets(dict.fromkeys(self._partitions, EARLIEST))
+        ends = clients.admin.list_offsets(dict.fromkeys(self._partitions, LATEST))
+        follow = {}
+        for partition in self._partitions:
+            begin, end = begins[partition], ends[partition]
+            for answer in (begin, end):
+                if isinstance(answer, KafkaError):
+                    raise answer
+            assert not isinstance(begin, KafkaError)
+            assert not isinstance(end, KafkaError)
+            for record in clients.reader.records(partition, begin.offset, end.offset, lost="skip", given_up=given_up):
+                self.update(_input(record))
+            follow[partition] = end.offset
+        return follow
+
+    def __contains__(self, topic: str) -> bool:
+        return topic in self._by_topic
+
+    def update(self, record: InputRecord) -> None:
+        task = self._by_topic[record.topic]
+        task.add(record.topic, [record])
+        task.process_next()
+        output = task.collect()
+        self.pending += output.records
+        for reason, count in output.dropped.items():
+            self._dropped[reason] = self._dropped.get(reason, 0) + count
+
+    def take_dropped(self) -> dict[str, int]:
+        """How many records were left out since the last call, and why."""
+        taken, self._dropped = self._dropped, {}
+        return taken
+
+    def close(self) -> None:
+        for task in self._tasks:
+            task.close()
+
+
+def _input(record: ConsumerRecord) -> InputRecord:
+    return InputRecord(
+        record.topic, record.partition, record.offset, record.timestamp_ms, record.key, record.value, record.headers
+    )

@@ -1,0 +1,124 @@
+"""A slot as a process of its own: registers with the runtime's lead, hosts applications, ends with its lease.
+
+The thread that calls `run_slot` reads the connection and says now and then that it lives; each application has a thread of its own. When the
+connection is lost, nothing more is committed and `run_slot` raises: whoever supplies slots starts another.
+"""
+
+import os
+import socket
+import time
+from collections.abc import Callable
+from typing import Final
+
+from headwater.streams.protocol import slot_messages as messages
+from headwater.streams.protocol.frames import Channel, ChannelClosed
+from headwater.streams.slot.hosted_application import HostedApplication
+
+_HEARTBEAT_S: Final = 0.5
+_ENDING_S: Final = 0.02
+
+
+def run_slot(number: int, address: tuple[str, int], secret: bytes) -> int:
+    """Until the lease ends: how many records it has read. Raises ChannelClosed when the lead is gone."""
+    channel = Channel.connected(address, secret)
+    host = SlotHost(number, channel.send)
+    try:
+        channel.send(messages.Hello(number, f"{socket.gethostname()}:{os.getpid()}"))
+        while not host.done:
+            host.take(channel.receive(host.patience_s))
+            host.beat(time.monotonic())
+        channel.send(messages.Leaving())
+    except BaseException:
+        host.lose()
+        raise
+    finally:
+        host.join()
+        channel.close()
+    return host.records
+
+
+class SlotHost:
+    """What a slot does with what it is told. Driven by one thread."""
+
+    def __init__(self, number: int, send: Callable[[messages.Message], None]) -> None:
+        self._number = number
+        self._send = send
+        self._applications: dict[str, HostedApplication] = {}
+        self._ending = False
+        self._records_before = 0
+        self._beat_at = 0.0
+        self._told: dict[str, messages.Progress] = {}
+
+    @property
+    def done(self) -> bool:
+        return self._ending and all(each.ended for each in self._applications.values())
+
+    @property
+    def patience_s(self) -> float:
+        return _ENDING_S if self._ending else _HEARTBEAT_S
+
+    @property
+    def records(self) -> int:
+        return self._records_before + sum(each.progress().records for each in self._applications.values())
+
+    def take(self, message: messages.Message | None) -> None:
+        match message:
+            case None:
+                return
+            case messages.Introduce(name):
+                if not self._ending:
+                    self._end(name)
+                    self._applications[name] = HostedApplication(self._number, message, self._send)
+            case messages.EndLease():
+                self._ending = True
+                for each in self._applications.values():
+                    each.stop()
+            case (
+                messages.Assign(name)
+                | messages.StopApplication(name)
+                | messages.Producer(name)
+                | messages.OffsetsCommitted(name)
+                | messages.NewMember(name)
+            ):
+                self._tell(name, message)
+            case _:
+                raise ChannelClosed(f"a lead does not say {type(message).__name__}")
+
+    def beat(self, now: float) -> None:
+        """Says that this process lives, and how far applications are."""
+        if now - self._beat_at < _HEARTBEAT_S:
+            return
+        self._beat_at = now
+        self._send(messages.Heartbeat())
+        for name, each in self._applications.items():
+            progress = each.progress()
+            if not each.ended and self._told.get(name) != progress:
+                self._told[name] = progress
+                self._send(progress)
+
+    def lose(self) -> None:
+        for each in self._applications.values():
+            each.lose()
+
+    def join(self) -> None:
+        for each in self._applications.values():
+            each.join()
+
+    def _tell(self, name: str, message: messages.Message) -> None:
+        application = self._applications.get(name)
+        if application is None:
+            return
+        if isinstance(message, messages.Assign):
+            application.assign(message)
+        elif isinstance(message, messages.StopApplication):
+            application.stop()
+        else:
+            application.answer(message)
+
+    def _end(self, name: str) -> None:
+        """An application that comes again: what was of it here has ended, or is to end."""
+        before = self._applications.pop(name, None)
+        if before is not None:
+            before.lose()
+            before.join()
+            self._records_before += before.progress().records

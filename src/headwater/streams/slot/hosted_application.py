@@ -1,0 +1,201 @@
+"""An application in a slot that is a process of its own: one thread, which opens, processes and releases the tasks that the lead gives it.
+
+    Introduce -> Ready;  Assign -> (commit, release, open) -> Owned;  stop -> (commit, close) -> Released, or GaveUp
+
+The thread that reads the connection calls `assign`, `answer`, `stop` and `lose`, which only leave a note. Whatever is raised here ends the
+application's part in this slot, and is told to the lead; other applications of the slot go on.
+"""
+
+import base64
+import contextlib
+import logging
+import pickle
+import re
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from headwater.base.errors import ErrorCode, KafkaError, UserError
+from headwater.client.admin import Admin
+from headwater.streams.lead.membership import slot_id
+from headwater.streams.protocol import slot_messages as messages
+from headwater.streams.protocol import task_ownership as protocol
+from headwater.streams.protocol.frames import ChannelClosed
+from headwater.streams.slot.open_task import Stopped
+from headwater.streams.slot.program import Program
+from headwater.streams.slot.remote_lead import LeadLost, RemoteLead
+from headwater.streams.slot.slot import Slot
+
+_log: Final = logging.getLogger("headwater.streams")
+_TASK: Final = re.compile(r"\d+_\d+")
+_PATIENCE_S: Final = 600.0  # with brokers that are away while the slot starts
+_PAUSE_S: Final = 0.25
+_OPENINGS_BITS: Final = 20  # a slot may open its tasks so often (2 to the power of it) under one grant
+
+T = TypeVar("T")
+
+
+class HostedApplication:
+    def __init__(self, number: int, introduced: messages.Introduce, send: Callable[[messages.Message], None]) -> None:
+        self.name = introduced.application
+        self._number = number
+        self._introduced = introduced
+        self._send = send
+        self._changed = threading.Condition()
+        self._wanted: messages.Assign | None = None
+        self._stopping = threading.Event()
+        self._lost = False
+        self._lead: RemoteLead | None = None
+        self._slot: Slot | None = None
+        self._fetched_before = 0
+        self._producer_used = False  # a slot was made with the one that the lead has introduced
+        self._thread = threading.Thread(target=self._main, name=f"headwater-streams-{self.name}", daemon=True)
+        self._thread.start()
+
+    # From the thread of the connection
+
+    def assign(self, message: messages.Assign) -> None:
+        with self._changed:
+            self._wanted = message
+            self._changed.notify()
+
+    def answer(self, message: messages.Message) -> None:
+        lead = self._lead
+        if lead is None:
+            return
+        if isinstance(message, messages.NewMember):
+            lead.member_changed(message.generation, message.member_id)
+        elif isinstance(message, messages.Producer | messages.OffsetsCommitted):
+            lead.answer(message)
+
+    def stop(self) -> None:
+        with self._changed:
+            self._stopping.set()
+            self._changed.notify()
+
+    def lose(self) -> None:
+        """The lead is gone: nothing may be committed any more."""
+        self._lost = True
+        lead = self._lead
+        if lead is not None:
+            lead.lose()
+        self.stop()
+
+    @property
+    def ended(self) -> bool:
+        return not self._thread.is_alive()
+
+    def join(self) -> None:
+        self._thread.join()
+
+    def progress(self) -> messages.Progress:
+        slot = self._slot
+        fetched = slot.fetched if slot is not None else 0
+        return messages.Progress(self.name, self._fetched_before + fetched, dict(slot.dropped) if slot else {})
+
+    # The application's thread
+
+    def _main(self) -> None:
+        try:
+            told: messages.Message = self._run()
+        except (Stopped, LeadLost, ChannelClosed):
+            told = messages.GaveUp(self.name)
+        except UserError as error:
+            told = messages.Failed(self.name, error.what, error.why, error.hint)
+        except BaseException as error:  # noqa: BLE001 - the lead is told
+            _log.exception("the application fails in this slot application=%s slot=%s", self.name, self._number)
+            last = traceback.format_exception(error)[-1].strip()
+            told = messages.Failed(self.name, f"The application {self.name} failed in slot {self._number}", last)
+        if not self._lost:  # then nobody listens, or another run of the application does
+            with contextlib.suppress(ChannelClosed):
+                self._send(told)
+
+    def _run(self) -> messages.Message:
+        pickled = base64.b64decode(self._introduced.program)
+        program: Program = pickle.loads(pickled)  # noqa: S301 - from the lead, which has proved that it is
+        with Admin(program.settings.for_admins) as admin:
+            self._lead = lead = RemoteLead(self._introduced, admin, self._send)
+            if self._lost:  # before there was anybody to tell
+                raise LeadLost
+            directory = program.state_directory(self._patiently(admin.describe_cluster).cluster_id)
+            states = [path.name for path in directory.glob("*_*") if _TASK.fullmatch(path.name)]
+            self._send(messages.Ready(self.name, sorted(states)))
+            try:
+                self._serve(program, lead)
+            finally:
+                self._end_slot()
+        return messages.Released(self.name)
+
+    def _serve(self, program: Program, lead: RemoteLead) -> None:
+        while True:
+            wanted = self._next()
+            if self._stopping.is_set():
+                if self._lost:
+                    raise LeadLost
+                if self._slot is not None:
+                    self._slot.commit()
+                return
+            if wanted is not None:
+                self._change(program, lead, wanted)
+                self._send(messages.Owned(self.name, wanted.grant, wanted.tasks))
+            if self._slot is not None:
+                self._slot.turn()
+
+    def _next(self) -> messages.Assign | None:
+        """What the lead wants now, if that is news; without tasks, waits for it."""
+        with self._changed:
+            while self._slot is None and self._wanted is None and not self._stopping.is_set():
+                self._changed.wait()
+            wanted, self._wanted = self._wanted, None
+        return wanted
+
+    def _change(self, program: Program, lead: RemoteLead, wanted: messages.Assign) -> None:
+        if self._slot is None and wanted.tasks:
+            self._slot = self._patiently(lambda: self._open_slot(program, lead))
+        if self._slot is not None:
+            self._slot.change_tasks(wanted.tasks, wanted.grant << _OPENINGS_BITS)
+            if not wanted.tasks:
+                self._end_slot()
+
+    def _open_slot(self, program: Program, lead: RemoteLead) -> Slot:
+        slot = self._make_slot(program, lead)
+        try:
+            slot.open()
+        except BaseException:
+            slot.close()
+            raise
+        return slot
+
+    def _patiently(self, ask: Callable[[], T]) -> T:
+        """Again while brokers are away; raises what does not pass."""
+        give_up_at = time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                return ask()
+            except (KafkaError, TimeoutError) as error:
+                if not _passes(error) or time.monotonic() > give_up_at:
+                    raise
+                _log.warning("the slot does not start yet application=%s error=%s", self.name, error)
+            if self._stopping.wait(_PAUSE_S):
+                raise Stopped
+
+    def _make_slot(self, program: Program, lead: RemoteLead) -> Slot:
+        told, name = self._introduced, slot_id(self.name, self._number)
+        producer = protocol.SlotProducer(name, told.producer_id, told.producer_epoch)
+        if self._producer_used:  # its epoch may have gone on, also where no record was read
+            producer = lead.do(protocol.TakeProducerId(name))
+        self._producer_used = True
+        run = protocol.Run(lead.member(), told.run, {name: producer})
+        return program.slot(lead, run, name, (), self._stopping)
+
+    def _end_slot(self) -> None:
+        slot, self._slot = self._slot, None
+        if slot is not None:
+            self._fetched_before += slot.fetched
+            slot.close()
+
+
+def _passes(error: KafkaError | TimeoutError) -> bool:
+    return isinstance(error, TimeoutError) or error.code.retriable or error.code == ErrorCode.BROKER_NOT_AVAILABLE

@@ -1,0 +1,155 @@
+"""`app.run_here()`: an application in this process, one slot in a thread of its own.
+
+    run = app.run_here(state_dir="state")
+    ...
+    run.stop()
+
+The thread owns everything; other threads only ask it to stop, and look into stores. A clean stop commits, leaves no transaction open, and
+leaves the group. What a record's processing raises ends the run; `stop` and `wait` raise it.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from headwater.base.errors import UserError
+from headwater.streams.lead.membership import slot_id
+from headwater.streams.protocol import task_ownership as protocol
+from headwater.streams.query.local import LocalStore
+from headwater.streams.query.server import QueryServer
+from headwater.streams.slot.open_task import Stopped
+from headwater.streams.slot.program import lead_of, prepare
+from headwater.streams.slot.settings import RunSettings
+from headwater.streams.slot.slot import Slot
+
+if TYPE_CHECKING:
+    from headwater.streams.dsl.app import App
+
+_log: Final = logging.getLogger("headwater.streams")
+
+
+class LocalRun:
+    def __init__(self, app: "App", settings: RunSettings, stopping: threading.Event | None = None) -> None:
+        """`stopping`: ends the run when it is set, also while `start` waits for state that is being restored."""
+        self._app = app
+        self._settings = settings
+        self._stopping = stopping or threading.Event()
+        self._started = threading.Event()
+        self._error: BaseException | None = None
+        self._slot: Slot | None = None
+        self.queries: QueryServer | None = None
+        self._lock = threading.Lock()
+        self._has_ended = False
+        self._callbacks: list[Callable[[], None]] = []
+        self._thread = threading.Thread(target=self._main, name=f"headwater-streams-{app.name}", daemon=True)
+
+    def start(self) -> "LocalRun":
+        """Returns when all tasks are open, or the run was told to stop before; raises what kept them from it."""
+        self._thread.start()
+        self._started.wait()
+        if not self._thread.is_alive() or self._error is not None:
+            self.wait()
+        return self
+
+    def stop(self) -> None:
+        """Commits and ends. While brokers are away it ends without: the next run processes again what was not committed."""
+        self._stopping.set()
+        self.wait()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Until the run has ended; False if it has not within `timeout` seconds. Raises what ended it."""
+        self._thread.join(timeout)
+        if self._thread.is_alive():
+            return False
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def store(self, name: str) -> LocalStore:
+        """A store to read, as of the last commit; of all partitions."""
+        if self._slot is None:
+            raise UserError(f"The application {self._app.name} does not run", "stores are read while it does")
+        return LocalStore(name, self._slot.tasks)
+
+    @property
+    def task_count(self) -> int:
+        return len(self._slot.tasks) if self._slot is not None else 0
+
+    @property
+    def running(self) -> bool:
+        return self._thread.is_alive() and self._error is None
+
+    def __enter__(self) -> "LocalRun":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _main(self) -> None:
+        try:
+            self._run()
+        except BaseException as error:  # noqa: BLE001 - whoever waits is told
+            self._error = error
+        finally:
+            self._started.set()
+            with self._lock:
+                self._has_ended = True
+                callbacks, self._callbacks = self._callbacks, []
+            for callback in callbacks:
+                callback()
+
+    def on_end(self, callback: Callable[[], None]) -> None:
+        """Calls it when the run has ended, in the run's thread; at once if it has."""
+        with self._lock:
+            if not self._has_ended:
+                self._callbacks.append(callback)
+                return
+        callback()
+
+    def _run(self) -> None:
+        program = prepare(self._app, self._settings)
+        lead = lead_of(program)
+        clean = False
+        try:
+            name = slot_id(self._app.name, 0)
+            run: protocol.Run = lead.drive(protocol.start_steps((name,)))
+            slot = program.slot(lead, run, name, program.tasks, self._stopping)
+            try:
+                slot.open()
+                self._slot = slot
+                self._serve_queries()
+                self._started.set()
+                while not self._stopping.is_set():
+                    slot.turn()
+                slot.commit()
+                clean = True
+            except Stopped:
+                clean = self._slot is None  # still restoring: there was nothing to commit
+                if not clean:
+                    _log.warning(
+                        "ended without a last commit: the next run goes on before it application=%s", self._app.name
+                    )
+            finally:
+                self._slot = None
+                if self.queries is not None:
+                    self.queries.stop()
+                slot.close()
+        finally:
+            if clean:
+                lead.leave()
+            else:
+                lead.close()
+
+    def _serve_queries(self) -> None:
+        settings = self._settings
+        if settings.queries is None:
+            return
+        server = QueryServer(
+            self._app.name,
+            lambda: self._slot.tasks if self._slot is not None else (),
+            port=settings.queries,
+            host=settings.queries_host,
+            token=settings.queries_token,
+        )
+        self.queries = server.start()

@@ -1,0 +1,203 @@
+"""A task and its state in a slot: claimed, replayed from changelog topics, processed, saved.
+
+Owned by the slot. Its state on disk is never ahead of the changelogs: what is replayed is committed there, and what the task changes is saved
+after the transaction that wrote it. State that does not fit its changelogs (they are shorter, or their beginning is gone) is wiped and
+replayed from the beginning; so is state of a topic that was deleted and made anew.
+"""
+
+import threading
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from headwater.base.errors import KafkaError
+from headwater.base.ids import TopicPartition
+from headwater.client.admin import Admin
+from headwater.client.consumer.ranges import RangeReader
+from headwater.client.types import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
+from headwater.streams.engine.task import Runs, Task, TaskOutput, TaskSettings
+from headwater.streams.plan.topology import SubTopology
+from headwater.streams.query.readable import NotReady
+from headwater.streams.slot.offset_metadata import decode_metadata
+from headwater.streams.stores.build import build_store
+from headwater.streams.stores.expiring import note_times, times_fit
+from headwater.streams.stores.lmdb import LmdbSnapshot, LmdbState, StateInUse, remove_unused
+from headwater.streams.stores.state import ChangelogPartition, Owner
+
+_SAVE_EVERY: Final = 100_000  # records of a replay, so that memory stays small
+
+
+class Stopped(Exception):
+    """The run was asked to end in the middle of something that is not waited for. What was not committed is left to the next run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """What tasks ask with: of one slot."""
+
+    admin: Admin
+    reader: RangeReader
+    stopping: threading.Event
+
+    def check(self) -> None:
+        """In whatever may take long. Raises Stopped when the run is to end."""
+        if self.stopping.is_set():
+            raise Stopped
+
+
+class OpenTask:
+    def __init__(
+        self,
+        plan: SubTopology,
+        partition: int,
+        settings: TaskSettings,
+        directory: Path,
+        clients: Clients,
+        global_stores: Mapping[str, Any],
+    ) -> None:
+        self.plan = plan
+        self.partition = partition
+        self.name = f"{plan.number}_{partition}"
+        self.settings = settings
+        self._directory = directory / self.name
+        self._clients = clients
+        self._globals = global_stores
+        self._state: LmdbState | None = None
+        self._positions: dict[ChangelogPartition, int] = {}
+        self._task: Task | None = None
+        self.runs = Runs()
+        self.changelogs = {
+            ChangelogPartition(topic, partition): store.spec
+            for store in plan.stores
+            if (topic := store.changelog_topic(settings.application_id)) is not None and store.source_topic is None
+        }
+
+    @property
+    def state(self) -> LmdbState:
+        assert self._state is not None, f"the state of task {self.name} is not claimed"
+        return self._state
+
+    @property
+    def task(self) -> Task:
+        assert self._task is not None, f"task {self.name} has not been started"
+        return self._task
+
+    def inputs(self, counts: Mapping[str, int]) -> list[TopicPartition]:
+        """The task's partition of each topic it reads, where the topic has so many."""
+        internal = self.plan.internal_names
+        names = [f"{self.settings.application_id}-{t}" if t in internal else t for t in self.plan.source_topics]
+        return [TopicPartition(name, self.partition) for name in names if self.partition < counts[name]]
+
+    def snapshot(self) -> AbstractContextManager[LmdbSnapshot]:
+        """The last commit, for queries of other threads."""
+        state = self._state
+        if state is None:
+            raise NotReady(f"The state of task {self.name} is not open", "it is being opened or closed", "Ask again")
+        return state.snapshot()
+
+    # Steps
+
+    def claim(self, owner: Owner) -> None:
+        if self._state is None:
+            try:
+                self._state = LmdbState(self._directory)
+                for beside in self._directory.parent.glob(f"{self.name}.*-*"):  # from a time when this one was in use
+                    remove_unused(beside)
+            except StateInUse:  # by a process that was stopped: it cannot write to where this one goes
+                fresh = self._directory.with_name(f"{self.name}.{owner.run}-{owner.epoch}")
+                self._state = LmdbState(fresh)
+        self._state.claim(owner)
+
+    def ends(self, isolation: str) -> dict[ChangelogPartition, int]:
+        level = READ_UNCOMMITTED if isolation == "read_uncommitted" else READ_COMMITTED
+        return self._offsets(LATEST, level)
+
+    def replay(self, ends: Mapping[ChangelogPartition, int]) -> None:
+        begins = self._offsets(EARLIEST, READ_UNCOMMITTED)
+        known = self.state.positions
+        topic_ids = {each.topic: self._clients.admin.describe_topic(each.topic).topic_id for each in ends}
+        notes, specs = self.state.notes, [store.spec for store in self.plan.stores]
+        if not times_fit(specs, self.state) or any(
+            not begins[each] <= known[each] <= ends[each] or notes.get(_note(each.topic)) != topic_ids[each.topic]
+            for each in ends
+            if each in known
+        ):
+            self.state.wipe()
+            known = {}
+        for topic, topic_id in topic_ids.items():
+            notes.put(_note(topic), topic_id)
+        note_times(specs, self.state)
+        self._positions = {}
+        for changelog, end in ends.items():
+            store = build_store(self.changelogs[changelog], self.state)
+            begin = known.get(changelog, begins[changelog])
+            unsaved = 0
+            partition = TopicPartition(changelog.topic, changelog.partition)
+            given_up = self._clients.stopping.is_set
+            for record in self._clients.reader.records(partition, begin, end, lost="skip", given_up=given_up):
+                store.restore(record.key, record.value, record.timestamp_ms)
+                unsaved += 1
+                if unsaved == _SAVE_EVERY:
+                    self._positions[changelog] = record.offset + 1
+                    self.save()
+                    unsaved = 0
+            self._clients.check()  # before a position is noted that was not reached
+            self._positions[changelog] = end
+
+    def save(self) -> None:
+        self.state.commit(self._positions)
+        self._positions = {}
+
+    def drop(self) -> None:
+        if self._task is not None:
+            self._task.close()
+            self._task = None
+        if self._state is not None:
+            self._state.discard()
+        self._positions = {}
+
+    # Processing
+
+    def start(self, metadata: Mapping[TopicPartition, str], now_ms: int) -> Task:
+        """After the replay: the nodes come to life, with the times at which they were."""
+        self._task = task = Task(self.plan, self.partition, self.settings, self.state, self._globals, now_ms)
+        for partition, text in metadata.items():
+            committed = decode_metadata(text)
+            task.load_close_times(committed.close_times)
+            queue = task.group.queues.get((partition.topic, partition.partition))
+            if queue is not None:
+                queue.partition_time = committed.partition_time
+                task.stream_time_ms = max(task.stream_time_ms, queue.partition_time)
+        return task
+
+    def collect(self) -> TaskOutput:
+        return self.task.collect()
+
+    def wrote(self, changelog: ChangelogPartition, next_offset: int) -> None:
+        """Where the changelog goes on behind what this commit wrote; it is saved with the state."""
+        self._positions[changelog] = next_offset
+
+    def close(self) -> None:
+        if self._task is not None:
+            self._task.close()
+            self._task = None
+        if self._state is not None:
+            self._state.close()
+            self._state = None
+
+    def _offsets(self, which: int, level: int) -> dict[ChangelogPartition, int]:
+        if not self.changelogs:
+            return {}
+        wanted = {TopicPartition(each.topic, each.partition): which for each in self.changelogs}
+        found = {}
+        for partition, answer in self._clients.admin.list_offsets(wanted, isolation_level=level).items():
+            if isinstance(answer, KafkaError):
+                raise answer
+            found[ChangelogPartition(partition.topic, partition.partition)] = answer.offset
+        return found
+
+
+def _note(topic: str) -> bytes:
+    return b"topic-id\x00" + topic.encode()

@@ -1,0 +1,83 @@
+"""What a slot needs of an application to run its tasks: the plan without the DSL that made it. It travels to other processes, pickled.
+
+`prepare` makes it, together with the topics that the application needs.
+"""
+
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headwater.client.admin import Admin
+from headwater.streams.engine.task import TaskSettings
+from headwater.streams.lead.internal_topics import ensure_exists, ensure_topics, partitions_of
+from headwater.streams.lead.membership import Lead
+from headwater.streams.lead.topics import TopicPlan, external_topics, partitioned_outputs, plan_topics
+from headwater.streams.plan.topology import SubTopology
+from headwater.streams.protocol import task_ownership as protocol
+from headwater.streams.slot.partition_counts import PartitionCounts
+from headwater.streams.slot.refusals import dead_letter_topic
+from headwater.streams.slot.settings import RunSettings
+from headwater.streams.slot.upgrade_check import check_upgrade
+
+if TYPE_CHECKING:
+    from headwater.streams.dsl.app import App
+    from headwater.streams.slot.lead_port import LeadPort
+    from headwater.streams.slot.slot import Slot
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    name: str
+    sub_topologies: list[SubTopology]
+    topics: TopicPlan
+    task_settings: TaskSettings
+    settings: RunSettings
+    partitioned_outputs: frozenset[str]
+
+    @property
+    def tasks(self) -> list[str]:
+        """The names of all tasks."""
+        return [f"{sub}_{partition}" for sub, count in self.topics.tasks.items() for partition in range(count)]
+
+    def state_directory(self, cluster_id: str | None) -> Path:
+        """Of all tasks of the application on this machine; each has a directory in it."""
+        return self.settings.state_dir / self.name / (cluster_id or "cluster")
+
+    def slot(
+        self, lead: "LeadPort", run: protocol.Run, name: str, tasks: Iterable[str], stopping: threading.Event
+    ) -> "Slot":
+        """A slot that is still to be opened. `name`: its transactional id."""
+        from headwater.streams.slot.slot import Slot
+
+        counts = PartitionCounts(
+            lambda names: partitions_of(lead.admin, names),
+            self.topics.sources | self.topics.globals,
+            self.partitioned_outputs,
+        )
+        return Slot(lead, run, name, self, counts, tasks, stopping)
+
+
+def prepare(app: "App", settings: RunSettings) -> Program:
+    """Makes the internal topics that are missing. Raises UserError where topics of users are."""
+    topology = app.topology()
+    with Admin(settings.for_admins) as admin:
+        known = partitions_of(admin, external_topics(topology))
+        topics = plan_topics(app.name, topology, known)
+        state = settings.state_dir / app.name / (admin.describe_cluster().cluster_id or "cluster")
+        check_upgrade(admin, app.name, topology, state, allowed=settings.allow_state_loss)
+        ensure_topics(admin, topics.internal)
+        if app.errors.writes_dead_letters:
+            ensure_exists(admin, dead_letter_topic(app.errors, app.name))
+        if app.late_records_to is not None:
+            ensure_exists(admin, app.late_records_to)
+    outputs = frozenset(partitioned_outputs(topology))
+    return Program(app.name, topology.sub_topologies(), topics, app.settings(), settings, outputs)
+
+
+def lead_of(program: Program) -> Lead:
+    """The member of the application's group: it still has to join."""
+    settings = program.settings
+    sources = sorted(program.topics.sources)
+    return Lead(program.name, settings.for_admins, settings.for_consumers, sources, settings.transaction_timeout_ms)

@@ -1,0 +1,77 @@
+"""How an application runs: where its state lies, how often and how surely it commits. By Kafka Streams' names where it has them."""
+
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from headwater.base.errors import UserError
+from headwater.client.settings import admin, common, consumer, producer
+
+EXACTLY_ONCE: Final = "exactly_once_v2"
+AT_LEAST_ONCE: Final = "at_least_once"
+_CONSUMER: Final = consumer.CONSUMER.keys() | consumer.OLD_NAMES
+_PRODUCER: Final = producer.PRODUCER.keys() | producer.OLD_NAMES
+_ADMIN: Final = admin.ADMIN.keys() | common.OLD_NAMES
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    brokers: str
+    state_dir: Path
+    commit_interval_ms: int = 100
+    processing_guarantee: str = EXACTLY_ONCE
+    buffered_records_per_partition: int = 1000
+    transaction_timeout_ms: int = 60_000
+    repartition_purge_interval_ms: int = 30_000
+    allow_state_loss: bool = False
+    """Starts also where the topology has changed so that state of the former run would be lost."""
+    queries: int | None = None
+    """The port for interactive queries over HTTP, 0 for any that is free; None: there are none."""
+    queries_host: str = "127.0.0.1"
+    queries_token: str | None = None
+    """The secret that queries need; by default one is made for the run."""
+    client: Mapping[str, Any] = field(default_factory=dict)
+    """Further settings of consumers, producer and admin client: security, buffers. Each client takes those that it knows."""
+
+    def __post_init__(self) -> None:
+        if self.processing_guarantee not in (EXACTLY_ONCE, AT_LEAST_ONCE):
+            raise UserError(
+                f"processing_guarantee cannot be {self.processing_guarantee!r}",
+                "",
+                f"It is {EXACTLY_ONCE!r} or {AT_LEAST_ONCE!r}",
+            )
+        if self.commit_interval_ms < 1:
+            raise UserError(f"commit_interval_ms cannot be {self.commit_interval_ms}", "it is at least 1 ms")
+        if self.queries_token is not None:
+            check_token(self.queries_token)
+        unknown = [name for name in self.client if not any(name in table for table in (_CONSUMER, _PRODUCER, _ADMIN))]
+        if unknown:
+            raise UserError(f"There is no setting {unknown[0]!r}", "no consumer, producer or admin client has it")
+
+    @property
+    def exactly_once(self) -> bool:
+        return self.processing_guarantee == EXACTLY_ONCE
+
+    @property
+    def for_consumers(self) -> dict[str, Any]:
+        return self._known_to(_CONSUMER)
+
+    @property
+    def for_producers(self) -> dict[str, Any]:
+        return self._known_to(_PRODUCER)
+
+    @property
+    def for_admins(self) -> dict[str, Any]:
+        return self._known_to(_ADMIN)
+
+    def _known_to(self, table: Container[str]) -> dict[str, Any]:
+        """What this kind of client takes: each has settings that the others refuse."""
+        return {"bootstrap.servers": self.brokers} | {k: v for k, v in self.client.items() if k in table}
+
+
+def check_token(token: str) -> str:
+    """One that was given: what goes into a header, and is not guessed."""
+    if len(token) < 16 or not token.isascii() or not token.isprintable() or " " in token:
+        raise UserError("The secret for queries is no good", "it needs at least 16 printable characters without spaces")
+    return token

@@ -1,0 +1,524 @@
+"""A slot: reads the inputs of its tasks, processes them merged by time, and commits everything in one transaction per interval.
+
+Driven by one thread, which owns its consumer, its producer and its tasks: `open`, then `turn` again and again, then `close`. What its tasks
+make between two commits waits in memory, so no transaction is open while records are processed. When a commit fails or its outcome is
+unknown, everything since the last one is dropped, the lead takes the producer id anew, and the tasks are opened again.
+"""
+
+import contextlib
+import dataclasses
+import itertools
+import logging
+import threading
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, Final
+
+from headwater.base.errors import ErrorCode, KafkaError, UserError
+from headwater.base.ids import TopicPartition
+from headwater.client.consumer.consumer import Consumer
+from headwater.client.consumer.positions import OffsetAndMetadata
+from headwater.client.consumer.ranges import RangeReader
+from headwater.client.producer.producer import Producer
+from headwater.client.producer.transaction_calls import GroupMember
+from headwater.client.types import EARLIEST, LATEST
+from headwater.streams.engine.columns import Chunk
+from headwater.streams.engine.failures import ClusterFailure
+from headwater.streams.plan.topology import SourceNode
+from headwater.streams.protocol import task_ownership as protocol
+from headwater.streams.slot.fetched import chunks
+from headwater.streams.slot.global_tables import GlobalTables
+from headwater.streams.slot.lead_port import LeadPort
+from headwater.streams.slot.offset_metadata import OffsetMetadata, encode_metadata
+from headwater.streams.slot.open_task import Clients, OpenTask, Stopped
+from headwater.streams.slot.partition_counts import PartitionCounts
+from headwater.streams.slot.pending_outputs import PendingOutputs
+from headwater.streams.slot.program import Program
+from headwater.streams.slot.purging import Purge
+from headwater.streams.slot.refusals import Refused, refusal, settle
+from headwater.streams.slot.sending import send_all
+from headwater.streams.stores.state import Owner
+from headwater.streams.stores.task_counts import write_task_counts
+
+_log: Final = logging.getLogger("headwater.streams")
+_MOST_OUTPUTS: Final = 200_000  # a commit comes early when so many wait
+_MOST_OUTPUT_BYTES: Final = 64 * 1024 * 1024
+_AT_ONCE: Final = 20_000  # records of a task before the next one has its turn
+_SLICE_S: Final = 0.05  # of a task, at least: also where a commit takes longer than the interval between two
+_POLLED: Final = 20_000
+_POLLED_BYTES: Final = 16 * 1024 * 1024
+_IDLE_S: Final = 0.1
+_PATIENCE_S: Final = 600.0
+_FLUSH_S: Final = 1.0
+_STOP_PATIENCE_S: Final = 10.0
+_PAUSE_S: Final = 0.25
+_UNKNOWN: Final = frozenset((ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION))
+
+
+class Slot:
+    def __init__(
+        self,
+        lead: LeadPort,
+        run: protocol.Run,
+        transactional_id: str,
+        program: Program,
+        counts: PartitionCounts,
+        tasks: Iterable[str],
+        stopping: threading.Event,
+    ) -> None:
+        """`tasks`: the names of those that it begins with."""
+        self._lead = lead
+        self._directory = program.state_directory(lead.admin.describe_cluster().cluster_id)  # first: it may fail
+        write_task_counts(self._directory, program.topics.tasks)
+        self._run = run
+        self._identity = run.producers[transactional_id]
+        self._settings = settings = program.settings
+        self._topics = program.topics
+        self._counts = counts
+        self._opened = 0
+        self._stopping = stopping
+        common = settings.for_consumers
+        self._reader = RangeReader(common)
+        self._clients = Clients(lead.admin, self._reader, stopping)
+        isolation = "read_committed" if settings.exactly_once else "read_uncommitted"
+        self._consumer = Consumer(
+            {**common, "isolation.level": isolation, "enable.auto.commit": False, "auto.offset.reset": "earliest"}
+        )
+        self._producer: Producer | None = None
+        subs = program.sub_topologies
+        self._subs = {sub.number: sub for sub in subs if not sub.is_global}
+        self._task_settings = dataclasses.replace(program.task_settings, partition_count=counts)
+        self._globals = GlobalTables([sub for sub in subs if sub.is_global], self._task_settings, self._topics.globals)
+        self.tasks: list[OpenTask] = []
+        self._resets = {
+            t: node.reset for sub in subs for node in sub.nodes if isinstance(node, SourceNode) for t in node.topics
+        }
+        self._owner_of: dict[tuple[str, int], OpenTask] = {}
+        self._add_tasks(tasks)
+        self._paused: set[tuple[str, int]] = set()
+        self._pending = PendingOutputs()
+        self._errors = program.task_settings.errors
+        self._suspects: frozenset[int] | None = None  # of what this commit sends: see `sending`
+        self._next_suspects: frozenset[int] | None = None
+        self._changelog = PendingOutputs()
+        self._offsets: dict[TopicPartition, int] = {}
+        self._purge = Purge(program.topics, settings.repartition_purge_interval_ms)
+        self._commit_at = 0.0
+        self.fetched = 0
+        self.dropped: dict[str, int] = {}
+
+    # Life
+
+    def open(self) -> None:
+        self._counts.refresh(time.monotonic())
+        follow = self._globals.restore(self._clients, self._stopping.is_set)
+        self._clients.check()
+        self._open_all(follow)
+
+    def _open_all(self, follow: dict[TopicPartition, int]) -> None:
+        self._connect()
+        begin = follow | self._open_tasks(self.tasks)
+        self._read_from(begin, ())
+        self._commit_at = time.monotonic() + self._settings.commit_interval_ms / 1000
+
+    def _open_tasks(self, tasks: list[OpenTask]) -> dict[TopicPartition, int]:
+        """Where their inputs are read from."""
+        begin: dict[TopicPartition, int] = {}
+        for task in tasks:
+            self._opened += 1
+            offsets = self._drive(protocol.open_steps(task, Owner(self._run.number, self._opened)))
+            begin |= {partition: offset for partition, (offset, _) in offsets.items()}
+            metadata = {partition: text for partition, (_, text) in offsets.items()}
+            task.start(metadata, _now_ms())
+        return begin
+
+    def _read_from(self, begin: Mapping[TopicPartition, int], also: Iterable[TopicPartition]) -> None:
+        """`also`: what is read on where it is."""
+        self._consumer.assign([*also, *begin])
+        self._consumer.resume(*begin)
+        self._paused.difference_update((each.topic, each.partition) for each in begin)
+        for partition, offset in begin.items():
+            self._consumer.seek(partition, offset)
+
+    def change_tasks(self, wanted: Collection[str], epoch: int) -> None:
+        """Commits, lets go of tasks that are not wanted any more, and opens new ones. The others go on.
+
+        `epoch`: of the state of tasks that are opened from now on, higher than that of any owner before.
+        """
+        self.commit()
+        self._opened = max(self._opened, epoch)
+        for task in [task for task in self.tasks if task.name not in wanted]:
+            task.close()
+            self.tasks.remove(task)
+        self._owner_of = {place: task for place, task in self._owner_of.items() if task in self.tasks}
+        self._paused &= self._owner_of.keys()
+        stay = [p for p in self._consumer.assignment() if p.topic in self._globals or tuple(p) in self._owner_of]
+        known = {task.name for task in self.tasks}
+        added = self._add_tasks(name for name in wanted if name not in known)
+        try:
+            self._read_from(self._open_tasks(added), stay)
+        except (KafkaError, TimeoutError) as error:
+            _log.warning("tasks are opened again application=%s error=%s", self._name, error)
+            self._recover()
+
+    def _add_tasks(self, names: Iterable[str]) -> list[OpenTask]:
+        added = []
+        for name in names:
+            number, _, partition = name.partition("_")
+            plan = self._subs[int(number)]
+            task = OpenTask(
+                plan, int(partition), self._task_settings, self._directory, self._clients, self._globals.stores
+            )
+            self._owner_of |= {(each.topic, each.partition): task for each in task.inputs(self._topics.sources)}
+            added.append(task)
+        self.tasks += added
+        return added
+
+    def _connect(self) -> None:
+        if self._producer is not None:
+            with contextlib.suppress(KafkaError, TimeoutError):
+                self._producer.close(timeout=0)
+            self._producer = None
+        common = {**self._settings.for_producers, "linger.ms": 5}
+        if not self._settings.exactly_once:
+            self._producer = Producer({**common, "enable.idempotence": True})
+            return
+        name = self._identity.transactional_id
+        timeout = {"transaction.timeout.ms": self._settings.transaction_timeout_ms}
+        self._producer = Producer({**common, **timeout, "transactional.id": name})
+        self._producer.resume_transactions(self._identity.producer_id, self._identity.epoch)
+
+    def close(self) -> None:
+        """Without a commit: what is pending is left to the next run."""
+        self._globals.close()
+        for task in self.tasks:
+            task.close()
+        if self._producer is not None:
+            with contextlib.suppress(KafkaError, TimeoutError):
+                self._producer.close(timeout=0)
+        self._consumer.close()
+        self._reader.close()
+
+    # One turn
+
+    def turn(self) -> None:
+        """Reads for a moment, processes what is there, commits when it is time. Raises what a record's processing raised."""
+        self._tick()
+        self._counts.refresh(time.monotonic())
+        try:
+            wants_commit = self._read_and_process()
+        except ClusterFailure as failure:
+            if isinstance(failure.cause, UserError):
+                raise failure.cause from None
+            _log.warning("records are processed again application=%s error=%s", self._name, failure)
+            self._recover()
+            return
+        due = time.monotonic() >= self._commit_at
+        if wants_commit or due or self._is_full():
+            self.commit()
+
+    def _tick(self) -> None:
+        """The membership; a coordinator that is away or moves is asked again the next time."""
+        try:
+            self._lead.tick()
+        except TimeoutError as error:
+            _log.warning("the group does not answer application=%s error=%s", self._name, error)
+        except KafkaError as error:
+            if not error.code.retriable and error.code != ErrorCode.BROKER_NOT_AVAILABLE:
+                raise
+            _log.warning("the group does not answer application=%s error=%s", self._name, error)
+
+    def _is_full(self) -> bool:
+        rows = self._pending.rows + self._changelog.rows
+        return rows > _MOST_OUTPUTS or self._pending.data_bytes + self._changelog.data_bytes > _MOST_OUTPUT_BYTES
+
+    def _read_and_process(self) -> bool:
+        """Whether a record's processing asked for a commit."""
+        batch = self._consumer.poll_arrow(self._patience(), max_records=_POLLED, max_bytes=_POLLED_BYTES)
+        self.fetched += batch.num_rows
+        for chunk in chunks(batch):
+            self._take(chunk)
+        now_ms = _now_ms()
+        wants_commit = False
+        for task in self.tasks:
+            self._process(task, now_ms)
+            wants_commit = wants_commit or task.task.commit_requested
+            self._collect(task)
+        self._hold_back()
+        return wants_commit
+
+    def _patience(self) -> float:
+        """How long to wait for records: not at all while buffered ones can be processed."""
+        if any(task.task.group.buffered and self._is_ready(task) for task in self.tasks):
+            return 0.0
+        wait = _IDLE_S
+        if self._has_outputs():
+            wait = min(wait, max(self._commit_at - time.monotonic(), 0.0))
+        now_ms = _now_ms()
+        for task in self.tasks:
+            due = task.task.next_punctuation_ms()
+            if due is not None:
+                wait = min(wait, max(due - now_ms, 0) / 1000)
+        return wait
+
+    def _take(self, chunk: Chunk) -> None:
+        if chunk.topic in self._globals:
+            for record in chunk.records():
+                self._globals.update(record)
+        else:
+            self._owner_of[chunk.topic, chunk.partition].task.add_columns(chunk)
+
+    def _hold_back(self) -> None:
+        """Inputs that wait for others are not fetched further."""
+        most = self._settings.buffered_records_per_partition
+        for place, task in self._owner_of.items():
+            buffered = len(task.task.group.queues[place])
+            partition = TopicPartition(*place)
+            if buffered > most:
+                if place not in self._paused:
+                    self._consumer.pause(partition)
+                    self._paused.add(place)
+            elif place in self._paused and buffered <= most // 2:
+                self._consumer.resume(partition)
+                self._paused.discard(place)
+
+    def _is_ready(self, task: OpenTask) -> bool:
+        """Every input has a record, or is known to have none: then the next by time is surely the next."""
+        group = task.task.group
+        return group.all_buffered or all(
+            len(queue) or self._consumer.current_lag(TopicPartition(*queue.topic_partition)) == 0
+            for queue in group.queues.values()
+            if queue.topic_partition in self._owner_of
+        )
+
+    def _process(self, task: OpenTask, now_ms: int) -> None:
+        task.task.wall_clock_ms = now_ms
+        if task.task.group.buffered and self._is_ready(task):
+            began = time.monotonic()
+            leave_at = max(self._commit_at, began + _SLICE_S)
+
+            def leave() -> bool:
+                nonlocal began
+                before, began = began, time.monotonic()
+                task.runs.took(began - before)
+                return began >= leave_at or self._stopping.is_set()
+
+            done = task.task.process(_AT_ONCE, leave, task.runs)
+            if not done:  # some inputs are at their end
+                while done < _AT_ONCE and self._is_ready(task):
+                    taken = task.task.process_next(task.runs.most)
+                    done += taken
+                    if not taken or leave():
+                        break
+        task.task.punctuate(now_ms)
+
+    def _collect(self, task: OpenTask) -> None:
+        output = task.collect()
+        self._pending.add(output.records, output.columns)
+        self._changelog.add(output.changelog, output.changelog_columns)
+        for (topic, partition), offset in output.positions.items():
+            self._offsets[TopicPartition(topic, partition)] = offset
+        for reason, count in itertools.chain(output.dropped.items(), self._globals.take_dropped().items()):
+            self.dropped[reason] = self.dropped.get(reason, 0) + count
+
+    # Commits
+
+    def commit(self) -> None:
+        if self._has_outputs():
+            self._commit_outputs()
+        self._commit_at = time.monotonic() + self._settings.commit_interval_ms / 1000
+
+    def _commit_outputs(self) -> None:
+        try:
+            committed = self._drive_commit()
+        except (KafkaError, TimeoutError) as error:
+            _log.warning("a commit failed, its records are processed again application=%s error=%s", self._name, error)
+            committed = False
+        if not committed:
+            self._recover()
+            return
+        self._purge.committed(self._offsets)
+        self._forget_outputs()
+        self._globals.pending.clear()
+        self._purge.run(self._lead.admin, time.monotonic())
+
+    def _drive_commit(self) -> bool:
+        """Until brokers take all that is left of it. Raises UserError for a record that they refuse and that is not left out."""
+        tasks = tuple(self.tasks)
+        while True:
+            member = self._lead.member()
+            steps = (
+                protocol.commit_steps(tasks, self._identity, member)
+                if self._settings.exactly_once
+                else protocol.commit_at_least_once_steps(tasks, member)
+            )
+            try:
+                return bool(self._drive(steps))
+            except Refused as refused:
+                self._leave_out(refused)
+                self._identity = self._drive(protocol.recover_steps((), self._identity, self._lead.member()))
+                self._connect()
+            finally:
+                self._suspects, self._next_suspects = self._next_suspects, None
+
+    def _leave_out(self, refused: Refused) -> None:
+        """Nothing of the transaction stands: it is sent again, without what is surely refused, and with the suspects one by one."""
+        pending, changelog = self._pending.as_records(), self._changelog.as_records()
+        if not refused.certain:
+            self._next_suspects = (self._suspects or frozenset()) | frozenset(refused.records)
+            return
+        for change in changelog:
+            if id(change) in refused.records:
+                raise refusal(change, refused.records[id(change)]) from refused.error
+        for records in (pending, self._globals.pending):
+            records[:] = settle(records, refused.records, self._errors, self._name)
+        self.dropped["production error"] = self.dropped.get("production error", 0) + len(refused.records)
+        self._next_suspects = frozenset()  # there may be more
+
+    def _recover(self) -> None:
+        """Until it works again, or another run has taken over, or this one is to end: nothing is pending then."""
+        give_up_at = time.monotonic() + _PATIENCE_S
+        while True:
+            self._forget_outputs()
+            self._clients.check()
+            try:
+                steps = protocol.recover_steps(tuple(self.tasks), self._identity, self._lead.member())
+                self._identity = self._drive(steps)
+                follow = {
+                    p: self._consumer.position(p) for p in self._consumer.assignment() if p.topic in self._globals
+                }
+                self._open_all(follow)
+                return
+            except (KafkaError, TimeoutError) as error:
+                if time.monotonic() > give_up_at:
+                    raise
+                _log.warning("the slot does not recover yet application=%s error=%s", self._name, error)
+                self._stopping.wait(_PAUSE_S)
+                self._tick()
+
+    def _forget_outputs(self) -> None:
+        self._pending.clear()
+        self._changelog.clear()
+        self._offsets = {}
+
+    def _has_outputs(self) -> bool:
+        return bool(self._offsets or self._pending or self._changelog or self._globals.pending)
+
+    @property
+    def _name(self) -> str:
+        return self._lead.application_id
+
+    def _drive(self, steps: protocol.Steps) -> Any:
+        try:
+            step = next(steps)
+            while True:
+                step = steps.send(self._do(step))
+        except StopIteration as stop:
+            return stop.value
+
+    def _do(self, step: protocol.Step) -> Any:
+        match step:
+            case protocol.ClaimState(task, owner):
+                return task.claim(owner)
+            case protocol.ReadEnds(task, isolation):
+                return task.ends(isolation)
+            case protocol.ReplayChangelog(task, ends):
+                return task.replay(ends)
+            case protocol.SaveState(task):
+                return task.save()
+            case protocol.ReadOffsets(task, stable):
+                return self._read_offsets(task, stable)
+            case protocol.SendRecords(producer):
+                return self._send_records(transactional=producer is not None)
+            case protocol.SendOffsets(producer, member):
+                return self._send_offsets(member, transactional=producer is not None)
+            case protocol.EndTransaction():
+                return self._end_transaction()
+            case protocol.DropPending(task):
+                return task.drop()
+        return self._lead.do(step)
+
+    def _read_offsets(self, task: OpenTask, stable: bool) -> dict[TopicPartition, tuple[int, str]]:
+        inputs = task.inputs(self._topics.sources)
+        found = self._patiently(lambda: self._lead.admin.list_group_offsets(self._name, inputs, require_stable=stable))
+        offsets = {each: (found[each].offset, found[each].metadata) for each in inputs if each in found}
+        missing = {each: self._reset(each.topic) for each in inputs if each not in offsets}
+        for partition, answer in (self._lead.admin.list_offsets(missing) if missing else {}).items():
+            if isinstance(answer, KafkaError):
+                raise answer
+            offsets[partition] = (answer.offset, "")
+        return offsets
+
+    def _patiently(self, ask: Callable[[], Any]) -> Any:
+        """Waits for offsets that are being decided."""
+        give_up_at = time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                return ask()
+            except KafkaError as error:
+                if error.code != ErrorCode.UNSTABLE_OFFSET_COMMIT or time.monotonic() > give_up_at:
+                    raise
+                self._stopping.wait(0.02)
+                self._clients.check()
+
+    def _reset(self, topic: str) -> int:
+        """Where an input begins that has no offset yet: Kafka Streams' default is its first record."""
+        return LATEST if self._resets.get(topic) == "latest" else EARLIEST
+
+    def _send_records(self, *, transactional: bool) -> None:
+        assert self._producer is not None
+        if transactional:
+            self._producer.begin_transaction()
+        written = send_all(self._producer, [*self._globals.pending, *self._pending.pieces], self._suspects)
+        changes = send_all(self._producer, self._changelog.pieces, self._suspects)
+        self._flush(self._producer)
+        written()
+        owners = {changelog: task for task in self.tasks for changelog in task.changelogs}
+        for changelog, position in changes().items():
+            owners[changelog].wrote(changelog, position)
+
+    def _flush(self, producer: Producer) -> None:
+        """Waits for the brokers, but not for long once the run is to end."""
+        give_up_at: float | None = None
+        while True:
+            try:
+                return producer.flush(timeout=_FLUSH_S)
+            except TimeoutError:
+                if self._stopping.is_set():
+                    give_up_at = give_up_at or time.monotonic() + _STOP_PATIENCE_S
+                    if time.monotonic() >= give_up_at:
+                        raise Stopped from None
+
+    def _send_offsets(self, member: protocol.Member | None, *, transactional: bool) -> None:
+        assert self._producer is not None
+        offsets = {}
+        for partition, offset in self._offsets.items():
+            place = (partition.topic, partition.partition)
+            task = self._owner_of[place].task
+            queue = task.group.queues[place]
+            if not len(queue):  # behind the last record may be a marker: with it the group has no lag
+                offset = max(offset, self._consumer.position(partition))
+            metadata = OffsetMetadata(queue.partition_time, task.close_times)
+            offsets[partition] = OffsetAndMetadata(offset, encode_metadata(metadata))
+        if not transactional:
+            self._lead.commit(offsets)
+        elif offsets:
+            assert member is not None
+            group = GroupMember(member.group_id, member.generation, member.member_id, member.instance_id)
+            self._producer.send_offsets_to_transaction(offsets, group)
+
+    def _end_transaction(self) -> bool:
+        assert self._producer is not None
+        try:
+            self._producer.commit_transaction()
+        except TimeoutError:
+            return False
+        except KafkaError as error:
+            if error.code in _UNKNOWN:
+                return False
+            raise
+        return True
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,86 @@
+"""Refuses to start an application whose new topology would lose what its former run on this machine has kept.
+
+Each start leaves a note beside the state on disk (`topology.json`); the next one is compared with it. What is not in the cluster any more
+(the application was reset, topics were deleted) is no loss. On a machine where the application has not run there is no note,
+and nothing is refused.
+"""
+
+import contextlib
+from pathlib import Path
+from typing import Final
+
+from headwater.base.errors import KafkaError, UserError
+from headwater.base.ids import TopicPartition
+from headwater.client.admin import Admin
+from headwater.client.types import LATEST
+from headwater.streams.lead.internal_topics import partitions_of
+from headwater.streams.plan.topology import Topology
+from headwater.streams.plan.upgrades import Losses, losses, note_of, read_note
+
+_NOTE: Final = "topology.json"
+
+
+def check_upgrade(admin: Admin, application_id: str, topology: Topology, directory: Path, *, allowed: bool) -> None:
+    """`directory`: of the application's state. Raises UserError, with how to migrate, unless a loss is allowed."""
+    path = directory / _NOTE
+    new = note_of(topology)
+    former = None
+    with contextlib.suppress(OSError, ValueError):
+        former = read_note(path.read_text())
+    if former == new:
+        return
+    if former is not None and not allowed:
+        found = _still_there(admin, application_id, losses(former, new))
+        if found:
+            raise refusal(application_id, found)
+    directory.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_suffix(".new")
+    fresh.write_text(new.to_json())
+    fresh.replace(path)
+
+
+def _still_there(admin: Admin, application_id: str, found: Losses) -> Losses:
+    names = {f"{application_id}-{store}-changelog" for store in (*found.stores, *found.mistaken)}
+    names |= {f"{application_id}-{topic}" for topic in found.repartitions}
+    there = partitions_of(admin, names)
+
+    def kept(stores: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(store for store in stores if f"{application_id}-{store}-changelog" in there)
+
+    waiting = tuple(
+        topic
+        for topic in found.repartitions
+        if (name := f"{application_id}-{topic}") in there and _has_lag(admin, application_id, name, there[name])
+    )
+    return Losses(kept(found.stores), kept(found.mistaken), waiting)
+
+
+def _has_lag(admin: Admin, application_id: str, topic: str, partitions: int) -> bool:
+    """Whether records wait in it that the former version has made, and not processed."""
+    wanted = [TopicPartition(topic, index) for index in range(partitions)]
+    committed = admin.list_group_offsets(application_id, wanted)
+    ends = admin.list_offsets(dict.fromkeys(wanted, LATEST))
+    for partition, end in ends.items():
+        if isinstance(end, KafkaError):
+            raise end
+        if end.offset > (committed[partition].offset if partition in committed else 0) + 1:  # a marker may be the last
+            return True
+    return False
+
+
+def refusal(application_id: str, found: Losses) -> UserError:
+    reasons = []
+    if found.stores:
+        reasons.append(f"no operator has these stores any more: {', '.join(found.stores)}")
+    if found.mistaken:
+        reasons.append(f"these names belong to other operators now: {', '.join(found.mistaken)}")
+    if found.repartitions:
+        reasons.append(f"records wait in topics that nobody would read: {', '.join(found.repartitions)}")
+    example = (*found.stores, *found.mistaken, *found.repartitions)[0]
+    return UserError(
+        f"The topology of {application_id} has changed, and what it has kept would be lost",
+        "; ".join(reasons),
+        f'Name the operators: store="{example}" keeps what is there, and names of your own (store=, name=) stay when others are '
+        "added; or let the former version finish; or begin anew with headwater stream reset; or accept the loss: "
+        "allow_state_loss=True, --allow-state-loss",
+    )

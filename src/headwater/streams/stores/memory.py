@@ -1,0 +1,92 @@
+"""The state of a task in memory: for tests, and for stores that are restored from their changelog at each start."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from headwater.streams.stores.ordered import PendingMap
+from headwater.streams.stores.sorted_keys import SortedKeys
+from headwater.streams.stores.state import ChangelogPartition, Owner, Reloads, StateFenced
+
+
+class MemoryMap:
+    """An `ordered.CommittedMap`. Only a commit changes it, and no iterator lives across one."""
+
+    __slots__ = ("_ordered", "_rows")
+
+    def __init__(self) -> None:
+        self._rows: dict[bytes, bytes] = {}
+        self._ordered: SortedKeys | None = None  # from the first scan on
+
+    def get(self, key: bytes) -> bytes | None:
+        return self._rows.get(key)
+
+    def scan(self, lower: bytes | None, upper: bytes | None, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
+        if not self._rows:
+            return iter(())
+        if self._ordered is None:
+            self._ordered = SortedKeys(self._rows)
+        found = [(key, self._rows[key]) for key in self._ordered.between(lower, upper)]
+        return reversed(found) if reverse else iter(found)
+
+    def count(self) -> int:
+        return len(self._rows)
+
+    def apply(self, changes: Mapping[bytes, bytes | None]) -> None:
+        for key, value in changes.items():
+            if value is None:
+                if self._rows.pop(key, None) is not None and self._ordered is not None:
+                    self._ordered.discard(key)
+            else:
+                if self._ordered is not None and key not in self._rows:
+                    self._ordered.add(key)
+                self._rows[key] = value
+
+
+class MemoryState:
+    """A `state.TaskState`."""
+
+    def __init__(self) -> None:
+        self._maps: dict[str, tuple[MemoryMap, PendingMap]] = {}
+        self._positions: dict[ChangelogPartition, int] = {}
+        self._claimed = self._owner = Owner(-1, -1)
+        self._reloads = Reloads()
+        self.notes = self.map("/notes")
+
+    def map(self, name: str) -> PendingMap:
+        if name not in self._maps:
+            committed = MemoryMap()
+            self._maps[name] = committed, PendingMap(committed)
+        return self._maps[name][1]
+
+    @property
+    def positions(self) -> Mapping[ChangelogPartition, int]:
+        return self._positions
+
+    def claim(self, owner: Owner) -> None:
+        if self._owner > owner:
+            self.wipe()
+        self._claimed = self._owner = owner
+
+    def commit(self, positions: Mapping[ChangelogPartition, int]) -> None:
+        if self._owner != self._claimed:
+            raise StateFenced("memory", self._claimed, self._owner)
+        for committed, pending in self._maps.values():
+            committed.apply(pending.pending)
+            pending.clear_pending()
+        self._positions.update(positions)
+
+    def discard(self) -> None:
+        for _, pending in self._maps.values():
+            pending.clear_pending()
+        self._reloads.run()
+
+    def on_discard(self, reload: Callable[[], None]) -> None:
+        self._reloads.add(reload)
+
+    def wipe(self) -> None:
+        for committed, _ in self._maps.values():
+            committed.apply({key: None for key, _ in committed.scan(None, None, False)})
+        self._positions.clear()
+        self.discard()
+
+    def close(self) -> None:
+        """Nothing is held."""

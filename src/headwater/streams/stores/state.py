@@ -1,0 +1,90 @@
+"""The state of a task: its ordered maps, the owner who may write them, and the positions in changelog topics they reflect.
+
+Invariants. What is committed is never ahead of the changelog topics: a commit here follows that of the transaction which wrote the
+changes there. A commit checks in its own transaction that the owner is still the one who claimed the state last. Positions and
+changes become visible together.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+from weakref import WeakMethod
+
+from headwater.base.errors import UserError
+from headwater.streams.stores.ordered import PendingMap
+
+
+class Owner(NamedTuple):
+    """Who may write: the number of the application's run and, within it, the epoch of the slot. A higher one fences a lower one."""
+
+    run: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChangelogPartition:
+    topic: str
+    partition: int
+
+
+class StateFenced(UserError):
+    """A later owner has claimed the state. Nothing was written."""
+
+    def __init__(self, where: str, owner: Owner, found: Owner) -> None:
+        super().__init__(
+            f"The state in {where} belongs to another process now",
+            f"run {found.run}, slot epoch {found.epoch} claimed it after run {owner.run}, slot epoch {owner.epoch}",
+            "This process has been replaced: it may end",
+        )
+
+
+class Reloads:
+    """The methods of stores that read again what a discard took back. They do not keep the stores alive: a task that recovers opens new ones."""
+
+    def __init__(self) -> None:
+        self._methods: list[WeakMethod[Callable[[], None]]] = []
+
+    def add(self, reload: Callable[[], None]) -> None:
+        self._methods = [method for method in self._methods if method() is not None]
+        self._methods.append(WeakMethod(reload))
+
+    def run(self) -> None:
+        for method in self._methods:
+            reload = method()
+            if reload is not None:
+                reload()
+
+
+class TaskState(Protocol):
+    """Implemented by `memory.MemoryState` and `lmdb.LmdbState`."""
+
+    def map(self, name: str) -> PendingMap:
+        """The map of that name, the same object each time. Maps of stores are named by their store."""
+
+    @property
+    def notes(self) -> PendingMap:
+        """What the engine remembers beside its stores: stream times, punctuation. In no changelog: a lost disk loses it."""
+
+    @property
+    def positions(self) -> Mapping[ChangelogPartition, int]:
+        """The next offset of each changelog partition that the committed state does not have yet."""
+
+    def claim(self, owner: Owner) -> None:
+        """Makes this the owner. State of a higher one is wiped first: numbers have begun anew, or a run is late; the changelog has it all.
+
+        Whoever claims holds the state alone, so nobody writes beside it.
+        """
+
+    def commit(self, positions: Mapping[ChangelogPartition, int]) -> None:
+        """Writes what is pending and these positions, for the owner that claimed last. Raises StateFenced."""
+
+    def discard(self) -> None:
+        """Forgets what is pending."""
+
+    def on_discard(self, reload: Callable[[], None]) -> None:
+        """The method is called whenever pending changes were discarded, as long as its object lives: what was read from maps must be read again."""
+
+    def wipe(self) -> None:
+        """Forgets everything but the owner, at once."""
+
+    def close(self) -> None: ...

@@ -1,0 +1,115 @@
+"""The processors that a case names: the same as in tests/java/src/StreamsProcessors.java."""
+
+from collections.abc import Callable
+from typing import Any
+
+from compat.support.streams import functions
+from headwater.streams import Processor, Record
+from headwater.streams.engine.table_transform_values import ValueTransformer
+from headwater.streams.plan.stores import StorePlan
+from headwater.streams.stores.spec import StoreKind, StoreSpec
+
+Step = dict[str, Any]
+
+
+def store(step: Step) -> StorePlan:
+    if step["kind"] == "window":
+        times = {"retention_ms": step["retention"], "window_size_ms": step["size"]}
+        return StorePlan(StoreSpec(step["store_name"], StoreKind.WINDOW, timestamped=False, **times))
+    return StorePlan(StoreSpec(step["store_name"], timestamped=False))
+
+
+class Pass(Processor):
+    def process(self, record: Record) -> None:
+        self.forward(record)
+
+
+class AddHeader(Processor):
+    def __init__(self, later: int) -> None:
+        self._later = later
+
+    def process(self, record: Record) -> None:
+        headers = (*record.headers, ("seen", functions.key_text(record.key).encode()))
+        self.forward(record.with_headers(headers).with_timestamp(record.timestamp + self._later))
+
+
+class Count(Processor):
+    def __init__(self, step: Step) -> None:
+        self._name = step["store_name"]
+
+    def init(self, context: Any) -> None:
+        self._store = context.store(self._name)
+
+    def process(self, record: Record) -> None:
+        if record.key is None:
+            return
+        count = functions.size(self._store.get(record.key)) + 1
+        self._store.put(record.key, count)
+        self.forward(record.with_value(count))
+
+
+class Recent(Processor):
+    def __init__(self, step: Step) -> None:
+        self._name = step["store_name"]
+
+    def init(self, context: Any) -> None:
+        self._store = context.store(self._name)
+
+    def process(self, record: Record) -> None:
+        if record.key is None or record.value is None:
+            return
+        self._store.put(record.key, record.value, record.timestamp)
+        found = ""
+        for timestamp, value in self._store.fetch(record.key, max(0, record.timestamp - 20), record.timestamp + 5):
+            found = functions.cut(f"{found}{timestamp}={functions.text(value)}")
+        self.forward(record.with_value(found))
+
+
+class Punctuated(Processor):
+    """Keeps the last value of each key and forwards all of them at each turn."""
+
+    def __init__(self, step: Step) -> None:
+        self._step = step
+
+    def init(self, context: Any) -> None:
+        self._store = context.store(self._step["store_name"])
+        kind = "stream" if self._step["fn"] == "stream_time" else "wall"
+        context.schedule(self._step["interval"], kind, self._punctuate)
+
+    def process(self, record: Record) -> None:
+        if record.key is not None:
+            self._store.put(record.key, record.value)
+
+    def _punctuate(self, timestamp: int) -> None:
+        for key, value in self._store.all():
+            self.forward(Record(key, value, timestamp))
+
+
+def supplier(step: Step) -> Callable[[], Processor]:
+    fn = step["fn"]
+    if fn == "pass":
+        return Pass
+    if fn == "headers":
+        return lambda: AddHeader(1 if step["op"] == "process" else 0)
+    if fn == "count":
+        return lambda: Count(step)
+    if fn == "window":
+        return lambda: Recent(step)
+    return lambda: Punctuated(step)
+
+
+def values_supplier(step: Step) -> Callable[[], Any]:
+    """For `transform_values` of a table: an object with `transform(key, value)`."""
+    function = functions.VALUES[step["fn"]]
+
+    class Values(ValueTransformer):
+        def init(self, context: Any) -> None:
+            pass
+
+        def close(self) -> None:
+            pass
+
+        def transform(self, key: Any, value: Any) -> Any:
+            return function(key, value)
+
+    return Values

@@ -1,0 +1,99 @@
+"""Random topologies by `headwater.streams` and by Kafka Streams itself: the same records in the same order, the same stores, the same text.
+
+A case that differs is printed with its seed; `make_case(seed)` makes it again. What Kafka Streams does differently on purpose is
+listed in `NAMED`, with the reason; nothing is left out silently.
+"""
+
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compat.support.java import Java
+from compat.support.streams.cases import OPERATORS, make_case
+from compat.support.streams.compare import differences, run_here
+from headwater.streams.engine.partition_group import PartitionGroup, PartitionQueue
+from headwater.streams.engine.record import InputRecord, Record
+from unit.streams.dsl_table import METHODS
+
+SOAK = os.environ.get("HEADWATER_SOAK") == "1"
+CASES_OF_EACH = 400 if SOAK else 7
+MERGES = 5_000 if SOAK else 200
+NAMED = {
+    "NullPointerException: key cannot be null": "a left join with a versioned table and a grace fails on records without a key in Kafka "
+    "Streams; ours joins them with nothing",
+}
+
+
+@pytest.fixture(scope="module")
+def oracle() -> Iterator[Java]:
+    harness = Java("StreamsOracle")
+    yield harness
+    harness.close()
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_the_same_as_kafka_streams(operator: str, oracle: Java, tmp_path: Path) -> None:
+    first = list(OPERATORS).index(operator)
+    for turn in range(CASES_OF_EACH):
+        case = make_case(first + turn * len(OPERATORS))
+        theirs = oracle.call("run", **case | {"config": case["config"] | {"state.dir": str(tmp_path)}})
+        if theirs.get("failed") in NAMED:
+            run_here(case)
+            continue
+        assert "failed" not in theirs, f"Kafka Streams refuses seed {case['seed']}: {theirs['trace']}"
+        told = differences(case, theirs, run_here(case))
+        assert not told, f"seed {case['seed']}, {case['operators']}:\n" + "\n".join([*map(str, case["steps"]), *told])
+
+
+def test_the_list_of_the_dsl_is_that_of_javas_classes(oracle: Java) -> None:
+    """`docs/STREAMS_DSL.md` is made of this list."""
+    assert oracle.call("methods") == METHODS
+
+
+@pytest.mark.soak
+def test_inputs_are_merged_in_the_order_of_partition_group(oracle: Java) -> None:
+    for seed in range(MERGES):
+        dice = random.Random(seed)
+        inputs = dice.randint(1, 6)
+        events = _events(dice, inputs)
+        theirs = oracle.call("merge", inputs=inputs, events=events)["order"]
+        assert _merged(inputs, events) == theirs, f"seed {seed}: {events}"
+
+
+def _events(dice: random.Random, inputs: int) -> list[dict[str, Any]]:
+    events: list[dict[str, Any]] = []
+    for _ in range(dice.randint(1, 12)):
+        if dice.random() < 0.7:
+            timestamps = [dice.randint(0, 6) for _ in range(dice.randint(1, 6))]
+            events.append({"add": dice.randrange(inputs), "timestamps": timestamps})
+        else:
+            events.append({"take": dice.randint(1, 8)})
+    return [*events, {"take": 1000}]
+
+
+def _merged(inputs: int, events: list[dict[str, Any]]) -> list[list[int]]:
+    group = PartitionGroup()
+    offsets = [0] * inputs
+    for number in range(inputs):
+        group.register(PartitionQueue((f"input-{number}", 0), lambda raw, time: Record(None, None, raw.timestamp)))
+    order: list[list[int]] = []
+    for event in events:
+        if "add" in event:
+            number = event["add"]
+            records = []
+            for timestamp in event["timestamps"]:
+                records.append(InputRecord(f"input-{number}", 0, offsets[number], timestamp, b"", b""))
+                offsets[number] += 1
+            group.add((f"input-{number}", 0), records)
+            continue
+        for _ in range(event["take"]):
+            found = group.poll()
+            if found is not None:
+                raw = found[1]
+                order.append([int(raw.topic[6:]), raw.offset, raw.timestamp])
+    return order

@@ -1,0 +1,246 @@
+"""`app.run_here()` against a broker: what happens beside the ordinary course, and interactive queries."""
+
+import shutil
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.base.errors import UserError
+from headwater.client import Admin, Consumer, NewTopic, Producer, TopicPartition
+from headwater.streams import App, ErrorPolicy, Processor, Record
+from headwater.streams.query import connect
+from headwater.testing import Broker
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Broker]:
+    with Broker({"group.initial.rebalance.delay.ms": 0}) as broker:
+        yield broker
+
+
+class Bench:
+    """Topics of one test, and what was committed to its output."""
+
+    def __init__(self, broker: Broker, name: str) -> None:
+        self.brokers = broker.bootstrap_servers
+        self.input, self.output, self.side = f"{name}-in", f"{name}-out", f"{name}-side"
+        with Admin(bootstrap_servers=self.brokers) as admin:
+            admin.create_topics([NewTopic(topic, 2, 1) for topic in (self.input, self.output, self.side)])
+        self._producer = Producer(bootstrap_servers=self.brokers)
+        self._consumer = Consumer(
+            bootstrap_servers=self.brokers, isolation_level="read_committed", auto_offset_reset="earliest"
+        )
+        self._consumer.assign([TopicPartition(self.output, index) for index in range(2)])
+        self.app = App(f"{name}-app", brokers=self.brokers, key="text", value="text")
+
+    def send(self, key: str, value: str, timestamp: int = 0, topic: str | None = None) -> None:
+        sent = self._producer.send(topic or self.input, value.encode(), key=key.encode(), timestamp_ms=timestamp)
+        sent.result()
+
+    def read(self, count: int) -> list[tuple[bytes, bytes]]:
+        found: list[Any] = []
+        while len(found) < count:
+            found += self._consumer.poll(1.0)
+        return sorted((record.key, record.value) for record in found)
+
+    def close(self) -> None:
+        self._producer.close()
+        self._consumer.close()
+
+
+@pytest.fixture
+def bench(broker: Broker, request: pytest.FixtureRequest) -> Iterator[Bench]:
+    bench = Bench(broker, request.node.name.replace("[", "-").replace("]", ""))
+    yield bench
+    bench.close()
+
+
+class Lookup(Processor):
+    def process(self, record: Record) -> None:
+        found, _ = self.context.store("names").get(record.value)
+        self.forward(record.with_value(record.value + found))
+
+
+def _long(number: int) -> bytes:
+    return struct.pack(">q", number)
+
+
+def _count(bench: Bench) -> App:
+    bench.app.stream(bench.input).group_by_key().count(store="counts").to_stream().to(bench.output)
+    return bench.app
+
+
+def test_a_slot_whose_producer_id_was_taken_begins_its_commit_anew(bench: Bench, tmp_path: Path) -> None:
+    with _count(bench).run_here(state_dir=tmp_path):
+        bench.send("a", "x")
+        assert bench.read(1) == [(b"a", _long(1))]
+        with Admin(bootstrap_servers=bench.brokers) as admin:
+            admin.fence_producers([f"{bench.app.name}-slot-0"])
+        bench.send("a", "x")
+        bench.send("b", "x")
+        assert bench.read(2) == [(b"a", _long(2)), (b"b", _long(1))]
+
+
+def test_state_that_is_lost_is_restored_from_the_changelog(bench: Bench, tmp_path: Path) -> None:
+    app = _count(bench)
+    for expected in (1, 2):
+        with app.run_here(state_dir=tmp_path):
+            bench.send("a", "x")
+            assert bench.read(1) == [(b"a", _long(expected))]
+        shutil.rmtree(tmp_path)
+
+
+def test_state_of_a_changelog_that_was_made_anew_is_not_believed(bench: Bench, tmp_path: Path) -> None:
+    app = _count(bench)
+    with app.run_here(state_dir=tmp_path / "one"):
+        bench.send("a", "x")
+        bench.read(1)
+    with Admin(bootstrap_servers=bench.brokers) as admin:
+        admin.delete_topics([f"{app.name}-counts-changelog"])
+    with app.run_here(state_dir=tmp_path / "another"):
+        bench.send("b", "x")
+        bench.send("b", "x")
+        bench.read(2)  # the new changelog is as long as the old one
+    with app.run_here(state_dir=tmp_path / "one"):
+        bench.send("a", "x")
+        bench.send("b", "x")
+        assert bench.read(2) == [(b"a", _long(1)), (b"b", _long(3))]
+
+
+def test_a_topology_that_would_lose_state_is_refused_until_it_is_told(bench: Bench, tmp_path: Path) -> None:
+    name, store = bench.app.name, "KSTREAM-AGGREGATE-STATE-STORE-0000000001"
+
+    def counting(kept: str | None, steps: int) -> App:
+        app = App(name, brokers=bench.brokers, key="text", value="text")
+        stream = app.stream(bench.input)
+        for _ in range(steps):
+            stream = stream.filter(lambda value: bool(value))
+        stream.group_by_key().count(store=kept).to_stream().to(bench.output)
+        return app
+
+    with counting(None, 0).run_here(state_dir=tmp_path):
+        bench.send("a", "x")
+        assert bench.read(1) == [(b"a", _long(1))]
+    with pytest.raises(UserError, match="would be lost"):
+        counting(None, 1).run_here(state_dir=tmp_path)
+    with counting(store, 1).run_here(state_dir=tmp_path):  # as the error says
+        bench.send("a", "x")
+        assert bench.read(1) == [(b"a", _long(2))]
+    with counting(None, 1).run_here(state_dir=tmp_path, allow_state_loss=True):
+        bench.send("a", "x")
+        assert bench.read(1) == [(b"a", _long(1))]
+    counting(None, 1).run_here(state_dir=tmp_path).stop()
+
+
+def test_at_least_once(bench: Bench, tmp_path: Path) -> None:
+    app = _count(bench)
+    for expected in (1, 2):
+        with app.run_here(state_dir=tmp_path, processing_guarantee="at_least_once"):
+            bench.send("a", "x")
+            assert bench.read(1) == [(b"a", _long(expected))]
+
+
+def test_what_a_function_raises_ends_the_run_and_nothing_of_the_commit_is_seen(bench: Bench, tmp_path: Path) -> None:
+    fails = [True]
+
+    def check(value: str) -> str:
+        if value == "bad" and fails[0]:
+            raise ValueError("no good")
+        return value
+
+    bench.app.stream(bench.input).map_values(check).to(bench.output)
+    bench.send("a", "good")
+    bench.send("a", "bad")
+    with pytest.raises(Exception, match="no good"):
+        bench.app.run_here(state_dir=tmp_path, commit_interval_ms=60_000).wait()
+    fails[0] = False
+    with bench.app.run_here(state_dir=tmp_path):
+        assert bench.read(2) == [(b"a", b"bad"), (b"a", b"good")]
+
+
+def test_a_global_table_is_complete_before_the_first_record(bench: Bench, tmp_path: Path) -> None:
+    for key in "abcd":
+        bench.send(key, key.upper(), topic=bench.side)
+    bench.send("x", "c")
+    bench.app.global_table(bench.side, store="names")
+    bench.app.stream(bench.input).process(Lookup).to(bench.output)
+    with bench.app.run_here(state_dir=tmp_path):
+        assert bench.read(1) == [(b"x", b"cC")]
+
+
+def test_topics_that_are_not_there_are_named(bench: Bench, tmp_path: Path) -> None:
+    bench.app.stream("nobody-has-this").to(bench.output)
+    with pytest.raises(UserError, match="nobody-has-this"):
+        bench.app.run_here(state_dir=tmp_path)
+
+
+def test_stores_are_asked_while_the_application_runs(bench: Bench, tmp_path: Path) -> None:
+    with _count(bench).run_here(state_dir=tmp_path) as run:
+        for key in ("apple", "apricot", "banana", "apple"):
+            bench.send(key, "x", timestamp=5)
+        bench.read(4)
+        bench.send("zucchini", "x")
+        bench.read(1)  # of a later commit: the ones before are saved
+        counts = bench.app.store("counts")
+        assert counts.get("apple") == (2, 5)
+        assert counts.get("cherry") is None
+        assert sorted(counts.range("a", "c")) == [("apple", (2, 5)), ("apricot", (1, 5)), ("banana", (1, 5))]
+        assert sorted(key for key, _ in counts.prefix("ap")) == ["apple", "apricot"]
+        assert [key for key, _ in counts.range("b", "c")] == ["banana"]
+        assert len(counts.all()) in (3, 4)
+        with pytest.raises(UserError, match="counts"):
+            run.store("other")
+        with pytest.raises(AttributeError):
+            counts.put("apple", 3)
+
+
+def test_stores_are_asked_over_http_while_the_application_runs(bench: Bench, tmp_path: Path) -> None:
+    with _count(bench).run_here(state_dir=tmp_path, queries=0) as run:
+        assert run.queries is not None
+        for key in ("apple", "apricot", "apple"):
+            bench.send(key, "x", timestamp=5)
+        bench.read(3)
+        bench.send("zucchini", "x")
+        bench.read(1)  # of a later commit: the ones before are saved
+        with connect(run.queries.url, run.queries.token) as application:
+            counts = application.store("counts")
+            assert counts.get("apple") == counts.get("apple", local=True)
+            assert {row["key"]: row["value"] for row in counts.prefix("ap")} == {"apple": 2, "apricot": 1}
+            assert application.metadata["hosts"][0]["stores"] == {"counts": [0, 1]}
+            run.stop()
+            with pytest.raises(UserError, match="does not answer"):
+                counts.get("apple")
+
+
+@pytest.mark.parametrize("many", [1, 300])  # one by one, and as a table
+def test_a_result_that_the_topic_refuses_becomes_a_dead_letter_and_the_others_are_written_once(
+    bench: Bench, tmp_path: Path, many: int
+) -> None:
+    with Admin(bootstrap_servers=bench.brokers) as admin:
+        admin.create_topics([NewTopic(f"{bench.output}-small", 2, 1, configs={"max.message.bytes": "2000"})])
+    app = App(
+        f"{bench.input}-app",
+        brokers=bench.brokers,
+        key="text",
+        value="text",
+        on_error=ErrorPolicy(production="dead_letter", dead_letter_topic=bench.output),
+    )
+    app.stream(bench.input).map_values(lambda v: v * 5000 if v == "x" else v).to(f"{bench.output}-small")
+    for number in range(many):
+        bench.send(str(number), "small")
+    bench.send("large", "x")
+    bench.send("last", "small")
+    with app.run_here(state_dir=tmp_path, commit_interval_ms=1000):
+        assert bench.read(1) == [(b"large", None)]
+    small = [TopicPartition(f"{bench.output}-small", index) for index in range(2)]
+    with Consumer(
+        bootstrap_servers=bench.brokers, isolation_level="read_committed", auto_offset_reset="earliest"
+    ) as consumer:
+        consumer.assign(small)
+        found: list[Any] = []
+        while len(found) <= many:
+            found += consumer.poll(1.0)
+    assert sorted(record.key for record in found) == sorted([b"last", *(str(n).encode() for n in range(many))])

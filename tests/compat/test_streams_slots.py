@@ -1,0 +1,191 @@
+"""Slots that are processes, and a lead that deals out tasks: killed, stopped, renewed, added; exactly once. Spark supplies them elsewhere."""
+
+import random
+import signal
+import struct
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from compat.support.quick import lasting
+from compat.support.streams_counter import make_app
+from compat.support.streams_results import PARTITIONS, Results, send_words
+from headwater.base.errors import UserError
+from headwater.client import READ_COMMITTED, Admin, NewTopic, RangeReader, TopicPartition
+from headwater.client.types import LATEST
+from headwater.streams import App
+from headwater.streams.lead.application import ApplicationLead
+from headwater.streams.lead.runtime import SlotRuntime
+from headwater.streams.on_spark import pickled_program
+from headwater.streams.slot.program import prepare
+from headwater.streams.slot.settings import RunSettings
+from headwater.testing import Broker
+
+SLOT = Path(__file__).parent / "support" / "streams_slot.py"
+WORDS = [f"word-{i}" for i in range(7)]
+
+pytestmark = [pytest.mark.timeout(lasting(600, 7200))]
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker({"log.cleaner.enable": False, "group.initial.rebalance.delay.ms": 0}) as broker:
+        with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+            admin.create_topics([NewTopic("words", PARTITIONS, 1), NewTopic("counts", PARTITIONS, 1)])
+        yield broker
+
+
+class Slots:
+    """A runtime and the processes of its slots."""
+
+    def __init__(self, count: int, silence_s: float) -> None:
+        self.runtime = SlotRuntime(count, silence_s=silence_s)
+        self.processes: dict[int, subprocess.Popen[str]] = {}
+        self._all: list[subprocess.Popen[str]] = []
+        for number in range(count):
+            self.start(number)
+
+    def start(self, number: int) -> None:
+        process = subprocess.Popen(
+            [sys.executable, str(SLOT), str(number), str(self.runtime.port)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdin is not None
+        process.stdin.write(self.runtime.secret.hex() + "\n")
+        process.stdin.flush()
+        self.processes[number] = process
+        self._all.append(process)
+
+    def run(self, app: App, state: Path) -> ApplicationLead:
+        settings = RunSettings(app.brokers, state, commit_interval_ms=20, repartition_purge_interval_ms=500)
+        program = prepare(app, settings)
+        application = self.runtime.run(program, pickled_program(program))
+        application.wait_started()
+        return application
+
+    def kill(self, number: int) -> None:
+        self.processes[number].kill()
+
+    def close(self) -> None:
+        self.runtime.close()
+        self.runtime.close_port()
+        for process in self._all:
+            process.send_signal(signal.SIGCONT)
+            process.kill()
+            process.communicate()
+
+
+@pytest.fixture
+def slots() -> Iterator[Slots]:
+    slots = Slots(2, silence_s=3.0)
+    yield slots
+    slots.close()
+
+
+def _committed_counts(broker: Broker, topic: str) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        places = [TopicPartition(topic, index) for index in range(PARTITIONS)]
+        ends = admin.list_offsets(dict.fromkeys(places, LATEST), isolation_level=READ_COMMITTED)
+    with RangeReader(bootstrap_servers=broker.bootstrap_servers) as reader:
+        for place in places:
+            end = ends[place]
+            assert not isinstance(end, Exception)
+            for record in reader.records(place, 0, end.offset):
+                found.setdefault(record.key.decode(), []).append(struct.unpack(">q", record.value)[0])
+    return found
+
+
+def _check(broker: Broker, application: ApplicationLead, results: Results, words: list[str]) -> None:
+    assert results.counts == {word: list(range(1, n + 1)) for word, n in Counter(words).items()}
+    application.ask_to_stop()
+    application.wait()
+    with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+        assert {each.state for each in admin.list_transactions()} <= {"CompleteCommit", "CompleteAbort", "Empty"}
+        assert admin.describe_group("counter").members == []
+    assert _committed_counts(broker, "counter-counts-changelog") == results.counts
+
+
+def test_counts_are_exact_though_slots_die_and_leases_end(broker: Broker, slots: Slots, tmp_path: Path) -> None:
+    seed = random.randrange(1 << 32) if lasting(0, 1) else 3
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    words: list[str] = []
+    results = Results(broker)
+    try:
+        application = slots.run(make_app(broker.bootstrap_servers), tmp_path)
+        for number in range(lasting(2, 60)):
+            more = chance.choices(WORDS, k=400)
+            send_words(broker, more)
+            results.until(len(words) + chance.randrange(1, 400))
+            words += more
+            slots.kill(number % 2)
+            results.until(len(words))  # the other one has all tasks
+            slots.start(number % 2)
+            send_words(broker, WORDS)
+            slots.runtime.end_lease()
+            words += WORDS
+            results.until(len(words))
+        _check(broker, application, results, words)
+    finally:
+        results.close()
+
+
+def test_a_slot_that_was_stopped_and_given_up_writes_nothing_any_more(
+    broker: Broker, slots: Slots, tmp_path: Path
+) -> None:
+    words = WORDS * 40
+    results = Results(broker)
+    try:
+        application = slots.run(make_app(broker.bootstrap_servers), tmp_path)
+        send_words(broker, words)
+        results.until(30)
+        stopped = slots.processes[1]
+        stopped.send_signal(signal.SIGSTOP)
+        send_words(broker, WORDS)  # it may have done all of its own by now: these are done by who takes its tasks
+        words += WORDS
+        results.until(len(words))  # nobody waits for it
+        stopped.send_signal(signal.SIGCONT)
+        assert stopped.stdout is not None
+        assert stopped.stdout.readline() == "lost\n"
+        slots.start(2)  # one more than before
+        send_words(broker, WORDS)
+        words += WORDS
+        results.until(len(words))
+        _check(broker, application, results, words)
+    finally:
+        results.close()
+
+
+def test_applications_share_slots_and_one_that_fails_leaves_the_others(
+    broker: Broker, slots: Slots, tmp_path: Path
+) -> None:
+    results = Results(broker)
+    try:
+        counter = slots.run(make_app(broker.bootstrap_servers), tmp_path)
+        bad = App("bad", brokers=broker.bootstrap_servers, key="text", value="text")
+        bad.stream("words").map_values(lambda value: 1 // 0).to("nowhere")
+        failing = slots.run(bad, tmp_path)
+        with pytest.raises(UserError, match="runs in this runtime already"):
+            slots.run(make_app(broker.bootstrap_servers), tmp_path)
+        send_words(broker, WORDS)
+        with pytest.raises(UserError, match=r"Processing failed in KSTREAM-MAPVALUES-0000000001 .* ZeroDivisionError"):
+            failing.wait()
+        results.until(len(WORDS))
+        assert failing.status["state"] == "failed"
+        assert counter.status["state"] == "running"
+        assert sorted(task for slot in counter.status["slots"] for task in slot["tasks"]) == [
+            "0_0",
+            "0_1",
+            "1_0",
+            "1_1",
+        ]
+        _check(broker, counter, results, WORDS)
+    finally:
+        results.close()

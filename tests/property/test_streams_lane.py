@@ -1,0 +1,176 @@
+"""A task with a lane and the same task without one: the same results, changes, drops, stores and failures, whatever comes in."""
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from headwater.streams import App, JoinWindows, Materialized, hopping, tumbling
+from headwater.streams.engine.columns import Chunk
+from headwater.streams.engine.failures import StreamsError
+from headwater.streams.engine.record import OutputRecord
+from headwater.streams.engine.task import Task, TaskOutput
+from headwater.streams.stores.memory import MemoryState
+
+ROUNDS = 40
+TOPICS = ("in", "other")
+
+
+def _touchy(value: str) -> str:
+    if value == "bad":
+        raise ValueError("a bad value")
+    return value + "!"
+
+
+def _count(app: App) -> None:
+    app.stream("in").group_by_key().count(store="kept").to_stream().to("out")
+
+
+def _reduce_to_nothing(app: App) -> None:
+    shorter: Callable[[str, str], Any] = lambda total, value: None if value == "none" else total + value  # noqa: E731
+    app.stream("in").group_by_key().reduce(shorter, store="kept").to_stream().to("out")
+
+
+def _aggregate_json(app: App) -> None:
+    stream = app.stream("in").map_values(_touchy).filter(lambda key, value: key != "k1")
+    stream.group_by_key().aggregate(dict, lambda total, value: {**total, value: 1}, store="kept", value="json").to_stream().to("out")  # fmt: skip
+
+
+def _windowed(app: App) -> None:
+    app.stream("in").group_by_key().windowed_by(tumbling(50, grace=20)).count(store="kept").to_stream().to("out")
+
+
+def _hopping(app: App) -> None:
+    windows = hopping(90_000, 30_000, grace=10_000)
+    app.stream("in").group_by_key().windowed_by(windows).reduce(lambda a, b: (a or "") + (b or "")).to_stream().to(
+        "out"
+    )
+
+
+def _table_join(app: App) -> None:
+    app.stream("in").join(app.table("other", store="rows"), lambda left, right: f"{left}/{right}").to("out")
+
+
+def _left_table_join(app: App) -> None:
+    app.stream("in").left_join(app.table("other"), lambda key, left, right: f"{key}{left}/{right}").to("out")
+
+
+def _stream_join(app: App) -> None:
+    app.stream("in").join(app.stream("other"), lambda left, right: left + right, window=JoinWindows(30, 50, 10)).to(
+        "out"
+    )
+
+
+def _branches(app: App) -> None:
+    seen = app.stream("in").map_values(_touchy).peek(lambda key, value: None)
+    branches = seen.split(name="b-").branch(lambda key, value: len(value) > 3, name="long").default_branch(name="rest")
+    branches["b-long"].flat_map_values(lambda value: [value, value[:1]]).to("out")
+    branches["b-rest"].select_key(lambda key, value: value[:1]).merge(app.stream("other")).to("more")
+    seen.map(lambda key, value: (value, key or "-")).flat_map(lambda key, value: [(key, value), (value, key)]).to("out")
+
+
+def _table_alone(app: App) -> None:
+    app.table("in", store=Materialized("rows", logging=False)).to_stream().to("out")
+
+
+TOPOLOGIES = [_count, _reduce_to_nothing, _aggregate_json, _windowed, _hopping, _table_join, _left_table_join, _stream_join, _branches, _table_alone]  # fmt: skip
+
+
+class Twin:
+    """A task, and what it has given."""
+
+    def __init__(self, build: Callable[[App], None], policy: str) -> None:
+        app = App("app", value="text", on_error=policy)
+        build(app)
+        (plan,) = app.topology().sub_topologies()
+        self.state = MemoryState()
+        self.task = Task(plan, 0, app.settings(partition_count=lambda topic: 3), self.state)
+        self.told: dict[str, list[OutputRecord]] = {}
+        self.dropped: dict[str, int] = {}
+        self.positions: dict[tuple[str, int], int] = {}
+        self.failed = False
+        self.failure = ""
+
+    def process(self, add: Callable[[Task], None], drain: bool) -> None:
+        try:
+            add(self.task)
+            while self.task.process(1_000):
+                pass
+            while drain and self.task.process_next(1_000):
+                pass
+        except StreamsError as error:
+            self.failed = True
+            self.failure = str(error)
+            return
+        output = self.task.collect()
+        self.state.commit({})
+        assert not (output.columns and output.records)
+        self._take(output)
+
+    def _take(self, output: TaskOutput) -> None:
+        records = [*output.records, *output.changelog]
+        for columns in (*output.columns, *output.changelog_columns):
+            records += columns.records()
+        for record in records:
+            self.told.setdefault(record.topic, []).append(record)
+        for reason, count in output.dropped.items():
+            self.dropped[reason] = self.dropped.get(reason, 0) + count
+        self.positions |= output.positions
+
+    def everything(self) -> dict[str, Any]:
+        rows = {name: list(store.rows.scan()) for name, store in self.task.byte_stores.items()}
+        times = {name: [getattr(node, each) for each in node.kept_times] for name, node in self.task.nodes.items()}
+        letters = self.told.pop("app-dead-letters", [])
+        told = self.told | {"letters": [(letter.key, letter.value, letter.timestamp) for letter in letters]}
+        return {
+            "told": told,
+            "dropped": self.dropped,
+            "positions": self.positions,
+            "rows": rows,
+            "times": times,
+            "stream time": self.task.stream_time_ms,
+            "partition times": {at: queue.partition_time for at, queue in self.task.group.queues.items()},
+        }
+
+
+def _chunk(dice: random.Random, topic: str, offset: int, now: int, poison: bool) -> Chunk:
+    size = dice.randint(1, 30)
+    keys: list[bytes | None] = [b"k%d" % dice.randint(0, 5) for _ in range(size)]
+    values: list[bytes | None] = [dice.choice((b"a", b"bcd", b"none", b"z")) for _ in range(size)]
+    times = [max(0, now + dice.randint(-100, 100)) for _ in range(size)]
+    if dice.random() < 0.5:
+        keys[dice.randrange(size)] = values[dice.randrange(size)] = None
+    if poison and dice.random() < 0.5:
+        values[dice.randrange(size)] = dice.choice((b"bad", b"\xff"))
+    headers = [(("h", b"1"),)] * size if dice.random() < 0.1 else None
+    return Chunk(topic, 0, list(range(offset, offset + size)), times, keys, values, headers)
+
+
+@pytest.mark.parametrize("policy", ["fail", "skip", "dead_letter"])
+@pytest.mark.parametrize("build", TOPOLOGIES, ids=lambda build: build.__name__)
+def test_a_lane_does_what_the_nodes_do(build: Callable[[App], None], policy: str) -> None:
+    for seed in range(ROUNDS):
+        dice = random.Random(seed)
+        quick, plain = Twin(build, policy), Twin(build, policy)
+        topics = [topic for topic in TOPICS if (topic, 0) in plain.task.group.queues]
+        offsets, now = dict.fromkeys(topics, 0), 0
+        for _ in range(dice.randint(1, 12)):
+            topic = dice.choice(topics)
+            chunk = _chunk(dice, topic, offsets[topic], now, poison=seed % 2 == 1)
+            offsets[topic] += len(chunk)
+            now += dice.choice((0, 30, 30, 200, 40_000))
+            drain = dice.random() < 0.4
+            records = list(chunk.records())
+            plain.process(lambda task, topic=topic, records=records: task.add(topic, records), drain)  # type: ignore[misc]
+            quick.process(lambda task, chunk=chunk: task.add_columns(chunk), drain)  # type: ignore[misc]
+            if plain.failed or quick.failed:
+                break
+        assert quick.task._lane is not None, "the topology has no lane"
+        if not plain.failed and not quick.failed:
+            assert quick.everything() == plain.everything(), f"seed {seed}"
+        else:  # a bad head is found when it is buffered, or when it is processed
+            for twin in (quick, plain):
+                twin.process(lambda task: None, drain=True)
+                assert twin.failed
+            assert len(topics) > 1 or quick.failure == plain.failure, f"seed {seed}"

@@ -1,0 +1,353 @@
+"""Stores in memory and in LMDB give the same as naive models, whatever is put, committed and discarded in between."""
+
+import copy
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from headwater.streams.stores.build import build_store
+from headwater.streams.stores.formats import session_key, split_session_key, split_window_key, window_key
+from headwater.streams.stores.lmdb import LmdbState
+from headwater.streams.stores.memory import MemoryState
+from headwater.streams.stores.port import NOT_PUT, VALID_TO_UNDEFINED
+from headwater.streams.stores.spec import StoreKind, StoreSpec
+from headwater.streams.stores.state import Owner, TaskState
+
+MAX = (1 << 63) - 1
+EXAMPLES = settings(max_examples=60, deadline=None)
+
+keys = st.sampled_from(
+    [b"", b"a", b"a\x00", b"a\x00\x00\x00\x00", b"ab", b"b", b"\xff", b"\xff\xff", b"p" * 600, b"p" * 601]
+)
+values = st.one_of(st.none(), st.binary(min_size=8, max_size=10))
+times = st.integers(0, 60)
+ends = st.sampled_from(["commit", "discard"])
+
+
+@contextmanager
+def both() -> Iterator[list[TaskState]]:
+    with tempfile.TemporaryDirectory() as directory:
+        on_disk = LmdbState(Path(directory))
+        states: list[TaskState] = [MemoryState(), on_disk]
+        for state in states:
+            state.claim(Owner(1, 0))
+        try:
+            yield states
+        finally:
+            on_disk.close()
+
+
+def end(how: str, states: list[TaskState], model: Any, committed: Any) -> tuple[Any, Any]:
+    for state in states:
+        state.commit({}) if how == "commit" else state.discard()
+    return (model, copy.deepcopy(model)) if how == "commit" else (copy.deepcopy(committed), committed)
+
+
+@EXAMPLES
+@given(
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("put"), keys, values),
+            st.tuples(st.just("absent"), keys, st.binary(min_size=8, max_size=9)),
+            st.tuples(st.just("delete"), keys),
+            st.tuples(st.just("range"), st.none() | keys, st.none() | keys, st.booleans()),
+            st.tuples(st.just("prefix"), keys),
+            st.tuples(ends),
+        ),
+        max_size=40,
+    )
+)
+def test_key_value_stores(steps: list[tuple[Any, ...]]) -> None:
+    model: dict[bytes, bytes] = {}
+    committed: dict[bytes, bytes] = {}
+    with both() as states:
+        stores: list[Any] = [build_store(StoreSpec("s"), state) for state in states]
+        for step in steps:
+            match step:
+                case ("put", key, value):
+                    for store in stores:
+                        store.put(key, value)
+                    model.pop(key, None) if value is None else model.update({key: value})
+                case ("absent", key, value):
+                    assert [store.put_if_absent(key, value) for store in stores] == [model.get(key)] * 2
+                    model.setdefault(key, value)
+                case ("delete", key):
+                    assert [store.delete(key) for store in stores] == [model.pop(key, None)] * 2
+                case ("range", lower, upper, reverse):
+                    expected = sorted(
+                        (
+                            (k, v)
+                            for k, v in model.items()
+                            if (lower is None or k >= lower) and (upper is None or k <= upper)
+                        ),
+                        reverse=reverse,
+                    )
+                    assert [list(store.range(lower, upper, reverse=reverse)) for store in stores] == [expected] * 2
+                case ("prefix", key):
+                    expected = sorted((k, v) for k, v in model.items() if k.startswith(key))
+                    assert [list(store.prefix(key)) for store in stores] == [expected] * 2
+                case (how,):
+                    model, committed = end(how, states, model, committed)
+            assert [list(store.all()) for store in stores] == [sorted(model.items())] * 2
+            assert [list(store.all(reverse=True)) for store in stores] == [sorted(model.items(), reverse=True)] * 2
+            assert all(store.get(key) == value for store in stores for key, value in model.items())
+
+
+class NaiveSegments:
+    """Rows by (segment, raw key); the whole list is looked through each time."""
+
+    def __init__(self, retention: int, interval: int) -> None:
+        self.retention, self.interval, self.time = retention, interval, -1
+        self.rows: dict[tuple[int, bytes], bytes] = {}
+
+    def put(self, time: int, raw: bytes, value: bytes | None) -> None:
+        self.time = max(self.time, time)
+        live = max(self.time - self.retention, 0) // self.interval
+        if time // self.interval >= live:
+            self.rows[(time // self.interval, raw)] = value or b""
+            if value is None:
+                del self.rows[(time // self.interval, raw)]
+        self.rows = {row: value for row, value in self.rows.items() if row[0] >= live}
+
+    def remove(self, time: int, raw: bytes) -> None:
+        self.time = max(self.time, time)
+        self.rows.pop((time // self.interval, raw), None)
+
+    def ordered(self, reverse: bool = False) -> list[tuple[bytes, bytes]]:
+        return [(raw, value) for (_, raw), value in sorted(self.rows.items(), reverse=reverse)]
+
+
+@EXAMPLES
+@given(
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([0, 7, 20, 1000]),
+    st.sampled_from([5, 13]),
+    st.lists(
+        st.one_of(
+            st.tuples(st.just("put"), keys, values, times),
+            st.tuples(st.just("fetch"), keys, times, times, st.booleans()),
+            st.tuples(st.just("range"), st.none() | keys, st.none() | keys, times, times, st.booleans()),
+            st.tuples(ends),
+        ),
+        max_size=40,
+    ),
+)
+def test_window_stores(
+    time_ordered: bool, duplicates: bool, retention: int, interval: int, steps: list[tuple[Any, ...]]
+) -> None:
+    spec = StoreSpec(
+        "s",
+        StoreKind.WINDOW,
+        retention_ms=retention,
+        segment_interval_ms=interval,
+        time_ordered=time_ordered,
+        retain_duplicates=duplicates,
+    )
+    model = (NaiveSegments(retention, interval), [0])
+    committed = copy.deepcopy(model)
+    with both() as states:
+        stores: list[Any] = [build_store(spec, state) for state in states]
+
+        def rows(lower: bytes | None, upper: bytes | None, low: int, high: int, reverse: bool) -> list[Any]:
+            earliest = model[0].time - retention + (0 if time_ordered else 1)
+            found = [(*split_window_key(raw), value) for raw, value in model[0].ordered(reverse)]
+            return [
+                (key, start, value)
+                for key, start, _, value in found
+                if (lower is None or key >= lower) and (upper is None or key <= upper)
+                if max(low, earliest) <= start <= high
+            ]
+
+        for step in steps:
+            match step:
+                case ("put", key, value, start):
+                    for store in stores:
+                        store.put(key, value, start)
+                    if not (duplicates and value is None):
+                        model[1][0] += duplicates
+                        model[0].put(start, window_key(key, start, model[1][0]), value)
+                    if not duplicates:
+                        expected = next((v for _, s, v in rows(key, key, 0, MAX, False) if s == start), None)
+                        assert [store.get(key, start) for store in stores] == [expected] * 2
+                case ("fetch", key, low, high, reverse):
+                    expected_one = [(start, value) for _, start, value in rows(key, key, low, high, reverse)]
+                    assert [list(s.fetch(key, low, high, reverse=reverse)) for s in stores] == [expected_one] * 2
+                case ("range", lower, upper, low, high, reverse):
+                    expected_all = rows(lower, upper, low, high, reverse)
+                    got = [list(s.fetch_range(lower, upper, low, high, reverse=reverse)) for s in stores]
+                    assert got == [expected_all] * 2
+                case (how,):
+                    model, committed = end(how, states, model, committed)
+            everything = rows(None, None, 0, MAX, False)
+            if time_ordered:
+                everything.sort(key=lambda row: (row[1], row[0]))
+            for store in stores:
+                assert [(k, s) for k, s, _ in store.all()] == [(k, s) for k, s, _ in everything]
+                assert sorted(store.all()) == sorted(everything)
+                assert list(store.all(reverse=True)) == list(store.all())[::-1]
+                assert store.stream_time == model[0].time
+
+
+@EXAMPLES
+@given(
+    st.booleans(),
+    st.sampled_from([0, 7, 20, 1000]),
+    st.sampled_from([5, 13]),
+    st.lists(
+        st.one_of(
+            st.tuples(st.sampled_from(["put", "remove"]), keys, times, times, st.binary(min_size=1, max_size=2)),
+            st.tuples(st.just("find"), keys, times, times, st.booleans()),
+            st.tuples(st.just("range"), st.none() | keys, st.none() | keys, times, times, st.booleans()),
+            st.tuples(ends),
+        ),
+        max_size=40,
+    ),
+)
+def test_session_stores(time_ordered: bool, retention: int, interval: int, steps: list[tuple[Any, ...]]) -> None:
+    spec = StoreSpec(
+        "s", StoreKind.SESSION, retention_ms=retention, segment_interval_ms=interval, time_ordered=time_ordered
+    )
+    model = NaiveSegments(retention, interval)
+    committed = copy.deepcopy(model)
+    with both() as states:
+        stores: list[Any] = [build_store(spec, state) for state in states]
+
+        def rows(lower: bytes | None, upper: bytes | None, earliest: int, latest: int, reverse: bool) -> list[Any]:
+            found = [(*split_session_key(raw), value) for raw, value in model.ordered(reverse)]
+            return [
+                row
+                for row in found
+                if (lower is None or row[0] >= lower) and (upper is None or row[0] <= upper)
+                if row[2] >= max(earliest, model.time - retention + 1) and row[1] <= latest
+            ]
+
+        for step in steps:
+            match step:
+                case ("put", key, one, other, value):
+                    start, stop = sorted((one, other))
+                    for store in stores:
+                        store.put(key, start, stop, value)
+                    model.put(stop, session_key(key, start, stop), value)
+                    got = next((r[3] for r in rows(key, key, 0, MAX, False) if r[1:3] == (start, stop)), None)
+                    assert [store.get(key, start, stop) for store in stores] == [got] * 2
+                case ("remove", key, one, other, _):
+                    start, stop = sorted((one, other))
+                    for store in stores:
+                        store.remove(key, start, stop)
+                    model.remove(stop, session_key(key, start, stop))
+                case ("find", key, earliest, latest, reverse):
+                    expected = rows(key, key, earliest, latest, reverse)
+                    assert [list(s.find_sessions(key, earliest, latest, reverse=reverse)) for s in stores] == [
+                        expected
+                    ] * 2
+                case ("range", lower, upper, earliest, latest, reverse):
+                    expected = rows(lower, upper, earliest, latest, reverse)
+                    found = [
+                        list(s.find_sessions_range(lower, upper, earliest, latest, reverse=reverse)) for s in stores
+                    ]
+                    assert found == [expected] * 2
+                case (how,):
+                    model, committed = end(how, states, model, committed)
+            assert [list(store.all()) for store in stores] == [rows(None, None, 0, MAX, False)] * 2
+            if time_ordered:
+                closed = [(*split_session_key(raw), value) for raw, value in model.ordered()]
+                closed.sort(key=lambda row: (row[2], row[1], row[0]))
+                assert [list(store.find_closed(0, 30)) for store in stores] == [[r for r in closed if r[2] <= 30]] * 2
+
+
+class NaiveVersions:
+    def __init__(self, retention: int) -> None:
+        self.retention, self.time = retention, -1
+        self.versions: dict[bytes, dict[int, bytes | None]] = {}
+
+    def put(self, key: bytes, value: bytes | None, timestamp: int) -> int:
+        if timestamp < self.time - self.retention:
+            return NOT_PUT
+        self.time = max(self.time, timestamp)
+        self.versions.setdefault(key, {})[timestamp] = value
+        return min((t for t in self.versions[key] if t > timestamp), default=VALID_TO_UNDEFINED)
+
+    def as_of(self, key: bytes, timestamp: int) -> tuple[bytes, int, int | None] | None:
+        versions = self.versions.get(key, {})
+        since = max((t for t in versions if t <= timestamp), default=None)
+        if since is None or versions[since] is None:
+            return None
+        until = min((t for t in versions if t > since), default=None)
+        if until is not None and timestamp < self.time - self.retention:
+            return None
+        value = versions[since]
+        assert value is not None
+        return value, since, until
+
+
+@EXAMPLES
+@given(
+    st.sampled_from([0, 7, 20, 1000]),
+    st.sampled_from([1, 5]),
+    st.lists(
+        st.one_of(
+            st.tuples(st.sampled_from(["put", "put", "delete"]), keys, st.none() | st.binary(max_size=2), times),
+            st.tuples(ends),
+        ),
+        max_size=40,
+    ),
+)
+def test_versioned_stores(retention: int, interval: int, steps: list[tuple[Any, ...]]) -> None:
+    spec = StoreSpec("s", StoreKind.VERSIONED, retention_ms=retention, segment_interval_ms=interval)
+    model = NaiveVersions(retention)
+    committed = copy.deepcopy(model)
+    with both() as states:
+        stores: list[Any] = [build_store(spec, state) for state in states]
+        for step in steps:
+            match step:
+                case ("put", key, value, timestamp):
+                    expected = model.put(key, value, timestamp)
+                    assert [store.put(key, value, timestamp) for store in stores] == [expected] * 2
+                case ("delete", key, _, timestamp):
+                    held = None if timestamp < model.time - retention else model.as_of(key, timestamp)
+                    for store in stores:
+                        found = store.delete(key, timestamp)
+                        assert (found and (found.value, found.timestamp, found.valid_to)) == held
+                    model.put(key, None, timestamp)
+                case (how,):
+                    model, committed = end(how, states, model, committed)
+            for key in model.versions:
+                latest = model.as_of(key, MAX)
+                for store in stores:
+                    found = store.get(key)
+                    assert (found and (found.value, found.timestamp, found.valid_to)) == latest
+                    for timestamp in range(0, 61, 3):
+                        found = store.get_as_of(key, timestamp)
+                        assert (found and (found.value, found.timestamp, found.valid_to)) == model.as_of(key, timestamp)
+
+
+@EXAMPLES
+@given(
+    st.sampled_from([StoreKind.KEY_VALUE, StoreKind.WINDOW, StoreKind.VERSIONED]),
+    st.booleans(),
+    st.lists(st.tuples(keys, values, times), max_size=30),
+)
+def test_a_changelog_restores_what_it_was_written_for(
+    kind: StoreKind, timestamped: bool, puts: list[tuple[bytes, bytes | None, int]]
+) -> None:
+    spec = StoreSpec("s", kind, timestamped=timestamped, retention_ms=20, segment_interval_ms=5)
+    changelog: list[tuple[bytes, bytes | None, int]] = []
+    written, restored = MemoryState(), MemoryState()
+    store: Any = build_store(spec, written, lambda k, v, t: changelog.append((k, v, 0 if t is None else t)))
+    for key, value, time in puts:
+        store.put(key, value) if kind is StoreKind.KEY_VALUE else store.put(key, value, time)
+    twin: Any = build_store(spec, restored)
+    for record in changelog:
+        twin.restore(*record)
+    if kind is StoreKind.VERSIONED:
+        assert [twin.get_as_of(k, t) for k, _, _ in puts for t in range(60)] == [
+            store.get_as_of(k, t) for k, _, _ in puts for t in range(60)
+        ]
+    else:
+        assert list(twin.all()) == list(store.all())

@@ -1,0 +1,250 @@
+"""When a task may go to another slot: cases by hand, and slots that do anything they might, in any order."""
+
+import random
+from dataclasses import dataclass, field
+
+import pytest
+
+from headwater.streams.lead.task_moves import Action, Fence, Grant, TaskMoves
+
+TASKS = ("0_0", "0_1", "0_2", "0_3")
+
+
+def _granted(actions: list[Action]) -> dict[int, tuple[str, ...]]:
+    return {action.slot: action.tasks for action in actions if isinstance(action, Grant)}
+
+
+def _two_slots() -> TaskMoves:
+    moves = TaskMoves(TASKS)
+    moves.expect((0, 1), 100)
+    assert moves.ready(0, 1, (), 0) == []
+    actions = moves.ready(1, 2, (), 0)
+    assert _granted(actions) == {0: ("0_0", "0_2"), 1: ("0_1", "0_3")}
+    for action in actions:
+        assert isinstance(action, Grant)
+        moves.owned(action.slot, action.life, action.number, action.tasks, 0)
+    assert moves.all_open
+    return moves
+
+
+def test_the_first_slot_does_not_get_everything_while_others_are_expected() -> None:
+    _two_slots()
+
+
+def test_slots_that_do_not_come_are_not_waited_for_for_ever() -> None:
+    moves = TaskMoves(TASKS)
+    moves.expect((0, 1), 100)
+    assert moves.ready(0, 1, (), 0) == []
+    assert moves.tick(99) == []
+    assert _granted(moves.tick(100)) == {0: TASKS}
+
+
+def test_a_task_moves_when_it_is_released_and_not_before() -> None:
+    moves = TaskMoves(TASKS)
+    (grant,) = moves.ready(0, 1, (), 0)
+    assert isinstance(grant, Grant)
+    moves.owned(0, 1, grant.number, grant.tasks, 0)
+    actions = moves.ready(1, 2, (), 0)
+    assert _granted(actions) == {0: ("0_0", "0_1")}  # the newcomer gets nothing yet
+    shrunk = actions[0]
+    assert isinstance(shrunk, Grant)
+    assert _granted(moves.owned(0, 1, shrunk.number, shrunk.tasks, 0)) == {1: ("0_2", "0_3")}
+
+
+def test_tasks_of_a_lost_slot_go_to_others_when_it_is_fenced() -> None:
+    moves = _two_slots()
+    assert moves.lost(0, 1, 0) == [Fence(0, 1)]
+    assert moves.unfenced() == [Fence(0, 1)]
+    assert moves.tick(10**9) == []
+    assert _granted(moves.fenced(0, 1, 0)) == {1: ("0_0", "0_1", "0_2", "0_3")}
+
+
+def test_what_a_lost_slot_still_says_counts_for_nothing() -> None:
+    moves = _two_slots()
+    moves.lost(0, 1, 0)
+    assert moves.owned(0, 1, 1, (), 0) == []
+    assert moves.released(0, 1, 0) == []
+    assert moves.lost(0, 1, 0) == []
+    assert moves.unfenced() == [Fence(0, 1)]
+
+
+def test_an_answer_to_an_older_grant_releases_only_what_it_says() -> None:
+    moves = TaskMoves(TASKS)
+    (first,) = moves.ready(0, 1, (), 0)
+    assert isinstance(first, Grant)
+    moves.ready(1, 2, (), 0)  # the first slot shall have two of them now
+    assert moves.owned(0, 1, first.number, first.tasks, 0) == []
+    assert moves.owner("0_3") == 0
+
+
+def test_what_a_slot_has_not_read_yet_it_may_still_open() -> None:
+    """It was told of 0_1, then that it shall not have it: until it has answered that, it may open it for a moment."""
+    moves = TaskMoves(("0_0", "0_1"))
+    moves.expect((0, 1), 100)
+    moves.ready(0, 1, (), 0)
+    first, other = moves.ready(1, 2, (), 0)
+    assert isinstance(first, Grant)
+    assert isinstance(other, Grant)
+    moves.owned(1, 2, other.number, other.tasks, 0)
+    moves.released(1, 2, 0)  # so slot 0 is told to take both
+    (shrunk,) = moves.ready(1, 3, (), 0)  # and now that it shall not
+    assert isinstance(shrunk, Grant)
+    assert shrunk.tasks == ("0_0",)
+    assert moves.owned(0, 1, first.number, first.tasks, 0) == []
+    assert _granted(moves.owned(0, 1, shrunk.number, shrunk.tasks, 0)) == {1: ("0_1",)}
+
+
+def test_between_two_leases_tasks_wait_and_come_back_to_their_slots() -> None:
+    moves = _two_slots()
+    moves.expect((0, 1), 1000)
+    assert moves.released(0, 1, 0) == []
+    assert moves.released(1, 2, 0) == []
+    assert moves.ready(1, 3, (), 0) == []
+    assert _granted(moves.ready(0, 4, (), 0)) == {0: ("0_0", "0_2"), 1: ("0_1", "0_3")}
+
+
+def test_a_later_life_of_a_slot_waits_until_the_earlier_one_is_fenced() -> None:
+    moves = _two_slots()
+    moves.lost(0, 1, 0)
+    assert _granted(moves.ready(0, 3, (), 0)) == {}
+    assert _granted(moves.fenced(0, 1, 0)) == {0: ("0_0", "0_2")}
+
+
+def test_nothing_is_granted_by_one_who_stops() -> None:
+    moves = _two_slots()
+    moves.close()
+    assert moves.released(0, 1, 0) == []
+    assert not moves.idle
+    assert moves.released(1, 2, 0) == []
+    assert moves.idle
+
+
+@dataclass
+class _Life:
+    """A slot as it is: what it was told and has not read, what it has open, what it has said and nobody has heard."""
+
+    slot: int
+    inbox: list[Grant] = field(default_factory=list)
+    has: set[str] = field(default_factory=set)
+    outbox: list[tuple[str, int, tuple[str, ...]]] = field(default_factory=list)
+    fenced: bool = False
+    ended: bool = False
+
+
+class _World:
+    """Messages are late, slots die, fall silent while they live on, end their leases, and come again."""
+
+    def __init__(self, seed: int, broken: str = "") -> None:
+        self.random = random.Random(seed)
+        self.moves = TaskMoves(TASKS)
+        self.lives: dict[int, _Life] = {}
+        self.broken = broken
+        self.number = 0
+
+    def do(self, actions: list[Action]) -> None:
+        for action in actions:
+            if isinstance(action, Grant):
+                self.lives[action.life].inbox.append(action)
+            elif self.broken == "tasks of a lost slot are given before it is fenced":
+                self.do(self.moves.fenced(action.slot, action.life, 0))
+
+    def step(self) -> None:
+        choices = [self.come, self.read, self.read, self.hear, self.hear, self.fence, self.lose, self.leave]
+        self.random.choice(choices)()
+        owners: dict[str, int] = {}
+        for number, life in self.lives.items():
+            for task in life.has if not life.fenced else ():
+                assert task not in owners, f"{task} is open in {owners[task]} and {number}"
+                owners[task] = number
+
+    def come(self) -> None:
+        slot = self.random.randrange(3)
+        if self.current(slot) is None:
+            self.number += 1
+            self.lives[self.number] = _Life(slot)
+            self.do(self.moves.ready(slot, self.number, (), 0))
+
+    def current(self, slot: int) -> int | None:
+        return next((n for n, life in self.lives.items() if life.slot == slot and self.moves.is_current(slot, n)), None)
+
+    def any_life(self) -> tuple[int, _Life] | None:
+        return self.random.choice(list(self.lives.items())) if self.lives else None
+
+    def read(self) -> None:
+        found = self.any_life()
+        if found and found[1].inbox and not found[1].ended:
+            grant = found[1].inbox.pop(0)
+            found[1].has = set(grant.tasks)
+            found[1].outbox.append(("owned", grant.number, grant.tasks))
+
+    def hear(self) -> None:
+        found = self.any_life()
+        if found and found[1].outbox:
+            number, life = found
+            kind, grant, tasks = life.outbox.pop(0)
+            if kind == "owned":
+                self.do(self.moves.owned(life.slot, number, grant, tasks, 0))
+            else:
+                self.do(self.moves.released(life.slot, number, 0))
+
+    def fence(self) -> None:
+        for each in self.moves.unfenced()[:1]:
+            self.lives[each.life].fenced = True
+            self.do(self.moves.fenced(each.slot, each.life, 0))
+
+    def lose(self) -> None:
+        found = self.any_life()
+        if found and self.random.random() < 0.3:
+            self.do(self.moves.lost(found[1].slot, found[0], 0))
+
+    def leave(self) -> None:
+        found = self.any_life()
+        if found and not found[1].ended and self.random.random() < 0.3:
+            found[1].ended, found[1].has = True, set()
+            found[1].outbox.append(("released", 0, ()))
+
+    def settle(self) -> None:
+        """No more faults: everything is read and heard, and who is lost is fenced."""
+        for slot in range(3):
+            if self.current(slot) is None:
+                self.come_as(slot)
+        while any(life.outbox or (life.inbox and not life.ended) for life in self.lives.values()) or (
+            self.moves.unfenced()
+        ):
+            for _ in range(50):
+                self.read()
+                self.hear()
+            self.fence()
+
+    def come_as(self, slot: int) -> None:
+        self.number += 1
+        self.lives[self.number] = _Life(slot)
+        self.do(self.moves.ready(slot, self.number, (), 0))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_task_is_never_open_twice_and_in_the_end_everywhere_once(seed: int) -> None:
+    world = _World(seed)
+    for _ in range(300):
+        world.step()
+    world.settle()
+    for slot in range(3):  # who said that it leaves has left by now
+        if world.current(slot) is None:
+            world.come_as(slot)
+    world.settle()
+    assert world.moves.all_open
+    sizes = [len(world.moves.tasks_of(slot)) for slot in range(3)]
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_giving_tasks_before_their_owner_is_fenced_is_found_out() -> None:
+    def is_found(seed: int) -> bool:
+        world = _World(seed, "tasks of a lost slot are given before it is fenced")
+        try:
+            for _ in range(300):
+                world.step()
+        except AssertionError:
+            return True
+        return False
+
+    assert any(is_found(seed) for seed in range(60))

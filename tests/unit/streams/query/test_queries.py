@@ -1,0 +1,315 @@
+"""Interactive queries: what is asked, what is answered, over HTTP and over several hosts; without a broker."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.base.errors import UserError
+from headwater.streams import App, Materialized, Windowed, key_value_store, session, tumbling
+from headwater.streams.engine.task import Task, TaskSettings
+from headwater.streams.plan.topology import SubTopology
+from headwater.streams.query import connect
+from headwater.streams.query.directory import Host, partitions_here
+from headwater.streams.query.local import LocalStore
+from headwater.streams.query.questions import BadQuestion, encode, from_json, from_text, parse, plain
+from headwater.streams.query.readable import NotReady
+from headwater.streams.query.server import QueryServer
+from headwater.streams.query.state_reader import StateReader
+from headwater.streams.serdes.port import resolve
+from headwater.streams.stores.lmdb import LmdbState
+from headwater.streams.stores.memory import MemoryState
+from headwater.streams.stores.spec import StoreKind
+from headwater.streams.stores.state import Owner
+from headwater.streams.stores.task_counts import write_task_counts
+from headwater.streams.testing.driver import Driver
+
+TOKEN = "a-secret-of-this-test"
+
+
+@dataclass(frozen=True)
+class Order:
+    customer: str
+    amount: int
+
+
+class Shown:
+    """A task of the test driver, as queries see tasks."""
+
+    def __init__(self, task: Task, state: MemoryState, ready: bool = True) -> None:
+        self._task = task
+        self._state = state
+        self.ready = ready
+
+    @property
+    def plan(self) -> SubTopology:
+        return self._task.plan
+
+    @property
+    def partition(self) -> int:
+        return self._task.partition
+
+    @property
+    def settings(self) -> TaskSettings:
+        return self._task.settings
+
+    @contextmanager
+    def snapshot(self) -> Iterator[MemoryState]:
+        if not self.ready:
+            raise NotReady("The state of task 0_0 is not open", "", "Ask again")
+        yield self._state
+
+
+class Hosts:
+    """A `Directory` of a test."""
+
+    def __init__(self, count: int) -> None:
+        self.known: list[Host] = []
+        self._count = count
+
+    def others(self) -> Sequence[Host]:
+        return self.known
+
+    def partitions(self, store: str) -> int:
+        return self._count
+
+
+def shown(driver: Driver) -> list[Shown]:
+    return [Shown(task, driver._states[task]) for task in driver.tasks]
+
+
+def fruit(partitions: int = 1) -> Driver:
+    app = App("fruit", key="text", value="text")
+    grouped = app.stream("in").group_by_key()
+    grouped.count(store="counts")
+    grouped.windowed_by(tumbling("10s", grace="1m")).count(store="windows")
+    grouped.windowed_by(session("5s", grace="1m")).count(store="sessions")
+    app.table("prices", store=Materialized("versions", history_ms=60_000))
+    driver = app.test(partitions=partitions)
+    for key, at in (("apple", 1_000), ("apricot", 2_000), ("apple", 12_000), ("banana", 13_000)):
+        driver.pipe("in", key, "x", at)
+    for value, at in (("1", 1_000), ("2", 5_000)):
+        driver.pipe("prices", "apple", value, at)
+    return driver
+
+
+@pytest.fixture
+def served() -> Iterator[tuple[Any, list[Shown]]]:
+    with fruit() as driver:
+        tasks = shown(driver)
+        with (
+            QueryServer("fruit", lambda: tasks, token=TOKEN).start() as server,
+            connect(server.url, TOKEN) as client,
+        ):
+            yield client, tasks
+
+
+def test_a_key_value_store_is_asked_by_key_range_and_prefix(served: Any) -> None:
+    counts = served[0].store("counts")
+    assert counts.get("apple") == {"partition": 0, "value": 2, "timestamp": 12_000}
+    assert counts.get("cherry") is None
+    assert list(counts.range("apricot", "banana").keys) == ["apricot", "banana"]
+    assert list(counts.range(upper="apricot", reverse=True).keys) == ["apricot", "apple"]
+    assert list(counts.prefix("ap").keys) == ["apple", "apricot"]
+    assert counts.count() == 3
+    assert counts.prefix("ap", limit=1).truncated
+    assert not counts.prefix("ap", limit=2).truncated
+
+
+def test_windows_sessions_and_versions_are_asked_by_time(served: Any) -> None:
+    client = served[0]
+    windows = client.store("windows")
+    assert windows.get("apple", 10_000) == {"partition": 0, "value": 1, "timestamp": 12_000}
+    assert [(row["start"], row["value"]) for row in windows.fetch("apple", 0, 20_000)] == [(0, 1), (10_000, 1)]
+    assert [(row["key"], row["start"]) for row in windows.fetch_all(10_000, 10_000)] == [
+        ("apple", 10_000),
+        ("banana", 10_000),
+    ]
+    assert list(windows.fetch_range("b", "c", 0, 20_000).keys) == ["banana"]
+    sessions = client.store("sessions")
+    assert [(row["start"], row["end"]) for row in sessions.fetch("apple")] == [(1_000, 1_000), (12_000, 12_000)]
+    assert [row["start"] for row in sessions.find_sessions("apple", 5_000, 20_000)] == [12_000]
+    assert sessions.get("apple", 1_000, 1_000)["value"] == 1
+    versions = client.store("versions")
+    assert versions.get_as_of("apple", 3_000) == {"partition": 0, "value": "1", "timestamp": 1_000}
+    assert versions.get("apple")["value"] == "2"
+    assert [(row["value"], row["valid_to"]) for row in versions.history("apple", 0, 9_000)] == [
+        ("1", 5_000),
+        ("2", None),
+    ]
+
+
+def test_the_application_says_what_it_has_and_where(served: Any) -> None:
+    client = served[0]
+    kinds = {store["name"]: (store["kind"], store["key"], store["partitions"]) for store in client.stores}
+    assert kinds["windows"] == ("window", "text", 1)
+    assert kinds["versions"] == ("versioned", "text", 1)
+    (host,) = client.metadata["hosts"]
+    assert host["stores"]["counts"] == [0]
+
+
+def test_what_is_wrong_is_said(served: Any) -> None:
+    client, tasks = served
+    with pytest.raises(UserError, match="counts"):
+        client.store("other").get("a")
+    with pytest.raises(UserError, match="no 'fetch'"):
+        client.store("counts").fetch("a")
+    with pytest.raises(UserError, match="start"):
+        client.store("windows").get("a")
+    for task in tasks:
+        task.ready = False
+    with pytest.raises(UserError, match="503"):
+        client.store("counts").get("apple")
+
+
+def test_without_the_secret_nothing_is_said(served: Any) -> None:
+    client, _ = served
+    url = client.metadata["hosts"][0]["url"]
+    with connect(url, "another-secret-of-a-test") as stranger, pytest.raises(UserError, match="401"):
+        stranger.store("counts").get("apple")
+
+
+def test_a_whole_application_answers_from_any_of_its_hosts() -> None:
+    with fruit(partitions=4) as driver:
+        for key in ("kiwi", "lemon", "mango"):
+            driver.pipe("in", key, "x", 14_000)
+        tasks = shown(driver)
+        left, right = [t for t in tasks if t.partition < 2], [t for t in tasks if t.partition >= 2]
+        known_left, known_right = Hosts(4), Hosts(4)
+        with (
+            QueryServer("fruit", lambda: left, token=TOKEN, directory=known_left).start() as one,
+            QueryServer("fruit", lambda: right, token=TOKEN, directory=known_right).start() as two,
+        ):
+            known_left.known = [Host(two.url, partitions_here(right))]
+            known_right.known = [Host(one.url, partitions_here(left))]
+            for server in (one, two):
+                with connect(server.url, TOKEN) as client:
+                    counts = client.store("counts")
+                    assert counts.get("apple")["value"] == 2
+                    assert counts.get("banana")["value"] == 1
+                    assert counts.get("cherry") is None
+                    assert sorted(counts.all().keys) == ["apple", "apricot", "banana", "kiwi", "lemon", "mango"]
+                    partitions = [row["partition"] for row in counts.all()]
+                    assert partitions == sorted(partitions)
+                    assert counts.count() == 6
+                    assert 0 < len(counts.all(local=True)) < 6
+                    assert len(client.metadata["hosts"]) == 2
+            known_left.known = []
+            with connect(one.url, TOKEN) as client, pytest.raises(UserError, match=r"partitions \[2, 3\]"):
+                client.store("counts").all()
+
+
+def test_a_host_that_has_nothing_of_a_store_sends_on() -> None:
+    with fruit() as driver:
+        tasks = shown(driver)
+        hosts = Hosts(1)
+        with (
+            QueryServer("fruit", lambda: tasks, token=TOKEN).start() as full,
+            QueryServer("fruit", list, token=TOKEN, directory=hosts).start() as empty,
+        ):
+            hosts.known = [Host(full.url, partitions_here(tasks))]
+            with connect(empty.url, TOKEN) as client:
+                assert client.store("counts").get("apple")["value"] == 2
+                assert client.store("counts").get("cherry") is None
+
+
+def test_typed_keys_and_values_are_json() -> None:
+    app = App("orders", key=Order, value="bytes")
+    app.table("in", store="orders")
+    with app.test() as driver:
+        driver.pipe("in", Order("ann", 3), b"\xff", 5)
+        tasks = shown(driver)
+        with (
+            QueryServer("orders", lambda: tasks, token=TOKEN).start() as server,
+            connect(server.url, TOKEN) as client,
+        ):
+            store = client.store("orders")
+            assert store.get({"customer": "ann", "amount": 3})["value"] == {"base64": "/w=="}
+            assert list(store.all().keys) == [{"customer": "ann", "amount": 3}]
+            assert store.get(b'{"customer":"ann","amount":3}')["timestamp"] == 5
+
+
+@pytest.mark.parametrize(
+    ("text", "serde", "means"),
+    [("1", "text", "1"), ("1", "long", 1), ("1.5", "double", 1.5), ("1", "json", 1), ("a b", "json", "a b")],
+)
+def test_text_means_what_the_serde_says(text: str, serde: str, means: Any) -> None:
+    assert from_text(text, resolve(serde)) == means
+
+
+def test_json_tells_texts_and_numbers_apart() -> None:
+    assert from_json('"1"', resolve("json")) == "1"
+    assert from_json("1", resolve("json")) == 1
+    assert from_json('{"customer": "a", "amount": 1}', resolve(Order)) == Order("a", 1)
+
+
+@pytest.mark.parametrize(
+    ("operation", "given", "wrong"),
+    [
+        ("get", {}, "key"),
+        ("get", {"key": "x"}, "long"),
+        ("get", {"key_base64": "!"}, "long"),
+        ("all", {"limit": "0"}, "limit"),
+        ("all", {"limit": "many"}, "whole number"),
+        ("prefix", {"prefix": "1", "reverse": "true"}, "reverse"),
+        ("put", {"key": "1"}, "put"),
+    ],
+)
+def test_questions_that_make_no_sense(operation: str, given: dict[str, str], wrong: str) -> None:
+    with pytest.raises(BadQuestion, match=wrong):
+        parse(StoreKind.KEY_VALUE, operation, given, resolve("long"))
+
+
+def test_what_json_does_not_know_is_shown_all_the_same() -> None:
+    assert plain(Windowed("a", 1, 2), resolve("text")) == {"key": "a", "start": 1, "end": 2}
+    assert encode({"a": float("nan"), "b": [float("inf")]}) == b'{"a":"nan","b":["inf"]}'
+
+
+def test_what_suppress_holds_back_is_no_store_for_queries() -> None:
+    app = App("app", key="text", value="text")
+    table = app.stream("in").group_by_key().count(store="counts")
+    table.suppress(until_time_limit="10s", name="held").to_stream().to("out")
+    app.add_store(key_value_store("lonely"))
+    with app.test() as driver:
+        assert partitions_here(shown(driver)) == {"counts": [0]}
+        with pytest.raises(UserError, match="counts"):
+            LocalStore("held-store", shown(driver))
+
+
+def _on_disk(root: Path, name: str) -> None:
+    state = LmdbState(root / name)
+    state.claim(Owner(1, 0))
+    state.commit({})
+    state.close()
+
+
+def test_state_on_disk_without_some_partitions_gives_no_answer_with_a_hole(tmp_path: Path) -> None:
+    app = App("fruit", key="text", value="text")
+    app.stream("in").group_by_key().count(store="counts")
+    app.table("prices", store="prices")
+    plans = app.topology().sub_topologies()
+    (counted,) = (plan.number for plan in plans if any(store.name == "counts" for store in plan.stores))
+    (priced,) = (plan.number for plan in plans if any(store.name == "prices" for store in plan.stores))
+    root = tmp_path / "fruit" / "cluster"
+    _on_disk(root, f"{counted}_0")
+    reader = StateReader(tmp_path, "fruit", plans, app.settings(), None)
+    with (
+        QueryServer("fruit", reader.tasks, token=TOKEN, directory=reader).start() as server,
+        connect(server.url, TOKEN) as client,
+    ):
+        with pytest.raises(UserError, match="how many partitions"):
+            client.store("counts").get("cherry")
+        write_task_counts(root, {counted: 2, priced: 1})
+        with pytest.raises(UserError, match=r"partitions \[1\]"):
+            client.store("counts").get("cherry")
+        with pytest.raises(UserError, match=r"Nobody holds prices"):
+            client.store("prices").all()
+        with pytest.raises(UserError, match="no store"):
+            client.store("others").all()
+        write_task_counts(root, {counted: 1, priced: 1})
+        assert client.store("counts").get("cherry") is None
+        assert client.store("counts").count() == 0
+    reader.close()

@@ -1,0 +1,167 @@
+"""What a slot decides by itself, without a broker: when it leaves off, and what it does not forget."""
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.base.errors import ErrorCode, KafkaError, UserError
+from headwater.client.settings.admin import read_admin_settings
+from headwater.client.settings.consumer import consumer_settings
+from headwater.client.settings.producer import read_producer_settings
+from headwater.streams import App
+from headwater.streams.engine.record import InputRecord, OutputRecord
+from headwater.streams.engine.task import Task
+from headwater.streams.slot import local_run
+from headwater.streams.slot.global_tables import GlobalTables
+from headwater.streams.slot.open_task import Clients, OpenTask, Stopped
+from headwater.streams.slot.pending_outputs import PendingOutputs
+from headwater.streams.slot.settings import RunSettings
+from headwater.streams.slot.slot import Slot
+from headwater.streams.stores.state import ChangelogPartition, Owner
+
+
+def _bare_slot(**attributes: Any) -> Slot:
+    slot = object.__new__(Slot)
+    for name, value in attributes.items():
+        setattr(slot, name, value)
+    return slot
+
+
+def test_a_slow_function_does_not_keep_a_task_from_leaving() -> None:
+    app = App("app", key="text", value="text")
+    app.stream("in").to("out")
+    task = Task(app.topology().sub_topologies()[0], 0, app.settings())
+    task.add("in", [InputRecord("in", 0, offset, offset, b"k", b"v") for offset in range(9)])
+    assert task.process(2_000, lambda: True) == 1
+    assert task.process(2_000, lambda: False) == 8
+
+
+def test_a_run_that_is_to_end_does_not_wait_for_brokers_that_are_away() -> None:
+    class Away:
+        application_id = "app"
+        asked = 0
+
+        def member(self) -> None:
+            self.asked += 1
+            stopping.set()
+            raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "nobody answers")
+
+        def tick(self) -> None:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "nobody answers")
+
+    stopping, lead = threading.Event(), Away()
+    clients = Clients(None, None, stopping)  # type: ignore[arg-type]
+    outputs = {"_pending": PendingOutputs(), "_changelog": PendingOutputs()}
+    slot = _bare_slot(_lead=lead, _clients=clients, _stopping=stopping, _identity=None, tasks=[], **outputs)
+    with pytest.raises(Stopped):
+        slot._recover()
+    assert lead.asked == 1
+
+
+def test_a_replay_that_is_given_up_notes_no_position_that_it_has_not_reached(tmp_path: Path) -> None:
+    stopping = threading.Event()
+
+    class Brokers:
+        def list_offsets(self, wanted: dict[Any, int], isolation_level: int = 0) -> dict[Any, Any]:
+            return {partition: type("At", (), {"offset": 0}) for partition in wanted}
+
+        def describe_topic(self, name: str) -> Any:
+            return type("Topic", (), {"topic_id": b"1" * 16})
+
+        def records(self, *_: Any, given_up: Any, **__: Any) -> Any:
+            stopping.set()
+            assert given_up()
+            return iter(())
+
+    app = App("app", key="text", value="text")
+    app.stream("in").group_by_key().count(store="counts").to_stream().to("out")
+    brokers: Any = Brokers()
+    clients = Clients(brokers, brokers, stopping)
+    task = OpenTask(app.topology().sub_topologies()[0], 0, app.settings(), tmp_path, clients, {})
+    task.claim(Owner(1, 1))
+    with pytest.raises(Stopped):
+        task.replay({ChangelogPartition("app-counts-changelog", 0): 100})
+    task.save()
+    assert task.state.positions == {}
+    task.close()
+
+
+def test_pending_output_is_limited_by_bytes_too() -> None:
+    slot = _bare_slot(_pending=PendingOutputs(), _changelog=PendingOutputs(), _offsets={}, dropped={})
+    slot._globals = GlobalTables([], App("app").settings(), {})
+
+    class Made:
+        def collect(self) -> Any:
+            from headwater.streams.engine.task import TaskOutput
+
+            return TaskOutput([OutputRecord("out", None, b"k", bytes(40_000_000), 0, ())], [], {})
+
+    slot._collect(Made())  # type: ignore[arg-type]
+    assert not slot._is_full()
+    slot._collect(Made())  # type: ignore[arg-type]
+    assert slot._is_full()
+    slot._forget_outputs()
+    assert not slot._is_full()
+
+
+def test_dead_letters_of_global_tables_wait_for_a_commit() -> None:
+    app = App("app", key="text", value="text", on_error="dead_letter")
+    table = app.global_table("names")
+    app.stream("in").join(table, lambda a, b: a, on=lambda key, value: key).to("out")
+    plans = [sub for sub in app.topology().sub_topologies() if sub.is_global]
+    tables = GlobalTables(plans, app.settings(), {"names": 1})
+    tables.update(InputRecord("names", 3, 7, 1, b"k", b"\xff"))
+    assert [(letter.topic, letter.value) for letter in tables.pending] == [("app-dead-letters", b"\xff")]
+    assert dict(tables.pending[0].headers)["__streams.errors.partition"] == b"3"
+    assert tables.take_dropped() == {"deserialization error": 1}
+    assert tables.take_dropped() == {}
+    tables.close()
+
+
+def test_each_client_is_given_the_settings_that_it_knows() -> None:
+    client = {"linger.ms": 7, "fetch.min.bytes": 2, "client.id": "me"}
+    settings = RunSettings("localhost:1", Path("state"), client=client)
+    assert consumer_settings(settings.for_consumers, {}).raw.number("fetch.min.bytes") == 2
+    assert "linger.ms" in settings.for_producers
+    assert "fetch.min.bytes" not in settings.for_producers
+    read_producer_settings(settings.for_producers, {})
+    assert settings.for_admins == {"bootstrap.servers": "localhost:1", "client.id": "me"}
+    read_admin_settings(settings.for_admins, {})
+    with pytest.raises(UserError, match="There is no setting 'lingerms'"):
+        RunSettings("localhost:1", Path("state"), client={"lingerms": 7})
+
+
+def test_a_run_that_is_stopped_while_it_restores_ends_and_leaves_its_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`run_here` waits for state that is being restored; an event of its caller ends that."""
+    stopping, events = threading.Event(), []
+
+    class RestoringSlot:
+        def open(self) -> None:
+            stopping.set()
+            raise Stopped
+
+        def close(self) -> None:
+            events.append("slot closed")
+
+    class Program:
+        tasks = ()
+
+        def slot(self, _lead: Any, _run: Any, _name: str, _tasks: Any, given: threading.Event) -> RestoringSlot:
+            assert given is stopping
+            return RestoringSlot()
+
+    class Group:
+        def drive(self, _steps: Any) -> None: ...
+
+        def leave(self) -> None:
+            events.append("group left")
+
+    monkeypatch.setattr(local_run, "prepare", lambda *_: Program())
+    monkeypatch.setattr(local_run, "lead_of", lambda _: Group())
+    run = App("app", brokers="localhost:1").run_here(state_dir=tmp_path, stopping=stopping)
+    assert run.wait()
+    assert events == ["slot closed", "group left"]

@@ -1,0 +1,248 @@
+"""The state of a task, in memory and in LMDB: pending until committed, owned, with positions."""
+
+import gc
+import os
+import subprocess
+import sys
+import weakref
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from headwater.streams.stores.lmdb import LmdbState, StateInUse, remove_unused
+from headwater.streams.stores.memory import MemoryState
+from headwater.streams.stores.state import ChangelogPartition, Owner, StateFenced, TaskState
+
+PARTITION = ChangelogPartition("app-counts-changelog", 3)
+
+
+@pytest.fixture(params=["memory", "lmdb"])
+def state(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TaskState]:
+    state: TaskState = MemoryState() if request.param == "memory" else LmdbState(tmp_path)
+    state.claim(Owner(1, 0))
+    yield state
+    state.close()
+
+
+def test_changes_are_seen_before_they_are_committed_and_gone_when_they_are_discarded(state: TaskState) -> None:
+    rows = state.map("counts")
+    rows.put(b"a", b"1")
+    state.commit({PARTITION: 7})
+    rows.put(b"a", b"2")
+    rows.put(b"b", b"1")
+    assert list(rows.scan()) == [(b"a", b"2"), (b"b", b"1")]
+    state.discard()
+    assert list(rows.scan()) == [(b"a", b"1")]
+    assert state.positions == {PARTITION: 7}
+
+
+class Remembers:
+    """As a store that has read from a map."""
+
+    def __init__(self, state: TaskState) -> None:
+        self.told: list[bytes | None] = []
+        self._state = state
+        state.on_discard(self.reload)
+
+    def reload(self) -> None:
+        self.told.append(self._state.notes.get(b"time"))
+
+
+def test_each_discard_tells_those_who_remember_what_they_read(state: TaskState) -> None:
+    remembers = Remembers(state)
+    for _ in range(2):
+        state.notes.put(b"time", b"5")
+        state.discard()
+    assert remembers.told == [None, None]
+
+
+def test_an_iterator_shows_the_map_as_it_was(state: TaskState) -> None:
+    rows = state.map("counts")
+    for key in (b"a", b"c", b"e"):
+        rows.put(key, b"1")
+    state.commit({})
+    rows.put(b"d", b"1")
+    seen = []
+    for key, _ in rows.scan():
+        seen.append(key)
+        rows.put(key, None)
+        rows.put(b"b", b"1")
+    assert seen == [b"a", b"c", b"d", b"e"]
+    assert [key for key, _ in rows.scan()] == [b"b"]
+
+
+def test_a_run_with_a_lower_number_wipes_the_state_and_is_its_owner(state: TaskState) -> None:
+    """Else an application whose run numbers begin anew could never open its own state again."""
+    state.map("counts").put(b"a", b"1")
+    state.commit({PARTITION: 1})
+    state.claim(Owner(0, 9))
+    assert list(state.map("counts").scan()) == []
+    assert state.positions == {}
+    state.map("counts").put(b"b", b"1")
+    state.commit({PARTITION: 2})
+    assert state.positions == {PARTITION: 2}
+
+
+def test_an_owner_that_was_replaced_cannot_commit(state: TaskState) -> None:
+    state.map("counts").put(b"a", b"1")
+    state._claimed = Owner(0, 9)  # type: ignore[attr-defined]  # as a process that was stopped since
+    with pytest.raises(StateFenced):
+        state.commit({PARTITION: 1})
+    state.discard()
+    assert list(state.map("counts").scan()) == []
+    assert state.positions == {}
+
+
+def test_a_state_does_not_keep_the_stores_of_an_earlier_task_alive(state: TaskState) -> None:
+    """Else each recovery would keep the task before it."""
+    gone = weakref.ref(Remembers(state))
+    gc.collect()
+    assert gone() is None
+    state.discard()
+
+
+def test_wiping_keeps_the_owner_only(state: TaskState) -> None:
+    state.map("counts").put(b"a", b"1")
+    state.commit({PARTITION: 1})
+    state.wipe()
+    assert list(state.map("counts").scan()) == []
+    assert state.positions == {}
+    state._claimed = Owner(0, 9)  # type: ignore[attr-defined]
+    with pytest.raises(StateFenced):
+        state.commit({})
+
+
+def test_wiping_forgets_maps_that_nobody_has_asked_for_yet(tmp_path: Path) -> None:
+    _written(tmp_path, "monday", LmdbState.close)
+    state = LmdbState(tmp_path, "monday")
+    state.wipe()
+    assert list(state.map("counts").scan()) == []
+    assert state.positions == {}
+    state.close()
+
+
+def _written(directory: Path, boot_id: str, end: Callable[[LmdbState], None]) -> None:
+    state = LmdbState(directory, boot_id)
+    state.claim(Owner(1, 0))
+    state.map("counts").put(b"a", b"1")
+    state.commit({PARTITION: 1})
+    state.map("counts").put(b"b", b"1")
+    end(state)
+
+
+def test_what_was_committed_is_there_again_and_what_was_pending_is_not(tmp_path: Path) -> None:
+    _written(tmp_path, "monday", LmdbState.close)
+    state = LmdbState(tmp_path, "tuesday")
+    assert list(state.map("counts").scan()) == [(b"a", b"1")]
+    assert state.positions == {PARTITION: 1}
+    state.close()
+
+
+def test_state_that_was_open_when_the_machine_went_down_is_not_believed(tmp_path: Path) -> None:
+    _written(tmp_path, "monday", LmdbState.close)
+    (tmp_path / "opened").write_text("monday")
+    same_boot = LmdbState(tmp_path, "monday")
+    assert same_boot.positions == {PARTITION: 1}
+    same_boot.close()
+    (tmp_path / "opened").write_text("monday")
+    next_boot = LmdbState(tmp_path, "tuesday")
+    assert next_boot.positions == {}
+    assert list(next_boot.map("counts").scan()) == []
+    next_boot.close()
+
+
+def test_the_mark_of_an_open_state_is_on_the_device_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        synced.append(f"{os.readlink(f'/proc/self/fd/{descriptor}')} {(tmp_path / 'lmdb').exists()}")
+        real(descriptor)
+
+    monkeypatch.setattr("os.fsync", fsync)
+    state = LmdbState(tmp_path)
+    assert synced == [f"{tmp_path}/opened False", f"{tmp_path} False"]
+    state.close()
+    assert synced[2:] == [f"{tmp_path}/opened True", f"{tmp_path} True"]
+    assert (tmp_path / "opened").read_text() == "clean"
+
+
+def test_two_processes_cannot_write_one_state(tmp_path: Path) -> None:
+    state = LmdbState(tmp_path)
+    code = f"import pathlib, headwater.streams.stores.lmdb as l; l.LmdbState(pathlib.Path({str(tmp_path)!r}))"
+    with pytest.raises(StateInUse):
+        LmdbState(tmp_path)
+    other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "StateInUse" in other.stderr
+    state.close()
+
+
+def test_only_state_that_nobody_has_open_is_removed(tmp_path: Path) -> None:
+    state = LmdbState(tmp_path / "0_0")
+    remove_unused(tmp_path / "0_0")
+    assert (tmp_path / "0_0" / "lmdb").exists()
+    state.close()
+    remove_unused(tmp_path / "0_0")
+    assert not (tmp_path / "0_0").exists()
+
+
+def test_a_full_map_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.streams.stores.lmdb._MAP_SIZE_BYTES", 1 << 20)
+    state = LmdbState(tmp_path)
+    state.claim(Owner(1, 0))
+    rows = state.map("counts")
+    for i in range(40):
+        rows.put(b"%d" % i, bytes(50_000))
+    state.commit({})
+    assert sum(len(value) for _, value in rows.scan()) == 40 * 50_000
+    state.close()
+
+
+LONG_KEYS = [b"", b"a", b"p" * 499, b"p" * 500, b"p" * 500 + b"\x00", b"p" * 501, b"p" * 500 + b"\xff" * 20]
+LONG_KEYS += [b"p" * 100_000, b"p" * 100_000 + b"x", b"p" * 499 + b"q", b"q"]
+
+
+def test_keys_of_any_length_keep_order_and_identity(state: TaskState) -> None:
+    rows = state.map("counts")
+    for number, key in enumerate(reversed(LONG_KEYS)):
+        rows.put(key, b"%d" % number)
+    state.commit({})
+    expected = sorted(LONG_KEYS)
+    assert [key for key, _ in rows.scan()] == expected
+    assert [key for key, _ in rows.scan(reverse=True)] == expected[::-1]
+    for lower in expected:
+        assert [key for key, _ in rows.scan(lower)] == [key for key in expected if key >= lower]
+        assert [key for key, _ in rows.scan(None, lower, reverse=True)] == [k for k in expected[::-1] if k < lower]
+        assert rows.get(lower) is not None
+    rows.put(b"p" * 100_000, None)
+    rows.put(b"p" * 501, b"new")
+    state.commit({})
+    assert rows.get(b"p" * 100_000) is None
+    assert rows.get(b"p" * 501) == b"new"
+    assert [key for key, _ in rows.scan()] == [key for key in expected if key != b"p" * 100_000]
+
+
+def test_a_snapshot_has_no_rows_of_a_map_that_nobody_has_made_yet(tmp_path: Path) -> None:
+    state = LmdbState(tmp_path)
+    with state.snapshot() as snapshot:
+        unknown = snapshot.map("counts")
+        assert (list(unknown.scan()), unknown.get(b"a")) == ([], None)
+    state.close()
+
+
+def test_no_map_is_made_while_a_snapshot_is(tmp_path: Path) -> None:
+    state = LmdbState(tmp_path)
+    seen: list[bool] = []
+
+    class Watched(dict[str, object]):
+        def __setitem__(self, name: str, value: object) -> None:
+            seen.append(state._snapshots.locked())
+            super().__setitem__(name, value)
+
+    state._maps = Watched(state._maps)  # type: ignore[assignment]
+    state.map("counts")
+    assert seen == [True]
+    state.close()

@@ -1,0 +1,137 @@
+"""Poison pills in key, value, user function, punctuator and serializer: fail, skip, dead letter."""
+
+import pytest
+
+from headwater.streams import App, Context, ErrorPolicy, Failure, Processor, Record, StreamsError
+
+
+def boom(value: str) -> str:
+    if value == "bad":
+        raise ValueError("no good")
+    return value
+
+
+def build(**options: object) -> App:
+    app = App("app", value="text", **options)  # type: ignore[arg-type]
+    stream = app.stream("in", value="text")
+    stream.map_values(boom).to("out")
+    return app
+
+
+def test_failing_names_the_record_the_node_and_the_users_line() -> None:
+    driver = build().test()
+    driver.pipe("in", "k", "good", 1)
+    with pytest.raises(StreamsError) as caught:
+        driver.pipe("in", "k", "bad", 2)
+    text = str(caught.value)
+    assert "Processing failed in KSTREAM-MAPVALUES-0000000001 of task 0_0, with the record at in-0 offset 1" in text
+    assert "ValueError: no good" in text
+    assert 'test_failures.py:10 `raise ValueError("no good")`' in text
+    assert isinstance(caught.value.__cause__, ValueError)
+
+
+def test_skipping_counts_and_goes_on() -> None:
+    driver = build(on_error="skip").test()
+    for value in ("good", "bad", "fine"):
+        driver.pipe("in", "k", value, 1)
+    driver.pipe("in", "k", b"\xff", 1)
+    assert [record.value for record in driver.read("out")] == ["good", "fine"]
+    assert driver.dropped == {"processing error": 1, "deserialization error": 1}
+
+
+def test_a_failure_in_one_branch_leaves_the_others_alone() -> None:
+    app = App("app", value="text", on_error="skip")
+    stream = app.stream("in").peek(lambda v: None)
+    stream.map_values(boom).to("one")
+    stream.to("two")
+    driver = app.test()
+    driver.pipe("in", "k", "bad", 1)
+    assert driver.read("one") == []
+    assert len(driver.read("two")) == 1
+
+
+def test_dead_letters_have_the_record_as_it_was_read_and_the_headers_of_kafka_streams() -> None:
+    driver = build(on_error="dead_letter", dead_letter_topic="dlq").test()
+    driver.pipe("in", "k", "bad", 7, headers=[("h", b"1")])
+    (letter,) = driver.read_raw("dlq")
+    assert (letter.key, letter.value, letter.timestamp) == (b"k", b"bad", 7)
+    names = [name for name, _ in letter.headers]
+    assert names == ["h"] + [
+        f"__streams.errors.{what}" for what in ("exception", "message", "stacktrace", "topic", "partition", "offset")
+    ]
+    found = dict(letter.headers)
+    assert found["__streams.errors.exception"] == b"ValueError"
+    assert found["__streams.errors.message"] == b"no good"
+    assert b"in boom" in (found["__streams.errors.stacktrace"] or b"")
+    assert [found[f"__streams.errors.{what}"] for what in ("topic", "partition", "offset")] == [b"in", b"0", b"0"]
+
+
+def test_a_key_that_cannot_be_read() -> None:
+    app = App("app", value="text", key="long", on_error="dead_letter")
+    app.stream("in").to("out")
+    driver = app.test()
+    driver.pipe("in", b"short", "v", 3)
+    assert driver.read("out") == []
+    assert driver.read_raw("app-dead-letters")[0].key == b"short"
+
+
+def test_a_value_that_cannot_be_written() -> None:
+    app = App("app", value="text", on_error=ErrorPolicy(production="dead_letter", dead_letter_topic="dlq"))
+    app.stream("in").map_values(lambda v: 5).to("out", value="text")
+    driver = app.test()
+    driver.pipe("in", "k", "v", 3)
+    (letter,) = driver.read_raw("dlq")
+    assert letter.value == b"v"
+    assert dict(letter.headers)["__streams.errors.message"] == b"the serde is text and the object is an int"
+
+
+def test_a_function_decides_for_each_failure() -> None:
+    seen: list[Failure] = []
+
+    def decide(failure: Failure) -> str:
+        seen.append(failure)
+        return "skip" if failure.record and failure.record.offset == 0 else "fail"
+
+    driver = build(on_error=ErrorPolicy(processing=decide)).test()  # type: ignore[arg-type]
+    driver.pipe("in", "k", "bad", 1)
+    with pytest.raises(StreamsError):
+        driver.pipe("in", "k", "bad", 2)
+    assert [(failure.stage, failure.node, failure.timestamp) for failure in seen] == [
+        ("processing", "KSTREAM-MAPVALUES-0000000001", 1),
+        ("processing", "KSTREAM-MAPVALUES-0000000001", 2),
+    ]
+
+
+class Bad(Processor):
+    def init(self, context: Context) -> None:
+        context.schedule(10, "wall", lambda now: boom("bad") and None)
+
+    def process(self, record: Record) -> None:
+        self.forward(record)
+
+
+def test_a_punctuator_that_fails() -> None:
+    app = App("app", value="text", on_error="skip")
+    app.stream("in").process(Bad).to("out")
+    driver = app.test()
+    driver.advance(10)
+    assert driver.dropped == {"processing error": 1}
+    strict = App("app", value="text")
+    strict.stream("in").process(Bad).to("out")
+    with pytest.raises(StreamsError, match="with a punctuator"):
+        strict.test().advance(10)
+
+
+def test_the_position_is_behind_records_that_were_left_out() -> None:
+    """Else a partition that ends with poison would be read again at every start."""
+    from headwater.streams.engine.record import InputRecord
+    from headwater.streams.engine.task import Task
+
+    app = build(on_error="skip")
+    task = Task(app.topology().sub_topologies()[0], 0, app.settings())
+    values = [b"\xff", b"good", b"\xff", b"bad", b"\xff"]
+    task.add("in", [InputRecord("in", 0, offset, 1, None, value) for offset, value in enumerate(values)])
+    assert task.collect().positions == {("in", 0): 1}  # what is before the first that can be read
+    assert task.process() == 2
+    assert task.collect().positions == {("in", 0): 5}
+    assert task.collect().positions == {}

@@ -1,0 +1,70 @@
+"""Reprocessing: two versions of a table compared, and made one; what cannot be reprocessed. Without a broker."""
+
+from pathlib import Path
+
+import pytest
+
+from headwater.base.errors import UserError
+from headwater.streams import App
+from headwater.streams.reprocessing.comparison import Correction, Difference, Row, Table, compare, corrections
+from headwater.streams.reprocessing.reprocessing import Reprocessing, outputs_of, shadow_of
+from headwater.streams.slot.settings import RunSettings
+
+
+def table(*records: tuple[int, bytes | None, bytes | None]) -> Table:
+    made = Table()
+    for at, (partition, key, value) in enumerate(records):
+        made.take(partition, key, value, at, ())
+    return made
+
+
+FORMER = table((0, b"a", b"0"), (0, b"a", b"1"), (0, b"b", b"2"), (0, b"c", b"3"), (1, b"a", b"9"), (0, None, b"x"))
+NEW = table((0, b"a", b"1"), (0, b"b", b"5"), (0, b"d", b"4"), (0, b"e", b"1"), (0, b"e", None), (1, b"a", b"9"))
+
+
+def test_tables_are_compared_by_the_latest_row_of_each_key() -> None:
+    found = compare("out", FORMER, NEW)
+    assert (found.equal, found.changed, found.missing, found.added, found.keyless) == (2, 1, 1, 1, 1)
+    assert found.examples == (
+        Difference(0, b"b", b"2", b"5"),
+        Difference(0, b"c", b"3", None),
+        Difference(0, b"d", None, b"4"),
+    )
+    assert len(compare("out", FORMER, NEW, examples=1).examples) == 1
+
+
+def test_corrections_make_one_table_of_the_other_and_then_there_are_none() -> None:
+    found = corrections(FORMER, NEW)
+    assert found == [
+        Correction(0, b"b", Row(b"5", 1, ())),
+        Correction(0, b"c", None),
+        Correction(0, b"d", Row(b"4", 2, ())),
+    ]
+    mended = Table(dict(FORMER.rows))
+    for partition, key, row in found:
+        mended.take(partition, key, row and row.value, 7, ())
+    assert corrections(mended, NEW) == []
+
+
+def test_both_versions_need_names_of_their_own(tmp_path: Path) -> None:
+    app = App("orders")
+    app.stream("in").to("out")
+    with pytest.raises(UserError, match="Both versions"):
+        Reprocessing(app, "orders", RunSettings("localhost:1", tmp_path))
+
+
+def test_outputs_are_what_others_read() -> None:
+    app = App("orders-v2")
+    app.stream("in").select_key(lambda value: value).group_by_key().count().to_stream().to("out")
+    assert list(outputs_of(app)) == ["out"]
+    assert shadow_of("out", app.name) == "out-orders-v2-shadow"
+
+
+def test_what_cannot_have_a_shadow_is_refused() -> None:
+    nothing, dynamic, circle = App("a"), App("b"), App("c")
+    nothing.stream("in").foreach(print)
+    dynamic.stream("in").to(lambda *_: "out")
+    circle.stream("in").through("out").to("end")
+    for app, said in ((nothing, "no output"), (dynamic, "record by record"), (circle, "reads the topic out")):
+        with pytest.raises(UserError, match=said):
+            outputs_of(app)

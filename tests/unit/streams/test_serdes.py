@@ -1,0 +1,157 @@
+"""Serdes: there and back, and words for what does not fit."""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from decimal import Decimal
+from enum import Enum
+from uuid import UUID
+
+import msgspec
+import pydantic
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.base.errors import UserError
+from headwater.streams import App, Windowed
+from headwater.streams.engine.record import Change
+from headwater.streams.serdes import SerdeError, resolve
+from headwater.streams.serdes.change import ChangeSerde
+from headwater.streams.serdes.stock import LONG, TEXT
+from headwater.streams.serdes.windowed import SessionWindowedSerde, WindowedSerde
+
+
+@pytest.mark.parametrize(
+    ("serde", "value", "data"),
+    [
+        ("bytes", b"\x00x", b"\x00x"),
+        ("text", "ä", "ä".encode()),
+        ("short", -2, b"\xff\xfe"),
+        ("int", 258, b"\x00\x00\x01\x02"),
+        ("long", -1, b"\xff" * 8),
+        ("double", 1.5, b"\x3f\xf8" + bytes(6)),
+        ("float", 1.5, b"\x3f\xc0\x00\x00"),
+        ("json", {"a": [1, None, "ö"]}, '{"a":[1,null,"ö"]}'.encode()),
+        (int, 1, bytes(7) + b"\x01"),
+        (str, "x", b"x"),
+    ],
+)
+def test_there_and_back(serde, value, data) -> None:
+    found = resolve(serde)
+    assert found.serialize(value) == data
+    assert found.deserialize(data) == value
+
+
+@pytest.mark.parametrize(
+    ("serde", "value", "data"),
+    [
+        ("text", 5, b"\xff"),
+        ("long", "5", b"123"),
+        ("int", 1 << 40, b""),
+        ("json", object(), b"{"),
+        ("bytes", "x", None),
+    ],
+)
+def test_what_does_not_fit(serde, value, data) -> None:
+    with pytest.raises(SerdeError):
+        resolve(serde).serialize(value)
+    if data is not None:
+        with pytest.raises(SerdeError):
+            resolve(serde).deserialize(data)
+
+
+def test_names_that_are_not_there() -> None:
+    for wrong in ("jason", object(), complex):
+        with pytest.raises(UserError):
+            resolve(wrong)
+
+
+class Color(Enum):
+    RED = "red"
+
+
+@dataclass
+class Line:
+    item: str
+    price: Decimal
+
+
+@dataclass
+class Order:
+    number: int
+    lines: list[Line]
+    at: datetime
+    color: Color = Color.RED
+    note: str | None = None
+    tags: dict[str, int] = field(default_factory=dict)
+    ident: UUID | None = None
+
+
+def test_dataclasses() -> None:
+    serde = resolve(Order)
+    order = Order(
+        1,
+        [Line("a", Decimal("1.10"))],
+        datetime(2026, 1, 2, tzinfo=UTC),
+        Color.RED,
+        None,
+        {"x": 1},
+        UUID(int=5),
+    )
+    assert serde.deserialize(serde.serialize(order)) == order
+    plain = serde.deserialize(b'{"number": 2, "lines": [], "at": "2026-01-02T00:00:00+00:00", "unknown": 1}')
+    assert plain == Order(2, [], datetime(2026, 1, 2, tzinfo=UTC))
+    for wrong in (b'{"number": "2", "lines": [], "at": "2026-01-02"}', b'{"number": 1}', b"[]", b"{"):
+        with pytest.raises(SerdeError):
+            serde.deserialize(wrong)
+    with pytest.raises(SerdeError):
+        serde.serialize({"number": 1})
+
+
+class Model(pydantic.BaseModel):
+    number: int
+    name: str = "x"
+
+
+class Struct(msgspec.Struct):
+    number: int
+    name: str = "x"
+
+
+@pytest.mark.parametrize("kind", [Model, Struct])
+def test_pydantic_and_msgspec(kind) -> None:
+    serde = resolve(kind)
+    assert serde.deserialize(serde.serialize(kind(number=5))) == kind(number=5)
+    with pytest.raises(SerdeError):
+        serde.deserialize(b'{"number": "many"}')
+    app = App("app")
+    app.stream("in", value=kind).filter(lambda one: one.number > 1).to("out")
+    driver = app.test()
+    driver.pipe("in", "k", kind(number=1), 0)
+    driver.pipe("in", "k", kind(number=2), 0)
+    assert [record.value for record in driver.read("out")] == [kind(number=2)]
+
+
+VALUES = st.none() | st.text(max_size=300)
+
+
+@given(new=VALUES, old=VALUES)
+def test_changes_there_and_back(new, old) -> None:
+    serde = ChangeSerde(TEXT)
+    if new is None and old is None:
+        with pytest.raises(SerdeError):
+            serde.serialize(Change(None, None))
+        return
+    assert serde.deserialize(serde.serialize(Change(new, old))) == Change(new, old)
+
+
+def test_windowed_keys() -> None:
+    serde = WindowedSerde(TEXT, lambda start: start + 10)
+    assert serde.serialize(Windowed("k", 5, 15)) == b"k" + LONG.serialize(5)
+    assert serde.deserialize(b"k" + LONG.serialize(5)) == Windowed("k", 5, 15)
+    sessions = SessionWindowedSerde(TEXT)
+    assert sessions.serialize(Windowed("k", 5, 15)) == b"k" + LONG.serialize(15) + LONG.serialize(5)
+    assert sessions.deserialize(sessions.serialize(Windowed("k", 5, 15))) == Windowed("k", 5, 15)
+    for wrong in (serde, sessions):
+        with pytest.raises(SerdeError):
+            wrong.deserialize(b"short")

@@ -1,0 +1,148 @@
+"""Cases for applications in files, the command that runs them, and the fixture for test drivers."""
+
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from headwater.base.errors import UserError
+from headwater.cli.root import run as headwater
+from headwater.streams import App, Processor, Record, tumbling
+from headwater.streams.testing.cases import Outcome, parse, run
+from headwater.streams.testing.driver import Driver
+
+
+@dataclass
+class Order:
+    customer: str
+    amount: int
+
+
+class Reminder(Processor):
+    def process(self, record: Record) -> None:
+        self.context.schedule(1000, "wall", lambda _: self.forward(record))
+
+
+def orders() -> App:
+    app = App("orders", value=Order)
+    orders = app.stream("orders")
+    grouped = orders.group_by(lambda order: order.customer)
+    grouped.aggregate(
+        lambda: 0, lambda total, order: total + order.amount, store="totals", value="long"
+    ).to_stream().to("totals", value="long")
+    grouped.windowed_by(tumbling("10s")).count(store="windows").to_stream().to("windows")
+    orders.process(Reminder).to("later")
+    return app
+
+
+INPUT = """
+# an order, and another one
+{"topic": "orders", "key": "1", "value": {"customer": "ann", "amount": 3}, "timestamp": 1000, "headers": {"h": "x"}}
+{"topic": "orders", "key": "2", "value": {"customer": "ann", "amount": 4}, "timestamp": 2000}
+"""
+
+
+def outcome(text: str) -> Outcome:
+    with orders().test() as driver:
+        return run(driver, parse(INPUT + text))
+
+
+def test_what_comes_is_as_expected() -> None:
+    found = outcome(
+        """
+        {"expect": "totals", "key": "ann", "value": 3, "timestamp": 1000, "headers": {"h": "x"}}
+        {"expect": "totals", "value": 7}
+        {"expect_none": "totals"}
+        {"expect_store": "totals", "key": "ann", "value": 7, "timestamp": 2000}
+        {"expect_store": "totals", "key": "bob", "value": null}
+        {"expect": "windows", "key": {"key": "ann", "start": 0, "end": 10000}, "value": 1}
+        {"expect": "windows", "value": 2}
+        {"expect_none": "later"}
+        {"advance_ms": 1000}
+        {"expect": "later", "value": {"customer": "ann", "amount": 3}}
+        {"expect": "later", "key": "2"}
+        """
+    )
+    assert found.differences == []
+    assert found.expectations == 10
+
+
+@pytest.mark.parametrize(
+    ("expected", "said"),
+    [
+        ('{"expect": "totals", "value": 4}', 'line 5: totals has {"value": 3}, expected {"value": 4}'),
+        ('{"expect": "totals", "value": 3}', "totals has a further record"),
+        ('{"expect": "nowhere"}', "nothing came to nowhere"),
+        ('{"expect_none": "totals"}', "expected nothing"),
+        ('{"expect_store": "totals", "key": "ann", "value": 1}', "totals has value 7"),
+    ],
+)
+def test_what_differs_is_said(expected: str, said: str) -> None:
+    assert said in outcome(expected).differences[0]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("nonsense", "Line 1"),
+        ("[]", "nothing to do"),
+        ('{"topic": "a", "expect": "b"}', "nothing to do"),
+        ('{"topic": "a", "when": 5}', "'when'"),
+    ],
+)
+def test_a_case_that_makes_no_sense_is_refused(line: str, said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        parse(line)
+
+
+def test_a_record_that_does_not_fit_its_topic_is_refused() -> None:
+    with orders().test() as driver, pytest.raises(UserError, match="line 1"):
+        run(driver, parse('{"topic": "orders", "value": 5}'))
+
+
+APP = """
+from headwater.streams import App
+
+app = App("upper", value="text")
+app.stream("in").map_values(str.upper).to("out", value="text")
+"""
+
+
+def test_the_command_prints_or_compares(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    app, shown, good, bad = (tmp_path / name for name in ("app.py", "shown", "good", "bad"))
+    app.write_text(APP)
+    shown.write_text('{"topic": "in", "key": "k", "value": "a", "timestamp": 5}')
+    good.write_text(shown.read_text() + '\n{"expect": "out", "value": "A"}')
+    bad.write_text(shown.read_text() + '\n{"expect": "out", "value": "a"}')
+    assert headwater(["stream", "test", str(app), str(shown)]) == 0
+    assert '"value": "A"' in capsys.readouterr().out
+    assert headwater(["stream", "test", str(app), str(good)]) == 0
+    assert headwater(["stream", "test", str(app), str(good), str(bad)]) == 1
+    assert "bad: line 2" in capsys.readouterr().out
+
+
+def test_the_fixture_gives_drivers(headwater_streams: Callable[..., Driver]) -> None:
+    driver = headwater_streams(orders(), partitions=2)
+    driver.pipe("orders", "1", Order("ann", 3), timestamp=1)
+    assert [record.value for record in driver.read("totals")] == [3]
+
+
+def test_a_topology_as_a_picture() -> None:
+    app = orders()
+    app.global_table("a<b", store="names&co")
+    root = ET.fromstring(app.describe_svg())
+    texts = [text.text for text in root.iter("{http://www.w3.org/2000/svg}text")]
+    topology = app.topology()
+    assert {*topology.nodes, "store names&co", "store totals", "a<b", "totals"} <= set(texts)
+    assert len([text for text in texts if (text or "").startswith("Sub-topology: ")]) == len(topology.sub_topologies())
+    edges = [path for path in root.iter("{http://www.w3.org/2000/svg}path") if path.get("class") == "e"]
+    dashed = [path for path in edges if path.get("stroke-dasharray")]
+    assert len(dashed) == len(topology.internal_topics)
+    frame = float(root.get("width") or 0), float(root.get("height") or 0)
+    for box in root.iter("{http://www.w3.org/2000/svg}rect"):
+        x, y, width, height = (float(box.get(name) or 0) for name in ("x", "y", "width", "height"))
+        assert x + width <= frame[0]
+        assert y + height <= frame[1]
+    assert app.describe_svg() == app.describe_svg()
