@@ -42,11 +42,10 @@ def test_slow_loris_harms_nobody_else(broker_address: str, topic: str) -> None:
         for at in range(8):
             for connection in slow:
                 connection.send_bytes(data[at : at + 1])
-        started = time.monotonic()
         with Raw(broker_address) as other:
             for number in range(1, 51):
                 assert produced(other.call(produce(topic, batch(b"x")))) == (0, number)
-        assert time.monotonic() - started < 30
+        assert all(connection.silent(0.001) for connection in slow)  # meanwhile they were neither answered nor closed
         for connection in slow:  # and they get their answer once they are done
             connection.send_bytes(data[8:])
         for connection in slow:
@@ -63,10 +62,9 @@ def test_a_client_that_does_not_read_harms_nobody_else(broker_address: str, topi
             assert produced(other.call(produce(topic, batch(b"y" * 900_000))))[0] == 0
         deaf = Raw(broker_address)
         deaf.send_bytes(b"".join(raw.frame(fetch(topic), number) for number in range(200)))
-        started = time.monotonic()
         for _ in range(20):
             assert produced(other.call(produce(topic, batch(b"z"))))[0] == 0
-        assert time.monotonic() - started < 30
+        assert deaf.receive(fetch(topic))[0] == 0  # all the while its answers were there to be read
         deaf.reset()
         assert produced(other.call(produce(topic, batch(b"z"))))[0] == 0
 
@@ -103,9 +101,9 @@ def test_a_request_behind_a_parked_fetch_waits_for_it(broker_address: str, topic
 def test_a_parked_fetch_wakes_at_the_record_and_respects_min_bytes(broker_address: str, topic: str) -> None:
     _make_topic(broker_address, topic)
     with Raw(broker_address) as reader, Raw(broker_address) as greedy, Raw(broker_address) as writer:
-        started = time.monotonic()
-        reader.send(fetch(topic, 1, wait_ms=60_000))
-        greedy.send(fetch(topic, 1, wait_ms=60_000, min_bytes=5000))
+        # They would wait for longer than we would: who is answered was woken.
+        reader.send(fetch(topic, 1, wait_ms=600_000))
+        greedy.send(fetch(topic, 1, wait_ms=600_000, min_bytes=5000))
         time.sleep(0.2)
         writer.call(produce(topic, batch(b"small")))
         error, records = fetched(reader.receive(fetch(topic))[1])
@@ -116,7 +114,6 @@ def test_a_parked_fetch_wakes_at_the_record_and_respects_min_bytes(broker_addres
         error, records = fetched(greedy.receive(fetch(topic))[1])
         assert b"small" in records
         assert b"LLLL" in records
-        assert time.monotonic() - started < 30
 
 
 def test_a_parked_fetch_dies_with_its_connection(headwater_process: BrokerProcess, topic: str) -> None:

@@ -1,0 +1,344 @@
+"""Databases behind JdbcSource and JdbcSink, over Python's DB-API: SQLite, and PostgreSQL by psycopg.
+
+Identifiers are always quoted, values always bound. A dialect makes connections and SQL; it holds none of them.
+"""
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
+
+from headwater.connect.data import schema as s
+from headwater.connect.data.logical import millis_to_timestamp, scale_of
+from headwater.connect.data.schema import Schema, Type
+from headwater.connect.errors import ConfigError, ConnectError, DataError, RetriableError
+
+
+class Column(NamedTuple):
+    name: str
+    schema: Schema
+    primary_key: bool = False
+
+
+class Dialect:
+    placeholder: str
+    errors: tuple[type[Exception], ...]
+
+    def connect(self) -> Any:
+        raise NotImplementedError
+
+    def tables(self, connection: Any) -> list[str]:
+        raise NotImplementedError
+
+    def columns(self, connection: Any, table: str) -> list[Column]:
+        """None there: the table does not exist."""
+        raise NotImplementedError
+
+    def result_columns(self, description: Sequence[Any], rows: Sequence[Sequence[Any]]) -> list[Column]:
+        """Of a query's result: what the database says of it, else what its values are."""
+        raise NotImplementedError
+
+    def escaped(self, sql: str) -> str:
+        """SQL that is somebody else's, beside our parameters."""
+        return sql
+
+    def cursor(self, connection: Any) -> Any:
+        """One that does not fetch everything at once, where that can be chosen."""
+        return connection.cursor()
+
+    def now(self, connection: Any) -> datetime:
+        raise NotImplementedError
+
+    def timestamp_expression(self, column: str) -> str:
+        """What stands in SQL for a timestamp column, to be compared with `timestamp_parameter`."""
+        return self.quote_column(column)
+
+    def timestamp_parameter(self, moment: datetime) -> Any:
+        return moment
+
+    def column_type(self, schema: Schema) -> str:
+        raise NotImplementedError
+
+    def to_parameter(self, schema: Schema, value: Any) -> Any:
+        if value is None or schema.type not in (Type.ARRAY, Type.MAP, Type.STRUCT):
+            return value
+        raise DataError(f"A {schema.type} has no column type; Flatten, or ReplaceField, may help")
+
+    @staticmethod
+    def quote(name: str) -> str:
+        """`schema.table` is two names."""
+        if "\0" in name:
+            raise DataError("A name has a null character in it")
+        return ".".join('"' + part.replace('"', '""') + '"' for part in name.split("."))
+
+    def quote_column(self, name: str) -> str:
+        return '"' + name.replace('"', '""') + '"'
+
+    def upsert(self, table: str, keys: Sequence[str], others: Sequence[str]) -> str:
+        names = [self.quote_column(each) for each in (*keys, *others)]
+        values = ", ".join([self.placeholder] * len(names))
+        target = ", ".join(names[: len(keys)])
+        changes = ", ".join(f"{name} = excluded.{name}" for name in names[len(keys) :])
+        action = f"DO UPDATE SET {changes}" if changes else "DO NOTHING"
+        return f"INSERT INTO {self.quote(table)} ({', '.join(names)}) VALUES ({values}) ON CONFLICT ({target}) {action}"
+
+
+_SQLITE_TYPES: Final = (  # the first word that is in the declared type
+    ("BOOL", s.BOOLEAN),
+    ("INT", s.INT64),
+    ("DATETIME", s.TIMESTAMP_SCHEMA),
+    ("TIMESTAMP", s.TIMESTAMP_SCHEMA),
+    ("DATE", s.DATE_SCHEMA),
+    ("CHAR", s.STRING),
+    ("CLOB", s.STRING),
+    ("TEXT", s.STRING),
+    ("BLOB", s.BYTES),
+    ("REAL", s.FLOAT64),
+    ("FLOA", s.FLOAT64),
+    ("DOUB", s.FLOAT64),
+)
+_MICROSECONDS: Final = "headwater_microseconds"  # a function that each connection gets
+_PLAIN: Final[dict[type, Schema]] = {bool: s.BOOLEAN, int: s.INT64, float: s.FLOAT64, bytes: s.BYTES}
+
+
+class Sqlite(Dialect):
+    placeholder = "?"
+    errors = (sqlite3.Error,)
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def connect(self) -> sqlite3.Connection:
+        try:
+            made = sqlite3.connect(self._path, timeout=10)
+            made.create_function(_MICROSECONDS, 1, _microseconds, deterministic=True)
+            return made
+        except sqlite3.Error as error:
+            raise RetriableError(f"Cannot open the database: {error}") from None
+
+    def tables(self, connection: Any) -> list[str]:
+        found = connection.execute(
+            "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+        )
+        return sorted(name for (name,) in found)
+
+    def columns(self, connection: Any, table: str) -> list[Column]:
+        found = connection.execute(f"PRAGMA table_info({self.quote_column(table)})").fetchall()
+        return [
+            Column(name, _sqlite_schema(kind, bool(not_null or key)), bool(key))
+            for _, name, kind, not_null, _, key in found
+        ]
+
+    def result_columns(self, description: Sequence[Any], rows: Sequence[Sequence[Any]]) -> list[Column]:
+        made = []
+        for at, column in enumerate(description):
+            value = next((row[at] for row in rows if row[at] is not None), None)
+            made.append(Column(column[0], _PLAIN.get(type(value), s.STRING).as_optional()))
+        return made
+
+    def now(self, connection: Any) -> datetime:
+        del connection
+        return datetime.now(UTC)
+
+    def timestamp_expression(self, column: str) -> str:
+        """Microseconds, whether the column has text or numbers: by the function that reads a row's offset too, for what
+        SQLite's own functions know is rounded to milliseconds."""
+        return f"{_MICROSECONDS}({self.quote_column(column)})"
+
+    def timestamp_parameter(self, moment: datetime) -> int | None:
+        return _microseconds(moment)
+
+    def column_type(self, schema: Schema) -> str:
+        if schema.name in (s.DATE, s.TIME, s.TIMESTAMP):
+            return {s.DATE: "DATE", s.TIME: "TIME", s.TIMESTAMP: "TIMESTAMP"}[schema.name or ""]
+        if schema.name == s.DECIMAL:
+            return "NUMERIC"
+        kinds = {
+            Type.BOOLEAN: "BOOLEAN",
+            Type.STRING: "TEXT",
+            Type.BYTES: "BLOB",
+            Type.FLOAT32: "REAL",
+            Type.FLOAT64: "REAL",
+        }
+        return kinds.get(schema.type, "INTEGER")
+
+    def to_parameter(self, schema: Schema, value: Any) -> Any:
+        value = super().to_parameter(schema, value)
+        if isinstance(value, datetime):
+            return value.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+        return str(value) if isinstance(value, date | time | Decimal) else value
+
+
+def _sqlite_schema(declared: str, required: bool) -> Schema:
+    upper = declared.upper()
+    found = next((schema for word, schema in _SQLITE_TYPES if word in upper), s.STRING if not upper else s.FLOAT64)
+    return found if required else found.as_optional()
+
+
+_POSTGRES_TYPES: Final = {
+    "boolean": s.BOOLEAN,
+    "smallint": s.INT16,
+    "integer": s.INT32,
+    "bigint": s.INT64,
+    "real": s.FLOAT32,
+    "double precision": s.FLOAT64,
+    "bytea": s.BYTES,
+    "date": s.DATE_SCHEMA,
+    "time without time zone": s.TIME_SCHEMA,
+    "timestamp without time zone": s.TIMESTAMP_SCHEMA,
+    "timestamp with time zone": s.TIMESTAMP_SCHEMA,
+}
+_POSTGRES_OIDS: Final = {16: s.BOOLEAN, 17: s.BYTES, 20: s.INT64, 21: s.INT16, 23: s.INT32, 700: s.FLOAT32, 701: s.FLOAT64, 1082: s.DATE_SCHEMA, 1083: s.TIME_SCHEMA, 1114: s.TIMESTAMP_SCHEMA, 1184: s.TIMESTAMP_SCHEMA}  # fmt: skip
+_NUMERIC_OID: Final = 1700
+
+
+class Postgresql(Dialect):
+    placeholder = "%s"
+
+    def __init__(self, url: str, user: str | None, password: str | None) -> None:
+        try:
+            import psycopg
+        except ImportError:
+            raise ConfigError("PostgreSQL needs the package psycopg: pip install 'headwater[postgres]'") from None
+        self._psycopg = psycopg
+        self.errors = (psycopg.Error,)
+        self._url = url
+        self._login: dict[str, Any] = {name: value for name, value in (("user", user), ("password", password)) if value}
+
+    def connect(self) -> Any:
+        try:
+            connection = self._psycopg.connect(self._url, connect_timeout=10, **self._login)
+            connection.execute("SET TIME ZONE 'UTC'")  # so that columns without a zone compare as UTC
+            connection.commit()
+            return connection
+        except self._psycopg.Error as error:
+            raise RetriableError(f"Cannot connect to the database: {error}") from None
+
+    def escaped(self, sql: str) -> str:
+        return sql.replace("%", "%%")
+
+    def cursor(self, connection: Any) -> Any:
+        return connection.cursor(name="headwater_connect")
+
+    def tables(self, connection: Any) -> list[str]:
+        sql = "SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema() AND table_type = 'BASE TABLE'"
+        return sorted(name for (name,) in connection.execute(sql).fetchall())
+
+    def columns(self, connection: Any, table: str) -> list[Column]:
+        schema, _, name = table.rpartition(".")
+        sql = (
+            "SELECT c.column_name, c.data_type, c.is_nullable, c.numeric_scale, EXISTS ("
+            " SELECT 1 FROM information_schema.table_constraints t JOIN information_schema.key_column_usage k"
+            " ON k.constraint_name = t.constraint_name AND k.table_schema = t.table_schema AND k.table_name = t.table_name"
+            " WHERE t.constraint_type = 'PRIMARY KEY' AND t.table_schema = c.table_schema AND t.table_name = c.table_name"
+            " AND k.column_name = c.column_name)"
+            " FROM information_schema.columns c WHERE c.table_name = %s AND c.table_schema = COALESCE(%s, current_schema())"
+            " ORDER BY c.ordinal_position"
+        )
+        made = []
+        for column, kind, nullable, scale, key in connection.execute(sql, (name, schema or None)).fetchall():
+            found = (
+                s.decimal_schema(scale)
+                if kind == "numeric" and scale is not None
+                else _POSTGRES_TYPES.get(kind, s.STRING)
+            )
+            made.append(Column(column, found.as_optional() if nullable == "YES" else found, bool(key)))
+        return made
+
+    def result_columns(self, description: Sequence[Any], rows: Sequence[Sequence[Any]]) -> list[Column]:
+        del rows
+        made = []
+        for column in description:
+            if column.type_code == _NUMERIC_OID and column.scale is not None:
+                found = s.decimal_schema(column.scale)
+            else:
+                found = _POSTGRES_OIDS.get(column.type_code, s.STRING)
+            made.append(Column(column.name, found.as_optional()))
+        return made
+
+    def now(self, connection: Any) -> datetime:
+        found = connection.execute("SELECT clock_timestamp()").fetchone()[0]
+        assert isinstance(found, datetime)
+        return found.astimezone(UTC)
+
+    def column_type(self, schema: Schema) -> str:
+        if schema.name == s.DECIMAL:
+            return f"NUMERIC(38, {scale_of(schema)})"
+        if schema.name in (s.DATE, s.TIME, s.TIMESTAMP):
+            return {s.DATE: "DATE", s.TIME: "TIME", s.TIMESTAMP: "TIMESTAMP WITH TIME ZONE"}[schema.name or ""]
+        return {
+            Type.INT8: "SMALLINT",
+            Type.INT16: "SMALLINT",
+            Type.INT32: "INTEGER",
+            Type.INT64: "BIGINT",
+            Type.FLOAT32: "REAL",
+            Type.FLOAT64: "DOUBLE PRECISION",
+            Type.BOOLEAN: "BOOLEAN",
+            Type.STRING: "TEXT",
+            Type.BYTES: "BYTEA",
+        }[schema.type]
+
+
+def dialect_of(config: Mapping[str, Any]) -> Dialect:
+    """`jdbc:sqlite:/path`, `jdbc:postgresql://host:port/database`; the `jdbc:` may be left out."""
+    url = str(config["connection.url"]).removeprefix("jdbc:")
+    if url.startswith("sqlite:"):
+        path = unquote(url.removeprefix("sqlite:"))
+        path = "/" + path.lstrip("/") if path.startswith("//") else path
+        if not path or ":memory:" in path or "?" in path:
+            raise ConfigError(
+                "connection.url: a file is needed, as in jdbc:sqlite:/var/lib/my.db", name="connection.url"
+            )
+        return Sqlite(path)
+    if url.startswith(("postgresql://", "postgres://")):
+        return Postgresql(url, config["connection.user"], config["connection.password"])
+    raise ConfigError("connection.url: jdbc:sqlite:/path or jdbc:postgresql://host/database", name="connection.url")
+
+
+def from_database(schema: Schema, value: Any) -> Any:
+    """A value of the driver's as Connect has it."""
+    if value is None:
+        return None
+    try:
+        match schema.name:
+            case s.DECIMAL:
+                return Decimal(str(value)).quantize(Decimal(1).scaleb(-scale_of(schema)))
+            case s.DATE:
+                return value if isinstance(value, date) else date.fromisoformat(str(value)[:10])
+            case s.TIME:
+                found = value if isinstance(value, time) else time.fromisoformat(str(value))
+                return found.replace(tzinfo=None, microsecond=found.microsecond // 1000 * 1000)
+            case s.TIMESTAMP:
+                return moment_of(value)
+        match schema.type:
+            case Type.BOOLEAN:
+                return bool(value)
+            case Type.STRING:
+                return value if isinstance(value, str) else str(value)
+            case Type.BYTES:
+                return value.encode() if isinstance(value, str) else bytes(value)
+            case Type.FLOAT32 | Type.FLOAT64:
+                return float(value)
+        return int(value)
+    except (ValueError, TypeError, ArithmeticError):
+        raise ConnectError(f"The value {value!r} of a column is not a {schema.name or schema.type}") from None
+
+
+def _microseconds(value: Any) -> int | None:
+    """A timestamp as a number since 1970; None: it has none, or is no timestamp."""
+    if value is None:
+        return None
+    try:
+        return (moment_of(value) - millis_to_timestamp(0)) // timedelta(microseconds=1)
+    except (ValueError, OverflowError, DataError):
+        return None
+
+
+def moment_of(value: Any) -> datetime:
+    """A timestamp: what has no zone is UTC, a number counts milliseconds."""
+    if isinstance(value, int | float):
+        return millis_to_timestamp(int(value))
+    found = value if isinstance(value, datetime) else datetime.fromisoformat(str(value))
+    return found.astimezone(UTC) if found.tzinfo is not None else found.replace(tzinfo=UTC)

@@ -1,0 +1,297 @@
+"""JdbcSource: rows of tables, or of a query, as records; whole tables again and again, or only what is new.
+
+What a mode can miss is in the docs of `mode`. Offsets and partitions have the names of the connector that this follows:
+{"protocol": "1", "table": ...} or {"query": "query"}; {"incrementing": n, "timestamp": ms, "timestamp_nanos": n}.
+"""
+
+import contextlib
+import threading
+import time
+from collections.abc import Generator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, ClassVar, Final
+
+from headwater.base.config.validators import AtLeast, OneOf
+from headwater.connect.api import SourceConnector, SourceTask
+from headwater.connect.config.definition import ConfigDef, ConfigValue
+from headwater.connect.config.keys import HIGH, LOW, MEDIUM, REQUIRED, NonEmptyText, listing, long, secret, text, whole
+from headwater.connect.connectors.jdbc_dialects import Column, Dialect, dialect_of, from_database, moment_of
+from headwater.connect.data.logical import millis_to_timestamp, timestamp_to_millis
+from headwater.connect.data.record import SourceRecord
+from headwater.connect.data.schema import struct
+from headwater.connect.data.struct import Struct
+from headwater.connect.errors import ConfigError, ConnectError, RetriableError
+
+CONNECTION_KEYS: Final = (
+    text(
+        "connection.url", REQUIRED, HIGH, "jdbc:sqlite:/path or jdbc:postgresql://host:port/database.", NonEmptyText()
+    ),
+    text("connection.user", None, HIGH, "The user."),
+    secret("connection.password", None, HIGH, "Its password; better a reference to a config provider."),
+)
+_TABLES: Final = "tables"
+_EPOCH: Final = millis_to_timestamp(0)
+_REFUSED: Final = ("catalog.pattern", "schema.pattern", "numeric.mapping", "numeric.precision.mapping", "query.suffix", "dialect.name", "table.types", "db.timezone", "timestamp.granularity", "transaction.isolation.mode")  # fmt: skip
+
+
+class _Query:
+    """One table or query, where it has got to, and the cursor that is open."""
+
+    def __init__(
+        self, dialect: Dialect, config: Mapping[str, Any], table: str | None, offset: Mapping[str, Any] | None
+    ) -> None:
+        self._dialect, self._config, self.table = dialect, config, table
+        self.partition: dict[str, Any] = {"protocol": "1", "table": table} if table is not None else {"query": "query"}
+        mode = config["mode"]
+        self._incrementing = config["incrementing.column.name"] if "incrementing" in mode else None
+        self._timestamps: list[str] = config["timestamp.column.name"] if "timestamp" in mode else []
+        self._last_number: int = (offset or {}).get("incrementing", -1)
+        self._last_moment = _moment_in(offset, config)
+        self.due = 0.0
+
+    def rows(self, connection: Any, batch: int) -> Generator[list[SourceRecord], None, None]:
+        """Batches of one run of the query. A timestamp counts as read when all its rows are given."""
+        dialect = self._dialect
+        sql, parameters = self._sql(connection)
+        columns = dialect.columns(connection, self.table) if self.table is not None else None
+        cursor = dialect.cursor(connection)
+        try:
+            if parameters:
+                cursor.execute(sql, parameters)
+            else:
+                cursor.execute(sql)
+            rows = cursor.fetchmany(batch)
+            if columns is not None and cursor.description is not None:
+                by_name = {each.name: each for each in columns}
+                columns = [by_name[column[0]] for column in cursor.description]
+            while rows:
+                following = cursor.fetchmany(batch)
+                if columns is None:
+                    columns = dialect.result_columns(cursor.description, rows)
+                yield self._records(columns, rows, following)
+                rows = following
+        finally:
+            cursor.close()
+
+    def _sql(self, connection: Any) -> tuple[str, list[Any]]:
+        dialect, mark = self._dialect, self._dialect.placeholder
+        base = f"SELECT * FROM {dialect.quote(self.table)}" if self.table is not None else str(self._config["query"])
+        if self.table is None and (self._incrementing or self._timestamps):
+            base = f"SELECT * FROM ({base}) AS given"
+        if self._incrementing or self._timestamps:
+            base = dialect.escaped(base)
+        number = dialect.quote_column(self._incrementing) if self._incrementing else ""
+        if not self._timestamps:
+            if not number:
+                return base, []
+            return f"{base} WHERE {number} > {mark} ORDER BY {number} ASC", [self._last_number]
+        parts = [dialect.timestamp_expression(each) for each in self._timestamps]
+        when = parts[0] if len(parts) == 1 else f"COALESCE({', '.join(parts)})"
+        until = dialect.now(connection) - timedelta(milliseconds=self._config["timestamp.delay.interval.ms"])
+        begin, end = dialect.timestamp_parameter(self._last_moment), dialect.timestamp_parameter(until)
+        if not number:
+            return f"{base} WHERE {when} > {mark} AND {when} < {mark} ORDER BY {when} ASC", [begin, end]
+        both = f"({when} = {mark} AND {number} > {mark}) OR {when} > {mark}"
+        sql = f"{base} WHERE {when} < {mark} AND ({both}) ORDER BY {when}, {number} ASC"
+        return sql, [end, begin, self._last_number, begin]
+
+    def _records(self, columns: Sequence[Column], rows: Sequence[Any], following: Sequence[Any]) -> list[SourceRecord]:
+        schema = struct([(each.name, each.schema) for each in columns], name=self.table)
+        topic = self._config["topic.prefix"] + (self.table or "")
+        now_ms = time.time_ns() // 1_000_000
+        made = []
+        nexts = [*rows[1:], *following[:1], None]
+        for row, after in zip(rows, nexts, strict=False):
+            value = Struct(schema)
+            for column, each in zip(columns, row, strict=True):
+                if each is not None:
+                    value.put(column.name, from_database(column.schema, each))
+            self._advance(columns, row, after)
+            made.append(SourceRecord(topic=topic, value_schema=schema, value=value, timestamp_ms=now_ms, source_partition=self.partition, source_offset=self._offset()))  # fmt: skip
+        return made
+
+    def _advance(self, columns: Sequence[Column], row: Sequence[Any], after: Sequence[Any] | None) -> None:
+        names = [each.name for each in columns]
+        if self._incrementing:
+            self._last_number = int(row[names.index(self._incrementing)])
+        if self._timestamps:
+            here = _when(self._timestamps, names, row)
+            if self._incrementing or after is None or _when(self._timestamps, names, after) != here:
+                self._last_moment = here
+
+    def _offset(self) -> dict[str, Any] | None:
+        offset: dict[str, Any] = {}
+        if self._incrementing:
+            offset["incrementing"] = self._last_number
+        if self._timestamps:
+            offset["timestamp"] = timestamp_to_millis(self._last_moment)
+            offset["timestamp_nanos"] = self._last_moment.microsecond * 1000
+        return offset or None
+
+
+def _when(timestamps: Sequence[str], names: Sequence[str], row: Sequence[Any]) -> datetime:
+    return next(moment_of(row[names.index(each)]) for each in timestamps if row[names.index(each)] is not None)
+
+
+def _moment_in(offset: Mapping[str, Any] | None, config: Mapping[str, Any]) -> datetime:
+    if offset is not None and "timestamp" in offset:
+        whole_second = millis_to_timestamp(offset["timestamp"] // 1000 * 1000)
+        nanos = offset.get("timestamp_nanos", offset["timestamp"] % 1000 * 1_000_000)
+        return whole_second + timedelta(microseconds=nanos // 1000)
+    initial = config["timestamp.initial"]
+    return _EPOCH if initial is None else millis_to_timestamp(initial if initial >= 0 else time.time_ns() // 1_000_000)
+
+
+class JdbcSourceTask(SourceTask):
+    def start(self, props: Mapping[str, str]) -> None:
+        config = self._config = JdbcSourceConnector.config_def.parse(props)
+        self._dialect = dialect_of(config)
+        names = [each for each in props.get(_TABLES, "").split("\x1f") if each]
+        reader = self.context.offset_reader
+        self._queries = [
+            _Query(self._dialect, config, name, reader.offset({"protocol": "1", "table": name})) for name in names
+        ]
+        if config["query"]:
+            self._queries = [_Query(self._dialect, config, None, reader.offset({"query": "query"}))]
+        self._stop = threading.Event()
+        self._connection: Any = None
+        self._open: Generator[list[SourceRecord], None, None] | None = None
+
+    def poll(self) -> list[SourceRecord] | None:
+        try:
+            if self._connection is None:
+                self._connection = self._dialect.connect()
+            return self._next()
+        except self._dialect.errors as error:
+            self.close()
+            raise RetriableError(f"The database said: {error}") from None
+        except RetriableError:
+            self.close()
+            raise
+
+    def _next(self) -> list[SourceRecord] | None:
+        if self._open is not None:
+            found = next(self._open, None)
+            if found is not None:
+                return found
+            self._open = None
+            self._connection.rollback()
+        if not self._queries:
+            self._stop.wait(0.2)
+            return None
+        query = min(self._queries, key=lambda each: each.due)
+        wait = query.due - time.monotonic()
+        if wait > 0:
+            self._stop.wait(min(wait, 0.5))
+            return None
+        query.due = time.monotonic() + self._config["poll.interval.ms"] / 1000
+        self._open = query.rows(self._connection, self._config["batch.max.rows"])
+        return self._next()
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    def close(self) -> None:
+        """By the task's own thread. What a query had given counts only as far as offsets were committed."""
+        rows, self._open = self._open, None
+        with contextlib.suppress(*self._dialect.errors):  # a cursor of a connection that is gone
+            if rows is not None:
+                rows.close()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+
+class JdbcSourceConnector(SourceConnector):
+    doc = "Rows of a database's tables, or of a query, as records: SQLite and PostgreSQL."
+    aliases = ("io.confluent.connect.jdbc.JdbcSourceConnector",)
+    config_def: ClassVar[ConfigDef] = ConfigDef(
+        *CONNECTION_KEYS,
+        text("mode", "bulk", HIGH, "bulk: everything, at every poll. incrementing: rows whose number is higher than the last; changed rows, and rows that commit after one with a higher number, are missed. timestamp: rows that are younger than the last; of rows that commit late, those older than timestamp.delay.interval.ms are missed. timestamp+incrementing: both, for rows with the same timestamp.", OneOf("bulk", "incrementing", "timestamp", "timestamp+incrementing")),
+        text("incrementing.column.name", "", MEDIUM, "The column that only grows."),
+        listing("timestamp.column.name", [], MEDIUM, "The columns with the time of the last change; the first that is not null counts."),
+        long("timestamp.delay.interval.ms", 0, HIGH, "How old a row must be to be read, so that transactions which began earlier can commit before.", AtLeast(0)),
+        long("timestamp.initial", None, LOW, "Where timestamps begin (ms); -1: now."),
+        listing("table.whitelist", [], MEDIUM, "The tables; all of them if there is no list."),
+        listing("table.blacklist", [], MEDIUM, "Tables that are left out."),
+        text("query", "", MEDIUM, "A query instead of tables; topic.prefix is then the topic."),
+        text("topic.prefix", REQUIRED, HIGH, "The topic of a table is this and its name."),
+        whole("poll.interval.ms", 5000, HIGH, "How often a table is asked.", AtLeast(1)),
+        whole("batch.max.rows", 100, LOW, "Rows that one poll gives at most.", AtLeast(1)),
+        long("table.poll.interval.ms", 60_000, LOW, "How often new and deleted tables are looked for.", AtLeast(1)),
+    )  # fmt: skip
+    task_class = JdbcSourceTask
+
+    def start(self, props: Mapping[str, str]) -> None:
+        self.props = props
+        self._config = self.config_def.parse(props)
+        self._dialect = dialect_of(self._config)
+        self._stop = threading.Event()
+        self._tables: list[str] = []
+        self._watcher: threading.Thread | None = None
+        if not self._config["query"]:
+            self._tables = self._find()
+            self._watcher = threading.Thread(target=self._watch, name="connect-jdbc-tables", daemon=True)
+            self._watcher.start()
+
+    def _find(self) -> list[str]:
+        connection = self._dialect.connect()
+        try:
+            found = self._dialect.tables(connection)
+        except self._dialect.errors as error:
+            raise ConnectError(f"The tables cannot be listed: {error}") from None
+        finally:
+            connection.close()
+        wanted, left_out = set(self._config["table.whitelist"]), set(self._config["table.blacklist"])
+        return [each for each in found if (not wanted or each in wanted) and each not in left_out]
+
+    def _watch(self) -> None:
+        while not self._stop.wait(self._config["table.poll.interval.ms"] / 1000):
+            try:
+                found = self._find()
+            except ConnectError:
+                continue  # it may be back by the next time
+            if found != self._tables:
+                self._tables = found
+                self.context.request_task_reconfiguration()
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        if self._config["query"]:
+            return [dict(self.props)]
+        count = max(1, min(max_tasks, len(self._tables)))
+        return [{**self.props, _TABLES: "\x1f".join(self._tables[at::count])} for at in range(count)]
+
+    def stop(self) -> None:
+        stop = getattr(self, "_stop", None)
+        if stop is not None:
+            stop.set()
+        if getattr(self, "_watcher", None) is not None:
+            assert self._watcher is not None
+            self._watcher.join(5)
+
+    def validate(self, props: Mapping[str, str], found: dict[str, ConfigValue]) -> None:
+        refuse(props, found, _REFUSED)
+        mode = found["mode"].value
+        if isinstance(mode, str) and "incrementing" in mode and not found["incrementing.column.name"].value:
+            found["incrementing.column.name"].errors.append(f"mode={mode} needs it")
+        if isinstance(mode, str) and "timestamp" in mode and not found["timestamp.column.name"].value:
+            found["timestamp.column.name"].errors.append(f"mode={mode} needs it")
+        if found["query"].value and (found["table.whitelist"].value or found["table.blacklist"].value):
+            found["query"].errors.append("A query, or tables: not both")
+        check_url(found)
+
+
+def refuse(props: Mapping[str, str], found: dict[str, ConfigValue], names: Sequence[str]) -> None:
+    """Properties of the original that have no effect here are refused, never ignored."""
+    for name in names:
+        if name in props:
+            found["connection.url"].errors.append(f"{name} is not supported here; remove it")
+
+
+def check_url(found: dict[str, ConfigValue]) -> None:
+    if found["connection.url"].errors:
+        return
+    try:
+        dialect_of({name: each.value for name, each in found.items()})
+    except ConfigError as error:
+        found["connection.url"].errors.append(str(error))

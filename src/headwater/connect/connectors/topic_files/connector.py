@@ -1,0 +1,235 @@
+"""TopicFiles, the connector: records into files of Parquet, Avro or JSON lines, each exactly once.
+
+The task keeps the records of each partition in a `Cut` until the records themselves say that it ends (`rotation`); then its files are
+written as one (`store`). Where files end is where a new task goes on, whatever the group has committed; the group's offsets follow, so
+that its lag shows what is not in a file yet.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, ClassVar, Final
+from urllib.parse import unquote, urlsplit
+from zoneinfo import ZoneInfo
+
+from headwater.base.config.validators import AtLeast, Between, ConfigValueError, OneOf
+from headwater.base.ids import TopicPartition
+from headwater.connect.api import Offsets, SinkConnector, SinkTask
+from headwater.connect.config.definition import ConfigDef, ConfigValue
+from headwater.connect.config.keys import HIGH, LOW, MEDIUM, REQUIRED, listing, long, text, whole
+from headwater.connect.connectors.topic_files.formats import AvroContainer, Format, JsonLines, Parquet
+from headwater.connect.connectors.topic_files.partitioners import Partitioner, by_fields, by_partition, by_time
+from headwater.connect.connectors.topic_files.rotation import Cut, Entry, Limits
+from headwater.connect.connectors.topic_files.store import FileStore, Written
+from headwater.connect.data.record import SinkRecord
+from headwater.connect.errors import ConnectError, DataError
+
+# Properties of connectors that do the same under other names: refused, so that nobody thinks they count.
+_REFUSED: Final = {
+    "format.class": "format",
+    "partitioner.class": "partitioner",
+    "storage.class": "path",
+    "store.url": "path",
+    "topics.dir": "path",
+    "path.format": "partitioner",
+    "partition.duration.ms": "partitioner",
+    "timestamp.extractor": "partitioner",
+    "rotate.schedule.interval.ms": "rotate.interval.ms",
+    "schema.compatibility": "format",
+}
+_SCHEME: Final = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*)://")
+
+
+def local_path(given: str) -> Path:
+    """A path of this machine; ValueError says why not."""
+    if not given:
+        raise ValueError("a directory is needed")
+    found = _SCHEME.match(given)
+    if found is None:
+        return Path(given)
+    if found[1].lower() != "file":
+        raise ValueError(f"{found[1]}:// is not there yet: files are written to local paths only, also file:///path")
+    parts = urlsplit(given)
+    if parts.netloc not in ("", "localhost") or parts.query or parts.fragment or not parts.path:
+        raise ValueError("file:///path is a local path; other hosts, queries and fragments are not known")
+    return Path(unquote(parts.path))
+
+
+class _LocalPath:
+    def check(self, name: str, value: object) -> None:
+        try:
+            local_path(str(value or ""))
+        except ValueError as error:
+            raise ConfigValueError(name, value, str(error)) from None
+
+    def __str__(self) -> str:
+        return "a local path, or file:///path"
+
+
+class _Zone:
+    def check(self, name: str, value: object) -> None:
+        try:
+            ZoneInfo(str(value))
+        except (KeyError, ValueError, OSError):
+            raise ConfigValueError(name, value, "no time zone of that name is known, such as Europe/Berlin") from None
+
+    def __str__(self) -> str:
+        return "a time zone's name"
+
+
+class TopicFilesTask(SinkTask):
+    def start(self, props: Mapping[str, str]) -> None:
+        config = TopicFilesConnector.config_def.parse(props)
+        self._format, self._directory = _format(config), _partitioner(config)
+        self._limits = Limits(
+            config["flush.size"], config["file.size.max"], config["rotate.interval.ms"], config["open.files.max"]
+        )
+        self._nulls_fail = config["behavior.on.null.values"] == "fail"
+        self._store = FileStore(local_path(config["path"]), config["filename.offset.zero.pad.width"])
+        self._cuts: dict[TopicPartition, Cut] = {}
+        self._next: dict[TopicPartition, int] = {}  # behind the last record in a file
+
+    def open(self, partitions: Sequence[TopicPartition]) -> None:
+        """Where the files end is where to go on, whatever the group has committed."""
+        self._forget(partitions)
+        found = self._store.recover(partitions)
+        self._next |= found
+        if found:
+            self.context.offset(found)
+
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        for record in records:
+            place = TopicPartition(record.original_topic, record.original_partition)
+            if record.offset < self._next.get(place, 0):
+                raise ConnectError(
+                    f"{place.topic}-{place.partition} gives offset {record.offset}, but files hold records up to "
+                    f"{self._next[place] - 1}: was the topic made anew? Move its files away, or choose another path"
+                )
+            entry = self._entry(record)
+            if entry is not None:
+                self._take(place, entry)
+
+    def _entry(self, record: SinkRecord) -> Entry | None:
+        if record.value is None and not self._nulls_fail:
+            return None
+        try:
+            if record.value is None:
+                raise DataError("The record has no value; behavior.on.null.values=ignore passes over such records")
+            encoded, directory = self._format.encode(record), self._directory(record)
+        except DataError as error:
+            self.context.report(record, error)
+            return None
+        return Entry(record.offset, record.timestamp_ms, directory, *encoded)
+
+    def _take(self, place: TopicPartition, entry: Entry) -> None:
+        cut = self._cuts.setdefault(place, Cut())
+        if cut.ends_before(entry, self._limits):
+            self._finish(place, cut)
+            cut = self._cuts[place] = Cut()
+        if cut.add(entry, self._limits):
+            self._finish(place, cut)
+
+    def _finish(self, place: TopicPartition, cut: Cut) -> None:
+        files = [
+            Written(directory, file.first, file.last, self._format.file(file.schema, file.data))
+            for directory, file in cut.files.items()
+        ]
+        self._store.write(place, self._format.extension, files)
+        self._next[place] = cut.last + 1
+        del self._cuts[place]
+        self.context.request_commit()
+
+    def pre_commit(self, offsets: Offsets) -> Offsets:
+        """What is in files, and what leaves no trace in them; never a record that is in memory alone."""
+        return {
+            place: min(offset, self._cuts[place].first) if place in self._cuts else offset
+            for place, offset in offsets.items()
+        }
+
+    def close(self, partitions: Sequence[TopicPartition]) -> None:
+        """What is not in a file yet is read again by the next owner: a file that ended here would end by chance."""
+        self._forget(partitions)
+
+    def _forget(self, partitions: Sequence[TopicPartition]) -> None:
+        for place in partitions:
+            self._cuts.pop(place, None)
+            self._next.pop(place, None)
+
+
+def _format(config: Mapping[str, Any]) -> Format:
+    match config["format"]:
+        case "json":
+            return JsonLines()
+        case "avro":
+            return AvroContainer(config["avro.codec"])
+    if find_spec("pyarrow") is None:
+        raise ConnectError("format=parquet needs pyarrow: pip install 'headwater[arrow]'")
+    return Parquet(config["parquet.codec"])
+
+
+def _partitioner(config: Mapping[str, Any]) -> Partitioner:
+    match config["partitioner"]:
+        case "field":
+            return by_fields(config["partition.field.name"])
+        case "time":
+            return by_time(ZoneInfo(config["timezone"]))
+    return by_partition
+
+
+class TopicFilesConnector(SinkConnector):
+    doc = (
+        "The records of topics as files of Parquet, Avro or JSON lines, each record exactly once; "
+        "names are `<topic>+<partition>+<first offset>+<last offset>.<format>`."
+    )
+    config_def: ClassVar[ConfigDef] = ConfigDef(
+        text("path", REQUIRED, HIGH, "The directory under which each topic has its own. Every worker must see the same one; no other connector may write there. hdfs://, s3:// and others are refused.", _LocalPath()),
+        text("format", "parquet", HIGH, "parquet (values are structs; needs `pip install 'headwater[arrow]'`), avro (values have a schema) or json (a line for each).", OneOf("parquet", "avro", "json")),
+        text("partitioner", "default", HIGH, "The directories in that of a topic: default (`partition=N/`), field (`name=value/` for each field of partition.field.name, escaped as Hive does it) or time (`year=/month=/day=/hour=/` of the record's timestamp).", OneOf("default", "field", "time")),
+        listing("partition.field.name", [], MEDIUM, "The fields of the value that partitioner=field makes directories of: texts, whole numbers, booleans, decimals, dates. Null is `__HIVE_DEFAULT_PARTITION__`."),
+        text("timezone", "UTC", MEDIUM, "The zone in which partitioner=time counts years, months, days and hours.", _Zone()),
+        whole("flush.size", 1000, HIGH, "How many records a file has. When one file of a topic's partition is full, all its open files end: a record that is in no finished file yet is in memory alone.", AtLeast(1)),
+        long("file.size.max", 0, MEDIUM, "How large (bytes) a file becomes, before compression and without headers; a record that is larger has a file of its own. 0: no limit.", AtLeast(0)),
+        long("rotate.interval.ms", 0, MEDIUM, "A record whose timestamp is so much (ms) behind that of the first one in the open files ends these. Records' timestamps count and no clock: while none come, files stay open. 0: no limit.", AtLeast(0)),
+        whole("open.files.max", 100, LOW, "How many files (directories) of one partition are open; a record for one more ends them.", AtLeast(1)),
+        text("behavior.on.null.values", "fail", MEDIUM, "What becomes of records without a value (tombstones): fail (an error of that record: errors.tolerance decides) or ignore (they are in no file).", OneOf("fail", "ignore")),
+        text("parquet.codec", "snappy", LOW, "How Parquet is compressed.", OneOf("none", "snappy", "gzip", "zstd")),
+        text("avro.codec", "null", LOW, "How Avro is compressed.", OneOf("null", "deflate")),
+        whole("filename.offset.zero.pad.width", 10, LOW, "The digits that offsets in names have at least.", Between(1, 19)),
+    )  # fmt: skip
+    task_class = TopicFilesTask
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        return [dict(self.props)] * max_tasks
+
+    def alter_offsets(self, props: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
+        """The names of files are the offsets that count: only where there are none may others be set."""
+        for place, end in sorted(self._store(props).next_offsets(list(offsets)).items()):
+            if offsets[place] != end:
+                raise ConnectError(
+                    f"The files of {place.topic}-{place.partition} hold records up to offset {end - 1}, and their names say where "
+                    f"to go on: move them out of {props['path']} first, or choose another path"
+                )
+        return True
+
+    def reset_offsets(self, props: Mapping[str, str], known: Sequence[TopicPartition]) -> bool:
+        """Also where the group never came to commit what files hold."""
+        del known
+        if not self._store(props).is_empty():
+            raise ConnectError(
+                f"There are files in {props['path']}, and their names say where to go on: move them away first, or choose another path"
+            )
+        return True
+
+    def _store(self, props: Mapping[str, str]) -> FileStore:
+        config = self.config_def.parse(props)
+        return FileStore(local_path(config["path"]), config["filename.offset.zero.pad.width"])
+
+    def validate(self, props: Mapping[str, str], found: dict[str, ConfigValue]) -> None:
+        for name, instead in _REFUSED.items():
+            if name in props:
+                found[instead].errors.append(f"{name} is not supported here; remove it, {instead} is the property")
+        if found["partitioner"].value == "field" and not found["partition.field.name"].value:
+            found["partition.field.name"].errors.append("partitioner=field needs the names of fields")
+        if found["format"].value == "parquet" and find_spec("pyarrow") is None:
+            found["format"].errors.append("format=parquet needs pyarrow: pip install 'headwater[arrow]'")

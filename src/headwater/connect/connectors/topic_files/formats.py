@@ -1,0 +1,275 @@
+"""What is in a file: JSON lines, an Avro container, or Parquet. Each record is encoded, or at least checked, when it comes, so that
+one that does not fit is told of by itself; the same records give the same bytes.
+"""
+
+import hashlib
+import io
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from headwater.connect.converters.avro.to_avro import avro_schema, avro_value
+from headwater.connect.converters.json_converter import JsonConverter
+from headwater.connect.data import logical
+from headwater.connect.data import schema as s
+from headwater.connect.data.record import SinkRecord
+from headwater.connect.data.schema import Schema, Type
+from headwater.connect.data.validation import validate
+from headwater.connect.errors import DataError
+from headwater.schemas import SchemaError, SchemaType, parse
+from headwater.schemas.avro import AvroSchema
+from headwater.schemas.avro.encoding import compile_writer
+from headwater.schemas.json_text import compact_json
+from headwater.schemas.model import DataError as SchemaDataError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_SCHEMAS_MAX: Final = 100
+_BLOCK_BYTES: Final = 64 * 1024
+_DIGITS_MAX: Final = 38  # of a decimal that Spark, Hive and DuckDB read
+
+
+class Encoded(NamedTuple):
+    schema: Schema | None  # what all records of a file have in common
+    data: Any
+    size_bytes: int
+
+
+class Format:
+    extension: str
+
+    def encode(self, record: SinkRecord) -> Encoded:
+        """DataError: the record does not fit."""
+        raise NotImplementedError
+
+    def file(self, schema: Schema | None, data: Sequence[Any]) -> bytes:
+        raise NotImplementedError
+
+
+class JsonLines(Format):
+    extension = "json"
+
+    def __init__(self) -> None:
+        self._converter = JsonConverter()
+        self._converter.configure({"schemas.enable": "false", "decimal.format": "NUMERIC"})
+
+    def encode(self, record: SinkRecord) -> Encoded:
+        line = self._converter.from_connect(record.topic, record.value_schema, record.value)
+        assert line is not None
+        return Encoded(None, line, len(line) + 1)
+
+    def file(self, schema: Schema | None, data: Sequence[bytes]) -> bytes:
+        del schema
+        return b"".join(line + b"\n" for line in data)
+
+
+def _schema(record: SinkRecord, wanted: str) -> Schema:
+    if record.value_schema is None:
+        raise DataError(
+            f"{wanted} files need values with a schema: AvroConverter, JsonSchemaConverter, or JsonConverter with schemas.enable=true"
+        )
+    return record.value_schema
+
+
+class AvroContainer(Format):
+    """Blocks of records behind the schema. The marker between blocks is made of the schema, not of chance."""
+
+    extension = "avro"
+
+    def __init__(self, codec: str) -> None:
+        self._codec = codec
+        self._writers: dict[Schema, tuple[bytes, Callable[[Any], bytes]]] = {}
+
+    def encode(self, record: SinkRecord) -> Encoded:
+        schema = _schema(record, "Avro")
+        try:
+            data = self._writer(schema)[1](avro_value(schema, record.value))
+        except (SchemaError, SchemaDataError) as error:
+            raise DataError(f"The record does not fit into Avro: {error}") from error
+        return Encoded(schema, data, len(data))
+
+    def _writer(self, schema: Schema) -> tuple[bytes, Callable[[Any], bytes]]:
+        found = self._writers.get(schema)
+        if found is None:
+            if len(self._writers) >= _SCHEMAS_MAX:
+                self._writers.clear()
+            parsed = parse(SchemaType.AVRO, compact_json(avro_schema(schema)))
+            assert isinstance(parsed, AvroSchema)
+            found = self._writers[schema] = (parsed.canonical.encode(), compile_writer(parsed.root))
+        return found
+
+    def file(self, schema: Schema | None, data: Sequence[bytes]) -> bytes:
+        assert schema is not None
+        text = self._writer(schema)[0]
+        marker = hashlib.sha256(text).digest()[:16]
+        out = bytearray(b"Obj\x01" + _long(2))
+        for part in (b"avro.schema", text, b"avro.codec", self._codec.encode()):
+            out += _long(len(part)) + part
+        out += _long(0) + marker
+        block, count = bytearray(), 0
+        for each in data:
+            block += each
+            count += 1
+            if len(block) >= _BLOCK_BYTES:
+                out += self._block(block, count) + marker
+                block, count = bytearray(), 0
+        if count:
+            out += self._block(block, count) + marker
+        return bytes(out)
+
+    def _block(self, block: bytearray, count: int) -> bytes:
+        stored = bytes(block)
+        if self._codec == "deflate":
+            compress = zlib.compressobj(wbits=-15)
+            stored = compress.compress(stored) + compress.flush()
+        return _long(count) + _long(len(stored)) + stored
+
+
+def _long(number: int) -> bytes:
+    """A whole number that is not negative, as Avro writes longs."""
+    left, out = number << 1, bytearray()
+    while left > 0x7F:
+        out.append(left & 0x7F | 0x80)
+        left >>= 7
+    out.append(left)
+    return bytes(out)
+
+
+class Parquet(Format):
+    """A struct is a row. Sizes are those of the values, as they would stand uncompressed."""
+
+    extension = "parquet"
+
+    def __init__(self, codec: str) -> None:
+        self._codec = codec
+        self._schemas: dict[Schema, pa.Schema] = {}
+
+    def encode(self, record: SinkRecord) -> Encoded:
+        schema = _schema(record, "Parquet")
+        if schema.type is not Type.STRUCT:
+            raise DataError(f"Parquet files need structs, not {schema.type}; the transform HoistField makes one")
+        validate(schema, record.value)
+        self._arrow(schema)
+        row = _plain(schema, record.value)
+        return Encoded(schema, row, _size(row))
+
+    def _arrow(self, schema: Schema) -> "pa.Schema":
+        found = self._schemas.get(schema)
+        if found is None:
+            import pyarrow as pa
+
+            if len(self._schemas) >= _SCHEMAS_MAX:
+                self._schemas.clear()
+            found = self._schemas[schema] = pa.schema(list(arrow_type(schema)))
+        return found
+
+    def file(self, schema: Schema | None, data: Sequence[Mapping[str, Any]]) -> bytes:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        assert schema is not None
+        out = io.BytesIO()
+        table = pa.Table.from_pylist(list(data), schema=self._arrow(schema))
+        pq.write_table(table, out, compression=self._codec)
+        return out.getvalue()
+
+
+def arrow_type(schema: Schema) -> "pa.DataType":
+    import pyarrow as pa
+
+    match schema.name:
+        case s.DECIMAL:
+            scale = logical.scale_of(schema)
+            if not 0 <= scale <= _DIGITS_MAX:
+                raise DataError(f"Parquet has no decimals with a scale of {scale}")
+            return pa.decimal128(_DIGITS_MAX, scale)
+        case s.DATE:
+            return pa.date32()
+        case s.TIME:
+            return pa.time32("ms")
+        case s.TIMESTAMP:
+            return pa.timestamp("ms", tz="UTC")
+    match schema.type:
+        case Type.STRUCT:
+            if not schema.fields:
+                raise DataError("Parquet has no structs without fields")
+            return pa.struct(
+                [pa.field(f.name, arrow_type(f.schema), nullable=f.schema.optional) for f in schema.fields]
+            )
+        case Type.ARRAY:
+            return pa.list_(_inner("element", schema.value_schema))
+        case Type.MAP:
+            key = _inner("key", schema.key_schema)
+            return pa.map_(key.with_nullable(False), _inner("value", schema.value_schema))
+    return {
+        Type.INT8: pa.int8(),
+        Type.INT16: pa.int16(),
+        Type.INT32: pa.int32(),
+        Type.INT64: pa.int64(),
+        Type.FLOAT32: pa.float32(),
+        Type.FLOAT64: pa.float64(),
+        Type.BOOLEAN: pa.bool_(),
+        Type.STRING: pa.string(),
+        Type.BYTES: pa.binary(),
+    }[schema.type]
+
+
+def _inner(name: str, schema: Schema | None) -> "pa.Field":
+    import pyarrow as pa
+
+    assert schema is not None
+    return pa.field(name, arrow_type(schema), nullable=schema.optional)
+
+
+def _plain(schema: Schema, value: Any) -> Any:
+    """As Arrow takes it: dicts for structs, pairs for maps; checked, so that a whole file does not fail for one value."""
+    if value is None:
+        if not schema.optional:
+            raise DataError("null where the schema has a value")
+        return None
+    match schema.type:
+        case Type.STRUCT:
+            return {field.name: _plain(field.schema, value.get(field.name)) for field in schema.fields}
+        case Type.ARRAY:
+            assert schema.value_schema is not None
+            return [_plain(schema.value_schema, each) for each in value]
+        case Type.MAP:
+            assert schema.key_schema is not None
+            assert schema.value_schema is not None
+            if schema.key_schema.optional and None in value:
+                raise DataError("Parquet has no maps with null keys")
+            return [(_plain(schema.key_schema, key), _plain(schema.value_schema, each)) for key, each in value.items()]
+        case Type.BYTES if schema.name != s.DECIMAL:
+            return bytes(value)
+        case Type.STRING:
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                raise DataError("A text that is not Unicode") from None
+    if isinstance(value, Decimal):
+        return _decimal(schema, value)
+    if schema.name == s.TIMESTAMP:  # milliseconds: what is finer is cut off
+        return logical.millis_to_timestamp(logical.timestamp_to_millis(value))
+    return logical.millis_to_time(logical.time_to_millis(value)) if schema.name == s.TIME else value
+
+
+def _decimal(schema: Schema, value: Decimal) -> Decimal:
+    if logical.scale_of_value(value) != logical.scale_of(schema):
+        raise DataError(f"{value} has not the scale of its schema, {logical.scale_of(schema)}")
+    if len(value.as_tuple().digits) > _DIGITS_MAX:
+        raise DataError(f"A decimal of more than {_DIGITS_MAX} digits")
+    return value
+
+
+def _size(value: Any) -> int:
+    if isinstance(value, dict):
+        return sum(map(_size, value.values()))
+    if isinstance(value, list | tuple):
+        return 4 + sum(map(_size, value))
+    if isinstance(value, str):
+        return 4 + len(value.encode())
+    if isinstance(value, bytes):
+        return 4 + len(value)
+    return 1 if value is None or isinstance(value, bool) else 8

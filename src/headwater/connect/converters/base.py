@@ -1,0 +1,52 @@
+"""What a converter is. One object serves keys, values or headers, as it is configured; it has no state but its config and caches."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar
+
+from headwater._version import VERSION
+from headwater.base.config.validators import OneOf
+from headwater.connect.config.definition import ConfigDef
+from headwater.connect.config.keys import LOW, REQUIRED, text
+from headwater.connect.data.schema import Schema, SchemaAndValue
+from headwater.connect.errors import ConfigError
+
+CONVERTER_TYPE = text(
+    "converter.type", REQUIRED, LOW, "What it converts; the worker sets it.", OneOf("key", "value", "header")
+)
+
+
+class Converter:
+    config_def: ClassVar[ConfigDef] = ConfigDef()
+    version: ClassVar[str] = VERSION
+    doc: ClassVar[str] = ""
+    for_records: ClassVar[bool] = True
+    for_headers: ClassVar[bool] = True
+    strict: ClassVar[bool] = False  # whether a property that it does not know is an error
+
+    def configure(self, props: Mapping[str, str | None], *, kind: str = "value") -> None:
+        """`kind`: key, value or header."""
+        refused = self.unknown({*props} - {"converter.type"})
+        if refused:
+            raise ConfigError(unknown_property(type(self).__name__, refused[0]), name=refused[0])
+        self.setup(self.config_def.parse({**props, "converter.type": kind}))
+
+    @classmethod
+    def unknown(cls, props: Iterable[str]) -> list[str]:
+        """Properties that it refuses."""
+        return sorted(set(props) - {key.name for key in cls.config_def}) if cls.strict else []
+
+    def setup(self, config: Mapping[str, Any]) -> None:
+        """The parsed config."""
+
+    def from_connect(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
+        raise NotImplementedError
+
+    def to_connect(self, topic: str, data: bytes | None) -> SchemaAndValue:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Its connections, if it has any."""
+
+
+def unknown_property(converter: str, name: str) -> str:
+    return f"{converter} has no property {name} here: remove it, docs/CONNECT.md lists those it has"

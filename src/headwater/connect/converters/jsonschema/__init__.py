@@ -1,0 +1,1 @@
+"""JSON Schema for Connect: schemas both ways by Confluent's rules, pure; the converter itself is `converter`."""

@@ -1,0 +1,67 @@
+"""Records between connectors, transforms and converters. Immutable: a transform gives another one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
+
+from headwater.connect.data.schema import Schema, SchemaAndValue
+from headwater.connect.data.validation import fits
+from headwater.connect.errors import DataError
+
+
+class Header(NamedTuple):
+    key: str
+    schema: Schema | None
+    value: Any
+
+
+Headers = tuple[Header, ...]
+
+
+def header(key: str, given: SchemaAndValue) -> Header:
+    """Checks that the value fits, as Connect does when a header is added."""
+    schema, value = given
+    if schema is not None:
+        if value is None and not schema.optional:
+            raise DataError(f"A null value requires an optional schema but was {schema}")
+        if value is not None and not fits(schema, value):
+            raise DataError(f"The value {value} is not compatible with the schema {schema}")
+    return Header(key, schema, value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectRecord:
+    topic: str
+    partition: int | None = None
+    key_schema: Schema | None = None
+    key: Any = None
+    value_schema: Schema | None = None
+    value: Any = None
+    timestamp_ms: int | None = None
+    headers: Headers = ()
+
+    def replaced(self, **changes: Any) -> Self:
+        return replace(self, **changes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceRecord(ConnectRecord):
+    """`source_partition` and `source_offset` say where the record came from: maps of plain values, or None."""
+
+    source_partition: Mapping[str, Any] | None = None
+    source_offset: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkRecord(ConnectRecord):
+    """`original_*` say where the record stands in Kafka, whatever transforms made of its topic."""
+
+    offset: int
+    timestamp_type: int = 0
+    original_topic: str = ""
+    original_partition: int = -1
+
+    def __post_init__(self) -> None:
+        if not self.original_topic:
+            object.__setattr__(self, "original_topic", self.topic)
+            object.__setattr__(self, "original_partition", self.partition if self.partition is not None else -1)

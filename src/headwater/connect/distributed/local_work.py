@@ -1,0 +1,322 @@
+"""What this worker runs: connectors and tasks, brought to what the group assigned and the config topic says.
+
+`reconcile` compares what is with what should be, and may be called again at any time: it stops first, then starts. Owned by the
+herder, which calls one method at a time. Every change of a state is told to the status topic.
+"""
+
+import logging
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from headwater.connect.api import SinkConnector, SourceConnector
+from headwater.connect.config.connector import connector_def
+from headwater.connect.config.definition import ConfigDef
+from headwater.connect.config.secrets import forms_of, redacted, secrets_in
+from headwater.connect.distributed.assignor import CONNECTOR, Resources
+from headwater.connect.distributed.config_records import Restart
+from headwater.connect.distributed.config_state import Config, ConfigState
+from headwater.connect.distributed.status_records import ConnectorStatus, Status, StatusRecord, TaskStatus, TopicUse
+from headwater.connect.distributed.transactional_worker import TransactionalWorker
+from headwater.connect.errors import ConnectError
+from headwater.connect.plugins import Plugin
+from headwater.connect.runtime.herder import unresolved
+from headwater.connect.runtime.task import State, TaskId, WorkerTask
+
+logger = logging.getLogger("headwater.connect")
+
+
+class Surroundings(Protocol):
+    """The rest of the herder."""
+
+    @property
+    def generation(self) -> int: ...
+
+    def tell(self, *records: StatusRecord) -> None: ...
+
+    def publish(self, connector: str, tasks: list[dict[str, str]]) -> None:
+        """New configs of a connector's tasks, to the config topic. Raises ConnectError; it is tried again then."""
+
+    def reconfigure(self, connector: str) -> None:
+        """The connector wants its tasks configured anew. For any thread."""
+
+    def connector_failed(self, connector: str, error: Exception) -> None:
+        """For any thread."""
+
+
+@dataclass(slots=True)
+class LocalConnector:
+    name: str
+    config: Config
+    target: State
+    state: State = State.UNASSIGNED
+    plugin: Plugin | None = None
+    connector: SourceConnector | SinkConnector | None = None
+    secrets: frozenset[str] = frozenset()
+    unpublished: bool = False  # its tasks are to be asked for, and written down if they are others
+
+
+@dataclass(slots=True)
+class LocalTask:
+    made_for: tuple[int, Config]  # the generation of the connector's tasks, and the connector's config
+    task: WorkerTask | None  # None: it could not even be made
+
+
+class _Context:
+    def __init__(self, around: Surroundings, name: str) -> None:
+        self._around, self._name = around, name
+
+    def request_task_reconfiguration(self) -> None:
+        self._around.reconfigure(self._name)
+
+    def raise_error(self, error: Exception) -> None:
+        self._around.connector_failed(self._name, error)
+
+
+class LocalWork:
+    def __init__(self, worker: TransactionalWorker, around: Surroundings) -> None:
+        self._worker, self._around = worker, around
+        self._connectors: dict[str, LocalConnector] = {}
+        self._tasks: dict[TaskId, LocalTask] = {}
+
+    # To what should be
+
+    def stop_what_is_not(self, assigned: Resources, state: ConfigState) -> None:
+        """All that is another's now, is gone, or has another config."""
+        gone = [
+            task for task, local in self._tasks.items() if task not in assigned or not _is_current(task, local, state)
+        ]
+        self._stop_tasks(gone, state)
+        for name, local in list(self._connectors.items()):
+            if TaskId(name, CONNECTOR) not in assigned or state.configs.get(name) != local.config:
+                self._drop_connector(local, state)
+
+    def start_what_is_not(self, assigned: Resources, state: ConfigState) -> None:
+        for name, number in sorted(assigned):
+            if number == CONNECTOR and name in state.configs:
+                self._bring_connector(name, state)
+        for task in sorted(assigned):
+            if 0 <= task.number < len(state.tasks.get(task.connector, ())):
+                self._bring_task(task, state)
+
+    def publish_tasks(self, state: ConfigState) -> bool:
+        """Whether something is left to be published."""
+        for local in self._connectors.values():
+            if local.unpublished and local.connector is not None:
+                self._publish(local, state)
+        return any(each.unpublished for each in self._connectors.values())
+
+    def stop_all(self, state: ConfigState) -> None:
+        self._stop_tasks(list(self._tasks), state)
+        for local in list(self._connectors.values()):
+            self._drop_connector(local, state)
+
+    # Single wishes
+
+    def restart(self, wish: Restart, state: ConfigState) -> None:
+        local = self._connectors.get(wish.connector)
+        chosen = local is not None and (not wish.only_failed or local.state is State.FAILED)
+        if local is not None and chosen and local.target is not State.STOPPED:
+            self._stop_connector(local)
+            self._start_connector(local, state)
+        if wish.include_tasks:
+            for task, running in list(self._tasks.items()):
+                failed = running.task is None or running.task.state is State.FAILED
+                if task.connector == wish.connector and (failed or not wish.only_failed):
+                    self.restart_task(task, state)
+
+    def restart_task(self, task: TaskId, state: ConfigState) -> None:
+        if task not in self._tasks:  # given up since it was asked for
+            return
+        self._stop_tasks([task], state)
+        if 0 <= task.number < len(state.tasks.get(task.connector, ())):
+            self._bring_task(task, state)
+
+    def reconfigure(self, name: str) -> None:
+        local = self._connectors.get(name)
+        if local is not None:
+            local.unpublished = True
+
+    def connector_failed(self, name: str, error: Exception) -> None:
+        local = self._connectors.get(name)
+        if local is not None:
+            self._failed(local, error)
+
+    # Connectors
+
+    def _bring_connector(self, name: str, state: ConfigState) -> None:
+        local, target = self._connectors.get(name), state.target(name)
+        if local is None:
+            local = self._connectors[name] = LocalConnector(name, state.configs[name], target)
+            self._start_connector(local, state)
+            return
+        if local.target is target:
+            return
+        before, local.target = local.target, target
+        if target is State.STOPPED:
+            self._stop_connector(local)
+            self._now(local, State.STOPPED)
+        elif before is State.STOPPED:
+            self._start_connector(local, state)
+        elif local.state is not State.FAILED:
+            self._now(local, target)
+            local.unpublished = local.unpublished or target is State.RUNNING
+
+    def _start_connector(self, local: LocalConnector, state: ConfigState) -> None:
+        if local.target is State.STOPPED:
+            self._now(local, State.STOPPED)
+            return
+        try:
+            local.plugin = self._worker.catalog.connector(local.config.get("connector.class", ""))
+            given: set[str] = set()
+            resolved = self._worker.providers.resolved(local.config, given)
+            definition = self._definition(local.plugin)
+            local.secrets = frozenset(secrets_in(local.config, resolved, definition) | forms_of(given))
+            made: SourceConnector | SinkConnector = self._worker.call(local.plugin.make)
+            made.context = _Context(self._around, local.name)
+            self._worker.call(made.start, resolved, late=made.stop)
+            local.connector = made
+        except Exception as error:  # noqa: BLE001 - whatever a plugin raises is its connector's status
+            self._failed(local, error)
+            return
+        self._now(local, local.target)
+        local.unpublished = True
+        self._publish(local, state)
+
+    def _publish(self, local: LocalConnector, state: ConfigState) -> None:
+        try:
+            wanted = self._task_configs(local)
+        except Exception as error:  # noqa: BLE001
+            local.unpublished = False
+            self._failed(local, error)
+            return
+        name = local.name
+        if state.tasks.get(name) == tuple(wanted) and state.applied.get(name) == local.config:
+            local.unpublished = False
+            return
+        try:
+            self._around.publish(name, wanted)
+            local.unpublished = False
+        except ConnectError as error:
+            logger.info("event=tasks-not-published connector=%r reason=%r", name, str(error)[:500])
+
+    def _task_configs(self, local: LocalConnector) -> list[dict[str, str]]:
+        """With references to secrets as the connector's config has them."""
+        assert local.plugin is not None
+        assert local.connector is not None
+        resolved = self._worker.providers.resolved(local.config)
+        config = connector_def(self._worker.catalog, local.plugin.kind).parse(resolved)
+        asked = self._worker.call(local.connector.task_configs, config["tasks.max"])
+        if len(asked) > config["tasks.max"] and config["tasks.max.enforce"]:
+            raise ConnectError(
+                f"The connector {local.name} has generated {len(asked)} tasks, which is greater than {config['tasks.max']}, "
+                "the maximum number of tasks it is configured to create"
+            )
+        named = {"task.class": task_class_of(local.plugin)}
+        return [unresolved({**each, **named}, resolved, local.config) for each in asked]
+
+    def _definition(self, plugin: Plugin) -> ConfigDef:
+        return connector_def(self._worker.catalog, plugin.kind) + plugin.config_def
+
+    def _drop_connector(self, local: LocalConnector, state: ConfigState) -> None:
+        self._stop_connector(local)
+        del self._connectors[local.name]
+        if local.name in state.configs:
+            self._now(local, State.UNASSIGNED)
+        else:
+            self._around.tell(ConnectorStatus(local.name, None))
+
+    def _stop_connector(self, local: LocalConnector) -> None:
+        connector, local.connector = local.connector, None
+        local.unpublished = False
+        if connector is not None:
+            try:
+                self._worker.stop_connector(connector)
+            except Exception as error:  # noqa: BLE001
+                told = redacted(str(error), local.secrets)
+                logger.warning("event=stop-failed connector=%r error=%r", local.name, told)
+
+    def _now(self, local: LocalConnector, state: State, trace: str | None = None) -> None:
+        local.state = state
+        version = local.plugin.version if local.plugin is not None else None
+        status = Status(state, self._worker.worker_id, self._around.generation, trace, version)
+        self._around.tell(ConnectorStatus(local.name, status))
+
+    def _failed(self, local: LocalConnector, error: Exception) -> None:
+        logger.error(
+            "event=connector-failed connector=%r error=%r", local.name, redacted(str(error), local.secrets)[:2000]
+        )
+        self._now(local, State.FAILED, redacted("".join(traceback.format_exception(error)), local.secrets))
+
+    # Tasks
+
+    def _bring_task(self, task: TaskId, state: ConfigState) -> None:
+        if state.target(task.connector) is State.STOPPED:
+            return
+        paused = state.target(task.connector) is State.PAUSED
+        local = self._tasks.get(task)
+        if local is not None:
+            if local.task is not None and local.task.paused != paused:
+                local.task.set_paused(paused)
+            return
+        made_for = (state.generations[task.connector], state.configs[task.connector])
+        secrets: frozenset[str] = frozenset()
+        try:
+            plugin = self._worker.catalog.connector(made_for[1].get("connector.class", ""))
+            config = {**made_for[1], **state.tasks[task.connector][task.number]}
+            given: set[str] = set()
+            resolved = self._worker.providers.resolved(config, given)
+            secrets = frozenset(secrets_in(config, resolved, self._definition(plugin)) | forms_of(given))
+            parsed = connector_def(self._worker.catalog, plugin.kind).parse(resolved)
+            self._worker.generations[task] = made_for[0]
+            made = self._worker.make_task(
+                *task, plugin, resolved, parsed, secrets, paused=paused, on_topic=self._topic_seen(task)
+            )
+        except Exception as error:  # noqa: BLE001
+            self._tasks[task] = LocalTask(made_for, None)
+            trace = redacted("".join(traceback.format_exception(error)), secrets)
+            self._tell_task(task, State.FAILED, trace, None)
+            return
+        self._tasks[task] = LocalTask(made_for, made)
+        made.on_state = self._task_changed
+        made.start()
+
+    def _task_changed(self, task: WorkerTask) -> None:
+        """By the task's thread."""
+        self._tell_task(task.id, task.state, task.trace if task.state is State.FAILED else None, task.version)
+
+    def _tell_task(self, task: TaskId, state: State, trace: str | None, version: str | None) -> None:
+        status = Status(state, self._worker.worker_id, self._around.generation, trace, version)
+        self._around.tell(TaskStatus(task, status))
+
+    def _topic_seen(self, task: TaskId) -> Callable[[str], None]:
+        return lambda topic: self._around.tell(
+            TopicUse(topic, task.connector, task.number, time.time_ns() // 1_000_000)
+        )
+
+    def _stop_tasks(self, tasks: list[TaskId], state: ConfigState) -> None:
+        running = [local.task for task in tasks if (local := self._tasks.pop(task, None)) is not None and local.task]
+        for each in running:
+            each.on_state = None  # what they say from now on is said below
+        self._worker.end_tasks(running)
+        for task in tasks:
+            if task.number < len(state.tasks.get(task.connector, ())):
+                self._tell_task(task, State.UNASSIGNED, None, None)
+            else:
+                self._around.tell(TaskStatus(task, None))
+
+
+def _is_current(task: TaskId, local: LocalTask, state: ConfigState) -> bool:
+    if task.number >= len(state.tasks.get(task.connector, ())):
+        return False
+    return local.made_for[0] == state.generations[task.connector]
+
+
+def task_class_of(plugin: Plugin) -> str:
+    """Java's, as Apache's workers would write it, where the connector is one of theirs."""
+    if plugin.name.startswith("org.apache.kafka.connect."):
+        return f"{plugin.name.removesuffix('Connector')}Task"
+    cls: Any = plugin.cls.task_class
+    return f"{cls.__module__}.{cls.__qualname__}"

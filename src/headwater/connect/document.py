@@ -1,0 +1,225 @@
+"""docs/CONNECT.md, made from the config definitions: `python -m headwater.connect.document > docs/CONNECT.md`.
+
+A test holds the file against what this prints, so the two cannot drift apart.
+"""
+
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from headwater.base.config.definition import format_value
+from headwater.connect.config.connector import SINK_KEYS, SOURCE_KEYS, common_def
+from headwater.connect.config.definition import ConfigKey
+from headwater.connect.config.distributed import DISTRIBUTED_DEF
+from headwater.connect.config.worker import WORKER_DEF
+from headwater.connect.plugins import Catalog, Kind, Plugin
+
+_INTRODUCTION: Final = """\
+# Connect
+
+Made from the config definitions in `src/headwater/connect/` by `python -m headwater.connect.document`; change those, not this file.
+
+Data in and out of topics by configuration: Kafka Connect's files, REST calls and plugins, in Python. A worker runs alone, or in a
+group with others. Tasks on Spark are not there yet ([STATUS.md](STATUS.md)).
+
+```
+headwater up -d
+printf 'foo\\nbar\\n' > test.txt
+headwater connect run config/connect-standalone.properties config/connect-file-source.properties config/connect-file-sink.properties
+```
+
+prints `ready connect listeners=http://127.0.0.1:8083 connectors=...` and copies test.txt to the topic `connect-test`, and from there to
+test.sink.txt. `bin/connect-standalone.sh` takes the same files. A connector's file is a properties file, a JSON object of properties,
+or what `POST /connectors` takes.
+
+## Workers of a group
+
+```
+headwater connect worker --set bootstrap.servers=localhost:9092 --set group.id=etl --set listeners=http://127.0.0.1:8083
+headwater connect worker --set bootstrap.servers=localhost:9092 --set group.id=etl --set listeners=http://127.0.0.1:8084
+headwater connect create config/connect-file-source.properties --url http://127.0.0.1:8084
+```
+
+Each prints a line that begins with `ready` when its REST door serves; `bin/connect-distributed.sh config/connect-distributed.properties` starts
+one from a file, `headwater up --connect` one beside the brokers. Workers with the same `group.id` share connectors and tasks evenly. Every call works on every worker: what only the
+leader can do is handed on to it, what only the owner of a task can do to that one.
+
+- **What the group knows** is in three compacted topics, in Kafka Connect's own formats: configs, offsets and statuses. They are named after
+  the group unless the properties name them, and made where they are missing. The topics of a stopped Apache Connect are taken over, and
+  given back. Workers of both kinds cannot be in one group at the same time: whoever comes second is refused, and says so.
+- **Balance** is incremental: a worker keeps what it has; what has to move is stopped on one worker before it starts on another. A worker that
+  stops says so, one that dies is missed after `session.timeout.ms`. Its tasks wait `scheduled.rebalance.max.delay.ms` for it to
+  come back (10 seconds; Kafka Connect has five minutes), unless a new worker comes or the leader itself was lost.
+- **A worker that was asleep** (a suspended machine, a long pause) stops everything when it finds that its group has forgotten it, and then joins again.
+  Its sources and its leadership are fenced by transactional ids before that: it writes nothing. A sink may hand over the records that it
+  has in its hands once more, as with any other failure.
+- **Calls between workers** (`POST /connectors/{name}/tasks`, `PUT /connectors/{name}/fence`) are signed with a key that is in the config topic, as Kafka Connect signs them.
+  Whoever may read that topic can sign.
+
+## Looking after connectors
+
+| command | REST |
+|---|---|
+| `headwater connect list` | `GET /connectors?expand=status` |
+| `headwater connect create FILE`, with `--update` | `POST /connectors`, `PUT /connectors/{name}/config` |
+| `headwater connect validate FILE` | `PUT /connector-plugins/{class}/config/validate` |
+| `headwater connect status NAME` | `GET /connectors/{name}/status` |
+| `headwater connect pause`, `stop`, `resume NAME` | `PUT /connectors/{name}/pause`, `/stop`, `/resume` |
+| `headwater connect restart NAME --include-tasks --only-failed` | `POST /connectors/{name}/restart?includeTasks=true&onlyFailed=true` |
+| `headwater connect offsets NAME`, with `--set JSON` or `--reset` | `GET`, `PATCH`, `DELETE /connectors/{name}/offsets`, the last two when it is stopped |
+| `headwater connect plugins [CLASS] --all` | `GET /connector-plugins`, `/connector-plugins/{class}/config` |
+| `headwater connect delete NAME` | `DELETE /connectors/{name}` |
+
+The other calls are there too: `GET /`, `/health`, `PATCH /connectors/{name}/config`, `/connectors/{name}/tasks`, `/tasks/{i}/status`,
+`/tasks/{i}/restart`, `/topics`, `/topics/reset`, `/admin/loggers`. Answers and error bodies are Kafka Connect's; where Apache's
+standalone worker answers 500 for a connector that does not exist, ours answers 404. Connectors made over REST live as long as
+a standalone worker, as they do there. The door speaks plain HTTP on 127.0.0.1 unless `listeners` says otherwise, wants
+`Content-Type: application/json` with every body, and refuses what a web page of another origin sends.
+
+## What is delivered
+
+- **Sources of a group: exactly once.** Records and their offsets are one transaction (KIP-618) with the transactional id
+  `<group.id>-<connector>-<task>`; the leader fences the tasks before, and notes their number, before new ones begin. Readers must have
+  `isolation.level=read_committed`. What a source did not show, nobody delivers: the `mode` of JdbcSource says what it can miss.
+  `transaction.boundary` says where transactions end: `poll` (after each poll), `interval`, or `connector` for connectors that say so
+  themselves (`context.transaction_context`; records of a transaction that the connector aborts are passed over, they do not come
+  again). `exactly.once.support=required` refuses a connector that cannot; `exactly.once.source.support=disabled` on the workers makes it
+  at least once. A group that was at least once and holds no task counts is fenced from its second configuration on. A topic of offsets
+  for one connector (`offsets.storage.topic`) is refused.
+- **Sources of a standalone worker: at least once.** Offsets are written to `offset.storage.file.filename` after their records have arrived; a worker that
+  dies in between reads those lines again. The file is Apache Kafka's own (a Java-serialized map), so the offsets of a stopped
+  Apache worker are taken over, and given back.
+- **Sinks: at least once**, where nothing else is said. A sink's tasks are members of the group `connect-<name>`, so `headwater group describe connect-<name>`
+  shows their lag; offsets are committed after the task has said that its records are safe.
+- **Databases.** JdbcSource says with its `mode` what it can miss. JdbcSink makes one transaction of what a poll gave; with `progress.table` offsets are part
+  of it, and each record is written exactly once;
+  `insert.mode=upsert` with keys makes repetitions harmless. SQLite is in Python, PostgreSQL needs `pip install 'headwater[postgres]'`.
+  NUMERIC with a scale is a Decimal, without one text; arrays, JSON and other types of PostgreSQL are text; SQLite's timestamps are
+  compared to the microsecond, those that are numbers count milliseconds. Timestamps without a zone are UTC. A property of the connectors that these follow which has no effect here is refused.
+- **Files.** TopicFiles writes each record to exactly one file, with local paths (`file:///` too; HDFS and S3 are not there yet and are refused). A
+  file is `<path>/<topic>/<directories>/<topic>+<partition>+<first offset>+<last offset>.<format>`; topic and partition are Kafka's, whatever
+  transforms made of them. It has a hidden name until it is whole and synced. A task that starts ends what a crash left half done, and goes on behind the
+  highest offset that names have; the group's offsets follow. So files, at least the last ones of each partition, stay where they are; setting
+  or deleting the connector's offsets is refused while they say something else. Where files end (`flush.size`,
+  `file.size.max`, `rotate.interval.ms` in the records' own time, another schema with Parquet and Avro, `open.files.max`) depends on the records alone:
+  whoever writes them makes the same files, and what stops in the middle leaves no short ones. All open files of a partition end together. Records that
+  are in no file yet are read again after a restart: on a quiet topic, they wait for the next ones. Records without a value are errors, or passed over
+  (`behavior.on.null.values`). Keys, headers and timestamps are not written; InsertField puts what it can into the value.
+- **Change data capture.** PostgresCdc (`io.debezium.connector.postgresql.PostgresConnector`) reads the log of PostgreSQL 10 and newer by
+  the plugin `pgoutput` (`wal_level=logical`; `pip install 'headwater[postgres]'`), and writes what Debezium 3.6 writes: topics, keys, envelopes,
+  schemas and headers are compared with its records field by field. First come all rows, as the slot saw them when it was made; then every
+  change, in the order of commits. The server may forget a change only after its offset is committed, so a worker alone that dies repeats some and
+  loses none; workers of a group commit offsets with the records where they run with `exactly.once.source.support=enabled`, which is not tested
+  with this connector. A snapshot that does not end begins anew. With `snapshot.mode=when_needed`, a slot that is gone is made anew after the old
+  offset is forgotten: a heartbeat record carries that, and `offset.flush.interval.ms` may pass before the rows come. Offsets of a stopped Debezium connector are taken over. `before` is whole only
+  with `REPLICA IDENTITY FULL`, otherwise it has the key and zeros; pgoutput tells no DDL, a changed table is known by its next row. Other than
+  Debezium: `infinity` and years before Christ are right in DATE columns too, scales below zero are kept, a partitioned table's rows come
+  once. Missing: signals, incremental snapshots, notifications, custom converters, PostGIS and pgvector types. A slot keeps the
+  server's log until its connector comes back: drop the slot of one that will not (`SELECT pg_drop_replication_slot('...')`).
+- **Errors.** `errors.tolerance=all` skips records that cannot be converted or transformed; `errors.log.enable` tells them,
+  `errors.deadletterqueue.topic.name` keeps them, with `__connect.errors.*` headers if `...context.headers.enable` is set.
+- **Failed tasks are started again** by themselves, after 1, 2, 4 ... up to 300 seconds, and their status says so
+  (`errors.restart=false` turns that off). Kafka Connect leaves them failed.
+- **Plugins that hang.** A connector's method has 60 seconds, its `stop` `task.shutdown.graceful.timeout.ms`; then it is left to itself
+  and the connector has failed. A task that does not end within that time is given up: it sends and commits nothing any more.
+
+## Secrets
+
+Config providers are set up in the worker's properties, each with what it may reach; a config refers to them by `${file:/path:key}`,
+`${dir:/path:name}`, `${env:NAME}`. Configs are kept and shown with the references. Values of properties that are passwords by
+their type, or secret by their name, and addresses with a password in them, are shown as `[hidden]`; a config that is given back with `[hidden]` in it keeps what was there.
+What a provider gave, and what is secret, is taken out of traces, logs, dead letters and answers of validations. A reference cannot
+stand in `connector.class`, `transforms`, `predicates` or the `type` of one of them: their values are names that answers show.
+
+## Schemas in a registry
+
+`value.converter=io.confluent.connect.avro.AvroConverter` (or `AvroConverter`) with `value.converter.schema.registry.url=http://localhost:8081`
+writes Avro with the id of its schema before it, and reads what Avro serializers of Confluent's or ours wrote; `headwater registry start`
+is a registry ([SCHEMAS.md](SCHEMAS.md)). Schemas become Avro's by the rules of Confluent's converter: optional is a union with null, the four
+logical types are Avro's, maps whose keys are not strings are arrays of `MapEntry`, names, versions, docs, parameters and defaults stand
+in `connect.*` properties. Enums are read as strings, unions as structs with a field for each branch; records that contain themselves
+are refused. `io.confluent.connect.json.JsonSchemaConverter` (`JsonSchemaConverter`) does the same with JSON and JSON Schema: what JSON cannot
+tell apart stands in `connect.type`; values without a schema are refused, and so is `allOf` of several schemas. Its schemas mean what those of
+Confluent's converter mean, but their properties may stand in another order. Protobuf is not there yet. A registry that does not answer is tried again for `errors.retry.timeout`. A property that such a converter does not
+know is refused.
+
+## Transforms
+
+`transforms=a,b` names them, `transforms.a.type` and the other properties under `transforms.a.` set them up; `transforms.a.predicate`
+names a predicate that says which records they are for, `transforms.a.negate=true` that it is the others. Regular expressions are
+Java's as far as RE2 reads them: no look-around, no back references. Dates reach from the year 1 to 9999, times are UTC.
+
+## A connector of one's own
+
+A connector and its task are two small classes (`headwater.connect.api`), methods may be coroutines; `examples/connect_numbers.py` is
+one. A package registers it as an entry point, `[project.entry-points."headwater.connect.connectors"]`; converters, transforms (a class,
+or a function of a record) and predicates likewise. A config can only name what is registered so; `plugin.allowlist` narrows that down.
+`headwater.testing.connect` runs a source or a sink alone (`SourceKit`, `SinkKit`) or in a worker against an embedded broker (`ConnectWorker`).
+"""
+
+
+def document() -> str:
+    return "\n".join(_lines()) + "\n"
+
+
+def _lines() -> Iterator[str]:
+    catalog = Catalog(installed=False)
+    yield _INTRODUCTION
+    yield from _section("The standalone worker", "", WORKER_DEF)
+    yield from _section("The worker of a group", "", DISTRIBUTED_DEF)
+    yield "Besides: `producer.*`, `consumer.*`, `admin.*` set the worker's clients ([CLIENT.md](CLIENT.md)), `security.*`, `sasl.*`, `ssl.*` all of"
+    yield "them; a connector's `producer.override.*`, `consumer.override.*`, `admin.override.*` count before them.\n"
+    yield from _section("Every connector", "", common_def(catalog))
+    yield from _section("Every source", "", SOURCE_KEYS)
+    yield "`topic.creation.default.partitions`, `.replication.factor` and any topic config make the topics that a source writes to first;"
+    yield "`topic.creation.<group>.include` and `.exclude` choose topics for a group of their own.\n"
+    yield from _section("Every sink", "", SINK_KEYS)
+    yield "## Connectors\n"
+    for plugin in catalog.plugins(Kind.SOURCE, Kind.SINK):
+        yield from _plugin(plugin, 3, [plugin.cls.__name__.removesuffix("Connector")])
+    yield "## Converters\n"
+    for plugin in catalog.plugins(Kind.CONVERTER):
+        yield from _plugin(plugin, 3, [plugin.name.rpartition(".")[2]])
+    header = catalog.find("SimpleHeaderConverter", Kind.HEADER_CONVERTER)
+    yield from _plugin(header, 3, ["SimpleHeaderConverter"])
+    yield "## The transforms, one by one\n"
+    for plugin in catalog.plugins(Kind.TRANSFORMATION):
+        if plugin.part != "key":
+            short = plugin.name.rpartition(".")[2]
+            yield from _plugin(plugin, 3, [short.replace("$Value", "$Key"), short] if plugin.part else [short])
+    yield "## Predicates\n"
+    for plugin in catalog.plugins(Kind.PREDICATE):
+        yield from _plugin(plugin, 3, [plugin.name.rpartition(".")[2]])
+
+
+def _plugin(plugin: Plugin, level: int, names: list[str]) -> Iterator[str]:
+    title = names[0].partition("$")[0]
+    shown = ", ".join(f"`{each}`" for each in names)
+    alias = f"; Java's name `{plugin.name}`" if plugin.name.startswith(("org.", "io.")) else ""
+    yield from _section(title, f"{plugin.cls.doc} ({shown}{alias})", plugin.config_def, level)
+
+
+def _section(title: str, text: str, keys: Iterable[ConfigKey], level: int = 2) -> Iterator[str]:
+    yield f"{'#' * level} {title}\n"
+    if text:
+        yield f"{text}\n"
+    rows = [key for key in keys if key.name != "converter.type"]
+    if not rows:
+        return
+    yield "| name | type | default | meaning |"
+    yield "|---|---|---|---|"
+    for key in rows:
+        default = (
+            "(required)"
+            if key.required
+            else f"`{format_value(key.default)}`"
+            if key.default not in (None, "", [])
+            else ""
+        )
+        allowed = f" ({key.validator})" if key.validator is not None else ""
+        yield f"| `{key.name}` | {key.type.name.lower()} | {default} | {key.doc.replace('|', chr(92) + '|')}{allowed} |"
+    yield ""
+
+
+if __name__ == "__main__":
+    sys.stdout.write(document())

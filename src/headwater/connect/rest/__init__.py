@@ -1,0 +1,1 @@
+"""The REST door of a worker: Kafka Connect's paths, answers and error bodies."""

@@ -1,0 +1,52 @@
+"""A connector's config, checked before anything starts: with references resolved, and nothing that they gave in the answer."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from headwater.connect.config.secrets import forms_of, redacted
+from headwater.connect.config.validation import Delivery, Validation, names_plugins, validate
+from headwater.connect.errors import ConfigError, ConnectError
+from headwater.connect.runtime.refusals import BadRequest
+
+if TYPE_CHECKING:
+    from headwater.connect.runtime.worker import Worker
+
+
+class ConfigChecks:
+    def __init__(self, worker: "Worker", delivery: Delivery = Delivery.STANDALONE) -> None:
+        self.worker, self._delivery = worker, delivery
+
+    def validated(self, config: Mapping[str, str]) -> Validation:
+        """References are resolved for the check; what is wrong with a reference is told at its property. Nothing that a provider
+        gave is in the answer or in an error."""
+        catalog, given = self.worker.catalog, set[str]()
+        try:
+            resolved = self.worker.providers.resolved(config, given)
+        except ConfigError as error:
+            checked: Validation = self.worker.call(validate, catalog, config, self._delivery)
+            if error.name in checked.values:
+                checked.values[error.name].errors.append(str(error))
+                return checked
+            raise
+        misplaced = [name for name, value in resolved.items() if names_plugins(name) and value != config[name]]
+        unresolved = {name: config[name] if name.endswith((".class", ".type")) else "" for name in misplaced}
+        secrets = forms_of(given)
+        try:
+            checked = self.worker.call(validate, catalog, {**resolved, **unresolved}, self._delivery)
+        except Exception as error:  # noqa: BLE001 - a plugin's too
+            raise ConnectError(redacted(str(error), secrets)) from None
+        for name in (each for each in misplaced if each in checked.values):
+            checked.values[name].errors.append(f"{name}: no reference to a config provider can stand here")
+        return checked.hiding(secrets, config, resolved)
+
+    def check(self, config: Mapping[str, str]) -> None:
+        try:
+            checked = self.validated(config)
+        except ConnectError as error:
+            raise BadRequest(str(error)) from None
+        if checked.errors:
+            listed = "\n".join(checked.errors)
+            raise BadRequest(
+                f"Connector configuration is invalid and contains the following {len(checked.errors)} error(s):\n{listed}\n"
+                "You can also find the above list of errors at the endpoint `/connector-plugins/{connectorType}/config/validate`"
+            )

@@ -1,0 +1,168 @@
+"""The offsets of a connector, read, set and deleted as KIP-875 has it: a source's in the store, a sink's in its group."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.ids import TopicPartition
+from headwater.client import Admin
+from headwater.connect.api import SinkConnector, SourceConnector
+from headwater.connect.errors import ConnectError
+from headwater.connect.plugins import Kind
+from headwater.connect.runtime.sink import group_of
+
+if TYPE_CHECKING:
+    from headwater.client.admin.committed import Committed
+    from headwater.connect.runtime.herder import Running
+    from headwater.connect.runtime.worker import Worker
+
+SourcePair = tuple[Mapping[str, Any], Mapping[str, Any] | None]
+_NO_GROUP = frozenset({ErrorCode.GROUP_ID_NOT_FOUND})
+
+
+class BadOffsets(ConnectError):
+    """400: offsets that are not of the right form."""
+
+
+class OffsetCalls:
+    def __init__(self, worker: "Worker") -> None:
+        self._worker = worker
+
+    def read(self, found: "Running") -> list[dict[str, Any]]:
+        if found.plugin.kind is Kind.SOURCE:
+            known = self._worker.offsets_of(found.name).all()
+            return [{"partition": partition, "offset": offset} for partition, offset in known]
+        with self._worker.admin(found.config) as admin:
+            offsets = _committed(admin, self._group(found))
+        return [
+            {
+                "partition": {"kafka_topic": each.topic, "kafka_partition": each.partition},
+                "offset": {"kafka_offset": at.offset},
+            }
+            for each, at in sorted(offsets.items())
+        ]
+
+    def alter(self, found: "Running", body: Any) -> str:
+        pairs = _pairs(body)
+        checked = (
+            self._alter_source(found, pairs) if found.plugin.kind is Kind.SOURCE else self._alter_sink(found, pairs)
+        )
+        if checked:
+            return "The offsets for this connector have been altered successfully"
+        return (
+            "The Connect framework-managed offsets for this connector have been altered successfully. However, if this connector "
+            "manages offsets externally, they will need to be manually altered in the system that the connector uses."
+        )
+
+    def reset(self, found: "Running") -> str:
+        if found.plugin.kind is Kind.SOURCE:
+            offsets = self._worker.offsets_of(found.name)
+            pairs: list[SourcePair] = [(partition, None) for partition, _ in offsets.all()]
+            checked = self._ask_source(found, pairs)
+            offsets.write(pairs)
+        else:
+            with self._worker.admin(found.config) as admin:
+                known = [TopicPartition(*each) for each in _committed(admin, self._group(found))]
+                connector = found.plugin.make()
+                assert isinstance(connector, SinkConnector)
+                props = self._worker.providers.resolved(found.config)
+                checked = bool(self._worker.call(connector.reset_offsets, props, known))
+                for outcome in admin.delete_groups([self._group(found)]).values():
+                    if isinstance(outcome, KafkaError) and outcome.code not in _NO_GROUP:
+                        raise ConnectError(
+                            f"Failed to reset consumer group offsets for connector {found.name}: {outcome}"
+                        )
+        if checked:
+            return "The offsets for this connector have been reset successfully"
+        return (
+            "The Connect framework-managed offsets for this connector have been reset successfully. However, if this connector "
+            "manages offsets externally, they will need to be manually reset in the system that the connector uses."
+        )
+
+    def _group(self, found: "Running") -> str:
+        return found.config.get("consumer.override.group.id") or group_of(found.name)
+
+    def _ask_source(self, found: "Running", pairs: Sequence[SourcePair]) -> bool:
+        connector = found.plugin.make()
+        assert isinstance(connector, SourceConnector)
+        return bool(self._worker.call(connector.alter_offsets, self._worker.providers.resolved(found.config), pairs))
+
+    def _ask_sink(self, found: "Running", offsets: Mapping[TopicPartition, int | None]) -> bool:
+        connector = found.plugin.make()
+        assert isinstance(connector, SinkConnector)
+        return bool(self._worker.call(connector.alter_offsets, self._worker.providers.resolved(found.config), offsets))
+
+    def _alter_source(self, found: "Running", pairs: Sequence[SourcePair]) -> bool:
+        checked = self._ask_source(found, pairs)
+        self._worker.offsets_of(found.name).write(pairs)
+        return checked
+
+    def _alter_sink(self, found: "Running", pairs: Sequence[SourcePair]) -> bool:
+        offsets = {_sink_partition(partition): _sink_offset(offset) for partition, offset in pairs}
+        checked = self._ask_sink(found, offsets)
+        with self._worker.admin(found.config) as admin:
+            group = self._group(found)
+            wanted = {each: at for each, at in offsets.items() if at is not None}
+            gone = [each for each, at in offsets.items() if at is None]
+            outcomes = dict(admin.alter_group_offsets(group, wanted)) if wanted else {}
+            if gone:
+                outcomes |= admin.delete_group_offsets(group, gone)
+            for each, error in outcomes.items():
+                if isinstance(error, KafkaError):
+                    raise ConnectError(
+                        f"Failed to alter consumer group offsets for connector {found.name}: {each}: {error}"
+                    )
+        return checked
+
+
+def _committed(admin: Admin, group: str) -> "Mapping[TopicPartition, Committed]":
+    """Of a group that is not known: none."""
+    try:
+        return admin.list_group_offsets(group)
+    except KafkaError as error:
+        if error.code in _NO_GROUP:
+            return {}
+        raise
+
+
+def _pairs(body: Any) -> list[SourcePair]:
+    offsets = body.get("offsets") if isinstance(body, dict) else None
+    if not isinstance(offsets, list) or not offsets:
+        raise BadOffsets("Partitions / offsets need to be provided for an alter offsets request")
+    pairs: list[SourcePair] = []
+    for each in offsets:
+        partition = each.get("partition") if isinstance(each, dict) else None
+        if not isinstance(partition, dict):
+            raise BadOffsets("The partition for a connector offset cannot be null or missing")
+        if not partition:
+            raise BadOffsets("The partition for a connector offset cannot be empty")
+        offset = each.get("offset")
+        if "offset" not in each or not (offset is None or isinstance(offset, dict)):
+            raise BadOffsets("The offset for a connector partition is an object, or null")
+        pairs.append((partition, offset))
+    return pairs
+
+
+def _sink_partition(partition: Mapping[str, Any]) -> TopicPartition:
+    if set(partition) != {"kafka_topic", "kafka_partition"}:
+        raise BadOffsets(
+            "The partition for a sink connector offset must contain the keys 'kafka_topic' and 'kafka_partition'"
+        )
+    number = partition["kafka_partition"]
+    try:
+        return TopicPartition(str(partition["kafka_topic"]), int(number))
+    except (TypeError, ValueError):
+        raise BadOffsets(
+            f"Failed to parse the following Kafka partition value in the provided offsets: '{number}'"
+        ) from None
+
+
+def _sink_offset(offset: Mapping[str, Any] | None) -> int | None:
+    if offset is None:
+        return None
+    if set(offset) != {"kafka_offset"}:
+        raise BadOffsets("The offset for a sink connector should either be null or contain the key 'kafka_offset'")
+    try:
+        return int(offset["kafka_offset"])
+    except (TypeError, ValueError):
+        raise BadOffsets(f"Failed to parse the Kafka offset '{offset['kafka_offset']}'") from None

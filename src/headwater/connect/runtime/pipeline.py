@@ -1,0 +1,92 @@
+"""The way of one record through converters and transforms, made from a connector's config: the same for both kinds of task."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from headwater.connect.config.connector import own_config
+from headwater.connect.converters.base import Converter
+from headwater.connect.data.record import ConnectRecord
+from headwater.connect.plugins import Catalog, Kind
+from headwater.connect.runtime.tolerance import Stage, Tolerance
+from headwater.connect.transforms.base import Transformation
+from headwater.connect.transforms.predicates import Predicate
+
+
+class Step(NamedTuple):
+    name: str  # of the class
+    transform: Transformation
+    predicate: Predicate | None
+    negate: bool
+
+    def applies(self, record: ConnectRecord) -> bool:
+        return self.predicate is None or self.predicate.test(record) != self.negate
+
+
+class Pipeline:
+    """Owned by one task."""
+
+    def __init__(
+        self, catalog: Catalog, props: Mapping[str, str], config: Mapping[str, Any], worker: Mapping[str, str]
+    ) -> None:
+        self.steps = _steps(catalog, props, config)
+        self.key = _converter(catalog, "key", props, worker)
+        self.value = _converter(catalog, "value", props, worker)
+        self.header = _converter(catalog, "header", props, worker)
+
+    def transform(self, record: ConnectRecord, original: Any, tolerance: Tolerance) -> ConnectRecord | None:
+        """None: dropped. Raises Skipped or ConnectError by the tolerance."""
+        current: ConnectRecord | None = record
+        for step in self.steps:
+            assert current is not None
+            before = current
+            current = tolerance.run(Stage.TRANSFORMATION, step.name, original, lambda: _apply(step, before))  # noqa: B023
+            if current is None:
+                return None
+        return current
+
+    def close(self) -> None:
+        for step in self.steps:
+            step.transform.close()
+            if step.predicate is not None:
+                step.predicate.close()
+        for converter in (self.key, self.value, self.header):
+            converter.close()
+
+
+def _apply(step: Step, record: ConnectRecord) -> ConnectRecord | None:
+    return step.transform.apply(record) if step.applies(record) else record
+
+
+def _steps(catalog: Catalog, props: Mapping[str, str], config: Mapping[str, Any]) -> list[Step]:
+    predicates: dict[str, Predicate] = {}
+    for alias in config["predicates"]:
+        own = own_config(f"predicates.{alias}.", props)
+        predicate = catalog.find(own["type"], Kind.PREDICATE).make()
+        predicate.configure(own)
+        predicates[alias] = predicate
+    steps = []
+    for alias in config["transforms"]:
+        own = own_config(f"transforms.{alias}.", props)
+        plugin = catalog.find(own["type"], Kind.TRANSFORMATION)
+        transform = plugin.make()
+        transform.configure(own)
+        named = own.get("predicate")
+        negate = own.get("negate", "false").lower() == "true"
+        steps.append(Step(plugin.name, transform, predicates[named] if named else None, negate))
+    return steps
+
+
+def _converter(catalog: Catalog, part: str, props: Mapping[str, str], worker: Mapping[str, str]) -> Converter:
+    """The connector's own with its settings, else the worker's with the worker's."""
+    name = f"{part}.converter"
+    source = props if props.get(name) else worker
+    default = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
+    kind = Kind.HEADER_CONVERTER if part == "header" else Kind.CONVERTER
+    converter = catalog.find(source.get(name) or default, kind).make()
+    assert isinstance(converter, Converter)
+    converter.configure(own_config(f"{name}.", source), kind=part)
+    return converter
+
+
+def class_name(thing: object) -> str:
+    return f"{type(thing).__module__}.{type(thing).__qualname__}"

@@ -1,0 +1,380 @@
+"""The loop of a sink task: a member of the group `connect-<name>` that converts, transforms and puts, and commits what is safe.
+
+At least once: offsets are committed after `pre_commit` has said that they may be. A put that is tried again goes on polling, to
+stay in the group: while it waits, no partition gives records, those that a rebalance brings included, and a partition that was
+taken away meanwhile has nothing to do with the batch any more, even if it came back: its next owner reads from the commit.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.ids import TopicPartition
+from headwater.client import Admin, Consumer, ConsumerRecord, NewTopic, Producer, WakeupError
+from headwater.connect.api import Offsets, SinkTask
+from headwater.connect.data.record import Header, SinkRecord
+from headwater.connect.errors import ConnectError, RetriableError
+from headwater.connect.java_regex import compile_java
+from headwater.connect.runtime.pipeline import Pipeline, class_name
+from headwater.connect.runtime.task import TaskId, WorkerTask
+from headwater.connect.runtime.tolerance import (
+    Failure,
+    LogReporter,
+    Reporter,
+    Skipped,
+    Stage,
+    Tolerance,
+    context_headers,
+)
+
+logger = logging.getLogger("headwater.connect")
+
+_POLL_S: Final = 0.5
+_MATCH_EVERY_S: Final = 5.0
+_RETRY_FIRST_MS: Final = 250
+_RETRY_MAX_MS: Final = 30_000
+Settings = Mapping[str, object]
+
+
+class SinkContext:
+    """What a sink task may ask of its worker; used by the task's thread alone."""
+
+    def __init__(self, worker: "SinkWorkerTask", config: Mapping[str, str]) -> None:
+        self._worker, self.config = worker, config
+        self.seeks: dict[TopicPartition, int] = {}
+        self.timeout_ms: int | None = None
+        self.commit_requested = False
+        self.held: set[TopicPartition] = set()
+
+    def assignment(self) -> set[TopicPartition]:
+        return set(self._worker.consumer.assignment())
+
+    def offset(self, offsets: Offsets) -> None:
+        self.seeks.update(offsets)
+
+    def timeout(self, milliseconds: int) -> None:
+        self.timeout_ms = milliseconds
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        self.held.update(partitions)
+        self._worker.consumer.pause(*partitions)
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        self.held.difference_update(partitions)
+        self._worker.consumer.resume(*partitions)
+
+    def request_commit(self) -> None:
+        self.commit_requested = True
+
+    def report(self, record: SinkRecord, error: Exception) -> None:
+        self._worker.report(record, error)
+
+
+class DeadLetters:
+    """The dead letter topic: made where it is missing, written by a producer of its own."""
+
+    def __init__(
+        self, task_id: TaskId, config: dict[str, Any], producer: Settings, admin: Settings, redact: Callable[[str], str]
+    ) -> None:
+        self._id, self._redact = task_id, redact
+        self._topic: str = config["errors.deadletterqueue.topic.name"]
+        self._with_context: bool = config["errors.deadletterqueue.context.headers.enable"]
+        with Admin(admin) as client:
+            made = client.create_topics(
+                [NewTopic(self._topic, 1, config["errors.deadletterqueue.topic.replication.factor"])]
+            )
+            for outcome in made.values():
+                if isinstance(outcome, KafkaError) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                    raise ConnectError(f"Cannot make the dead letter topic {self._topic!r}: {outcome}")
+        self._producer = Producer({"client.id": f"connector-dlq-producer-{task_id}"} | dict(producer))
+
+    def report(self, failure: Failure) -> None:
+        record = failure.record
+        headers = list(record.headers)
+        if self._with_context:
+            headers += context_headers(failure, *self._id, self._redact)
+        self._producer.send(self._topic, record.value, key=record.key, headers=headers)
+
+    def flush(self) -> None:
+        self._producer.flush()
+
+    def close(self) -> None:
+        self._producer.close()
+
+
+class SinkWorkerTask(WorkerTask):
+    def __init__(
+        self,
+        task_id: TaskId,
+        make_task: Callable[[], SinkTask],
+        make_pipeline: Callable[[], Pipeline],
+        props: Mapping[str, str],
+        config: dict[str, Any],
+        consumer_settings: Settings,
+        producer_settings: Settings,
+        admin_settings: Settings,
+        *,
+        flush_interval_s: float,
+        on_topic: Callable[[str], None],
+        secrets: frozenset[str] = frozenset(),
+        paused: bool = False,
+    ) -> None:
+        super().__init__(task_id, restart=config["errors.restart"], secrets=secrets, paused=paused)
+        self._make_task, self._make_pipeline, self._props, self._config = make_task, make_pipeline, props, config
+        self._consumer_settings = {
+            "group.id": f"connect-{task_id.connector}",
+            "client.id": f"connector-consumer-{task_id}",
+            "auto.offset.reset": "earliest",
+        } | dict(consumer_settings) | {"enable.auto.commit": "false"}  # fmt: skip
+        self._producer_settings, self._admin_settings = producer_settings, admin_settings
+        self._flush_interval_s = flush_interval_s
+        self._on_topic = on_topic
+        self._dead: DeadLetters | None = None
+        self.consumer: Consumer
+        self._consuming: Consumer | None = None
+
+    def wake(self) -> None:
+        super().wake()
+        consumer = self._consuming
+        if consumer is not None:
+            consumer.wakeup()
+
+    def work(self) -> None:
+        self._task = task = self._make_task()
+        self._pipeline = pipeline = self._make_pipeline()
+        self._names = [class_name(each) for each in (pipeline.key, pipeline.value, pipeline.header)]
+        self._context = task.context = SinkContext(self, self._props)
+        self._current: dict[TopicPartition, int] = {}  # the next offset of each partition, of all that was put
+        self._committed: dict[TopicPartition, int] = {}
+        self._batch: list[SinkRecord] = []
+        self._waiting = False  # a put is to be tried again: nothing may be read
+        self._gone: set[TopicPartition] = set()  # taken away since the batch was read
+        self._originals: dict[tuple[str, int, int], ConsumerRecord] = {}
+        self._topics_seen: set[str] = set()
+        self._subscribed: list[str] = []
+        self._match_again_at = float("inf")
+        try:
+            self._tolerance = self._make_tolerance()
+            with Consumer(self._consumer_settings) as self.consumer:
+                self.call(task.start, self._props)
+                self._consuming = self.consumer
+                self._subscribe()
+                self.running()
+                try:
+                    self._loop()
+                finally:
+                    self._consuming = None
+        finally:
+            pipeline.close()
+            dead, self._dead = self._dead, None
+            if dead is not None:
+                dead.close()
+            try:
+                self.call(task.stop)
+            except Exception as error:  # noqa: BLE001 - what went wrong before it counts
+                logger.warning("event=stop-failed connector=%r task=%d error=%r", *self.id, self.redact(str(error)))
+
+    def _make_tolerance(self) -> Tolerance:
+        reporters: list[Reporter] = []
+        if self._config["errors.log.enable"]:
+            reporters.append(LogReporter(*self.id, self._config["errors.log.include.messages"], self.redact))
+        if self._config["errors.deadletterqueue.topic.name"]:
+            self._dead = DeadLetters(self.id, self._config, self._producer_settings, self._admin_settings, self.redact)
+            reporters.append(self._dead)
+        return Tolerance(self._config, reporters, lambda: time.monotonic_ns() // 1_000_000, self.sleep)
+
+    # The loop
+
+    def _subscribe(self) -> None:
+        """Patterns are matched here, by RE2, and again now and then: a topic may come later."""
+        topics: list[str] = self._config["topics"]
+        if self._config["topics.regex"]:
+            pattern = compile_java(self._config["topics.regex"])
+            topics = sorted(name for name in self.consumer.list_topics() if pattern.fullmatch(name) is not None)
+            self._match_again_at = time.monotonic() + _MATCH_EVERY_S
+        if topics and topics != self._subscribed:
+            self.consumer.subscribe(topics, on_assigned=self._assigned, on_revoked=self._revoked, on_lost=self._lost)
+            self._subscribed = topics
+
+    def _loop(self) -> None:
+        next_commit = time.monotonic() + self._flush_interval_s
+        held = False
+        while not self.stopping.is_set():
+            if time.monotonic() >= next_commit or self._context.commit_requested:
+                self._commit(self._current)
+                next_commit = time.monotonic() + self._flush_interval_s
+            if self.paused != held:
+                held = self._hold() if self.paused else self._let_go()
+            self.running()
+            self._seek()
+            if time.monotonic() >= self._match_again_at:
+                self._subscribe()
+            if not self._subscribed:
+                self.sleep(_POLL_S)
+                continue
+            try:
+                records = self.consumer.poll(max(0.0, min(_POLL_S, next_commit - time.monotonic())))
+            except WakeupError:
+                continue
+            self._take(records)
+
+    def _hold(self) -> bool:
+        self.consumer.pause(*self.consumer.assignment())
+        return True
+
+    def _let_go(self) -> bool:
+        self.consumer.resume(*(each for each in self.consumer.assignment() if each not in self._context.held))
+        return False
+
+    def _seek(self) -> None:
+        seeks, self._context.seeks = self._context.seeks, {}
+        for partition, offset in seeks.items():
+            self.consumer.seek(partition, offset)
+            self._current[partition] = offset
+
+    def _take(self, records: list[ConsumerRecord]) -> None:
+        self._gone.clear()
+        self._batch = [made for record in records if (made := self._converted(record)) is not None]
+        if self._put():
+            for record in records:
+                if record.topic_partition not in self._gone:
+                    self._current[record.topic_partition] = record.offset + 1
+        self._originals.clear()
+        self._batch = []
+
+    def _put(self) -> bool:
+        """The same records again and again, while the task asks for that; False if the task is to stop before."""
+        attempts = 0
+        while True:
+            try:
+                self.call(self._task.put, self._batch)
+                return True
+            except RetriableError as error:
+                attempts += 1
+                given, self._context.timeout_ms = self._context.timeout_ms, None
+                delay_ms = given if given is not None else min(_RETRY_FIRST_MS << min(attempts - 1, 10), _RETRY_MAX_MS)
+                logger.warning("event=put-retried connector=%r task=%d error=%r", *self.id, self.redact(str(error)))
+                if self._wait_in_group(delay_ms / 1000):
+                    return False
+
+    def _wait_in_group(self, seconds: float) -> bool:
+        """Waits with everything paused, as a member that polls. True: stop. What was taken away leaves the batch."""
+        self._waiting = True
+        self.consumer.pause(*self.consumer.assignment())
+        until = time.monotonic() + seconds
+        try:
+            while (left := until - time.monotonic()) > 0 and not self.stopping.is_set():
+                try:
+                    self._unread(self.consumer.poll(min(left, _POLL_S)))
+                except WakeupError:
+                    continue
+        finally:
+            self._waiting = False
+        if not self.paused:
+            self._let_go()
+        self._batch = [
+            each
+            for each in self._batch
+            if TopicPartition(each.original_topic, each.original_partition) not in self._gone
+        ]
+        return self.stopping.is_set()
+
+    def _unread(self, records: list[ConsumerRecord]) -> None:
+        """What came in spite of the pause is read again later."""
+        first: dict[TopicPartition, int] = {}
+        for record in records:
+            first.setdefault(record.topic_partition, record.offset)
+        for partition, offset in first.items():
+            self.consumer.seek(partition, offset)
+
+    # One record
+
+    def _converted(self, record: ConsumerRecord) -> SinkRecord | None:
+        topic, run, pipe = record.topic, self._tolerance.run, self._pipeline
+        if topic not in self._topics_seen:
+            self._topics_seen.add(topic)
+            self._on_topic(topic)
+        key_name, value_name, header_name = self._names
+        try:
+            key = run(Stage.KEY_CONVERTER, key_name, record, lambda: pipe.key.to_connect(topic, record.key))
+            value = run(Stage.VALUE_CONVERTER, value_name, record, lambda: pipe.value.to_connect(topic, record.value))
+            headers = run(
+                Stage.HEADER_CONVERTER,
+                header_name,
+                record,
+                lambda: tuple(Header(name, *pipe.header.to_connect(topic, data)) for name, data in record.headers),
+            )
+            made = SinkRecord(
+                topic=topic,
+                partition=record.partition,
+                key_schema=key.schema,
+                key=key.value,
+                value_schema=value.schema,
+                value=value.value,
+                timestamp_ms=record.timestamp_ms if record.timestamp_ms >= 0 else None,
+                headers=headers,
+                offset=record.offset,
+                timestamp_type=record.timestamp_type,
+            )
+            changed = pipe.transform(made, record, self._tolerance)
+        except Skipped:
+            return None
+        assert changed is None or isinstance(changed, SinkRecord)
+        self._originals[record.topic, record.partition, record.offset] = record
+        return changed
+
+    def report(self, record: SinkRecord, error: Exception) -> None:
+        """What `context.report` does: raised unless errors are tolerated."""
+        original = self._originals.get((record.original_topic, record.original_partition, record.offset))
+        failure = Failure(Stage.TASK_PUT, class_name(self._task), error, original or record, 1)
+        given_up = self._tolerance.give_up(failure)
+        if not isinstance(given_up, Skipped):
+            raise given_up from error
+
+    # Partitions and commits
+
+    def _assigned(self, partitions: list[TopicPartition]) -> None:
+        for partition in partitions:
+            self._current.pop(partition, None)
+        self.call(self._task.open, partitions)
+        if (self.paused or self._waiting) and partitions:
+            self.consumer.pause(*partitions)
+        self._seek()  # at once: this poll may give records of them
+
+    def _revoked(self, partitions: list[TopicPartition]) -> None:
+        offsets = {each: self._current[each] for each in partitions if each in self._current}
+        self._commit(offsets)
+        self._lost(partitions)
+
+    def _lost(self, partitions: list[TopicPartition]) -> None:
+        self._gone.update(partitions)
+        self.call(self._task.close, partitions)
+        for partition in partitions:
+            self._current.pop(partition, None)
+            self._committed.pop(partition, None)
+
+    def _commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        self._context.commit_requested = False
+        if not offsets or self.cancelled:
+            return
+        allowed: Offsets = self.call(self._task.pre_commit, dict(offsets)) or {}
+        news = {
+            partition: offset
+            for partition, offset in allowed.items()
+            if partition in offsets and self._committed.get(partition) != offset
+        }
+        if not news:
+            return
+        if self._dead is not None:
+            self._dead.flush()  # what is in the dead letter topic may be forgotten here
+        try:
+            self.consumer.commit(news)
+            self._committed.update(news)
+        except KafkaError as error:  # the next one has these too, or the partitions are another's by then
+            logger.warning("event=commit-failed connector=%r task=%d error=%r", *self.id, str(error))
+
+
+def group_of(connector: str) -> str:
+    return f"connect-{connector}"

@@ -1,0 +1,319 @@
+"""The loop of a source task: poll, transform, convert, send, and commit the offsets of what has arrived. At least once."""
+
+import asyncio
+import inspect
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from headwater.base.errors import ErrorCode, KafkaError
+from headwater.client import Admin, Producer
+from headwater.connect.api import OffsetReader, SourceTask, TransactionContext
+from headwater.connect.data.record import ConnectRecord, SourceRecord
+from headwater.connect.errors import ConnectError, RetriableError
+from headwater.connect.runtime.offsets import ConnectorOffsets
+from headwater.connect.runtime.pipeline import Pipeline, class_name
+from headwater.connect.runtime.submitted import Submitted, SubmittedRecords
+from headwater.connect.runtime.task import TaskId, WorkerTask
+from headwater.connect.runtime.tolerance import Failure, LogReporter, Skipped, Stage, Tolerance
+from headwater.connect.runtime.topic_creation import TopicCreation
+
+logger = logging.getLogger("headwater.connect")
+
+_FOREVER_MS: Final = (1 << 31) - 1
+_POLL_AGAIN_S: Final = 0.1
+Settings = Mapping[str, object]
+
+
+class SourceContext:
+    def __init__(
+        self,
+        task: "SourceWorkerTask",
+        reader: OffsetReader,
+        config: Mapping[str, str],
+        transactions: TransactionContext | None,
+    ) -> None:
+        self._task, self.offset_reader, self.config = task, reader, config
+        self.transaction_context = transactions
+
+    @property
+    def stopping(self) -> bool:
+        return self._task.stopping.is_set()
+
+
+class _StopOnce:
+    """A plugin's `stop`, called once, by whichever thread comes first. A coroutine runs in the task's own loop, beside a poll."""
+
+    def __init__(self, stop: Callable[[], Any]) -> None:
+        self._stop = stop
+        self._first = threading.Lock()
+        self._returned = threading.Event()
+        self._result: Any = None
+        self._future: asyncio.Future[Any] | None = None
+
+    def __call__(self) -> bool:
+        """Whether it goes on in the task's loop."""
+        if self._first.acquire(blocking=False):
+            try:
+                self._result = self._stop()
+            finally:
+                self._returned.set()
+        return inspect.isawaitable(self._result)
+
+    def in_loop(self) -> asyncio.Future[Any]:
+        """By the loop."""
+        if self._future is None:
+            self._future = asyncio.ensure_future(self._result)
+        return self._future
+
+    def finish(self) -> Any:
+        """By the task's thread, at the end; what is left to be awaited, if anything is."""
+        self()
+        self._returned.wait()
+
+        async def rest() -> None:
+            await self.in_loop()
+
+        return rest() if inspect.isawaitable(self._result) else None
+
+
+class SourceWorkerTask(WorkerTask):
+    transaction_context: TransactionContext | None = None
+
+    def __init__(
+        self,
+        task_id: TaskId,
+        make_task: Callable[[], SourceTask],
+        make_pipeline: Callable[[], Pipeline],
+        props: Mapping[str, str],
+        config: dict[str, Any],
+        offsets: ConnectorOffsets,
+        producer_settings: Settings,
+        admin_settings: Settings,
+        *,
+        flush_interval_s: float,
+        flush_timeout_s: float,
+        topic_creation: bool,
+        on_topic: Callable[[str], None],
+        secrets: frozenset[str] = frozenset(),
+        paused: bool = False,
+    ) -> None:
+        super().__init__(task_id, restart=config["errors.restart"], secrets=secrets, paused=paused)
+        self._make_task, self._make_pipeline, self._props, self._config = make_task, make_pipeline, props, config
+        self._offsets = offsets
+        self._producer_settings = {
+            "delivery.timeout.ms": _FOREVER_MS,
+            "client.id": f"connector-producer-{task_id}",
+        } | dict(producer_settings)
+        self._admin_settings = admin_settings
+        self._flush_interval_s, self._flush_timeout_s = flush_interval_s, flush_timeout_s
+        self._creation = TopicCreation(props, config["topic.creation.groups"]) if topic_creation else None
+        self._on_topic = on_topic
+        self._stop: _StopOnce | None = None
+        self._producer: Producer | None = None
+
+    def begin_stop(self) -> None:
+        """`stop` is called at once, for it is what ends a poll; in a thread of its own, for nobody knows how long it takes."""
+        super().begin_stop()
+        stop = self._stop
+        if stop is not None:
+            threading.Thread(
+                target=self._quietly, args=(self._call_stop, stop), name=f"connect-stop-{self.id}", daemon=True
+            ).start()
+
+    def _call_stop(self, stop: _StopOnce) -> None:
+        if stop():
+            self.in_loop(stop.in_loop)
+
+    def cancel(self) -> None:
+        super().cancel()
+        producer = self._producer
+        if producer is not None:
+            producer.close(0)  # a send that waits for room ends by that too
+
+    def work(self) -> None:
+        task = self._make_task()
+        task.context = SourceContext(self, self._offsets, self._props, self.transaction_context)
+        pipeline = self._make_pipeline()
+        reporters = []
+        if self._config["errors.log.enable"]:
+            reporters.append(LogReporter(*self.id, self._config["errors.log.include.messages"], self.redact))
+        tolerance = Tolerance(self._config, reporters, lambda: time.monotonic_ns() // 1_000_000, self.sleep)
+        sending = Sending(self, task, pipeline, tolerance)
+        stop = _StopOnce(task.stop)
+        try:
+            self._producer = sending.producer = Producer(self._producer_settings)
+            try:
+                self._begin(sending.producer)
+                self.call(task.start, self._props)
+                self._stop = stop
+                self.running()
+                self._loop(task, sending, tolerance)
+            finally:
+                sending.producer.close(0)  # what was to be waited for is flushed by now
+        finally:
+            self._stop = self._producer = None
+            pipeline.close()
+            self._quietly(stop.finish)
+            self._quietly(task.close)
+
+    def _begin(self, producer: Producer) -> None:
+        """Before the plugin's task starts, and reads its offsets."""
+
+    def _quietly(self, function: Callable[..., Any], *arguments: Any) -> None:
+        try:
+            self.call(function, *arguments)
+        except Exception as error:  # noqa: BLE001 - what went wrong before it counts
+            logger.warning("event=stop-failed connector=%r task=%d error=%r", *self.id, self.redact(str(error)))
+
+    def _loop(self, task: SourceTask, sending: "Sending", tolerance: Tolerance) -> None:
+        next_commit = time.monotonic() + self._flush_interval_s
+        try:
+            while not self.stopping.is_set():
+                if time.monotonic() >= next_commit:
+                    self._commit(task, sending)
+                    next_commit = time.monotonic() + self._flush_interval_s
+                self.wait_while_paused()
+                if self.paused:
+                    continue
+                sending.check()
+                records = self._poll(task, tolerance)
+                for record in records or ():
+                    if self.cancelled:
+                        return
+                    sending.send(record)
+        finally:
+            if not self.cancelled:
+                sending.flush(self._flush_timeout_s)
+                self._commit(task, sending)
+        sending.check()
+
+    def _poll(self, task: SourceTask, tolerance: Tolerance) -> list[SourceRecord] | None:
+        """A poll that asks to be repeated is, after a little."""
+        del tolerance
+        try:
+            return self.call(task.poll)  # type: ignore[no-any-return]
+        except RetriableError as error:
+            logger.warning("event=poll-retried connector=%r task=%d error=%r", *self.id, self.redact(str(error)))
+            self.sleep(_POLL_AGAIN_S * 10)
+            return None
+
+    def _commit(self, task: SourceTask, sending: "Sending") -> None:
+        sending.tell_arrived()
+        offsets = sending.submitted.committable()
+        with self.committing:
+            if not offsets or self.cancelled:
+                return
+            self._offsets.write(offsets)
+        self.call(task.commit)
+
+    def make_topic(self, topic: str) -> None:
+        """Before its first record, where the connector says how topics are made."""
+        self._on_topic(topic)
+        wanted = self._creation.new_topic(topic) if self._creation is not None and self._creation.wanted else None
+        if wanted is None:
+            return
+        with Admin(self._admin_settings) as admin:
+            for outcome in admin.create_topics([wanted]).values():
+                if isinstance(outcome, KafkaError) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                    raise ConnectError(f"Cannot make the topic {topic!r}: {outcome}")
+
+
+class Sending:
+    """Records out of the task's hands, until they have arrived."""
+
+    def __init__(self, worker: SourceWorkerTask, task: SourceTask, pipeline: Pipeline, tolerance: Tolerance) -> None:
+        self._worker, self._task, self._pipeline, self._tolerance = worker, task, pipeline, tolerance
+        self.submitted = SubmittedRecords()
+        self.producer: Producer
+        self._topics: set[str] = set()
+        self._outcomes: deque[tuple[SourceRecord, Any]] = deque()  # appended by the producer's threads
+        self._failure: BaseException | None = None
+        self._tells = type(task).commit_record is not SourceTask.commit_record
+        self._names = [class_name(each) for each in (pipeline.key, pipeline.value, pipeline.header)]
+
+    def send(self, record: SourceRecord) -> None:
+        on_the_way = self.submitted.submit(record.source_partition, record.source_offset)
+        try:
+            changed = self._pipeline.transform(record, record, self._tolerance)
+            if changed is None:
+                self._done(on_the_way, record, None)
+                return
+            key, value, headers = self._converted(changed, record)
+        except Skipped:
+            self._done(on_the_way, record, None)
+            return
+        if changed.topic not in self._topics:
+            self._worker.make_topic(changed.topic)
+            self._topics.add(changed.topic)
+
+        def delivered(error: BaseException | None, metadata: Any) -> None:
+            if error is not None:
+                self._undelivered(on_the_way, record, error)
+            else:
+                self._done(on_the_way, record, metadata)
+
+        self.producer.send(
+            changed.topic,
+            value,
+            key=key,
+            partition=changed.partition,
+            headers=headers,
+            timestamp_ms=changed.timestamp_ms,
+            on_delivery=delivered,
+        )
+
+    def _converted(self, record: ConnectRecord, original: SourceRecord) -> tuple[bytes | None, bytes | None, list[Any]]:
+        run, pipe, topic = self._tolerance.run, self._pipeline, record.topic
+        key_name, value_name, header_name = self._names
+        headers = run(
+            Stage.HEADER_CONVERTER,
+            header_name,
+            original,
+            lambda: [(each.key, pipe.header.from_connect(topic, each.schema, each.value)) for each in record.headers],
+        )
+        key = run(
+            Stage.KEY_CONVERTER, key_name, original, lambda: pipe.key.from_connect(topic, record.key_schema, record.key)
+        )
+        value = run(
+            Stage.VALUE_CONVERTER,
+            value_name,
+            original,
+            lambda: pipe.value.from_connect(topic, record.value_schema, record.value),
+        )
+        return key, value, headers
+
+    def _done(self, on_the_way: Submitted | None, record: SourceRecord, metadata: Any) -> None:
+        if on_the_way is not None:
+            on_the_way.arrived = True
+        if self._tells:
+            self._outcomes.append((record, metadata))
+
+    def _undelivered(self, on_the_way: Submitted | None, record: SourceRecord, error: BaseException) -> None:
+        if self._failure is not None:
+            return
+        given_up = self._tolerance.give_up(Failure(Stage.KAFKA_PRODUCE, "headwater.client.Producer", error, record, 1))
+        if isinstance(given_up, Skipped):
+            self._done(on_the_way, record, None)
+        else:
+            self._failure = error
+
+    def check(self) -> None:
+        if self._failure is not None:
+            raise ConnectError(f"A record could not be delivered: {self._failure}") from self._failure
+
+    def tell_arrived(self) -> None:
+        while self._outcomes:
+            record, metadata = self._outcomes.popleft()
+            self._worker.call(self._task.commit_record, record, metadata)
+
+    def flush(self, timeout_s: float) -> None:
+        try:
+            self.producer.flush(timeout_s)
+        except (TimeoutError, KafkaError):
+            logger.warning(
+                "event=flush-timed-out connector=%r task=%d waiting=%d", *self._worker.id, self.submitted.waiting
+            )

@@ -1,0 +1,197 @@
+"""A task in a thread of its own: its states, and what becomes of it when it fails.
+
+RUNNING and PAUSED follow the connector's target; FAILED has the trace. A failed task is begun again after a pause that doubles,
+up to five minutes, unless `errors.restart=false`; a task that ran well for that long begins with the shortest pause again.
+The thread owns the task's clients and plugin; others only set the target, ask for the status and wait for its end. A task that
+does not end in time is given up (`cancel`): its thread may live on, but it commits and sends nothing any more.
+"""
+
+import asyncio
+import contextlib
+import inspect
+import logging
+import threading
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+from headwater.connect.config.secrets import redacted
+
+logger = logging.getLogger("headwater.connect")
+
+RESTART_FIRST_S: Final = 1.0
+RESTART_MAX_S: Final = 300.0
+
+
+class State(StrEnum):
+    UNASSIGNED = "UNASSIGNED"
+    RUNNING = "RUNNING"
+    PAUSED = "PAUSED"
+    FAILED = "FAILED"
+    STOPPED = "STOPPED"
+    RESTARTING = "RESTARTING"
+
+
+class TaskId(NamedTuple):
+    connector: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.connector}-{self.number}"
+
+
+def restart_delay_s(failures: int) -> float:
+    """After the first failure, the second, ..."""
+    return float(min(RESTART_FIRST_S * 2 ** min(failures - 1, 20), RESTART_MAX_S))
+
+
+class WorkerTask:
+    """`work` is what the kinds of task differ in."""
+
+    def __init__(self, task_id: TaskId, *, restart: bool, secrets: frozenset[str], paused: bool = False) -> None:
+        self.id = task_id
+        self.on_state: Callable[[WorkerTask], None] | None = None  # told of each change of `state`, by whoever made it
+        self._state = State.UNASSIGNED
+        self.trace: str | None = None
+        self.restarts = 0
+        self.version: str | None = None  # of the plugin
+        self._restart = restart
+        self._secrets = secrets
+        self.stopping = threading.Event()
+        self.cancelled = False  # given up: what it did is not told to anybody any more
+        self.committing = threading.Lock()  # held while offsets are written: they are before a `cancel`, or never
+        self._changed = threading.Event()  # something to look at: paused, resumed, stopping
+        self.paused = paused
+        self._runner: asyncio.Runner | None = None
+        self._thread = threading.Thread(target=self._run, name=f"connect-task-{task_id}", daemon=True)
+
+    @property
+    def state(self) -> State:
+        return self._state
+
+    @state.setter
+    def state(self, state: State) -> None:
+        changed, self._state = state is not self._state, state
+        if changed and self.on_state is not None:
+            self.on_state(self)
+
+    # For the herder
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def set_paused(self, paused: bool) -> None:
+        self.paused = paused
+        self.wake()
+
+    def begin_stop(self) -> None:
+        self.stopping.set()
+        self.wake()
+
+    def cancel(self) -> None:
+        """It was to end and did not."""
+        with self.committing:
+            self.cancelled = True
+
+    def wake(self) -> None:
+        self._changed.set()
+
+    def join(self, timeout_s: float) -> bool:
+        """Whether its thread has ended."""
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def redact(self, text: str) -> str:
+        return redacted(text, self._secrets)
+
+    # For its own thread
+
+    def work(self) -> None:
+        """Runs until `stopping`; raises whatever went wrong. What it opened, it closes."""
+        raise NotImplementedError
+
+    def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """A plugin's method, whether it is a coroutine function or not."""
+        result = function(*arguments)
+        if not inspect.isawaitable(result):
+            return result
+        if self._runner is None:
+            runner = asyncio.Runner()
+            runner.get_loop()  # made by this thread, before another sees the runner
+            self._runner = runner
+
+        async def awaited() -> Any:
+            return await result
+
+        return self._runner.run(awaited())
+
+    def in_loop(self, function: Callable[[], Any]) -> None:
+        """For other threads: runs beside what the task awaits, or with the next thing that it does."""
+        runner = self._runner
+        if runner is not None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the task is at its end
+                runner.get_loop().call_soon_threadsafe(function)
+
+    def sleep(self, seconds: float) -> bool:
+        """Whether the task is to stop."""
+        return self.stopping.wait(seconds)
+
+    def running(self) -> None:
+        """Called by `work` once the plugin has started."""
+        self.state = State.PAUSED if self.paused else State.RUNNING
+        self.trace = None
+
+    def wait_while_paused(self) -> None:
+        if not self.paused:
+            if self.state is State.PAUSED:
+                self.state = State.RUNNING
+            return
+        self.state = State.PAUSED
+        self._changed.clear()
+        if self.paused and not self.stopping.is_set():
+            self._changed.wait(1.0)
+
+    def _run(self) -> None:
+        failures = 0
+        while not self.stopping.is_set():
+            began = time.monotonic()
+            try:
+                self.work()
+                break
+            except BaseException as error:  # noqa: BLE001 - whatever a plugin raises ends its task, a cancelled coroutine too
+                failures = 1 if time.monotonic() - began > RESTART_MAX_S else failures + 1
+                self._failed(error, failures)
+            finally:
+                self._close_runner()
+            if not self._restart or self.stopping.wait(restart_delay_s(failures)):
+                break
+            self.restarts += 1
+            logger.warning("event=task-restarting connector=%r task=%d restarts=%d", *self.id, self.restarts)
+        if self.state is not State.FAILED:
+            self.state = State.UNASSIGNED
+
+    def _failed(self, error: BaseException, failures: int) -> None:
+        trace = "".join(traceback.format_exception(error))
+        told = f"(this task is started again in {restart_delay_s(failures):g} s; failures in a row: {failures})\n"
+        self.trace = self.redact((told if self._restart else "") + trace)
+        self.state = State.FAILED
+        logger.error("event=task-failed connector=%r task=%d error=%r", *self.id, self.redact(str(error))[:2000])
+
+    def _close_runner(self) -> None:
+        runner, self._runner = self._runner, None
+        if runner is not None:
+            runner.close()
+
+
+def status_of(task: WorkerTask, worker_id: str) -> Mapping[str, Any]:
+    made: dict[str, Any] = {
+        "id": task.id.number,
+        "state": str(task.state),
+        "worker_id": worker_id,
+        "version": task.version,
+    }
+    if task.state is State.FAILED and task.trace is not None:
+        made["trace"] = task.trace
+    return made

@@ -1,0 +1,48 @@
+"""Which settings a topic is made with that a source writes to for the first time: `topic.creation.*` of the connector."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from headwater.client.types import NewTopic
+from headwater.connect.config.connector import own_config
+from headwater.connect.errors import ConfigError
+from headwater.connect.java_regex import compile_java
+
+_OWN = frozenset({"include", "exclude", "replication.factor", "partitions"})
+
+
+class TopicCreation:
+    """The first group that includes a topic counts, then `default`; without any, topics are left to the broker."""
+
+    def __init__(self, props: Mapping[str, str], groups: list[str]) -> None:
+        self._groups = [_Group(own_config(f"topic.creation.{name}.", props), name) for name in groups]
+        default = own_config("topic.creation.default.", props)
+        self._default = _Group(default, "default") if default else None
+
+    @property
+    def wanted(self) -> bool:
+        return self._default is not None
+
+    def new_topic(self, topic: str) -> NewTopic | None:
+        found = next((each for each in self._groups if each.includes(topic)), self._default)
+        return None if found is None else found.new_topic(topic)
+
+
+class _Group:
+    def __init__(self, own: Mapping[str, str], name: str) -> None:
+        try:
+            self._partitions = int(own.get("partitions", "-1"))
+            self._replicas = int(own.get("replication.factor", "-1"))
+        except ValueError:
+            raise ConfigError(f"topic.creation.{name}: partitions and replication.factor are whole numbers") from None
+        self._include = [compile_java(each.strip()) for each in own.get("include", "").split(",") if each.strip()]
+        self._exclude = [compile_java(each.strip()) for each in own.get("exclude", "").split(",") if each.strip()]
+        self._configs: dict[str, Any] = {key: value for key, value in own.items() if key not in _OWN}
+
+    def includes(self, topic: str) -> bool:
+        return any(each.fullmatch(topic) for each in self._include) and not any(
+            each.fullmatch(topic) for each in self._exclude
+        )
+
+    def new_topic(self, topic: str) -> NewTopic:
+        return NewTopic(topic, self._partitions, self._replicas, self._configs)

@@ -1,0 +1,144 @@
+"""What all connectors of a worker share: its config, catalog, providers and offsets; and how tasks are made and ended."""
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from headwater.client import Admin
+from headwater.connect.api import SinkConnector, SourceConnector
+from headwater.connect.config.providers import Providers
+from headwater.connect.config.worker import WorkerConfig
+from headwater.connect.plugins import Catalog, Kind, Plugin
+from headwater.connect.runtime.offsets import ConnectorOffsets, OffsetStore
+from headwater.connect.runtime.pipeline import Pipeline
+from headwater.connect.runtime.plugin_calls import PluginCalls
+from headwater.connect.runtime.sink import SinkWorkerTask
+from headwater.connect.runtime.source import SourceWorkerTask
+from headwater.connect.runtime.task import TaskId, WorkerTask
+
+logger = logging.getLogger("headwater.connect")
+
+PLUGIN_CALL_S: Final = 60.0
+
+
+class Worker:
+    def __init__(
+        self,
+        config: WorkerConfig,
+        store: OffsetStore,
+        catalog: Catalog | None = None,
+        worker_id: str = "127.0.0.1:8083",
+    ) -> None:
+        self.config = config
+        self.store = store
+        self.catalog = catalog if catalog is not None else Catalog(config["plugin.allowlist"])
+        self.providers = Providers(config.props)
+        self.worker_id = worker_id
+        self.calls = PluginCalls(PLUGIN_CALL_S)
+        self._resolved = self.providers.resolved(config.props)
+
+    def call(self, function: Callable[..., Any], *arguments: Any, late: Callable[[], Any] | None = None) -> Any:
+        """A connector's method, whether it is a coroutine function or not. Raises ConnectError if it does not return."""
+        return self.calls.run(function, *arguments, late=late)
+
+    def stop_connector(self, connector: SourceConnector | SinkConnector) -> None:
+        self.calls.run(connector.stop, limit_s=self.graceful_s)
+
+    @property
+    def graceful_s(self) -> float:
+        return float(self.config["task.shutdown.graceful.timeout.ms"]) / 1000
+
+    def offsets_of(self, connector: str) -> ConnectorOffsets:
+        return ConnectorOffsets(self.store, connector)
+
+    def client(self, kind: str, props: Mapping[str, str]) -> dict[str, str]:
+        return self.providers.resolved(self.config.client(kind, props))
+
+    def admin(self, props: Mapping[str, str]) -> Admin:
+        return Admin(self.client("admin", props))
+
+    def cluster_id(self) -> str | None:
+        with Admin({**self.client("admin", {}), "default.api.timeout.ms": "15000"}) as admin:
+            return admin.describe_cluster().cluster_id
+
+    def make_task(
+        self,
+        connector: str,
+        number: int,
+        plugin: Plugin,
+        props: Mapping[str, str],
+        config: dict[str, Any],
+        secrets: frozenset[str],
+        *,
+        paused: bool,
+        on_topic: Callable[[str], None],
+    ) -> WorkerTask:
+        made = self._new_task(
+            TaskId(connector, number), plugin, props, config, secrets, paused=paused, on_topic=on_topic
+        )
+        made.version = plugin.version
+        return made
+
+    def _new_task(
+        self,
+        task_id: TaskId,
+        plugin: Plugin,
+        props: Mapping[str, str],
+        config: dict[str, Any],
+        secrets: frozenset[str],
+        *,
+        paused: bool,
+        on_topic: Callable[[str], None],
+    ) -> WorkerTask:
+        flush_interval_s = self.config["offset.flush.interval.ms"] / 1000
+        topic_seen = on_topic if self.config["topic.tracking.enable"] else lambda _topic: None
+
+        def pipeline() -> Pipeline:
+            return Pipeline(self.catalog, props, config, self._resolved)
+
+        if plugin.kind is Kind.SOURCE:
+            return self.source_task(
+                task_id,
+                plugin.cls.task_class,
+                pipeline,
+                props,
+                config,
+                self.offsets_of(task_id.connector),
+                self.client("producer", props),
+                self.client("admin", props),
+                flush_interval_s=flush_interval_s,
+                flush_timeout_s=self.config["offset.flush.timeout.ms"] / 1000,
+                topic_creation=self.config["topic.creation.enable"],
+                on_topic=topic_seen,
+                secrets=secrets,
+                paused=paused,
+            )
+        return SinkWorkerTask(
+            task_id,
+            plugin.cls.task_class,
+            pipeline,
+            props,
+            config,
+            self.client("consumer", props),
+            self.client("producer", props),
+            self.client("admin", props),
+            flush_interval_s=flush_interval_s,
+            on_topic=topic_seen,
+            secrets=secrets,
+            paused=paused,
+        )
+
+    def source_task(self, task_id: TaskId, *arguments: Any, **keywords: Any) -> SourceWorkerTask:
+        """At least once; workers that can do more make another kind of task here."""
+        return SourceWorkerTask(task_id, *arguments, **keywords)
+
+    def end_tasks(self, tasks: Sequence[WorkerTask]) -> None:
+        """All at once, and waited for together; one that does not end is given up, which the log says."""
+        for task in tasks:
+            task.begin_stop()
+        until = time.monotonic() + self.graceful_s
+        for task in tasks:
+            if not task.join(max(0.0, until - time.monotonic())):
+                task.cancel()
+                logger.error("event=task-left connector=%r task=%d reason=it-does-not-stop", *task.id)

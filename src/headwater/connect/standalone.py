@@ -1,0 +1,124 @@
+"""A standalone worker as a process: properties of the worker and of connectors, from files, to a running REST door.
+
+A connector's file is a properties file, a JSON object of properties, or what `POST /connectors` takes.
+"""
+
+import asyncio
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from headwater.base.config.properties import parse_properties
+from headwater.base.errors import UserError
+from headwater.connect.config.worker import WorkerConfig
+from headwater.connect.errors import ConnectError
+from headwater.connect.plugins import Catalog
+from headwater.connect.rest.door import connect_door
+from headwater.connect.runtime.herder import TARGETS, Herder
+from headwater.connect.runtime.offsets import FileOffsetStore
+from headwater.connect.runtime.task import State
+from headwater.connect.runtime.worker import Worker
+from headwater.web.process import listen, parse_listener, run_service
+from headwater.web.server import HttpServer
+
+logger = logging.getLogger("headwater.connect")
+
+_PORT = 8083
+
+
+class ConnectorFile(NamedTuple):
+    name: str
+    config: dict[str, str]
+    target: State = State.RUNNING
+
+
+def read_properties(path: str, what: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise UserError(f"{what} {path} cannot be read", str(why)) from None
+
+
+def connector_file(path: str) -> ConnectorFile:
+    text = read_properties(path, "The connector's file")
+    config: Mapping[str, Any] | None = None
+    target = "RUNNING"
+    name = None
+    try:
+        found = json.loads(text)
+    except ValueError:
+        config = parse_properties(text)
+    else:
+        if isinstance(found, dict) and isinstance(found.get("config"), dict):
+            config, name = found["config"], found.get("name")
+            target = str(found.get("initial_state") or target).upper()
+        elif isinstance(found, dict):
+            config = found
+    name = name or (config or {}).get("name")
+    if not config or not isinstance(name, str) or not name:
+        raise UserError(
+            f"{path} names no connector", "it has no property `name`", "docs/CONNECT.md shows what it has to say"
+        )
+    if target not in TARGETS:
+        raise UserError(f"{path} has an initial_state that does not exist: {target}", hint="RUNNING, PAUSED or STOPPED")
+    texts = {key: value if isinstance(value, str) else json.dumps(value) for key, value in config.items()}
+    return ConnectorFile(name, texts, TARGETS[target])
+
+
+class StandaloneService:
+    def __init__(
+        self, worker_props: Mapping[str, str], connectors: Sequence[ConnectorFile], catalog: Catalog | None = None
+    ) -> None:
+        self._config = WorkerConfig(worker_props)
+        self._connectors = connectors
+        self._catalog = catalog
+        self.herder: Herder | None = None
+        self._server: HttpServer | None = None
+
+    async def start(self) -> str:
+        places = [parse_listener(each, _PORT) for each in self._config["listeners"]]
+        store = await asyncio.to_thread(FileOffsetStore, self._config["offset.storage.file.filename"])
+        if self._config.unknown:
+            logger.warning("event=unknown-properties names=%s", ",".join(self._config.unknown)[:2000])
+        worker = Worker(self._config, store, self._catalog)
+        self.herder = Herder(worker)
+        self._server = HttpServer(connect_door(self.herder))
+        shown = []
+        for host, port in places:
+            hint = "Another worker may be running; `listeners` in its properties names another port"
+            bound = await listen(self._server, host, port, "Connect", hint)
+            shown.append(f"http://{f'[{host}]' if ':' in host else host or '0.0.0.0'}:{bound}")
+        host = self._config["rest.advertised.host.name"] or places[0][0] or "127.0.0.1"
+        worker.worker_id = f"{host}:{self._config['rest.advertised.port'] or shown[0].rpartition(':')[2]}"
+        for each in self._connectors:
+            try:
+                await asyncio.to_thread(self.herder.create, each.name, each.config, each.target)
+            except ConnectError as error:
+                raise UserError(f"The connector {each.name!r} cannot be started", str(error)) from None
+        names = ",".join(each.name for each in self._connectors)
+        return f"ready connect listeners={','.join(shown)} connectors={names}"
+
+    async def broken(self) -> UserError:
+        """Nothing that happens to a connector ends its worker."""
+        return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return]
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            await self._server.stop()
+        if self.herder is not None:
+            await asyncio.to_thread(self.herder.close)
+
+
+def run_standalone(worker_path: str, connector_paths: Sequence[str], overrides: Sequence[str] = ()) -> int:
+    """The exit code. `overrides`: name=value, which count before the file."""
+    worker = parse_properties(read_properties(worker_path, "The worker's file"))
+    for each in overrides:
+        name, equals, value = each.partition("=")
+        if not equals:
+            raise UserError(f"{each!r} sets nothing", "it is not of the form name=value")
+        worker[name.strip()] = value.strip()
+    connectors = [connector_file(path) for path in connector_paths]
+    return run_service(lambda: StandaloneService(worker, connectors))

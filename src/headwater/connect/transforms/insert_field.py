@@ -1,0 +1,97 @@
+"""InsertField: the record's topic, partition, offset or timestamp, or a fixed text, as a field."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from headwater.connect.config.definition import ConfigDef
+from headwater.connect.config.keys import MEDIUM, REPLACE_NULL, text
+from headwater.connect.data.logical import millis_to_timestamp
+from headwater.connect.data.record import ConnectRecord, SinkRecord
+from headwater.connect.data.schema import INT32, INT64, STRING, TIMESTAMP_SCHEMA, Schema, struct
+from headwater.connect.data.struct import Struct
+from headwater.connect.errors import ConfigError, DataError
+from headwater.connect.transforms.base import PartTransformation, basics, field_value, require_map, require_struct
+
+_OPTIONALITY: Final = " `!` behind the name makes the field required, `?` (or nothing) optional."
+_SCHEMAS: Final = {
+    "topic": STRING,
+    "partition": INT32,
+    "offset": INT64,
+    "timestamp": TIMESTAMP_SCHEMA,
+    "static": STRING,
+}
+
+
+class _Insertion(NamedTuple):
+    kind: str
+    name: str
+    schema: Schema
+
+
+class InsertField(PartTransformation):
+    doc = "Adds fields: topic, partition, offset (sinks only), timestamp, or a fixed text."
+    config_def = ConfigDef(
+        text("topic.field", None, MEDIUM, "The field for the topic." + _OPTIONALITY),
+        text("partition.field", None, MEDIUM, "The field for the partition." + _OPTIONALITY),
+        text("offset.field", None, MEDIUM, "The field for the offset, in sinks." + _OPTIONALITY),
+        text("timestamp.field", None, MEDIUM, "The field for the timestamp." + _OPTIONALITY),
+        text("static.field", None, MEDIUM, "The field for the fixed text." + _OPTIONALITY),
+        text("static.value", None, MEDIUM, "The fixed text."),
+        REPLACE_NULL,
+    )
+
+    def setup(self, config: Mapping[str, Any]) -> None:
+        self._static = config["static.value"]
+        self._with_default = config["replace.null.with.default"]
+        self._insertions = [
+            _insertion(kind, config[f"{kind}.field"], schema)
+            for kind, schema in _SCHEMAS.items()
+            if config[f"{kind}.field"] is not None
+        ]
+        if not self._insertions:
+            raise ConfigError("No field insertion configured")
+        if config["static.field"] is not None and self._static is None:
+            raise ConfigError.of("static.value", None, f"No value specified for static field: {config['static.field']}")
+
+    def apply(self, record: ConnectRecord) -> ConnectRecord:
+        schema, value = self.of(record)
+        if value is None:
+            return record
+        if schema is None:
+            old_map = require_map(value, "field insertion")
+            return self.put(record, None, {**old_map, **dict(self._values(record, typed=False))})
+        old = require_struct(value, "field insertion")
+        changed = self._schemas.get(old.schema)
+        if changed is None:
+            fields = [(each.name, each.schema) for each in old.schema.fields]
+            fields += [(each.name, each.schema) for each in self._insertions]
+            changed = self.remember(old.schema, struct(fields, **basics(old.schema)))
+        new = Struct(changed)
+        for field in old.schema.fields:
+            new.put(field.name, field_value(old, field, self._with_default))
+        for name, each in self._values(record, typed=True):
+            new.put(name, each)
+        return self.put(record, changed, new)
+
+    def _values(self, record: ConnectRecord, *, typed: bool) -> Iterator[tuple[str, Any]]:
+        """A partition or timestamp that a record does not have is not inserted."""
+        for kind, name, _ in self._insertions:
+            if kind == "topic":
+                yield name, record.topic
+            elif kind == "partition":
+                if record.partition is not None:
+                    yield name, record.partition
+            elif kind == "offset":
+                if not isinstance(record, SinkRecord):
+                    raise DataError("Only SinkRecord supported for [field insertion], found: SourceRecord")
+                yield name, record.offset
+            elif kind == "timestamp":
+                if record.timestamp_ms is not None:
+                    yield name, millis_to_timestamp(record.timestamp_ms) if typed else record.timestamp_ms
+            else:
+                yield name, self._static
+
+
+def _insertion(kind: str, spec: str, schema: Schema) -> _Insertion:
+    name = spec[:-1] if spec.endswith(("?", "!")) else spec
+    return _Insertion(kind, name, schema if spec.endswith("!") else schema.as_optional())

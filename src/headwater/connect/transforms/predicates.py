@@ -1,0 +1,63 @@
+"""Predicates: which records a transform is for."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from headwater._version import VERSION
+from headwater.connect.config.definition import ConfigDef
+from headwater.connect.config.keys import MEDIUM, REQUIRED, NonEmptyText, Pattern, text
+from headwater.connect.data.record import ConnectRecord
+from headwater.connect.java_regex import compile_java
+
+
+class Predicate:
+    config_def: ClassVar[ConfigDef] = ConfigDef()
+    version: ClassVar[str] = VERSION
+    doc: ClassVar[str] = ""
+
+    def configure(self, props: Mapping[str, str | None]) -> None:
+        self.setup(self.config_def.parse(props))
+
+    def setup(self, config: Mapping[str, Any]) -> None:
+        """The parsed config."""
+
+    def test(self, record: ConnectRecord) -> bool:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Nothing is held, as it stands."""
+
+
+class HasHeaderKey(Predicate):
+    doc = "True for records that have a header of this name."
+    config_def = ConfigDef(text("name", REQUIRED, MEDIUM, "The header's name.", NonEmptyText()))
+
+    def setup(self, config: Mapping[str, Any]) -> None:
+        self._name = config["name"]
+
+    def test(self, record: ConnectRecord) -> bool:
+        return any(each.key == self._name for each in record.headers)
+
+
+class RecordIsTombstone(Predicate):
+    doc = "True for records whose value is null."
+
+    def test(self, record: ConnectRecord) -> bool:
+        return record.value is None
+
+
+class _NonEmptyPattern(Pattern):
+    def check(self, name: str, value: object) -> None:
+        NonEmptyText().check(name, value)
+        super().check(name, value)
+
+
+class TopicNameMatches(Predicate):
+    doc = "True for records whose topic's name matches, all of it."
+    config_def = ConfigDef(text("pattern", REQUIRED, MEDIUM, "The regular expression.", _NonEmptyPattern()))
+
+    def setup(self, config: Mapping[str, Any]) -> None:
+        self._pattern = compile_java(config["pattern"])
+
+    def test(self, record: ConnectRecord) -> bool:
+        return self._pattern.fullmatch(record.topic) is not None

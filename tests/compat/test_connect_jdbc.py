@@ -1,0 +1,84 @@
+"""PostgreSQL to a topic and back into PostgreSQL, row for row, with a restart in between."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from headwater.testing.connect import ConnectWorker
+from spark.support.postgres import Postgres, binaries
+
+
+@pytest.fixture
+def database() -> Iterator[Postgres]:
+    where = binaries()
+    if where is None:
+        pytest.skip("PostgreSQL is not installed (tests/tools.sh gets it where it can)")
+    server = Postgres(where)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.close()
+
+
+def rows(database: Postgres, sql: str) -> list[Any]:
+    with psycopg.connect(database.url) as connection:
+        found = connection.execute(sql)
+        return found.fetchall() if found.description is not None else []
+
+
+def test_rows_go_from_a_table_through_a_topic_into_another(database: Postgres, broker_address: str, topic: str) -> None:
+    name = topic.replace(".", "_")[:40]
+    columns = "id, name, price, day, moment, flag, data, small"
+    rows(database, f"""CREATE TABLE {name} (id BIGSERIAL PRIMARY KEY, name TEXT, price NUMERIC(10, 2) NOT NULL, day DATE,
+         moment TIMESTAMPTZ NOT NULL DEFAULT clock_timestamp(), flag BOOLEAN, data BYTEA, small SMALLINT)""")  # fmt: skip
+    insert = f"""INSERT INTO {name} (name, price, day, flag, data, small) SELECT 'n' || n, n / 4.0, '2020-02-29', n % 2 = 0,
+         decode('00ff', 'hex'), n FROM generate_series(1, 250) n"""  # fmt: skip
+    rows(database, insert)
+    url = f"jdbc:{database.url}"
+    source = {
+        "connector.class": "io.confluent.connect.jdbc.JdbcSourceConnector",
+        "connection.url": url,
+        "mode": "timestamp+incrementing",
+        "timestamp.column.name": "moment",
+        "incrementing.column.name": "id",
+        "table.whitelist": name,
+        "topic.prefix": "pg-",
+        "poll.interval.ms": "50",
+    }
+    sink = {
+        "connector.class": "JdbcSink",
+        "connection.url": url,
+        "topics": f"pg-{name}",
+        "table.name.format": f"{name}_copy",
+        "insert.mode": "upsert",
+        "pk.mode": "record_value",
+        "pk.fields": "id",
+        "auto.create": "true",
+        "progress.table": f"{name}_progress",
+    }
+    settings = {"key.converter": "JsonConverter", "value.converter": "JsonConverter"}
+    here = f"SELECT {columns} FROM {name} ORDER BY id"
+    there = f"SELECT {columns} FROM {name}_copy ORDER BY id"
+
+    def same() -> bool:
+        made = rows(database, f"SELECT to_regclass('{name}_copy') IS NOT NULL")[0][0]
+        return bool(made) and _millis(rows(database, here)) == _millis(rows(database, there))
+
+    with ConnectWorker(broker_address, settings=settings) as worker:
+        worker.create(f"{name}-source", source)
+        worker.create(f"{name}-sink", sink)
+        worker.until(same)
+        worker.herder.restart(f"{name}-source", include_tasks=True, only_failed=False)
+        rows(database, insert)
+        rows(database, f"UPDATE {name} SET name = 'changed', moment = clock_timestamp() WHERE id = 7")
+        worker.until(same)
+        assert worker.status(f"{name}-sink")["tasks"][0]["state"] == "RUNNING"
+    assert rows(database, f"SELECT sum(next_offset) FROM {name}_progress")[0][0] >= 501  # 500 rows and a change of one
+
+
+def _millis(found: list[Any]) -> list[Any]:
+    """Connect's timestamps have milliseconds."""
+    return [(*row[:4], row[4].replace(microsecond=row[4].microsecond // 1000 * 1000), *row[5:]) for row in found]

@@ -1,0 +1,216 @@
+"""Configs: checks property by property, config providers, secrets, the catalog."""
+
+from pathlib import Path
+
+import pytest
+
+from headwater.base.errors import UserError
+from headwater.connect.config.providers import Providers
+from headwater.connect.config.secrets import kept, redacted, secrets_in, shown
+from headwater.connect.config.validation import validate
+from headwater.connect.config.worker import WorkerConfig, refused_overrides
+from headwater.connect.errors import ConfigError, ConnectError
+from headwater.connect.plugins import Catalog, Kind
+from headwater.connect.standalone import connector_file
+
+CATALOG = Catalog(installed=False)
+SINK = {"name": "s", "connector.class": "FileStreamSink", "topics": "t"}
+SOURCE = {"name": "s", "connector.class": "FileStreamSource", "topic": "t"}
+
+
+def errors(config: dict[str, str]) -> dict[str, list[str]]:
+    return {name: each.errors for name, each in validate(CATALOG, config).values.items() if each.errors}
+
+
+def test_a_good_config_has_no_errors() -> None:
+    assert errors(SINK) == {}
+    assert errors(SOURCE) == {}
+
+
+@pytest.mark.parametrize(
+    ("config", "wrong"),
+    [
+        ({**SOURCE, "tasks.max": "x"}, "tasks.max"),
+        ({**SOURCE, "tasks.max": "0"}, "tasks.max"),
+        ({**SOURCE, "name": ""}, "name"),
+        ({**SOURCE, "value.converter": "Nope"}, "value.converter"),
+        ({**SOURCE, "value.converter": "JsonConverter", "value.converter.schemas.enable": "maybe"}, "value.converter.schemas.enable"),
+        ({**SOURCE, "errors.tolerance": "some"}, "errors.tolerance"),
+        ({**SOURCE, "transforms": "a"}, "transforms.a.type"),
+        ({**SOURCE, "transforms": "a", "transforms.a.type": "RegexRouter"}, "transforms.a.regex"),
+        ({**SOURCE, "transforms": "a", "transforms.a.type": "RegexRouter", "transforms.a.regex": "(", "transforms.a.replacement": "x"}, "transforms.a.regex"),
+        ({**SOURCE, "transforms": "a", "transforms.a.type": "InsertField$Value"}, "transforms.a.type"),
+        ({**SOURCE, "transforms": "a", "transforms.a.type": "Filter", "transforms.a.predicate": "p"}, "transforms.a.predicate"),
+        ({**SOURCE, "exactly.once.support": "required"}, "exactly.once.support"),
+        ({**SOURCE, "offsets.storage.topic": "o"}, "offsets.storage.topic"),
+        ({**SOURCE, "connector.plugin.version": "99"}, "connector.plugin.version"),
+        ({**SINK, "topics": ""}, "topics"),
+        ({**SINK, "topics.regex": "a.*"}, "topics.regex"),
+        ({**SINK, "errors.deadletterqueue.topic.name": "t"}, "errors.deadletterqueue.topic.name"),
+        ({"name": "d", "connector.class": "Datagen", "topic": "t"}, "quickstart"),
+        ({"name": "d", "connector.class": "Datagen", "topic": "t", "template": '{"a": {"type": "x"}}'}, "template"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_told_at_its_property(config: dict[str, str], wrong: str) -> None:
+    assert wrong in errors(config)
+
+
+def test_a_regular_expression_that_could_run_for_ever_is_run_by_re2() -> None:
+    assert errors({**SINK, "topics": "", "topics.regex": "(a+)+$"}) == {}
+    assert "look-around" in errors({**SINK, "topics": "", "topics.regex": "(?=a)b"})["topics.regex"][0]
+
+
+@pytest.mark.parametrize(
+    "name", ["FileStreamSource", "FileStreamSourceConnector", "org.apache.kafka.connect.file.FileStreamSourceConnector"]
+)
+def test_a_class_has_java_s_name_and_short_ones(name: str) -> None:
+    assert CATALOG.connector(name).kind is Kind.SOURCE
+
+
+def test_all_of_the_stock_transforms_and_predicates_are_there() -> None:
+    shorts = {each.name.rpartition(".")[2].partition("$")[0] for each in CATALOG.plugins(Kind.TRANSFORMATION)}
+    assert len(shorts) == 16
+    assert len(CATALOG.plugins(Kind.PREDICATE)) == 3
+    assert CATALOG.find("Cast$Key", Kind.TRANSFORMATION).part == "key"
+
+
+def test_a_class_that_is_not_in_the_catalog_is_not_imported() -> None:
+    with pytest.raises(ConnectError, match="Failed to find any class"):
+        CATALOG.connector("os.system")
+
+
+def test_the_allow_list_takes_connectors_out_of_the_catalog() -> None:
+    narrow = Catalog(["Datagen"], installed=False)
+    assert [each.cls.__name__ for each in narrow.plugins(Kind.SOURCE, Kind.SINK)] == ["DatagenConnector"]
+    with pytest.raises(ConnectError):
+        narrow.connector("FileStreamSink")
+
+
+# Providers
+
+
+def providers(tmp_path: Path, environment: dict[str, str] | None = None) -> Providers:
+    worker = {
+        "config.providers": "file,dir,env",
+        "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
+        "config.providers.file.param.allowed.paths": str(tmp_path / "allowed"),
+        "config.providers.dir.class": "DirectoryConfigProvider",
+        "config.providers.dir.param.allowed.paths": str(tmp_path / "allowed"),
+        "config.providers.env.class": "EnvVarConfigProvider",
+        "config.providers.env.param.allowlist.pattern": "CONNECT_.*",
+    }
+    (tmp_path / "allowed").mkdir(exist_ok=True)
+    return Providers(worker, environment or {})
+
+
+def test_references_stand_for_values_elsewhere(tmp_path: Path) -> None:
+    found = providers(tmp_path, {"CONNECT_USER": "me"})
+    (tmp_path / "allowed" / "db.properties").write_text("password=s3cret\n")
+    (tmp_path / "allowed" / "token").write_text("t0ken")
+    resolved = found.resolved(
+        {
+            "a": f"x-${{file:{tmp_path}/allowed/db.properties:password}}-y",
+            "b": f"${{dir:{tmp_path}/allowed:token}}",
+            "c": "${env:CONNECT_USER}",
+            "d": "${nobody:x}",
+        }
+    )
+    assert resolved == {"a": "x-s3cret-y", "b": "t0ken", "c": "me", "d": "${nobody:x}"}
+
+
+def test_a_provider_reaches_nothing_but_what_is_allowed(tmp_path: Path) -> None:
+    found = providers(tmp_path, {"HOME": "/root"})
+    (tmp_path / "outside.properties").write_text("k=v\n")
+    (tmp_path / "allowed" / "link").symlink_to(tmp_path / "outside.properties")
+    for reference in (
+        f"${{file:{tmp_path}/outside.properties:k}}",
+        f"${{file:{tmp_path}/allowed/../outside.properties:k}}",
+        f"${{file:{tmp_path}/allowed/link:k}}",
+        f"${{dir:{tmp_path}/allowed:../outside.properties}}",
+        f"${{dir:{tmp_path}:outside.properties}}",
+        "${env:HOME}",
+    ):
+        with pytest.raises(ConfigError, match="password: "):
+            found.resolved({"password": reference})
+
+
+@pytest.mark.parametrize("name", ["FileConfigProvider", "DirectoryConfigProvider", "EnvVarConfigProvider", "os.path"])
+def test_a_provider_without_limits_is_refused(name: str) -> None:
+    with pytest.raises(UserError, match="config provider"):
+        Providers({"config.providers": "p", "config.providers.p.class": name})
+
+
+# Secrets
+
+
+def test_secrets_are_hidden_by_type_and_by_name() -> None:
+    config = {
+        "connection.password": "a",
+        "producer.override.sasl.jaas.config": "b",
+        "topic": "c",
+        "db.password": "${file:/x:y}",
+    }
+    assert shown(config) == {
+        "connection.password": "[hidden]",
+        "producer.override.sasl.jaas.config": "[hidden]",
+        "topic": "c",
+        "db.password": "${file:/x:y}",
+    }
+    assert kept({"connection.password": "[hidden]", "topic": "d"}, config) == {"connection.password": "a", "topic": "d"}
+
+
+def test_errors_do_not_tell_them() -> None:
+    assert redacted("cannot log in with hunter2", {"hunter2"}) == "cannot log in with [hidden]"
+
+
+def test_overrides_of_clients_follow_the_policy() -> None:
+    override = {"acks": "1", "sasl.mechanism": "PLAIN"}
+    assert refused_overrides("All", override) == []
+    assert refused_overrides("Principal", override) == ["acks"]
+    assert refused_overrides("None", override) == ["acks", "sasl.mechanism"]
+
+
+def test_a_worker_without_converters_is_told() -> None:
+    with pytest.raises(UserError, match=r"key\.converter"):
+        WorkerConfig({"bootstrap.servers": "x:1"})
+
+
+# Connectors' files
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "name=c\nconnector.class=X\n",
+        '{"name": "c", "connector.class": "X"}',
+        '{"name": "c", "config": {"connector.class": "X"}}',
+    ],
+)
+def test_a_connector_s_file_is_properties_or_json(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "c"
+    path.write_text(text)
+    found = connector_file(str(path))
+    assert (found.name, found.config["connector.class"]) == ("c", "X")
+
+
+def test_a_file_without_a_name_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "c"
+    path.write_text("topic=x\n")
+    with pytest.raises(UserError, match="names no connector"):
+        connector_file(str(path))
+
+
+def test_what_a_registry_is_entered_with_is_hidden() -> None:
+    config = {
+        "value.converter.basic.auth.user.info": "ada:pass",
+        "value.converter.basic.auth.credentials.source": "USER_INFO",
+        "value.converter.bearer.auth.token": "abc",
+        "value.converter.schema.registry.url": "http://ada:pass@host:8081,http://ada:word@other",
+        "key.converter.schema.registry.url": "http://host:8081",
+    }
+    hidden = {name for name, value in shown(config).items() if value == "[hidden]"}
+    assert hidden == set(config) - {
+        "value.converter.basic.auth.credentials.source",
+        "key.converter.schema.registry.url",
+    }
+    assert secrets_in(config, config) >= {"pass", "word", "ada:pass", "abc"}

@@ -1,0 +1,200 @@
+"""The file connectors, without Kafka: what a file does while it is read or written."""
+
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.base.ids import TopicPartition
+from headwater.connect.connectors.file_sink import FileStreamSinkTask
+from headwater.connect.connectors.file_source import FileStreamSourceConnector, FileStreamSourceTask, Lines
+from headwater.connect.data.record import SinkRecord
+from headwater.connect.errors import ConnectError, RetriableError
+from headwater.connect.runtime.offsets import ConnectorOffsets, MemoryOffsetStore
+
+
+class Context:
+    stopping = False
+
+    def __init__(self, store: MemoryOffsetStore) -> None:
+        self.offset_reader = ConnectorOffsets(store, "c")
+        self.config: dict[str, str] = {}
+
+
+class Source:
+    """A task, and the offset behind the last record it gave."""
+
+    def __init__(self, path: Path, store: MemoryOffsetStore) -> None:
+        self.path, self.store = path, store
+        self.open()
+
+    def open(self) -> None:
+        self.task = FileStreamSourceTask()
+        self.task.context = Context(self.store)
+        self.task.start({"file": str(self.path), "topic": "t", "batch.size": "3"})
+        self.task._stop.set()  # a poll without records does not wait
+
+    def lines(self) -> list[str]:
+        found: list[str] = []
+        while records := self.task.poll():
+            found += [record.value for record in records]
+            partition, offset = records[-1].source_partition, records[-1].source_offset
+            assert partition is not None
+            self.task.context.offset_reader.write([(partition, offset)])  # type: ignore[attr-defined]
+        return found
+
+    def restart(self) -> None:
+        self.task.close()
+        self.open()
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Iterator[Source]:
+    made = Source(tmp_path / "in.txt", MemoryOffsetStore())
+    yield made
+    made.task.close()
+
+
+def append(path: Path, text: str) -> None:
+    with path.open("a") as file:
+        file.write(text)
+
+
+def test_a_file_that_grows_is_followed_line_by_line(source: Source) -> None:
+    assert source.lines() == []  # it is not there yet
+    append(source.path, "a\nb\nc\nd\nhal")
+    assert source.lines() == ["a", "b", "c", "d"]
+    append(source.path, "f\n")
+    assert source.lines() == ["half"]
+
+
+def test_a_restart_goes_on_behind_the_last_line(source: Source) -> None:
+    append(source.path, "a\nb\nhal")
+    assert source.lines() == ["a", "b"]
+    source.restart()
+    append(source.path, "f\n")
+    assert source.lines() == ["half"]
+
+
+def test_a_rotated_file_is_read_to_its_end_and_then_the_new_one(source: Source) -> None:
+    append(source.path, "a\n")
+    assert source.lines() == ["a"]
+    append(source.path, "b\n")
+    source.path.rename(source.path.with_suffix(".1"))
+    append(source.path, "c\n")
+    assert source.lines() == ["b", "c"]
+
+
+def test_a_file_that_was_cut_off_begins_again(source: Source) -> None:
+    append(source.path, "aaaa\nbbbb\n")
+    assert source.lines() == ["aaaa", "bbbb"]
+    source.path.write_text("c\n")
+    assert source.lines() == ["c"]
+    source.path.write_text("")
+    source.restart()
+    assert source.lines() == []
+    append(source.path, "d\n")
+    assert source.lines() == ["d"]
+
+
+def test_the_end_of_a_line_may_be_of_any_kind() -> None:
+    lines = Lines()
+    lines.feed(b"a\r\nb\rc\n\nd\r")
+    assert lines.take(9) == [("a", 3), ("b", 5), ("c", 7), ("", 8)]
+    lines.feed(b"\ne")
+    assert lines.take(9) == [("d", 11)]
+    assert lines.position == 11
+
+
+def test_positions_count_bytes() -> None:
+    lines = Lines()
+    lines.feed("é\nx\n".encode())
+    assert lines.take(9) == [("é", 3), ("x", 5)]
+
+
+def test_a_pipe_without_a_writer_holds_nobody(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    source = Source(path, MemoryOffsetStore())
+    assert source.lines() == []
+    with path.open("w") as pipe:
+        pipe.write("a\nb\n")
+        pipe.flush()
+        assert source.lines() == ["a", "b"]
+        assert source.lines() == []
+    source.task.close()
+
+
+def test_a_directory_is_refused(tmp_path: Path) -> None:
+    source = Source(tmp_path, MemoryOffsetStore())
+    with pytest.raises(ConnectError, match="Is a directory"):
+        source.lines()
+
+
+def test_a_poll_that_waits_ends_with_stop(tmp_path: Path) -> None:
+    source = Source(tmp_path / "none", MemoryOffsetStore())
+    source.task._stop.clear()
+    threading.Timer(0.01, source.task.stop).start()
+    assert source.task.poll() is None
+
+
+@pytest.mark.parametrize(
+    ("partition", "offset"),
+    [
+        ({"file": "x"}, {"position": 1}),
+        ({"filename": "x"}, {"at": 1}),
+        ({"filename": "x"}, {"position": "1"}),
+        ({"filename": "x"}, {"position": -1}),
+    ],
+)
+def test_offsets_that_make_no_sense_are_refused(partition: dict[str, Any], offset: dict[str, Any]) -> None:
+    with pytest.raises(ConnectError):
+        FileStreamSourceConnector().alter_offsets({"file": "x"}, [(partition, offset)])
+
+
+def sink(path: Path) -> FileStreamSinkTask:
+    task = FileStreamSinkTask()
+    task.start({"file": str(path)})
+    return task
+
+
+def records(*values: Any) -> list[SinkRecord]:
+    return [SinkRecord(topic="t", partition=0, offset=n, value=value) for n, value in enumerate(values)]
+
+
+HERE = TopicPartition("t", 0)
+
+
+def test_values_are_lines_and_a_file_is_appended_to(tmp_path: Path) -> None:
+    path = tmp_path / "out.txt"
+    path.write_text("before\n")
+    task = sink(path)
+    task.put(records("a", 5, None, 1.5, True, {"k": [1]}))
+    assert task.pre_commit({HERE: 6}) == {HERE: 6}
+    task.stop()
+    assert path.read_text() == "before\na\n5\nnull\n1.5\ntrue\n{k=[1]}\n"
+
+
+def test_a_pipe_that_nobody_reads_holds_the_records_back(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    task = sink(path)
+    with pytest.raises(RetriableError, match="Nobody reads"):
+        task.put(records("a"))
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    task.put(records("a"))
+    assert os.read(reader, 10) == b"a\n"
+    big = "x" * 600_000
+    task.put(records(big, big, big))  # more than a pipe takes
+    assert task.pre_commit({HERE: 3}) == {}
+    with pytest.raises(RetriableError, match="does not take"):
+        task.put(records("later"))
+    while os.read(reader, 1 << 20):
+        if task.pre_commit({HERE: 3}):
+            break
+    assert task.pre_commit({HERE: 3}) == {HERE: 3}
+    task.stop()
+    os.close(reader)

@@ -1,0 +1,288 @@
+"""JdbcSource and JdbcSink on SQLite, without Kafka."""
+
+import sqlite3
+from collections.abc import Iterator
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.connect.config.validation import validate
+from headwater.connect.connectors.jdbc_sink import JdbcSinkConnector
+from headwater.connect.connectors.jdbc_source import JdbcSourceConnector
+from headwater.connect.data import schema as s
+from headwater.connect.data.struct import Struct
+from headwater.connect.errors import ConnectError, DataError, RetriableError
+from headwater.connect.plugins import Catalog
+from headwater.testing.connect import SinkKit, SourceKit
+
+
+class Database:
+    def __init__(self, path: Path) -> None:
+        self.url = f"jdbc:sqlite:{path}"
+        self._connection = sqlite3.connect(path, isolation_level=None)
+
+    def __call__(self, sql: str, *parameters: Any) -> list[Any]:
+        return self._connection.execute(sql, parameters).fetchall()
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    made = Database(tmp_path / "my.db")
+    yield made
+    made.close()
+
+
+class Source(SourceKit):
+    def __init__(self, database: Database, **config: str) -> None:
+        named = {name.replace("_", "."): value for name, value in config.items()}
+        super().__init__(
+            JdbcSourceConnector,
+            {
+                "connection.url": database.url,
+                "topic.prefix": "db-",
+                "poll.interval.ms": "1",
+                "table.poll.interval.ms": "1000000",
+                **named,
+            },
+        )
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All that one run of the query has to give, once more than enough."""
+        found = []
+        for _ in range(5):
+            for query in self.task._queries:  # type: ignore[attr-defined]
+                query.due = 0
+            found += [record.value.as_dict() for record in self.poll()]
+        return found
+
+    def end(self) -> None:
+        self.task.close()  # type: ignore[attr-defined]
+        self.connector.stop()
+
+
+@pytest.fixture
+def sources() -> Iterator[list[Source]]:
+    made: list[Source] = []
+    yield made
+    for each in made:
+        each.end()
+
+
+def test_incrementing_gives_each_row_once_and_goes_on_after_a_restart(
+    database: Database, sources: list[Source]
+) -> None:
+    database("CREATE TABLE t (id INTEGER PRIMARY KEY, name TEXT)")
+    database("INSERT INTO t (name) VALUES ('a'), ('b'), (NULL)")
+    source = Source(database, mode="incrementing", incrementing_column_name="id", batch_max_rows="2")
+    sources.append(source)
+    assert source.rows() == [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}, {"id": 3, "name": None}]
+    source.commit()
+    assert source.offsets.all() == [({"protocol": "1", "table": "t"}, {"incrementing": 3})]
+    database("INSERT INTO t (name) VALUES ('d')")
+    source.task.close()  # type: ignore[attr-defined]
+    source.restart()
+    assert source.rows() == [{"id": 4, "name": "d"}]
+
+
+def test_timestamps_give_new_and_changed_rows(database: Database, sources: list[Source]) -> None:
+    database("CREATE TABLE t (id INTEGER PRIMARY KEY, changed TIMESTAMP NOT NULL)")
+    for moment in ("2020-01-01 00:00:00.001", "2020-01-01 00:00:00.001", "2020-01-01 00:00:00.002"):
+        database("INSERT INTO t (changed) VALUES (?)", moment)
+    source = Source(database, mode="timestamp", timestamp_column_name="changed", batch_max_rows="1")
+    sources.append(source)
+    assert [row["id"] for row in source.rows()] == [1, 2, 3]
+    assert source.rows() == []
+    database("UPDATE t SET changed = '2021-01-01 00:00:00' WHERE id = 2")
+    assert source.rows() == [{"id": 2, "changed": datetime(2021, 1, 1, tzinfo=UTC)}]
+
+
+@pytest.mark.parametrize("mode", ["timestamp", "timestamp+incrementing"])
+def test_rows_within_one_millisecond_are_each_given_once(database: Database, sources: list[Source], mode: str) -> None:
+    """SQLite's own functions round to milliseconds: such a row came for ever, and another of its millisecond never."""
+    database("CREATE TABLE t (id INTEGER PRIMARY KEY, changed TIMESTAMP)")
+    database("INSERT INTO t VALUES (1, '2024-01-01 00:00:10.123900'), (2, NULL), (3, 'no time'), (4, 1577836800000)")
+    source = Source(database, mode=mode, timestamp_column_name="changed", incrementing_column_name="id")
+    sources.append(source)
+    assert [row["id"] for row in source.rows()] == [4, 1]
+    source.commit()
+    source.task.close()  # type: ignore[attr-defined]
+    source.restart()
+    assert source.rows() == []
+    database("INSERT INTO t VALUES (5, '2024-01-01T00:00:10.123901Z')")
+    assert [row["id"] for row in source.rows()] == [5]
+
+
+def test_a_timestamp_counts_as_read_when_all_its_rows_are(database: Database, sources: list[Source]) -> None:
+    """A worker that dies between two rows of the same time gives both again, and loses none."""
+    database("CREATE TABLE t (id INTEGER PRIMARY KEY, changed TIMESTAMP NOT NULL)")
+    for _ in range(2):
+        database("INSERT INTO t (changed) VALUES ('2020-01-01 00:00:00.001')")
+    source = Source(database, mode="timestamp", timestamp_column_name="changed", batch_max_rows="1")
+    sources.append(source)
+    assert len(source.poll()) == 1
+    source.commit()
+    source.task.close()  # type: ignore[attr-defined]
+    source.crash()
+    assert [row["id"] for row in source.rows()] == [1, 2]
+
+
+def test_rows_that_are_too_young_wait(database: Database, sources: list[Source]) -> None:
+    database("CREATE TABLE t (id INTEGER PRIMARY KEY, changed TIMESTAMP NOT NULL)")
+    database("INSERT INTO t (changed) VALUES ('2020-01-01 00:00:00'), (datetime('now'))")
+    source = Source(
+        database,
+        mode="timestamp+incrementing",
+        timestamp_column_name="changed",
+        incrementing_column_name="id",
+        timestamp_delay_interval_ms="3600000",
+    )
+    sources.append(source)
+    assert [row["id"] for row in source.rows()] == [1]
+
+
+def test_a_query_and_bulk(database: Database, sources: list[Source]) -> None:
+    database("CREATE TABLE t (id INTEGER, amount REAL)")
+    database("INSERT INTO t VALUES (1, 1.5), (2, 2.5)")
+    source = Source(database, query="SELECT SUM(amount) AS total, '50%' AS share FROM t")
+    sources.append(source)
+    assert source.poll()[0].topic == "db-"
+    assert source.rows()[0] == {"total": 4.0, "share": "50%"}
+
+
+def test_types_and_tables_are_those_of_the_database(database: Database, sources: list[Source]) -> None:
+    database('CREATE TABLE "odd name" (i INT NOT NULL, b BOOLEAN, d DATE, x BLOB, f REAL)')
+    database("""INSERT INTO "odd name" VALUES (1, 1, '2020-02-29', x'00ff', 0.5)""")
+    database("CREATE TABLE other (i INT)")
+    source = Source(database, table_blacklist="other", tasks_max="4")
+    sources.append(source)
+    record = source.poll()[0]
+    assert record.topic == "db-odd name"
+    assert record.value.as_dict() == {"i": 1, "b": True, "d": date(2020, 2, 29), "x": b"\x00\xff", "f": 0.5}
+    assert record.value_schema is not None
+    assert [field.schema.optional for field in record.value_schema.fields] == [False, True, True, True, True]
+    assert len(source.task_configs) == 1
+
+
+def test_a_database_that_is_away_is_asked_again(database: Database, sources: list[Source]) -> None:
+    database("CREATE TABLE t (id INTEGER PRIMARY KEY)")
+    source = Source(database, mode="incrementing", incrementing_column_name="id")
+    sources.append(source)
+    database("DROP TABLE t")
+    with pytest.raises(RetriableError, match="no such table"):
+        source.poll()
+    database("CREATE TABLE t (id INTEGER PRIMARY KEY)")
+    database("INSERT INTO t VALUES (7)")
+    assert source.rows() == [{"id": 7}]
+
+
+# The sink
+
+ROW = s.struct([("id", s.INT64), ("name", s.OPTIONAL_STRING), ("at", s.TIMESTAMP_SCHEMA.as_optional())])
+
+
+def row(number: int, name: str | None = None) -> Struct:
+    return Struct(ROW, {"id": number, "name": name, "at": datetime(2020, 1, 1, tzinfo=UTC)})
+
+
+def sink(database: Database, **config: str) -> SinkKit:
+    named = {name.replace("_", "."): value for name, value in config.items()}
+    return SinkKit(JdbcSinkConnector, {"connection.url": database.url, **named}, topic="t")
+
+
+def put(kit: SinkKit, *values: Struct | None, key: Any = None) -> None:
+    kit.put(
+        *(kit.record(each, schema=ROW if each is not None else None, key=key, key_schema=s.INT64) for each in values)
+    )
+
+
+def test_a_table_is_made_and_records_are_inserted(database: Database) -> None:
+    kit = sink(database, auto_create="true", pk_mode="kafka")
+    put(kit, row(1, "a"), row(2))
+    kit.close()
+    assert database("SELECT * FROM t") == [
+        ("t", 0, 0, 1, "a", "2020-01-01 00:00:00.000"),
+        ("t", 0, 1, 2, None, "2020-01-01 00:00:00.000"),
+    ]
+
+
+def test_an_upsert_repeated_changes_nothing(database: Database) -> None:
+    kit = sink(database, auto_create="true", insert_mode="upsert", pk_mode="record_value", pk_fields="id")
+    for _ in range(2):
+        put(kit, row(1, "a"), row(1, "b"), row(2, "c"))
+    kit.close()
+    assert database("SELECT id, name FROM t ORDER BY id") == [(1, "b"), (2, "c")]
+
+
+def test_a_tombstone_deletes(database: Database) -> None:
+    kit = sink(
+        database, auto_create="true", insert_mode="upsert", pk_mode="record_key", pk_fields="key", delete_enabled="true"
+    )
+    put(kit, None, key=3)
+    put(kit, row(1, "a"), key=3)
+    put(kit, None, key=3)
+    kit.close()
+    assert database("SELECT * FROM t") == []
+
+
+def test_updates_and_evolution(database: Database) -> None:
+    database("CREATE TABLE t (id INTEGER PRIMARY KEY)")
+    database("INSERT INTO t VALUES (1)")
+    kit = sink(database, auto_evolve="true", insert_mode="update", pk_mode="record_value", pk_fields="id")
+    put(kit, row(1, "a"), row(9, "nobody"))
+    kit.close()
+    assert database("SELECT id, name FROM t") == [(1, "a")]
+
+
+def test_a_put_that_fails_leaves_nothing_behind(database: Database) -> None:
+    database("CREATE TABLE t (id INTEGER PRIMARY KEY, name TEXT, at TEXT)")
+    kit = sink(database, retry_backoff_ms="7", max_retries="1")
+    with pytest.raises(RetriableError, match="UNIQUE"):
+        put(kit, row(1), row(2), row(1))
+    assert database("SELECT * FROM t") == []
+    assert kit.context.timeout_ms == 7
+    with pytest.raises(ConnectError, match="UNIQUE"):
+        put(kit, row(1), row(1))
+    kit.close()
+
+
+def test_names_are_quoted_and_values_bound(database: Database) -> None:
+    evil = 'x"; DROP TABLE t; --'
+    schema = s.struct([(evil, s.STRING)])
+    kit = sink(database, auto_create="true", table_name_format=evil)
+    kit.put(kit.record(Struct(schema, {evil: "'); DROP TABLE t; --"}), schema=schema))
+    kit.close()
+    assert database("SELECT COUNT(*) FROM sqlite_master WHERE type = 'table'") == [(1,)]
+
+
+def test_what_has_no_schema_or_no_table_is_told(database: Database) -> None:
+    kit = sink(database)
+    with pytest.raises(DataError, match="structs"):
+        kit.put({"id": 1})
+    with pytest.raises(ConnectError, match=r"auto\.create"):
+        put(kit, row(1))
+    kit.close()
+
+
+@pytest.mark.parametrize(
+    ("config", "wrong"),
+    [
+        ({"connector.class": "JdbcSource", "topic.prefix": "p", "mode": "incrementing"}, "incrementing.column.name"),
+        ({"connector.class": "JdbcSource", "topic.prefix": "p", "mode": "timestamp"}, "timestamp.column.name"),
+        ({"connector.class": "JdbcSource", "topic.prefix": "p", "query": "q", "table.whitelist": "t"}, "query"),
+        ({"connector.class": "JdbcSource", "topic.prefix": "p", "numeric.mapping": "best_fit"}, "connection.url"),
+        ({"connector.class": "JdbcSource", "topic.prefix": "p", "connection.url": "jdbc:oracle:x"}, "connection.url"),
+        (
+            {"connector.class": "io.confluent.connect.jdbc.JdbcSinkConnector", "topics": "t", "insert.mode": "upsert"},
+            "pk.mode",
+        ),
+        ({"connector.class": "JdbcSink", "topics": "t", "delete.enabled": "true"}, "delete.enabled"),
+    ],
+)
+def test_wrong_configs_are_told_at_their_property(config: dict[str, str], wrong: str) -> None:
+    checked = validate(Catalog(installed=False), {"name": "c", "connection.url": "jdbc:sqlite:/x.db", **config})
+    assert [name for name, each in checked.values.items() if each.errors] == [wrong]

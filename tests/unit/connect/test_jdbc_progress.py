@@ -1,0 +1,106 @@
+"""JdbcSink with a table of progress, on SQLite: each record once, whatever comes again and whoever else writes."""
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.base.ids import TopicPartition
+from headwater.connect.connectors.jdbc_sink import JdbcSinkConnector
+from headwater.connect.data import schema as s
+from headwater.connect.data.struct import Struct
+from headwater.testing.connect import SinkKit
+
+ROW = s.struct([("n", s.INT64)])
+
+
+class Database:
+    def __init__(self, path: Path) -> None:
+        self.config = {"connection.url": f"jdbc:sqlite:{path}", "auto.create": "true", "progress.table": "progress"}
+        self._path = path
+
+    def sink(self) -> SinkKit:
+        return SinkKit(JdbcSinkConnector, self.config)
+
+    def ask(self, sql: str) -> list[Any]:
+        connection = sqlite3.connect(self._path)
+        try:
+            return connection.execute(sql).fetchall()
+        finally:
+            connection.close()
+
+    @property
+    def rows(self) -> list[int]:
+        return [number for (number,) in self.ask("SELECT n FROM t ORDER BY rowid")]
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Database:
+    return Database(tmp_path / "my.db")
+
+
+def put(sink: SinkKit, *numbers: int) -> None:
+    sink.put(*(sink.record(Struct(ROW, {"n": number}), schema=ROW) for number in numbers))
+
+
+def test_a_sink_goes_on_where_its_rows_end_whatever_the_group_has_committed(database: Database) -> None:
+    first = database.sink()
+    put(first, 0, 1, 2)
+    first.close()
+    again = database.sink()
+    assert again.next_offset == 3  # it asked for that
+    again.next_offset = 1  # the records come again all the same
+    put(again, 1, 2, 3)
+    again.close()
+    assert database.rows == [0, 1, 2, 3]
+    assert database.ask("SELECT connector, topic, part, next_offset FROM progress") == [("kit", "t", 0, 4)]
+
+
+def test_a_task_that_has_lost_its_partition_unawares_writes_nothing_twice(database: Database) -> None:
+    old, new = database.sink(), database.sink()
+    put(old, 0, 1)
+    put(new, 0, 1, 2)
+    put(old, 2, 3)
+    assert database.rows == [0, 1, 2, 3]
+    old.close()
+    new.close()
+
+
+def test_a_transaction_that_fails_leaves_neither_rows_nor_progress(database: Database) -> None:
+    sink = database.sink()
+    put(sink, 0)
+    with pytest.raises(Exception, match="structs"):
+        sink.put(sink.record(Struct(ROW, {"n": 1}), schema=ROW), sink.record("no row"))
+    sink.next_offset = 1
+    put(sink, 1)
+    sink.close()
+    assert database.rows == [0, 1]
+
+
+def test_offsets_that_somebody_sets_change_the_table_too(database: Database) -> None:
+    sink = database.sink()
+    put(sink, 0, 1, 2)
+    sink.close()
+    props = {**database.config, "name": "kit"}
+    assert JdbcSinkConnector().alter_offsets(props, {TopicPartition("t", 0): 1})
+    assert database.ask("SELECT next_offset FROM progress") == [(1,)]
+    assert JdbcSinkConnector().alter_offsets(props, {TopicPartition("t", 0): None})
+    fresh = database.sink()
+    assert fresh.next_offset == 0
+    put(fresh, 7)
+    fresh.close()
+    assert database.rows == [0, 1, 2, 7]
+
+
+def test_a_reset_forgets_partitions_too_of_which_the_group_knows_nothing(database: Database) -> None:
+    sink = database.sink()
+    put(sink, 0, 1, 2)
+    sink.close()
+    other = {**database.config, "name": "other"}
+    JdbcSinkConnector().alter_offsets(other, {TopicPartition("t", 0): 5})
+    assert JdbcSinkConnector().reset_offsets({**database.config, "name": "kit"}, [])
+    fresh = database.sink()
+    assert fresh.next_offset == 0
+    fresh.close()
+    assert database.ask("SELECT next_offset FROM progress WHERE connector = 'other'") == [(5,)]

@@ -1,0 +1,226 @@
+"""A put that is tried again while the group rebalances: nothing that was not put is ever committed over.
+
+The sink's loop runs against a consumer in memory; what a poll does to the group is a script, and time passes by polls alone.
+"""
+
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from headwater.base.ids import TopicPartition
+from headwater.client import ConsumerRecord
+from headwater.connect.api import SinkTask
+from headwater.connect.config.connector import connector_def
+from headwater.connect.data.record import SinkRecord
+from headwater.connect.errors import RetriableError
+from headwater.connect.plugins import Catalog, Kind
+from headwater.connect.runtime import sink
+from headwater.connect.runtime.pipeline import Pipeline
+from headwater.connect.runtime.sink import SinkWorkerTask
+from headwater.connect.runtime.task import TaskId
+
+ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
+PROPS = {"name": "c", "connector.class": "C", "topics": "t"}
+WORKER = {"key.converter": "StringConverter", "value.converter": "StringConverter"}
+
+
+class Group:
+    """One member's view: what is assigned, where it reads, what is committed. `script` has one step per poll."""
+
+    def __init__(self, script: list[Callable[["Group"], None]], records: int) -> None:
+        self.script, self.end = script, records
+        self.position: dict[TopicPartition, int] = {}
+        self.committed: dict[TopicPartition, int] = {}
+        self.paused: set[TopicPartition] = set()
+        self.leaks = False  # the next poll gives records in spite of a pause
+        self.now = 0.0
+        self.over: Callable[[], None] = lambda: None
+        self.cancel: Callable[[], None] = lambda: None
+
+    # What the task uses of a Consumer
+
+    def __call__(self, _settings: object) -> "Group":
+        return self
+
+    def __enter__(self) -> "Group":
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.revoke(*self.position)
+
+    def subscribe(self, _topics: list[str], *, on_assigned: Any, on_revoked: Any, on_lost: Any) -> None:
+        self.on_assigned, self.on_revoked, self.on_lost = on_assigned, on_revoked, on_lost
+
+    def assignment(self) -> list[TopicPartition]:
+        return list(self.position)
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        assert all(each in self.position for each in partitions)
+        self.paused.update(partitions)
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        assert all(each in self.position for each in partitions)
+        self.paused.difference_update(partitions)
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        assert partition in self.position
+        self.position[partition] = offset
+
+    def commit(self, offsets: dict[TopicPartition, int]) -> None:
+        assert all(each in self.position for each in offsets)
+        self.committed.update(offsets)
+
+    def wakeup(self) -> None: ...
+
+    def poll(self, timeout: float) -> list[ConsumerRecord]:
+        self.now += timeout
+        if not self.script:
+            self.over()
+            return []
+        self.script.pop(0)(self)
+        readable = [each for each in self.position if self.leaks or each not in self.paused]
+        self.leaks = False
+        made = [record(each, at) for each in readable for at in range(self.position[each], self.end)]
+        self.position.update(dict.fromkeys(readable, self.end))
+        return made
+
+    # What others do
+
+    def assign(self, *partitions: TopicPartition) -> None:
+        self.position.update({each: self.committed.get(each, 0) for each in partitions})
+        self.on_assigned(list(partitions))
+
+    def revoke(self, *partitions: TopicPartition) -> None:
+        self.on_revoked(list(partitions))
+        self._forget(partitions)
+
+    def lose(self, *partitions: TopicPartition) -> None:
+        self._forget(partitions)
+        self.on_lost(list(partitions))
+
+    def _forget(self, partitions: Sequence[TopicPartition]) -> None:
+        for each in partitions:
+            self.position.pop(each)
+            self.paused.discard(each)
+
+
+def record(partition: TopicPartition, offset: int) -> ConsumerRecord:
+    return ConsumerRecord(*partition, offset, 0, 0, None, b"v", (), 0)
+
+
+class Refusing(SinkTask):
+    """Asks for another try of the first records that it is given."""
+
+    def __init__(self, refusals: int = 1, wanted: dict[TopicPartition, int] | None = None) -> None:
+        self.put_offsets: list[tuple[int, int]] = []
+        self.refusals, self.wanted = refusals, wanted or {}
+
+    def start(self, props: object) -> None: ...
+
+    def open(self, partitions: Sequence[TopicPartition]) -> None:
+        self.context.offset({each: self.wanted[each] for each in partitions if each in self.wanted})
+
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        if records and self.refusals:
+            self.refusals -= 1
+            self.context.timeout(2000)
+            raise RetriableError("not now")
+        self.put_offsets += [(each.original_partition, each.offset) for each in records]
+        self.context.request_commit()
+
+    def stop(self) -> None: ...
+
+
+def run(
+    monkeypatch: pytest.MonkeyPatch, *script: Callable[[Group], None], records: int = 2, task: Refusing | None = None
+) -> tuple[Group, Refusing]:
+    group, task, catalog = Group(list(script), records), task or Refusing(), Catalog()
+    config = connector_def(catalog, Kind.SINK).parse(PROPS)
+    clock = SimpleNamespace(monotonic=lambda: group.now, monotonic_ns=lambda: int(group.now * 1e9))
+    monkeypatch.setattr(sink, "Consumer", group)
+    monkeypatch.setattr(sink, "time", clock)
+    worker = SinkWorkerTask(
+        TaskId("c", 0), lambda: task, lambda: Pipeline(catalog, PROPS, config, WORKER), PROPS, config, {}, {}, {},
+        flush_interval_s=60.0, on_topic=lambda _topic: None,
+    )  # fmt: skip
+    group.over, group.cancel = worker.stopping.set, worker.cancel
+    worker.work()
+    return group, task
+
+
+def nothing(_group: Group) -> None: ...
+
+
+def moved_on(group: Group) -> None:
+    """The wait of the put is over."""
+    group.now += 10
+
+
+def all_were_put(task: Refusing, group: Group) -> None:
+    """Each offset below a commit was put; and all that there is was committed."""
+    for partition in (ZERO, ONE):
+        put = {offset for number, offset in task.put_offsets if number == partition.partition}
+        assert put == set(range(group.committed[partition])), partition
+        assert group.committed[partition] == group.end
+
+
+def test_partitions_that_come_back_while_a_put_waits_lose_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def away_and_back(group: Group) -> None:
+        group.end = 4
+        group.revoke(ZERO, ONE)
+        group.assign(ZERO, ONE)
+
+    group, task = run(monkeypatch, lambda g: g.assign(ZERO, ONE), away_and_back, moved_on, nothing)
+    all_were_put(task, group)
+
+
+def test_a_partition_that_comes_while_a_put_waits_is_not_read_before_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    group, task = run(monkeypatch, lambda g: g.assign(ZERO), lambda g: g.assign(ONE), moved_on, nothing)
+    all_were_put(task, group)
+
+
+def test_records_that_a_waiting_poll_gives_all_the_same_are_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def leak(group: Group) -> None:
+        group.assign(ONE)
+        group.leaks = True
+
+    group, task = run(monkeypatch, lambda g: g.assign(ZERO), leak, moved_on, nothing)
+    all_were_put(task, group)
+
+
+@pytest.mark.parametrize("take", [Group.revoke, Group.lose])
+def test_what_is_anothers_by_then_is_neither_put_nor_committed(
+    monkeypatch: pytest.MonkeyPatch, take: Callable[..., None]
+) -> None:
+    group, task = run(monkeypatch, lambda g: g.assign(ZERO, ONE), lambda g: take(g, ONE), moved_on, nothing)
+    assert task.put_offsets == [(0, 0), (0, 1)]
+    assert group.committed == {ZERO: 2}
+
+
+def test_everything_is_read_again_after_the_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    def more(group: Group) -> None:
+        group.end = 4
+
+    group, task = run(monkeypatch, lambda g: g.assign(ZERO, ONE), moved_on, more)
+    all_were_put(task, group)
+    assert len(task.put_offsets) == 8
+
+
+def test_a_task_that_was_given_up_commits_nothing_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    group, task = run(monkeypatch, lambda g: g.assign(ZERO, ONE), lambda g: g.cancel(), moved_on, nothing)
+    assert task.put_offsets
+    assert group.committed == {}
+
+
+def test_a_task_reads_from_where_it_asks_to_when_it_is_given_a_partition(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The poll that gives it the partition may have its records too."""
+
+    def assigned(group: Group) -> None:
+        group.committed[ZERO] = 3
+        group.assign(ZERO)
+
+    group, task = run(monkeypatch, assigned, nothing, records=5, task=Refusing(0, {ZERO: 1}))
+    assert task.put_offsets == [(0, each) for each in range(1, 5)]
+    assert group.committed == {ZERO: 5}

@@ -1,0 +1,176 @@
+"""A source task's thread: how it is stopped, given up, and what a plugin that raises anything at all comes to.
+
+The producer is in memory, and threads wait for events alone.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from headwater.connect.api import SourceTask
+from headwater.connect.config.connector import connector_def
+from headwater.connect.data.record import SourceRecord
+from headwater.connect.data.schema import STRING
+from headwater.connect.plugins import Catalog, Kind
+from headwater.connect.runtime import source
+from headwater.connect.runtime.offsets import ConnectorOffsets, MemoryOffsetStore
+from headwater.connect.runtime.pipeline import Pipeline
+from headwater.connect.runtime.source import SourceWorkerTask
+from headwater.connect.runtime.task import State, TaskId, WorkerTask
+
+PATIENCE_S = 60.0
+PROPS = {"name": "c", "connector.class": "C", "errors.restart": "false"}
+WORKER = {"key.converter": "StringConverter", "value.converter": "StringConverter"}
+
+
+class MemoryProducer:
+    """Delivers at once."""
+
+    def __init__(self) -> None:
+        self.values: list[bytes] = []
+        self.closed_with: list[float | None] = []
+
+    def __call__(self, _settings: object) -> "MemoryProducer":
+        return self
+
+    def send(self, _topic: str, value: bytes, *, on_delivery: Callable[..., None], **_rest: object) -> None:
+        self.values.append(value)
+        on_delivery(None, None)
+
+    def flush(self, _timeout: float) -> None: ...
+
+    def close(self, timeout: float | None = None) -> None:
+        self.closed_with.append(timeout)
+
+
+@pytest.fixture
+def producer(monkeypatch: pytest.MonkeyPatch) -> MemoryProducer:
+    made = MemoryProducer()
+    monkeypatch.setattr(source, "Producer", made)
+    return made
+
+
+def worker_task(task: SourceTask, offsets: ConnectorOffsets) -> SourceWorkerTask:
+    catalog = Catalog()
+    config = connector_def(catalog, Kind.SOURCE).parse(PROPS)
+    return SourceWorkerTask(
+        TaskId("c", 0), lambda: task, lambda: Pipeline(catalog, PROPS, config, WORKER), PROPS, config, offsets, {}, {},
+        flush_interval_s=0.0, flush_timeout_s=1.0, topic_creation=False, on_topic=lambda _topic: None,
+    )  # fmt: skip
+
+
+def numbered(number: int) -> SourceRecord:
+    return SourceRecord(
+        topic="t", value_schema=STRING, value=f"v{number}", source_partition={"p": 1}, source_offset={"n": number}
+    )
+
+
+class Hanging(SourceTask):
+    """Its second poll hangs, in a database, say, and no stop ends it."""
+
+    def __init__(self) -> None:
+        self.polls = 0
+        self.hangs, self.released = threading.Event(), threading.Event()
+
+    def start(self, props: Mapping[str, str]) -> None: ...
+
+    def poll(self) -> list[SourceRecord] | None:
+        self.polls += 1
+        if self.polls == 2:
+            self.hangs.set()
+            assert self.released.wait(PATIENCE_S)
+        return [numbered(self.polls)]
+
+    def stop(self) -> None: ...
+
+
+def test_a_task_that_was_given_up_neither_sends_nor_commits(producer: MemoryProducer) -> None:
+    task, offsets = Hanging(), ConnectorOffsets(MemoryOffsetStore(), "c")
+    worker = worker_task(task, offsets)
+    worker.start()
+    assert task.hangs.wait(PATIENCE_S)
+    worker.begin_stop()
+    worker.cancel()
+    assert producer.closed_with == [0]
+    offsets.write([({"p": 1}, {"n": 0})])  # somebody resets them
+    task.released.set()
+    assert worker.join(PATIENCE_S)
+    assert producer.values == [b"v1"]
+    assert offsets.all() == [({"p": 1}, {"n": 0})]
+
+
+class Waiting(SourceTask):
+    """Polls until an async `stop` says otherwise."""
+
+    def __init__(self) -> None:
+        self.polls, self.stopped = threading.Event(), 0
+
+    async def start(self, props: Mapping[str, str]) -> None:
+        self._end = asyncio.Event()
+
+    async def poll(self) -> list[SourceRecord] | None:
+        self.polls.set()
+        await self._end.wait()
+        return None
+
+    async def stop(self) -> None:
+        self.stopped += 1
+        self._end.set()
+
+
+def test_an_async_stop_is_awaited_and_ends_a_poll_that_waits(producer: MemoryProducer) -> None:
+    task = Waiting()
+    worker = worker_task(task, ConnectorOffsets(MemoryOffsetStore(), "c"))
+    worker.start()
+    assert task.polls.wait(PATIENCE_S)
+    worker.begin_stop()
+    assert worker.join(PATIENCE_S)
+    assert task.stopped == 1
+
+
+class Plain(SourceTask):
+    """A plain poll, and an async stop: nothing but the end of the task can await it."""
+
+    def __init__(self) -> None:
+        self.polls, self.stopped = threading.Event(), 0
+
+    def start(self, props: Mapping[str, str]) -> None: ...
+
+    def poll(self) -> list[SourceRecord] | None:
+        self.polls.set()
+        return None
+
+    async def stop(self) -> None:
+        self.stopped += 1
+
+
+def test_an_async_stop_of_a_task_without_a_loop_is_awaited_once(producer: MemoryProducer) -> None:
+    task = Plain()
+    worker = worker_task(task, ConnectorOffsets(MemoryOffsetStore(), "c"))
+    worker.start()
+    assert task.polls.wait(PATIENCE_S)
+    worker.begin_stop()
+    assert worker.join(PATIENCE_S)
+    assert task.stopped == 1
+    assert worker.state is State.UNASSIGNED
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError, SystemExit, ValueError])
+def test_a_task_that_raises_anything_has_failed(error: type[BaseException]) -> None:
+    class Raising(WorkerTask):
+        def work(self) -> None:
+            self.running()
+
+            async def plugin() -> Any:
+                raise error("so it is")
+
+            self.call(plugin)
+
+    worker = Raising(TaskId("c", 0), restart=False, secrets=frozenset())
+    worker.start()
+    assert worker.join(PATIENCE_S)
+    assert worker.state is State.FAILED
+    assert error.__name__ in (worker.trace or "")
