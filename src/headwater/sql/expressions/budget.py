@@ -1,0 +1,34 @@
+"""What one expression may cost for one row: so that a lambda in a lambda, or text that grows, ends with an error and not with the server.
+
+A step is a call of a lambda, or a hundred characters that a function makes. Whoever evaluates begins a new budget for each row; each thread
+has its own.
+"""
+
+import threading
+from typing import Final
+
+from headwater.sql.expressions.values import EvaluationError
+
+STEPS_MAX: Final = 5_000_000
+
+
+class _Left(threading.local):
+    steps = STEPS_MAX
+
+
+_left = _Left()
+
+
+def begin() -> None:
+    _left.steps = STEPS_MAX
+
+
+def spend(steps: int = 1) -> None:
+    _left.steps -= steps
+    if _left.steps < 0:
+        _left.steps = 0
+        raise EvaluationError(f"an expression may take at most {STEPS_MAX} steps for one row")
+
+
+def spend_text(length: int) -> None:
+    spend(length // 100)

@@ -1,0 +1,128 @@
+"""= <> < <= > >= and LIKE. A comparison with NULL is false, `<>` too."""
+
+from __future__ import annotations
+
+import functools
+import math
+import operator
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, Final
+
+import re2
+
+from headwater.sql.expressions import values
+from headwater.sql.expressions.arithmetic import Evaluate, Typed
+from headwater.sql.expressions.values import EvaluationError
+from headwater.sql.language.errors import Position, SqlError
+from headwater.sql.language.types import Base, Type
+
+OPERATORS: Final[dict[str, Callable[[Any, Any], bool]]] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_TIMES: Final[dict[Base, Callable[[str], Any]]] = {
+    Base.DATE: values.parse_date,
+    Base.TIME: values.parse_time,
+    Base.TIMESTAMP: values.parse_timestamp,
+}
+_UNORDERED: Final = (Base.BOOLEAN, Base.ARRAY, Base.MAP, Base.STRUCT)
+
+
+def compare(symbol: str, left: Typed, right: Typed, position: Position) -> Evaluate:
+    """A function that compares the two."""
+    one, other = _alike(left, right), _alike(right, left)
+    if not _comparable(left.type, right.type, symbol):
+        raise SqlError(
+            f"Operator {_NAMES[symbol]} cannot be used to compare {left.type} and {right.type}", position=position
+        )
+    test = OPERATORS[symbol]
+
+    def run(row: list[Any]) -> bool:
+        first, second = one(row), other(row)
+        if first is None or second is None:
+            return False
+        return test(first, second)
+
+    return run
+
+
+_NAMES: Final = {
+    "=": "EQUAL",
+    "<>": "NOT_EQUAL",
+    "<": "LESS_THAN",
+    "<=": "LESS_THAN_OR_EQUAL",
+    ">": "GREATER_THAN",
+    ">=": "GREATER_THAN_OR_EQUAL",
+}
+
+
+def _alike(given: Typed, beside: Typed) -> Evaluate:
+    """Text beside a date, time or timestamp is read as one; DATE beside TIMESTAMP becomes its midnight."""
+    evaluate = given.evaluate
+    if given.type is None or beside.type is None:
+        return evaluate
+    if given.type.base is Base.DOUBLE and beside.type.base is Base.DECIMAL:
+        return lambda row: None if (value := evaluate(row)) is None else _exact(value)
+    if given.type.base is Base.STRING and beside.type.base in _TIMES:
+        parse = _TIMES[beside.type.base]
+        return lambda row: None if (text := evaluate(row)) is None else parse(text)
+    if given.type.base is Base.DATE and beside.type.base is Base.TIMESTAMP:
+        return lambda row: None if (day := evaluate(row)) is None else values.from_millis(values.days(day) * 86_400_000)
+    return evaluate
+
+
+def _exact(value: float) -> Decimal | float:
+    """A double beside a DECIMAL: the number that its shortest digits say."""
+    return Decimal(repr(value)) if math.isfinite(value) else value
+
+
+def _comparable(left: Type | None, right: Type | None, symbol: str) -> bool:
+    if left is None or right is None:
+        return True
+    if left.is_number and right.is_number:
+        return True
+    pair = {left.base, right.base}
+    if pair <= {Base.STRING, Base.DATE} or pair <= {Base.STRING, Base.TIME} or pair <= {Base.STRING, Base.TIMESTAMP}:
+        return True
+    if pair == {Base.DATE, Base.TIMESTAMP}:
+        return True
+    if left.base is not right.base:
+        return False
+    return symbol in ("=", "<>") or left.base not in _UNORDERED
+
+
+@functools.lru_cache(maxsize=256)
+def like_pattern(pattern: str, escape: str | None) -> Any:
+    """LIKE's pattern, compiled by RE2, whose time grows with the text and not with the number of wildcards."""
+    pieces, at = [], 0
+    while at < len(pattern):
+        letter = pattern[at]
+        if escape is not None and letter == escape and at + 1 < len(pattern):
+            at += 1
+            pieces.append(re2.escape(pattern[at]))
+        else:
+            pieces.append({"%": "(?s:.*)", "_": "(?s:.)"}.get(letter) or re2.escape(letter))
+        at += 1
+    try:
+        return re2.compile("".join(pieces))
+    except re2.error as error:
+        raise EvaluationError(f"the LIKE pattern cannot be used: {error}") from None
+
+
+def like(operand: Evaluate, pattern: Evaluate, escape: str | None, *, negated: bool) -> Evaluate:
+    def run(row: list[Any]) -> bool:
+        text, wanted = operand(row), pattern(row)
+        if text is None or wanted is None:
+            return False
+        return _matches(text, wanted, escape) != negated
+
+    return run
+
+
+def _matches(text: str, pattern: str, escape: str | None) -> bool:
+    return like_pattern(pattern, escape).fullmatch(text) is not None

@@ -1,0 +1,539 @@
+"""Expressions to functions of a row.
+
+`Compiler(scope).compile(expression)` gives the type of the expression and a function that takes a row (a list of values, in the order of
+the scope's columns) and gives its value. What is wrong with types is told here, before any row is seen. Parameters of lambdas are columns
+that are appended to the row while the lambda runs.
+"""
+
+from __future__ import annotations
+
+import difflib
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, Final, NoReturn
+
+from headwater.sql.expressions import budget, comparing, values
+from headwater.sql.expressions.arithmetic import arithmetic
+from headwater.sql.expressions.casting import converter, decimal_of
+from headwater.sql.expressions.values import EvaluationError
+from headwater.sql.functions import library, registry, scope  # noqa: F401  importing the library declares its functions
+from headwater.sql.functions.signatures import Bindings, Pattern, common
+from headwater.sql.language import tree, types
+from headwater.sql.language.errors import Position, SqlError
+from headwater.sql.language.types import ArrayType, Base, MapType, StructType, Type
+
+Evaluate = Callable[[list[Any]], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    type: Type | None  # None: the type of NULL
+    evaluate: Evaluate
+
+
+@dataclass(slots=True)
+class Scope:
+    """The columns that an expression may name: (source or None, name) -> (place in the row, type)."""
+
+    columns: dict[tuple[str | None, str], tuple[int, Type]] = field(default_factory=dict)
+    ambiguous: frozenset[str] = frozenset()
+    width: int = 0
+
+    def find(self, column: tree.Column) -> tuple[int, Type]:
+        found = self.columns.get((column.source, column.name))
+        if found is not None:
+            return found
+        if column.source is None and column.name in self.ambiguous:
+            raise SqlError(
+                f"Column '{column.name}' is ambiguous.",
+                why="Several of the joined sources have it",
+                hint=f"Write its source before it, as in `s`.{types.quoted(column.name)}.",
+                position=column.position,
+            )
+        shown = f"{column.source}.{column.name}" if column.source else column.name
+        names = [name for source, name in self.columns if source == column.source]
+        near = difflib.get_close_matches(column.name, names, 1, 0.6)
+        raise SqlError(
+            f"Column '{shown}' cannot be resolved.",
+            hint=f"Did you mean {near[0]}?" if near else "",
+            position=column.position,
+        )
+
+
+class Compiler:
+    """Compiles expressions over one scope. `parameters` are those of the lambdas around the expression, by name."""
+
+    def __init__(self, scope: Scope, parameters: Mapping[str, tuple[int, Type | None]] | None = None) -> None:
+        self._scope = scope
+        self._parameters = dict(parameters or {})
+
+    def compile(self, expression: tree.Expression) -> Compiled:
+        compile_node = _NODES.get(type(expression))
+        if compile_node is None:
+            raise SqlError("This cannot stand here.", position=expression.position)
+        return compile_node(self, expression)
+
+    def compile_as(self, expression: tree.Expression, wanted: Type, what: str) -> Evaluate:
+        """Compiled, and widened to `wanted`; a type that does not fit is told with `what` it is."""
+        compiled = self.compile(expression)
+        if compiled.type is not None and not types.can_widen(compiled.type, wanted):
+            raise SqlError(f"{what} must be {wanted}, not {compiled.type}.", position=expression.position)
+        return widened(compiled, wanted)
+
+    # -- leaves --------------------------------------------------------------------------------------------------------
+
+    def _literal(self, node: tree.Literal) -> Compiled:
+        value = node.value
+        if isinstance(value, int) and not isinstance(value, bool) and not -(2**63) <= value < 2**63:
+            raise SqlError(f"Invalid numeric literal: {value}", position=node.position)
+        return Compiled(literal_type(node), lambda _: value)
+
+    def _column(self, node: tree.Column) -> Compiled:
+        if node.source is None and node.name in self._parameters:
+            place, given = self._parameters[node.name]
+            return Compiled(given, operator.itemgetter(place))
+        place, known = self._scope.find(node)
+        return Compiled(known, operator.itemgetter(place))
+
+    def _field(self, node: tree.FieldOf) -> Compiled:
+        of = self.compile(node.of)
+        if not isinstance(of.type, StructType):
+            raise SqlError(f"Expected STRUCT type, got: {of.type}", position=node.position)
+        found = of.type.field(node.name)
+        if found is None:
+            near = difflib.get_close_matches(node.name, [name for name, _ in of.type.fields], 1)
+            raise SqlError(
+                f"Could not find field '{node.name}' in {of.type}.",
+                hint=f"Did you mean {near[0]}?" if near else "",
+                position=node.position,
+            )
+        evaluate, name = of.evaluate, node.name
+
+        def field_of(row: list[Any]) -> Any:
+            value = evaluate(row)
+            return None if value is None else value.get(name)
+
+        return Compiled(found, field_of)
+
+    def _item(self, node: tree.ItemOf) -> Compiled:
+        of, index = self.compile(node.of), self.compile(node.index)
+        if isinstance(of.type, ArrayType):
+            if index.type is None or index.type.base not in (Base.INTEGER, Base.BIGINT):
+                raise SqlError(
+                    f"An index of an array must be a whole number, not {index.type}.", position=node.position
+                )
+            return Compiled(of.type.item, _array_item(of.evaluate, index.evaluate))
+        if isinstance(of.type, MapType):
+            key = widened(index, of.type.key, node.position)
+            return Compiled(of.type.value, _map_item(of.evaluate, key))
+        raise SqlError(f"Subscript expression on non-container type {of.type}.", position=node.position)
+
+    # -- operators -----------------------------------------------------------------------------------------------------
+
+    def _unary(self, node: tree.Unary) -> Compiled:
+        operand = self.compile(node.operand)
+        evaluate = operand.evaluate
+        if node.operator == "NOT":
+            self._must_be_boolean(operand, "NOT", node.position)
+            return Compiled(types.BOOLEAN, lambda row: not _truth(evaluate(row)))
+        if operand.type is None or not operand.type.is_number:
+            raise SqlError(f"The sign of {operand.type} cannot be changed.", position=node.position)
+        if node.operator == "+":
+            return operand
+        return arithmetic("-", Compiled(operand.type, lambda _: 0), operand, node.position, Compiled)
+
+    def _binary(self, node: tree.Binary) -> Compiled:
+        left, right = self.compile(node.left), self.compile(node.right)
+        if node.operator in ("AND", "OR"):
+            self._must_be_boolean(left, node.operator, node.left.position)
+            self._must_be_boolean(right, node.operator, node.right.position)
+            one, other = left.evaluate, right.evaluate
+            if node.operator == "AND":
+                return Compiled(types.BOOLEAN, lambda row: _truth(one(row)) and _truth(other(row)))
+            return Compiled(types.BOOLEAN, lambda row: _truth(one(row)) or _truth(other(row)))
+        if node.operator in comparing.OPERATORS:
+            if any(isinstance(each, tree.Literal) and each.value is None for each in (node.left, node.right)):
+                raise SqlError("Comparison with NULL not supported", hint="Use IS NULL.", position=node.position)
+            left, right = _moments(node.left, left, right), _moments(node.right, right, left)
+            return Compiled(types.BOOLEAN, comparing.compare(node.operator, left, right, node.position))
+        return arithmetic(node.operator, left, right, node.position, Compiled)
+
+    def _must_be_boolean(self, given: Compiled, word: str, position: Position) -> None:
+        if given.type not in (None, types.BOOLEAN):
+            raise SqlError(f"{word} takes BOOLEAN, not {given.type}.", position=position)
+
+    def _is_null(self, node: tree.IsNull) -> Compiled:
+        evaluate = self.compile(node.operand).evaluate
+        if node.negated:
+            return Compiled(types.BOOLEAN, lambda row: evaluate(row) is not None)
+        return Compiled(types.BOOLEAN, lambda row: evaluate(row) is None)
+
+    def _distinct(self, node: tree.Distinct) -> Compiled:
+        left, right = self.compile(node.left), self.compile(node.right)
+        equal = comparing.compare("=", left, right, node.position)
+        one, other, negated = left.evaluate, right.evaluate, node.negated
+
+        def distinct(row: list[Any]) -> bool:
+            first, second = one(row), other(row)
+            if first is None or second is None:
+                return ((first is None) != (second is None)) != negated
+            return (not equal(row)) != negated
+
+        return Compiled(types.BOOLEAN, distinct)
+
+    def _between(self, node: tree.Between) -> Compiled:
+        low = tree.Binary(">=", node.operand, node.low, position=node.position)
+        high = tree.Binary("<=", node.operand, node.high, position=node.position)
+        both = tree.Binary("AND", low, high, position=node.position)
+        return self.compile(tree.Unary("NOT", both, position=node.position) if node.negated else both)
+
+    def _in(self, node: tree.In) -> Compiled:
+        operand = self.compile(node.operand)
+        tests = [
+            comparing.compare("=", operand, _comparable(self.compile(item), operand, item), item.position)
+            for item in node.items
+        ]
+        negated, evaluate = node.negated, operand.evaluate
+
+        def within(row: list[Any]) -> bool:
+            if evaluate(row) is None:
+                return False
+            return any(test(row) for test in tests) != negated
+
+        return Compiled(types.BOOLEAN, within)
+
+    def _like(self, node: tree.Like) -> Compiled:
+        operand, pattern = self.compile(node.operand), self.compile(node.pattern)
+        for each in (operand, pattern):
+            if each.type not in (None, types.STRING):
+                raise SqlError(f"LIKE takes STRING, not {each.type}.", position=node.position)
+        return Compiled(
+            types.BOOLEAN, comparing.like(operand.evaluate, pattern.evaluate, node.escape, negated=node.negated)
+        )
+
+    def _case(self, node: tree.Case) -> Compiled:
+        branches = []
+        for condition, result in node.branches:
+            test = tree.Binary("=", node.operand, condition, position=condition.position) if node.operand else condition
+            compiled = self.compile(test)
+            self._must_be_boolean(compiled, "WHEN", condition.position)
+            branches.append((compiled.evaluate, self.compile(result)))
+        otherwise = self.compile(node.otherwise) if node.otherwise else Compiled(None, lambda _: None)
+        result_type: Type | None = None
+        for each in [*(result for _, result in branches), otherwise]:
+            both = common(result_type, each.type)
+            if both is None and each.type is not None and result_type is not None:
+                raise SqlError(
+                    f"Invalid Case expression. Type for all 'THEN' clauses should be the same: {result_type} and {each.type}.",
+                    position=node.position,
+                )
+            result_type = both
+        choices = [(test, _as(result, result_type)) for test, result in branches]
+        default = _as(otherwise, result_type)
+
+        def choose(row: list[Any]) -> Any:
+            for test, result in choices:
+                if test(row):
+                    return result(row)
+            return default(row)
+
+        return Compiled(result_type, choose)
+
+    def _cast(self, node: tree.Cast) -> Compiled:
+        operand = self.compile(node.operand)
+        convert = converter(operand.type, node.type)
+        if convert is None:
+            raise SqlError(f"Cast of {operand.type} to {node.type} is not supported", position=node.position)
+        evaluate = operand.evaluate
+        return Compiled(node.type, lambda row: convert(evaluate(row)))
+
+    # -- things that are put together ----------------------------------------------------------------------------------
+
+    def _make_array(self, node: tree.MakeArray) -> Compiled:
+        items = [self.compile(item) for item in node.items]
+        item_type = self._same_type(items, "Array", node)
+        if item_type is None:
+            raise SqlError(
+                "Array constructor cannot be empty. Please supply at least one element."
+                if not items
+                else "Cannot construct an array with all NULL elements.",
+                position=node.position,
+            )
+        evaluates = [_or_null(_as(item, item_type)) for item in items]
+        return Compiled(types.array(item_type), lambda row: [each(row) for each in evaluates])
+
+    def _make_map(self, node: tree.MakeMap) -> Compiled:
+        keys = [self.compile(key) for key, _ in node.entries]
+        entries = [self.compile(value) for _, value in node.entries]
+        key_type, value_type = self._same_type(keys, "Map key", node), self._same_type(entries, "Map value", node)
+        if key_type is None or value_type is None:
+            raise SqlError(
+                "Cannot construct a map with all NULL keys or values, or without entries.", position=node.position
+            )
+        pairs = [
+            (_as(key, key_type), _or_null(_as(value, value_type))) for key, value in zip(keys, entries, strict=True)
+        ]
+        return Compiled(types.mapping(key_type, value_type), lambda row: {key(row): each(row) for key, each in pairs})
+
+    def _make_struct(self, node: tree.MakeStruct) -> Compiled:
+        fields = [(name, self.compile(value)) for name, value in node.fields]
+        for name, value in fields:
+            if value.type is None:
+                raise SqlError(f"The type of field '{name}' is unknown: CAST(NULL AS ...).", position=node.position)
+        known = types.struct(*((name, value.type) for name, value in fields if value.type is not None))
+        evaluates = [(name, _or_null(value.evaluate)) for name, value in fields]
+        return Compiled(known, lambda row: {name: evaluate(row) for name, evaluate in evaluates})
+
+    def _same_type(self, items: Sequence[Compiled], what: str, node: tree.Expression) -> Type | None:
+        found: Type | None = None
+        for item in items:
+            both = common(found, item.type)
+            if both is None and not (found is None and item.type is None):
+                raise SqlError(
+                    f"{what} elements must be of one type, not {found} and {item.type}.", position=node.position
+                )
+            found = both
+        return found
+
+    # -- calls ---------------------------------------------------------------------------------------------------------
+
+    def _call(self, node: tree.Call) -> Compiled:
+        function = scope.scalar_named(node.function)
+        if function is None:
+            if scope.aggregate_named(node.function) is not None:
+                raise SqlError(
+                    f"{node.function} is an aggregate function and cannot stand here.",
+                    hint="Aggregates stand in SELECT and HAVING of a query with GROUP BY.",
+                    position=node.position,
+                )
+            raise registry.unknown(node.function, scope.known_names(), node.position)
+        if any(isinstance(argument, tree.Lambda) for argument in node.arguments):
+            return self._call_with_lambda(function, node)
+        arguments = [self._argument(argument) for argument in node.arguments]
+        resolved = registry.resolve(function, [each.type for each in arguments], node.position)
+        evaluates = tuple(
+            widened(each, wanted) if resolved.overload.widen and wanted is not None else each.evaluate
+            for each, wanted in zip(arguments, resolved.parameters, strict=True)
+        )
+        return Compiled(resolved.returns, _calling(resolved.overload.call, evaluates, nulls=resolved.overload.nulls))
+
+    def _argument(self, node: tree.Expression) -> Compiled:
+        if isinstance(node, tree.IntervalUnit):
+            unit = node.unit
+            return Compiled(None, lambda _: unit)
+        return self.compile(node)
+
+    def _call_with_lambda(self, function: registry.ScalarFunction, node: tree.Call) -> Compiled:
+        plain = [None if isinstance(each, tree.Lambda) else self.compile(each) for each in node.arguments]
+        for overload in function.overloads:
+            patterns = overload.signature.spread(len(plain))
+            if patterns is None:
+                continue
+            bindings = Bindings()
+            if not all(
+                (pattern.name == "LAMBDA") == (each is None) and (each is None or bindings.match(pattern, each.type))
+                for pattern, each in zip(patterns, plain, strict=True)
+            ):
+                continue
+            evaluates = []
+            for pattern, argument, each in zip(patterns, node.arguments, plain, strict=True):
+                if isinstance(argument, tree.Lambda):
+                    evaluates.append(self._lambda(argument, pattern, bindings))
+                else:
+                    assert each is not None
+                    evaluates.append(each.evaluate)
+            returns = bindings.resolve(overload.signature.returns)
+            return Compiled(returns, _calling(overload.call, tuple(evaluates), nulls=overload.nulls))
+        given = [None if each is None else each.type for each in plain]
+        raise registry.no_form(function.name, [each.signature for each in function.overloads], given, node.position)
+
+    def _lambda(self, node: tree.Lambda, pattern: Pattern, bindings: Bindings) -> Evaluate:
+        *taken, result = pattern.inner
+        if len(taken) != len(node.parameters):
+            raise SqlError(
+                f"This lambda takes {len(taken)} parameters, not {len(node.parameters)}.", position=node.position
+            )
+        place = 1 + max([self._scope.width - 1, *(at for at, _ in self._parameters.values())])
+        inner = dict(self._parameters)
+        for count, (name, each) in enumerate(zip(node.parameters, taken, strict=True)):
+            inner[name] = (place + count, bindings.resolve(each))
+        body = Compiler(self._scope, inner).compile(node.body)
+        if body.type is not None and not bindings.match(result, body.type):
+            raise SqlError(f"The lambda gives {body.type}, which does not fit {result}.", position=node.position)
+        evaluate = body.evaluate
+
+        def closure(row: list[Any]) -> Callable[..., Any]:
+            outer = row[:place]
+
+            def call(*given: Any) -> Any:
+                budget.spend()
+                return evaluate([*outer, *given])
+
+            return call
+
+        return closure
+
+    def _no_lambda(self, node: tree.Lambda) -> NoReturn:
+        raise SqlError("A lambda can only be an argument of a function that takes one.", position=node.position)
+
+
+def literal_type(node: tree.Literal) -> Type | None:
+    match node.value:
+        case None:
+            return None
+        case bool():
+            return types.BOOLEAN
+        case int():
+            return types.BIGINT if node.big else types.INTEGER
+        case float():
+            return types.DOUBLE
+        case Decimal():
+            _, digits, exponent = node.value.as_tuple()
+            assert isinstance(exponent, int)
+            scale = max(-exponent, 0)
+            return types.decimal(max(len(digits), scale, 1), scale)
+        case _:
+            return types.STRING
+
+
+def widened(given: Compiled, wanted: Type, position: Position | None = None) -> Evaluate:
+    """The values of `given` as `wanted`."""
+    if given.type is None or given.type == wanted:
+        return given.evaluate
+    convert = converter(given.type, wanted)
+    if convert is None or not types.can_widen(given.type, wanted):
+        raise SqlError(f"{given.type} cannot be taken as {wanted}.", position=position)
+    evaluate = given.evaluate
+    return lambda row: convert(evaluate(row))
+
+
+def _or_null(evaluate: Evaluate) -> Evaluate:
+    """An item for which there is no value is NULL; the others of its array, map or struct stay."""
+
+    def run(row: list[Any]) -> Any:
+        try:
+            return evaluate(row)
+        except EvaluationError:
+            return None
+
+    return run
+
+
+def _as(given: Compiled, wanted: Type | None) -> Evaluate:
+    if wanted is None or given.type is None or given.type == wanted:
+        return given.evaluate
+    convert = converter(given.type, wanted)
+    assert convert is not None
+    evaluate = given.evaluate
+    return lambda row: convert(evaluate(row))
+
+
+def _comparable(item: Compiled, operand: Compiled, node: tree.Expression) -> Compiled:
+    """Literals in IN (...) are read as what they are compared with: '4' beside numbers, 'true' beside BOOLEAN, 4 beside text."""
+    wanted = operand.type
+    if wanted is None or item.type is None or item.type == wanted or not isinstance(node, tree.Literal):
+        return item
+    value: Any = None
+    try:
+        if item.type == types.STRING and wanted.is_number:
+            value = values.fit(decimal_of(str(node.value)), 40, 20)
+            return Compiled(types.decimal(40, 20), lambda _: value)
+        if item.type == types.STRING and wanted == types.BOOLEAN:
+            convert = converter(types.STRING, types.BOOLEAN)
+            assert convert is not None
+            value = convert(node.value)
+            return Compiled(types.BOOLEAN, lambda _: value)
+    except EvaluationError as error:
+        raise SqlError(f"Invalid Predicate: {error}", position=node.position) from None
+    if wanted == types.STRING and item.type.base in (
+        Base.BOOLEAN,
+        Base.INTEGER,
+        Base.BIGINT,
+        Base.DOUBLE,
+        Base.DECIMAL,
+    ):
+        value = values.as_text(node.value)
+        return Compiled(types.STRING, lambda _: value)
+    return item
+
+
+def _moments(node: tree.Expression, given: Compiled, beside: Compiled) -> Compiled:
+    """Text beside ROWTIME, WINDOWSTART or WINDOWEND is a moment: '2020-05-04T10:00' and the like, in milliseconds."""
+    if given.type != types.STRING or beside.type != types.BIGINT or not isinstance(node, tree.Literal):
+        return given
+    try:
+        value = values.millis(values.parse_timestamp(str(node.value)))
+    except EvaluationError:
+        return given
+    return Compiled(types.BIGINT, lambda _: value)
+
+
+def _truth(value: Any) -> bool:
+    if value is None:
+        raise EvaluationError("a condition is NULL")
+    return bool(value)
+
+
+def _calling(call: Callable[..., Any], arguments: tuple[Evaluate, ...], *, nulls: bool) -> Evaluate:
+    if nulls:
+        return lambda row: call(*[argument(row) for argument in arguments])
+    if len(arguments) == 1:
+        (only,) = arguments
+
+        def call_with_one(row: list[Any]) -> Any:
+            value = only(row)
+            return None if value is None else call(value)
+
+        return call_with_one
+
+    def call_unless_null(row: list[Any]) -> Any:
+        given = [argument(row) for argument in arguments]
+        for value in given:
+            if value is None:
+                return None
+        return call(*given)
+
+    return call_unless_null
+
+
+def _array_item(of: Evaluate, index: Evaluate) -> Evaluate:
+    def item(row: list[Any]) -> Any:
+        array, at = of(row), index(row)
+        if array is None or at is None:
+            return None
+        place = at - 1 if at > 0 else len(array) + at
+        return array[place] if at != 0 and 0 <= place < len(array) else None
+
+    return item
+
+
+def _map_item(of: Evaluate, key: Evaluate) -> Evaluate:
+    def item(row: list[Any]) -> Any:
+        mapping = of(row)
+        return None if mapping is None else mapping.get(key(row))
+
+    return item
+
+
+_NODES: Final[dict[type[tree.Expression], Callable[[Compiler, Any], Compiled]]] = {
+    tree.Literal: Compiler._literal,
+    tree.Column: Compiler._column,
+    tree.FieldOf: Compiler._field,
+    tree.ItemOf: Compiler._item,
+    tree.Unary: Compiler._unary,
+    tree.Binary: Compiler._binary,
+    tree.IsNull: Compiler._is_null,
+    tree.Distinct: Compiler._distinct,
+    tree.Between: Compiler._between,
+    tree.In: Compiler._in,
+    tree.Like: Compiler._like,
+    tree.Case: Compiler._case,
+    tree.Cast: Compiler._cast,
+    tree.MakeArray: Compiler._make_array,
+    tree.MakeMap: Compiler._make_map,
+    tree.MakeStruct: Compiler._make_struct,
+    tree.Call: Compiler._call,
+    tree.Lambda: Compiler._no_lambda,
+}

@@ -1,0 +1,74 @@
+"""Rows within a query: in repartition topics, changelogs and stores. Nobody else reads them, so every type keeps its exact value: JSON, with a
+tag where JSON has no such value."""
+
+from __future__ import annotations
+
+import base64
+import json
+from datetime import date, datetime, time
+from decimal import Decimal
+from typing import Any
+
+from headwater.sql.expressions import values
+
+
+def _tagged(value: Any) -> Any:
+    match value:
+        case Decimal():
+            return {"$d": str(value)}
+        case datetime():
+            return {"$ts": values.millis(value)}
+        case date():
+            return {"$date": values.days(value)}
+        case time():
+            return {"$time": values.time_millis(value)}
+        case bytes():
+            return {"$b": base64.b64encode(value).decode()}
+        case _:
+            raise TypeError(f"{type(value).__name__} cannot be stored")
+
+
+def _shown(value: Any) -> Any:
+    """Dicts as tagged pairs: their keys may be numbers, and must not be taken for tags."""
+    if isinstance(value, dict):
+        return {"$m": [[_shown(key), _shown(each)] for key, each in value.items()]}
+    if isinstance(value, list):
+        return [_shown(each) for each in value]
+    return value
+
+
+def _restored(found: dict[str, Any]) -> Any:
+    ((tag, value),) = found.items()
+    match tag:
+        case "$d":
+            return Decimal(value)
+        case "$ts":
+            return values.from_millis(value)
+        case "$date":
+            return values.from_days(value)
+        case "$time":
+            return values.from_time_millis(value)
+        case "$b":
+            return base64.b64decode(value)
+        case _:
+            return {_key(key): each for key, each in value}
+
+
+def _key(key: Any) -> Any:
+    return tuple(key) if isinstance(key, list) else key
+
+
+class InternalRows:
+    """A serde of rows, and of lists of states."""
+
+    name = "rows"
+
+    def serialize(self, value: list[Any]) -> bytes:
+        return json.dumps(_shown(value), default=_tagged, separators=(",", ":")).encode()
+
+    def deserialize(self, data: bytes) -> list[Any]:
+        row: list[Any] = json.loads(data, object_hook=_restored)
+        return row
+
+
+ROWS = InternalRows()

@@ -1,0 +1,223 @@
+"""The JSON format, as ksqlDB reads and writes it.
+
+Fields are found by name whatever their case; a field that is missing is NULL. Numbers are taken from text too, text from anything. DECIMAL is a
+number with its digits, BYTES base64, DATE days, TIME and TIMESTAMP milliseconds.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any, Final
+
+from headwater.sql.expressions import values
+from headwater.sql.expressions.casting import converter
+from headwater.sql.expressions.values import EvaluationError
+from headwater.sql.formats.port import Field, FormatOptions, Row, RowError, RowSerde
+from headwater.sql.functions.json_texts import dump
+from headwater.sql.language import types
+from headwater.sql.language.errors import SqlError
+from headwater.sql.language.types import ArrayType, Base, DecimalType, MapType, StructType, Type
+
+Convert = Callable[[Any], Any]
+_NUMBERS: Final = (Base.INTEGER, Base.BIGINT, Base.DOUBLE, Base.DECIMAL)
+
+
+class JsonFormat:
+    name = "JSON"
+
+    def check(self, fields: Sequence[Field], /) -> None:
+        for each in fields:
+            _check_maps(each.type)
+
+    def serde(self, fields: Sequence[Field], options: FormatOptions, /) -> RowSerde:
+        return _JsonSerde(fields, wrapped=options.wrap_single or len(fields) != 1)
+
+
+def _check_maps(given: Type) -> None:
+    """The keys of JSON's objects are text."""
+    if isinstance(given, MapType):
+        if given.key.base is not Base.STRING:
+            raise SqlError("JSON only supports MAP types with STRING keys")
+        _check_maps(given.value)
+    elif isinstance(given, ArrayType):
+        _check_maps(given.item)
+    elif isinstance(given, StructType):
+        for _, each in given.fields:
+            _check_maps(each)
+
+
+class _JsonSerde:
+    name = "JSON"
+
+    def __init__(self, fields: Sequence[Field], *, wrapped: bool) -> None:
+        self._wrapped = wrapped
+        self._names = [each.name for each in fields]
+        self._places = {each.name.upper(): place for place, each in enumerate(fields)}
+        self._exact = {each.name: place for place, each in enumerate(fields)}
+        self._read = [reading(each.type) for each in fields]
+        self._write = [writing(each.type) for each in fields]
+
+    def serialize(self, value: Row) -> bytes:
+        if not self._wrapped:
+            return dump(_written(self._write[0], value[0])).encode("utf-8", "replace")
+        shown = {name: _written(write, each) for name, write, each in zip(self._names, self._write, value, strict=True)}
+        return dump(shown).encode("utf-8", "replace")
+
+    def deserialize(self, data: bytes) -> Row:
+        try:
+            value = json.loads(data, parse_float=_digits, parse_constant=_no_constant)
+        except (ValueError, RecursionError) as error:
+            raise RowError(f"is no JSON: {error}") from None
+        if not self._wrapped:
+            return [self._item(0, value)]
+        if value is None:
+            return [None] * len(self._names)
+        if not isinstance(value, dict):
+            raise RowError(f"is no JSON object: {type(value).__name__}")
+        row: Row = [None] * len(self._names)
+        for name, each in value.items():
+            place = self._exact.get(name)
+            if place is None:
+                place = self._places.get(name.upper())
+            if place is not None:
+                row[place] = self._item(place, each)
+        return row
+
+    def _item(self, place: int, value: Any) -> Any:
+        if value is None:
+            return None
+        try:
+            return self._read[place](value)
+        except (EvaluationError, TypeError, ValueError, binascii.Error, OverflowError, RecursionError) as error:
+            raise RowError(f"field {self._names[place]}: {error}") from None
+
+
+def _written(write: Convert, value: Any) -> Any:
+    return None if value is None else write(value)
+
+
+def _digits(text: str) -> Decimal | float:
+    value = Decimal(text)
+    if abs(value.adjusted()) > 2_000:
+        return float(text)
+    return value
+
+
+def _no_constant(text: str) -> None:
+    raise ValueError(f"{text} is no JSON")
+
+
+def reading(wanted: Type) -> Convert:
+    """JSON's value as one of `wanted`; never called with None."""
+    if wanted.base in _NUMBERS:
+        return _number(wanted)
+    if wanted.base is Base.STRING:
+        return lambda value: value if isinstance(value, str) else dump(value)
+    if wanted.base is Base.BOOLEAN:
+        return _boolean
+    if wanted.base is Base.BYTES:
+        return lambda value: base64.b64decode(value, validate=True)
+    if isinstance(wanted, ArrayType):
+        item = _optional(reading(wanted.item))
+        return lambda value: [item(each) for each in _of(list, value, "array")]
+    if isinstance(wanted, MapType):
+        return _map(wanted)
+    if isinstance(wanted, StructType):
+        return _struct(wanted)
+    return {
+        Base.DATE: lambda value: values.from_days(_whole(value)),
+        Base.TIME: lambda value: values.from_time_millis(_whole(value)),
+        Base.TIMESTAMP: lambda value: values.from_millis(_whole(value)),
+    }[wanted.base]
+
+
+def _optional(convert: Convert) -> Convert:
+    return lambda value: None if value is None else convert(value)
+
+
+def _of(kind: type, value: Any, name: str) -> Any:
+    if not isinstance(value, kind):
+        raise EvaluationError(f"is no {name}: {dump(value)[:100]}")
+    return value
+
+
+def _boolean(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise EvaluationError(f"can't convert {dump(value)[:100]} to BOOLEAN")
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | Decimal | float):
+        if isinstance(value, str):
+            convert = converter(types.STRING, types.BIGINT)
+            assert convert is not None
+            return int(convert(value))
+        raise EvaluationError(f"can't convert {dump(value)[:100]} to a whole number")
+    return int(value)
+
+
+def _number(wanted: Type) -> Convert:
+    parse = converter(types.STRING, wanted)
+    assert parse is not None
+
+    def convert(value: Any) -> Any:
+        if isinstance(value, str):
+            return parse(value)
+        if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+            raise EvaluationError(f"can't convert {dump(value)[:100]} to {wanted}")
+        if wanted.base is Base.DOUBLE:
+            return float(value)
+        if isinstance(wanted, DecimalType):
+            return values.fit(Decimal(value), wanted.precision, wanted.scale)
+        whole = int(value)
+        return values.int32(whole) if wanted.base is Base.INTEGER else values.int64(whole)
+
+    return convert
+
+
+def _map(wanted: MapType) -> Convert:
+    item = _optional(reading(wanted.value))
+    key = converter(types.STRING, wanted.key)
+    assert key is not None
+    return lambda value: {key(name): item(each) for name, each in _of(dict, value, "object").items()}
+
+
+def _struct(wanted: StructType) -> Convert:
+    fields = {name.upper(): (name, _optional(reading(each))) for name, each in wanted.fields}
+    exact = {name: (name, _optional(reading(each))) for name, each in wanted.fields}
+    empty = dict.fromkeys(name for name, _ in wanted.fields)
+
+    def convert(value: Any) -> dict[str, Any]:
+        if isinstance(value, str):  # an object within text, as some producers send it
+            try:
+                value = json.loads(value, parse_float=_digits)
+            except (ValueError, RecursionError):
+                raise EvaluationError("is no object") from None
+        result: dict[str, Any] = dict(empty)
+        for name, each in _of(dict, value, "object").items():
+            found = exact.get(name) or fields.get(name.upper())
+            if found is not None:
+                result[found[0]] = found[1](each)
+        return result
+
+    return convert
+
+
+def writing(given: Type) -> Convert:
+    """A value of `given` as JSON's; never called with None."""
+    if isinstance(given, ArrayType):
+        item = _optional(writing(given.item))
+        return lambda value: [item(each) for each in value]
+    if isinstance(given, MapType):
+        each_value = _optional(writing(given.value))
+        return lambda value: {values.as_text(name): each_value(each) for name, each in value.items()}
+    if isinstance(given, StructType):
+        fields = [(name, _optional(writing(each))) for name, each in given.fields]
+        return lambda value: {name: write(value.get(name)) for name, write in fields}
+    plain: dict[Base, Convert] = {Base.DATE: values.days, Base.TIME: values.time_millis, Base.TIMESTAMP: values.millis}
+    return plain.get(given.base, lambda value: value)

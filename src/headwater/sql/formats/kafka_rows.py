@@ -1,0 +1,83 @@
+"""The KAFKA format: a single column in the bytes of Kafka's own serializers; and NONE, which has no columns at all."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any, Final
+
+from headwater.sql.formats.port import Field, FormatOptions, Row, RowError, RowSerde
+from headwater.sql.language import types
+from headwater.sql.language.errors import SqlError
+from headwater.sql.language.types import Base
+
+_NUMBERS: Final = {
+    Base.INTEGER: struct.Struct(">i"),
+    Base.BIGINT: struct.Struct(">q"),
+    Base.DOUBLE: struct.Struct(">d"),
+}
+
+
+class KafkaFormat:
+    name = "KAFKA"
+
+    def check(self, fields: Sequence[Field], /) -> None:
+        if len(fields) > 1:
+            shown = ", ".join(f"{types.quoted(each.name)} {each.type}" for each in fields)
+            raise SqlError(f"The 'KAFKA' format only supports a single field. Got: [{shown}]")
+        for each in fields:
+            if each.type.base not in (*_NUMBERS, Base.STRING, Base.BYTES):
+                raise SqlError(
+                    f"The 'KAFKA' format does not support type '{each.type.base.value}', column: {types.quoted(each.name)}"
+                )
+
+    def serde(self, fields: Sequence[Field], _options: FormatOptions, /) -> RowSerde:
+        return _KafkaSerde(fields)
+
+
+class _KafkaSerde:
+    name = "KAFKA"
+
+    def __init__(self, fields: Sequence[Field]) -> None:
+        self._field = fields[0] if fields else None
+
+    def serialize(self, value: Row) -> bytes:
+        assert self._field is not None
+        item = value[0]
+        number = _NUMBERS.get(self._field.type.base)
+        if number is not None:
+            return number.pack(item)
+        return bytes(item) if self._field.type.base is Base.BYTES else str(item).encode("utf-8", "replace")
+
+    def deserialize(self, data: bytes) -> Row:
+        if self._field is None:
+            return []
+        number = _NUMBERS.get(self._field.type.base)
+        try:
+            if number is not None:
+                return [number.unpack(data)[0]]
+            item: Any = bytes(data) if self._field.type.base is Base.BYTES else data.decode()
+        except (struct.error, UnicodeDecodeError) as error:
+            raise RowError(f"field {self._field.name}: {error}") from None
+        return [item]
+
+
+class NoneFormat:
+    name = "NONE"
+
+    def check(self, fields: Sequence[Field], /) -> None:
+        if fields:
+            raise SqlError("The 'NONE' format can only be used when no columns are defined.")
+
+    def serde(self, _fields: Sequence[Field], _options: FormatOptions, /) -> RowSerde:
+        return _NoneSerde()
+
+
+class _NoneSerde:
+    name = "NONE"
+
+    def serialize(self, _value: Row, /) -> bytes:
+        return b""
+
+    def deserialize(self, _data: bytes, /) -> Row:
+        return []

@@ -1,0 +1,317 @@
+"""CREATE FUNCTION: functions of SQL out of functions of Python, typed by their annotations.
+
+    def shout(text: str, times: int) -> str: ...               scalar; a NULL argument gives NULL without a call
+    def length(text: str | None) -> int: ...                   called with NULL too
+    def mean(x: Annotated[pa.Array, "DOUBLE"]) -> Annotated[pa.Array, "DOUBLE"]: ...    scalar, on Arrow columns
+    def words(text: str) -> Iterator[str]: ...                 a table function: one row for each value
+    class spread:                                              an aggregate; `undo` for tables and `merge` for sessions may be left out
+        def initial(self): ...
+        def add(self, state, value: float): ...
+        def result(self, state) -> float: ...
+
+int is BIGINT, float DOUBLE, str STRING, bool, bytes, date, time and datetime what they are called in SQL, list[T] ARRAY, dict[str, T] MAP; any type of SQL can be written as
+Annotated[..., "DECIMAL(10, 2)"]. What a function gives is checked against its type; what does not fit is NULL, and is told.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import datetime
+import decimal
+import importlib
+import inspect
+import textwrap
+import types as python_types
+import typing
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from headwater.sql.arrow_types import arrow_type
+from headwater.sql.expressions.values import EvaluationError
+from headwater.sql.formats.registry.values import reading
+from headwater.sql.functions.aggregates import Aggregate, AggregateFunction, no_merge
+from headwater.sql.functions.registry import Overload, ScalarFunction
+from headwater.sql.functions.scope import MadeFunction
+from headwater.sql.functions.signatures import Parameter, Pattern, Signature
+from headwater.sql.functions.tables import TableFunction
+from headwater.sql.language import types
+from headwater.sql.language.errors import SqlError
+from headwater.sql.language.reading import Reader
+from headwater.sql.language.tokens import tokenize
+from headwater.sql.language.types import ArrayType, MapType, Type
+
+_PLAIN: Final[dict[Any, Type]] = {
+    bool: types.BOOLEAN,
+    int: types.BIGINT,
+    float: types.DOUBLE,
+    str: types.STRING,
+    bytes: types.BYTES,
+    datetime.date: types.DATE,
+    datetime.time: types.TIME,
+    datetime.datetime: types.TIMESTAMP,
+}
+_MANY: Final = (collections.abc.Iterator, collections.abc.Iterable, collections.abc.Generator)
+_ROWS_MAX: Final = 100_000  # that a table function gives for one row
+CATEGORY: Final = "PYTHON"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What CREATE FUNCTION may bring in. It is code: nothing, unless the server's owner says so."""
+
+    source: bool = False  # text in the statement
+    modules: tuple[str, ...] = ()  # installed modules, and what is below them
+
+
+EVERYTHING: Final = Policy(source=True, modules=("*",))
+
+
+def make(name: str, source: str | None, target: str | None, policy: Policy) -> MadeFunction:
+    """The function of a statement. Raises SqlError."""
+    found = _from_source(name, source, policy) if source is not None else _from_module(str(target), policy)
+    try:
+        if inspect.isclass(found):
+            return _aggregate(name, found)
+        return _function(name, found)
+    except (TypeError, ValueError, NameError) as error:
+        raise SqlError(f"The function {name} cannot be taken: {error}") from None
+
+
+def _from_source(name: str, source: str, policy: Policy) -> Any:
+    if not policy.source:
+        raise SqlError(
+            "CREATE FUNCTION with code in the statement is not allowed on this server.",
+            why="It runs in the server, with all that the server may do",
+            hint="Its owner can set ksql.functions.python.source.enabled=true.",
+        )
+    space: dict[str, Any] = {"__name__": f"sql_function_{name.lower()}"}
+    try:
+        exec(compile(textwrap.dedent(source).strip("\n"), f"<function {name}>", "exec", dont_inherit=True), space)  # noqa: S102  it is what was asked for
+    except Exception as error:  # noqa: BLE001  whatever the code raises is told to whoever wrote it
+        raise SqlError(f"The code of {name} cannot be run: {type(error).__name__}: {error}") from None
+    by_name = {each.upper(): value for each, value in space.items() if callable(value)}
+    found = by_name.get(name.upper())
+    if found is None:
+        raise SqlError(f"The code defines nothing that is called {name.lower()}.", hint="def and class need its name.")
+    return found
+
+
+def _from_module(target: str, policy: Policy) -> Any:
+    module, _, attribute = target.partition(":")
+    if not _is_allowed(module, policy):
+        raise SqlError(
+            f"CREATE FUNCTION may not take anything out of {module or 'no module'} on this server.",
+            why="It runs in the server, with all that the server may do",
+            hint=f"Its owner can set ksql.functions.python.modules={module}.",
+        )
+    try:
+        found = importlib.import_module(module)
+        for each in attribute.split("."):
+            found = getattr(found, each)
+    except Exception as error:  # noqa: BLE001  a module may raise anything
+        raise SqlError(f"{target} cannot be taken: {type(error).__name__}: {error}", hint="Write it as 'package.module:function'.") from None  # fmt: skip
+    if not callable(found):
+        raise SqlError(f"{target} is no function.")
+    home = getattr(found, "__module__", None) or ""
+    if not _is_allowed(home, policy):
+        raise SqlError(
+            f"{target} is defined elsewhere, in {home or 'no module'}, which CREATE FUNCTION may not use on this server.",
+            why="A module that is allowed does not allow all that it imports",
+            hint=f"Its owner can define a function of its own in {module}.",
+        )
+    return found
+
+
+def _is_allowed(module: str, policy: Policy) -> bool:
+    return any(each in ("*", module) or module.startswith(f"{each}.") for each in policy.modules)
+
+
+# -- types -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    type: Type
+    null: bool = False  # it takes, or gives, NULL
+    column: bool = False  # as an array of Arrow
+    many: bool = False
+
+
+def _taken(hint: Any, where: str) -> _Taken:
+    """What an annotation means. Raises TypeError."""
+    written = None
+    if typing.get_origin(hint) is typing.Annotated:
+        written = next((each for each in hint.__metadata__ if isinstance(each, str)), None)
+        hint = hint.__origin__
+    if typing.get_origin(hint) in (typing.Union, python_types.UnionType):
+        others = [each for each in typing.get_args(hint) if each is not type(None)]
+        if len(others) != 1:
+            raise TypeError(f"{where} has more than one type")
+        inner = _taken(typing.Annotated[others[0], written] if written else others[0], where)
+        return _Taken(inner.type, True, inner.column, inner.many)
+    if typing.get_origin(hint) in _MANY and typing.get_args(hint):
+        inner = _taken(typing.get_args(hint)[0], where)
+        return _Taken(_sql_type(written) if written else inner.type, inner.null, many=True)
+    column = getattr(hint, "__module__", "").startswith("pyarrow")
+    if written is not None:
+        return _Taken(_sql_type(written), column=column)
+    if column:
+        raise TypeError(f"{where} is a column: write Annotated[pa.Array, 'BIGINT'], with its type")
+    return _Taken(_type_of(hint, where))
+
+
+def _sql_type(text: str) -> Type:
+    reader = Reader(tokenize(text), text, {})
+    found = reader.type()
+    if not reader.at_end:
+        raise TypeError(f"{text!r} is no type of SQL")
+    return found
+
+
+def _type_of(hint: Any, where: str) -> Type:
+    if hint in _PLAIN:
+        return _PLAIN[hint]
+    if hint is decimal.Decimal:
+        raise TypeError(f"{where} is a Decimal without digits: write Annotated[Decimal, 'DECIMAL(10, 2)']")
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is list and arguments:
+        return types.array(_taken(arguments[0], where).type)
+    if origin is dict and len(arguments) == 2:
+        return types.mapping(_taken(arguments[0], where).type, _taken(arguments[1], where).type)
+    shown = getattr(hint, "__name__", hint)
+    raise TypeError(f"{where} has no type that SQL knows ({shown}): annotate it, or write Annotated[..., 'INTEGER']")
+
+
+def _pattern(given: Type) -> Pattern:
+    if isinstance(given, ArrayType):
+        return Pattern("ARRAY", (_pattern(given.item),))
+    if isinstance(given, MapType):
+        return Pattern("MAP", (_pattern(given.key), _pattern(given.value)))
+    return Pattern(given.base.value)
+
+
+def _parameters(call: Callable[..., Any], skip: int = 0) -> tuple[list[Parameter], list[_Taken]]:
+    hints = typing.get_type_hints(call, include_extras=True)
+    found, taken = [], []
+    for each in list(inspect.signature(call).parameters.values())[skip:]:
+        if each.kind in (each.KEYWORD_ONLY, each.VAR_KEYWORD):
+            raise TypeError(f"{each.name} is named in Python's calls, and SQL has no such arguments")
+        if each.name not in hints:
+            raise TypeError(f"the parameter {each.name} has no annotation")
+        meant = _taken(hints[each.name], f"the parameter {each.name}")
+        taken.append(meant)
+        found.append(Parameter(each.name, _pattern(meant.type), each.kind is each.VAR_POSITIONAL))
+    return found, taken
+
+
+def _result(call: Callable[..., Any]) -> _Taken:
+    hints = typing.get_type_hints(call, include_extras=True)
+    if "return" not in hints:
+        raise TypeError("it does not say what it gives: annotate it with ->")
+    return _taken(hints["return"], "what it gives")
+
+
+# -- the kinds ---------------------------------------------------------------------------------------------------------
+
+
+def _doc(found: Any) -> str:
+    return (inspect.getdoc(found) or "").strip().partition("\n\n")[0] if found.__doc__ else ""
+
+
+def _function(name: str, call: Callable[..., Any]) -> MadeFunction:
+    parameters, taken = _parameters(call)
+    gives = _result(call)
+    if gives.many or inspect.isgeneratorfunction(call):
+        return _table_function(name, call, parameters, taken, gives)
+    fit = reading(gives.type)
+    if any(each.column for each in taken):
+        if not gives.column or not all(each.column for each in taken):
+            raise TypeError("either all parameters and the result are columns of Arrow, or none")
+        run = _on_columns(call, [each.type for each in taken])
+    else:
+        run = call
+    signature = Signature(tuple(parameters), _pattern(gives.type))
+    overload = Overload(
+        signature,
+        lambda *given: fit(run(*given)),
+        any(each.null for each in taken) or not taken,
+        lambda _: gives.type,
+        widen=True,
+    )
+    return ScalarFunction(name, CATEGORY, _doc(call), [overload])
+
+
+def _on_columns(call: Callable[..., Any], given: Sequence[Type]) -> Callable[..., Any]:
+    import pyarrow as pa
+
+    wanted = [arrow_type(each) for each in given]
+
+    def run(*values: Any) -> Any:
+        """Records come one by one, so a column has one row."""
+        more = wanted + wanted[-1:] * (len(values) - len(wanted))
+        result = call(*(pa.array([value], kind) for value, kind in zip(values, more, strict=True)))
+        if len(result) != 1:
+            raise EvaluationError(f"the function gives {len(result)} rows for one")
+        return result[0].as_py()
+
+    return run
+
+
+def _matches(wanted: Sequence[_Taken], given: Sequence[Type]) -> bool:
+    return len(wanted) == len(given) and all(
+        types.can_widen(each, want.type) for each, want in zip(given, wanted, strict=True)
+    )
+
+
+def _shown(parameters: Sequence[Parameter], gives: Type) -> str:
+    return f"({', '.join(map(str, parameters))}) -> {gives}"
+
+
+def _table_function(
+    name: str, call: Callable[..., Any], parameters: list[Parameter], taken: list[_Taken], gives: _Taken
+) -> TableFunction:
+    fit = reading(gives.type)
+    nulls = any(each.null for each in taken)
+
+    def rows(*given: Any) -> list[Any]:
+        if not nulls and any(each is None for each in given):
+            return []
+        found: list[Any] = []
+        for each in call(*given):
+            if len(found) >= _ROWS_MAX:
+                raise EvaluationError(f"{name} gives more than {_ROWS_MAX} rows for one")
+            found.append(fit(each))
+        return found
+
+    return TableFunction(
+        name,
+        _doc(call),
+        (_shown(parameters, gives.type),),
+        lambda given: gives.type if _matches(taken, given) else None,
+        rows,
+    )
+
+
+def _aggregate(name: str, kind: type) -> AggregateFunction:
+    for method in ("initial", "add", "result"):
+        if not callable(getattr(kind, method, None)):
+            raise TypeError(f"a class is an aggregate function, and needs the method {method}")
+    made = kind()
+    parameters, taken = _parameters(made.add, skip=1)
+    gives = _result(made.result)
+    fit, nulls = reading(gives.type), any(each.null for each in taken)
+
+    def guarded(change: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda state, *given: state if not nulls and None in given else change(state, *given)
+
+    aggregate = Aggregate(
+        gives.type,
+        made.initial,
+        guarded(made.add),
+        guarded(made.undo) if hasattr(made, "undo") else None,
+        lambda state: fit(made.result(state)),
+        made.merge if hasattr(made, "merge") else no_merge,
+    )
+    form = _shown(parameters, gives.type)
+    return AggregateFunction(name, _doc(kind), (form,), lambda given, _: aggregate if _matches(taken, given) else None)

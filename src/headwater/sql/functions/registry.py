@@ -1,0 +1,116 @@
+"""All functions by name, and which of a function's forms a call means.
+
+A scalar function is declared beside its implementation:
+
+    @scalar("UCASE", "(value STRING) -> STRING", "The text in upper case.")
+    def ucase(value): ...
+
+A call with a NULL argument gives NULL without calling it, unless it is declared with `nulls=True`. Names without a form that fits are
+told with the forms that exist; names that do not exist with the nearest that do.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+from headwater.sql.functions.signatures import Bindings, Implementation, Returns, Signature, parse_signature
+from headwater.sql.language.errors import Position, SqlError
+from headwater.sql.language.types import Type
+
+
+@dataclass(frozen=True, slots=True)
+class Overload:
+    signature: Signature
+    call: Implementation
+    nulls: bool
+    returns: Returns | None
+    widen: bool  # arguments are brought to the types of the parameters before the call
+
+
+@dataclass(slots=True)
+class ScalarFunction:
+    name: str
+    category: str
+    description: str
+    overloads: list[Overload] = field(default_factory=list)
+
+
+SCALARS: Final[dict[str, ScalarFunction]] = {}
+
+
+_F = TypeVar("_F", bound=Implementation)
+
+
+def scalar(
+    name: str,
+    signature: str,
+    description: str = "",
+    *,
+    category: str = "",
+    nulls: bool = False,
+    returns: Returns | None = None,
+    widen: bool = True,
+) -> Callable[[_F], _F]:
+    """Declares one form of a scalar function."""
+
+    def declare(call: _F) -> _F:
+        known = SCALARS.setdefault(name, ScalarFunction(name, category, description))
+        known.description = known.description or description
+        known.category = known.category or category
+        known.overloads.append(Overload(parse_signature(signature), call, nulls, returns, widen))
+        return call
+
+    return declare
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A form of a function, with what it takes and gives in one call."""
+
+    overload: Overload
+    parameters: tuple[Type | None, ...]
+    returns: Type | None
+
+
+def resolve(function: ScalarFunction, given: Sequence[Type | None], position: Position) -> Resolved:
+    """The form that takes arguments of these types with the fewest changes to them. Lambdas are matched elsewhere."""
+    best: tuple[int, Overload, Bindings, tuple[Any, ...]] | None = None
+    for overload in function.overloads:
+        patterns = overload.signature.spread(len(given))
+        if patterns is None:
+            continue
+        bindings = Bindings()
+        if not all(bindings.match(pattern, each) for pattern, each in zip(patterns, given, strict=True)):
+            continue
+        variadic = any(parameter.variadic for parameter in overload.signature.parameters)
+        cost = bindings.cost * 2 + variadic
+        if best is None or cost < best[0]:
+            best = (cost, overload, bindings, patterns)
+    if best is None:
+        raise no_form(function.name, [each.signature for each in function.overloads], given, position)
+    _, overload, bindings, patterns = best
+    parameters = tuple(bindings.resolve(pattern) for pattern in patterns)
+    returns = overload.returns(given) if overload.returns else bindings.resolve(overload.signature.returns)
+    return Resolved(overload, parameters, returns)
+
+
+def no_form(name: str, forms: Sequence[Signature], given: Sequence[Type | None], position: Position) -> SqlError:
+    shown = ", ".join("null" if each is None else str(each) for each in given)
+    return SqlError(
+        f"Function '{name}' does not accept parameters ({shown}).",
+        why="Valid alternatives are:\n" + "\n".join(f"{name}{form}" for form in forms),
+        hint=f"For detailed information on a function run: DESCRIBE FUNCTION {name};",
+        position=position,
+    )
+
+
+def unknown(name: str, known: Sequence[str], position: Position) -> SqlError:
+    near = difflib.get_close_matches(name, known, 1, 0.7)
+    return SqlError(
+        f"Can't find any functions with the name '{name}'",
+        hint=f"Did you mean {near[0]}?" if near else "SHOW FUNCTIONS; lists what there is.",
+        position=position,
+    )

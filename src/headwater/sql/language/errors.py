@@ -1,0 +1,37 @@
+"""What is wrong with a statement, told to whoever wrote it.
+
+`SqlError` is the only error that this package raises for bad statements. It carries the position of the text at fault, so that
+the shell and the REST door can show the place.
+"""
+
+from dataclasses import dataclass
+
+from headwater.base.errors import UserError
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in the text of statements; both count from 1, as editors do."""
+
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"line {self.line}:{self.column}"
+
+
+class SqlError(UserError):
+    """A statement cannot be carried out as it stands; nothing has been created."""
+
+    def __init__(self, what: str, why: str = "", hint: str = "", position: Position | None = None) -> None:
+        super().__init__(f"{position}: {what}" if position else what, why, hint)
+        self.position = position
+        self.message = what
+
+
+class SqlSyntaxError(SqlError):
+    """The text is no statement."""
+
+
+class DeclinedError(SqlError):
+    """A statement of ksqlDB that is understood and not carried out here; the message says what to do instead."""

@@ -1,0 +1,117 @@
+"""Text to tokens.
+
+Names without quotes are upper-cased, as ksqlDB does; between backquotes or double quotes they stay as written. Text between `$$` and
+`$$` is a string in which nothing is escaped: code. Comments (`--` to the
+end of the line, `/* ... */`) and white space are skipped. The text of one statement, and the number of its tokens, are bounded.
+"""
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from headwater.sql.language.errors import Position, SqlSyntaxError
+
+SIZE_MAX: Final = 1024 * 1024
+TOKENS_MAX: Final = 30_000  # some seconds of work
+
+
+class Kind(Enum):
+    NAME = "name"
+    QUOTED_NAME = "quoted name"
+    STRING = "string"
+    INTEGER = "integer"
+    DECIMAL = "decimal"
+    FLOAT = "floating point number"
+    VARIABLE = "variable"
+    SYMBOL = "symbol"
+    END = "end of the text"
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    kind: Kind
+    text: str  # names upper-cased unless quoted; strings without quotes; symbols as they are
+    start: int  # where it begins and ends in the text
+    end: int
+    position: Position
+
+    @property
+    def is_name(self) -> bool:
+        return self.kind in (Kind.NAME, Kind.QUOTED_NAME)
+
+
+_PATTERN: Final = re.compile(
+    r"""
+    (?P<space>\s+|--[^\n]*|/\*.*?\*/)
+  | (?P<FLOAT>(?:\d+(?:\.\d*)?|\.\d+)[eE][+-]?\d+)
+  | (?P<DECIMAL>\d+\.\d*|\.\d+)
+  | (?P<BAD_NUMBER>\d+[A-Za-z_][\w]*)
+  | (?P<INTEGER>\d+)
+  | (?P<STRING>'(?:[^']|'')*'|\$\$.*?\$\$)
+  | (?P<QUOTED_NAME>`(?:[^`]|``)*`|"(?:[^"]|"")*")
+  | (?P<VARIABLE>\$\{[A-Za-z_][\w]*\})
+  | (?P<NAME>[A-Za-z_][\w@$]*)
+  | (?P<SYMBOL>->|=>|:=|<>|!=|<=|>=|\|\||/(?!\*)|[-+*%=<>(),.;:\[\]])
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+def tokenize(text: str) -> list[Token]:
+    """All tokens of `text`, and one for its end."""
+    if len(text) > SIZE_MAX:
+        raise SqlSyntaxError(f"The text has {len(text)} characters; at most {SIZE_MAX} are taken.")
+    if any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise SqlSyntaxError("The text has half a character (a surrogate), which no encoding can write.")
+    tokens: list[Token] = []
+    at = line = 1
+    at, line_start = 0, 0
+    while at < len(text):
+        position = Position(line, at - line_start + 1)
+        found = _PATTERN.match(text, at)
+        if found is None:
+            raise SqlSyntaxError(_unknown(text, at), position=position)
+        kind = found.lastgroup
+        if kind == "BAD_NUMBER":
+            raise SqlSyntaxError(
+                f"identifiers must not start with a digit: {found.group()}",
+                hint="Surround it with backquotes.",
+                position=position,
+            )
+        if kind != "space":
+            assert kind is not None
+            if len(tokens) >= TOKENS_MAX:
+                raise SqlSyntaxError(f"The text has more than {TOKENS_MAX} words and symbols.", position=position)
+            tokens.append(Token(Kind[kind], _meaning(kind, found.group()), at, found.end(), position))
+        newlines = found.group().count("\n")
+        if newlines:
+            line += newlines
+            line_start = at + found.group().rindex("\n") + 1
+        at = found.end()
+    tokens.append(Token(Kind.END, "", len(text), len(text), Position(line, at - line_start + 1)))
+    return tokens
+
+
+def _meaning(kind: str, text: str) -> str:
+    if kind == "NAME":
+        return text.upper()
+    if text.startswith("$$"):
+        return text[2:-2]
+    if kind in ("STRING", "QUOTED_NAME"):
+        quote = text[0]
+        return text[1:-1].replace(quote * 2, quote)
+    if kind == "VARIABLE":
+        return text[2:-1]
+    return text
+
+
+def _unknown(text: str, at: int) -> str:
+    rest = text[at]
+    if rest == "'":
+        return "a string begins here and does not end: its closing quote is missing."
+    if rest in '`"':
+        return "a quoted name begins here and does not end: its closing quote is missing."
+    if text.startswith("/*", at):
+        return "a comment begins here and does not end."
+    return f"token recognition error at: {rest!r}"

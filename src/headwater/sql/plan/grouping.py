@@ -1,0 +1,304 @@
+"""GROUP BY: rows of equal keys become one, by aggregate functions.
+
+SELECT and HAVING may name what is grouped by, and aggregates; all else changes from row to row of a group. Both are rewritten: each aggregate
+call and each grouping expression becomes a column of the row that the aggregation gives: results first, then key, then bounds of
+the window and ROWTIME.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from headwater.sql.expressions.compiling import Evaluate
+from headwater.sql.formats.internal import ROWS
+from headwater.sql.formats.library import format_named
+from headwater.sql.formats.port import Field
+from headwater.sql.functions.aggregates import Aggregate, no_merge
+from headwater.sql.functions.scope import aggregate_named
+from headwater.sql.language import tree
+from headwater.sql.language.errors import SqlError
+from headwater.sql.language.tree import SourceKind
+from headwater.sql.language.types import Base, Type
+from headwater.sql.plan import windowed
+from headwater.sql.plan.catalog import RowFormat, SourceWindow
+from headwater.sql.plan.relations import Errors, KeyColumn, Relation, RowColumn, guarded
+from headwater.sql.plan.rewriting import columns, parts, replaced
+from headwater.sql.plan.sources import WINDOW_BOUNDS
+from headwater.streams.dsl.materialized import Materialized
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """An aggregate of the query: what it is made of, and how its arguments come out of a row."""
+
+    call: tree.Call
+    aggregate: Aggregate
+    arguments: tuple[Evaluate, ...]
+
+
+def is_aggregate(call: tree.Call) -> bool:
+    return aggregate_named(call.function) is not None
+
+
+def has_aggregates(expression: tree.Expression) -> bool:
+    return any(isinstance(each, tree.Call) and is_aggregate(each) for each in parts(expression))
+
+
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    """The relation behind an aggregation, and how expressions of the query have to be rewritten for it."""
+
+    relation: Relation
+    rewrite: Callable[[tree.Expression], tree.Expression]
+
+
+def group(
+    query: tree.Query, relation: Relation, items: Sequence[tree.Expression], key_format: RowFormat, errors: Errors
+) -> Grouped:
+    """`items` are the expressions of SELECT, with stars spread out."""
+    assert query.group_by is not None
+    if not query.group_by:
+        raise SqlError("GROUP BY needs at least one expression.", position=query.position)
+    having = [query.having] if query.having else []
+    grouping = _grouping(query, relation)
+    calls = _calls([*items, *having], relation, errors)
+    _check_plain([*items, *having], grouping)
+    if relation.kind is SourceKind.TABLE:
+        for each in calls:
+            if each.aggregate.undo is None:
+                raise SqlError(
+                    f"The aggregation function {each.call.function} cannot be applied to a table source, only to a stream source.",
+                    position=each.call.position,
+                )
+    if query.window is not None and query.window.kind is tree.WindowKind.SESSION:
+        for each in calls:
+            if each.aggregate.merge is no_merge:
+                raise SqlError(
+                    f"The aggregation function {each.call.function} cannot merge two sessions: it has no merge.",
+                    position=each.call.position,
+                )
+    serde = format_named(key_format.name).serde([Field(each.name, each.type) for each in grouping], key_format.options)
+    table = _aggregated(query, relation, grouping, calls, serde, errors)
+    return _behind(query, relation, grouping, calls, table)
+
+
+@dataclass(frozen=True, slots=True)
+class _Grouping:
+    name: str
+    type: Type
+    expression: tree.Expression
+    evaluate: Evaluate
+
+
+def _grouping(query: tree.Query, relation: Relation) -> list[_Grouping]:
+    found: list[_Grouping] = []
+    unnamed = 0
+    aliases = {each.expression: each.alias for each in query.select if isinstance(each, tree.SelectItem) and each.alias}
+    for expression in query.group_by or ():
+        if has_aggregates(expression):
+            raise SqlError("GROUP BY does not support aggregate functions.", position=expression.position)
+        compiled = relation.compiler().compile(expression)
+        if compiled.type is None or compiled.type.base in (Base.MAP,):
+            raise SqlError(f"GROUP BY cannot take {compiled.type or 'NULL'}.", position=expression.position)
+        if isinstance(expression, tree.Column):
+            several = sum(each.name == expression.name for each in relation.row) > 1
+            name = f"{expression.source}_{expression.name}" if several and expression.source else expression.name
+        elif isinstance(expression, tree.FieldOf):
+            name = aliases.get(expression) or expression.name
+        else:
+            name = aliases.get(expression) or f"KSQL_COL_{unnamed}"
+            unnamed += 1
+        found.append(_Grouping(name, compiled.type, expression, compiled.evaluate))
+    return found
+
+
+def _calls(expressions: Sequence[tree.Expression], relation: Relation, errors: Errors) -> list[_Call]:
+    """Each different aggregate once, in the order in which they stand."""
+    found: dict[tree.Call, _Call] = {}
+    for expression in expressions:
+        for each in parts(expression):
+            if isinstance(each, tree.Call) and is_aggregate(each) and each not in found:
+                found[each] = _call(each, relation, errors)
+    return list(found.values())
+
+
+def _call(call: tree.Call, relation: Relation, errors: Errors) -> _Call:
+    for inner in call.arguments:
+        if has_aggregates(inner):
+            raise SqlError(f"Aggregate functions can not be nested: {call.function}", position=inner.position)
+    function = aggregate_named(call.function)
+    assert function is not None
+    arguments = list(call.arguments)
+    constants: list[Any] = []
+    while function.constants > len(constants) and len(arguments) > 1 and isinstance(arguments[-1], tree.Literal):
+        last = arguments.pop()
+        assert isinstance(last, tree.Literal)
+        constants.insert(0, last.value)
+    compiled = [relation.compiler().compile(each) for each in arguments]
+    aggregate = function.resolve([each.type for each in compiled], constants, call.position)
+    evaluates = tuple(guarded(each.evaluate, call.function, errors) for each in compiled)
+    return _Call(call, aggregate, evaluates)
+
+
+def _check_plain(expressions: Sequence[tree.Expression], grouping: Sequence[_Grouping]) -> None:
+    grouped = {each.expression for each in grouping}
+    for expression in expressions:
+        rest = replaced(
+            expression,
+            lambda each: (
+                tree.Literal(None)
+                if _is_grouped(each, grouped) or (isinstance(each, tree.Call) and is_aggregate(each))
+                else None
+            ),
+        )
+        for column in columns(rest):
+            if column.name not in WINDOW_BOUNDS:
+                raise SqlError(
+                    f"Non-aggregate SELECT expression(s) not part of GROUP BY: {column.name}",
+                    hint="Either add the column(s) to the GROUP BY or remove them from the SELECT.",
+                    position=column.position,
+                )
+
+
+def _is_grouped(expression: tree.Expression, grouped: set[tree.Expression]) -> bool:
+    if expression in grouped:
+        return True
+    return isinstance(expression, tree.Column) and any(
+        isinstance(each, tree.Column) and each.name == expression.name and None in (each.source, expression.source)
+        for each in grouped
+    )
+
+
+def _aggregated(
+    query: tree.Query,
+    relation: Relation,
+    grouping: Sequence[_Grouping],
+    calls: Sequence[_Call],
+    serde: Any,
+    errors: Errors,
+) -> Any:
+    """The table of states."""
+    key_of = _key_of(grouping, errors)
+    initial = [each.aggregate.initial for each in calls]
+
+    def initialize() -> list[Any]:
+        return [make() for make in initial]
+
+    def changed(row: list[Any], state: list[Any], changes: Sequence[Callable[..., Any]]) -> list[Any]:
+        result = []
+        for each, call, change in zip(state, calls, changes, strict=True):
+            try:
+                result.append(change(each, *[argument(row) for argument in call.arguments]))
+            except Exception as error:  # noqa: BLE001  one aggregate that fails keeps its state, the others go on
+                errors.note(call.call.function, error)
+                result.append(each)
+        return result
+
+    adds = [each.aggregate.add for each in calls]
+    if relation.kind is SourceKind.TABLE:
+        undos = [each.aggregate.undo or each.aggregate.add for each in calls]
+        if query.window is not None:
+            raise SqlError("WINDOW clause is only supported on streams.", position=query.window.position)
+        grouped = relation.node.group_by(lambda _, row: (key_of(row), row), key=serde, value=ROWS)
+        return grouped.aggregate(
+            initialize,
+            lambda _, row, state: changed(row, state, adds),
+            lambda _, row, state: changed(row, state, undos),
+            store=Materialized(key=serde, value=ROWS),
+        )
+    if relation.window is not None:
+        raise SqlError(
+            "GROUP BY of a windowed stream is not supported.",
+            hint="Group the source before its windows.",
+            position=query.position,
+        )
+    if _is_key(relation, grouping):
+        grouped = relation.node.group_by_key(key=serde, value=ROWS)
+    else:
+        grouped = relation.node.filter(lambda row: row is not None and key_of(row) is not None).group_by(
+            lambda _, row: key_of(row), key=serde, value=ROWS
+        )
+
+    def add(_: Any, row: list[Any], state: list[Any]) -> list[Any]:
+        return changed(row, state, adds)
+
+    def merge(one: list[Any], other: list[Any]) -> list[Any]:
+        return [call.aggregate.merge(first, second) for call, first, second in zip(calls, one, other, strict=True)]
+
+    if query.window is not None:
+        return windowed.aggregate(grouped, query.window, query.emit, initialize, add, merge, serde)
+    return grouped.aggregate(initialize, add, store=Materialized(key=serde, value=ROWS))
+
+
+def _key_of(grouping: Sequence[_Grouping], errors: Errors) -> Callable[[list[Any] | None], list[Any] | None]:
+    """The group of a row; None if one of its expressions is NULL: such rows belong to no group."""
+    evaluates = [guarded(each.evaluate, "GROUP BY", errors) for each in grouping]
+
+    def key_of(row: list[Any] | None) -> list[Any] | None:
+        if row is None:
+            return None
+        key = [evaluate(row) for evaluate in evaluates]
+        return None if any(each is None for each in key) else key
+
+    return key_of
+
+
+def _is_key(relation: Relation, grouping: Sequence[_Grouping]) -> bool:
+    """Whether rows are grouped by their key already, in its order."""
+    places = [relation.key_place(each.expression) for each in grouping]
+    return places == list(range(len(relation.key)))
+
+
+def _behind(
+    query: tree.Query, relation: Relation, grouping: Sequence[_Grouping], calls: Sequence[_Call], table: Any
+) -> Grouped:
+    results = [each.aggregate.result for each in calls]
+    is_windowed = query.window is not None
+
+    def row_of(key: Any, state: list[Any] | None) -> list[Any] | None:
+        if state is None:
+            return None
+        row = [result(each) for result, each in zip(results, state, strict=True)]
+        row += windowed.bare(key)
+        return [*row, *windowed.bounds(key)] if is_windowed else row
+
+    columns_: list[RowColumn] = [
+        RowColumn(None, f"KSQL_AGG_VARIABLE_{place}", each.aggregate.returns, pseudo=True)
+        for place, each in enumerate(calls)
+    ]
+    columns_ += [RowColumn(None, each.name, each.type) for each in grouping]
+    window = None
+    if query.window is not None:
+        columns_ += [RowColumn(None, name, given, pseudo=True) for name, given in WINDOW_BOUNDS.items()]
+        session = query.window.kind is tree.WindowKind.SESSION
+        window = SourceWindow(query.window.kind, None if session else query.window.size_ms)
+    node = table.map_values(row_of, value=ROWS)
+    behind = replace(
+        relation,
+        node=node,
+        kind=SourceKind.TABLE,
+        key=tuple(
+            KeyColumn(each.name, each.type, frozenset({(None, each.name)}), each.expression) for each in grouping
+        ),
+        row=tuple(columns_),
+        window=window,
+    )
+    places = {each.call: place for place, each in enumerate(calls)}
+    names = {each.expression: each.name for each in grouping}
+
+    def change(expression: tree.Expression) -> tree.Expression | None:
+        if isinstance(expression, tree.Call) and expression in places:
+            return tree.Column(f"KSQL_AGG_VARIABLE_{places[expression]}", position=expression.position)
+        if expression in names:
+            return tree.Column(names[expression], position=expression.position)
+        if isinstance(expression, tree.Column):
+            if expression.name in WINDOW_BOUNDS:
+                return tree.Column(expression.name, position=expression.position)
+            for known, name in names.items():
+                if isinstance(known, tree.Column) and known.name == expression.name:
+                    return tree.Column(name, position=expression.position)
+        return None
+
+    return Grouped(behind, lambda expression: replaced(expression, change))

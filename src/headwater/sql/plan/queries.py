@@ -1,0 +1,392 @@
+"""A query as a topology: FROM, WHERE, PARTITION BY or GROUP BY, HAVING, SELECT, and the topic that it writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from headwater.sql.expressions.compiling import Compiled, widened
+from headwater.sql.formats.internal import ROWS
+from headwater.sql.formats.library import format_named
+from headwater.sql.formats.port import Field
+from headwater.sql.functions.scope import table_function_named
+from headwater.sql.functions.tables import TableFunction
+from headwater.sql.language import tree, types
+from headwater.sql.language.errors import SqlError
+from headwater.sql.language.tree import Role, SourceKind
+from headwater.sql.language.types import Type
+from headwater.sql.plan import grouping, properties, reading, selecting
+from headwater.sql.plan.catalog import Catalog, Column, RowFormat, SourceInfo
+from headwater.sql.plan.joining import join
+from headwater.sql.plan.relations import Errors, KeyColumn, Relation, RowColumn, guarded, predicate, projection
+from headwater.sql.plan.rewriting import parts, replaced
+from headwater.sql.plan.selecting import Item
+from headwater.sql.plan.sources import check_formats, check_timestamp, check_topic, check_writable
+from headwater.streams.dsl.app import App
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a query gives: a relation whose row is exactly the value columns, and the names of its columns."""
+
+    relation: Relation
+    key: tuple[Column, ...]
+    value: tuple[Column, ...]
+
+
+class QueryBuilder:
+    """Builds one query into one application. Nothing outside is changed."""
+
+    def __init__(
+        self, app: App, catalog: Catalog, errors: Errors, *, reset: str | None = None, transient: bool = False
+    ) -> None:
+        """`reset`: where streams are read from at first; tables are always read from their beginning. `transient`: the rows go to
+        whoever asked, so all columns are in the row, and the key need not be selected."""
+        self._app = app
+        self._catalog = catalog
+        self._errors = errors
+        self._reset = reset
+        self._transient = transient
+        self.together: list[frozenset[str]] = []  # topics that a join needs equally partitioned
+
+    def build(self, query: tree.Query, what: str, with_: properties.With) -> Result:
+        transient = self._transient
+        _check_clauses(query)
+        relation = self._source(query.source)
+        key_format = with_.key(_default_key(relation, query))
+        if query.where is not None:
+            relation = self._filtered(relation, query.where, "WHERE")
+        relation = self._exploded(query, relation) if _table_functions(query) else relation
+        if query.partition_by is not None:
+            relation = self._partitioned(query, relation, key_format)
+        items = selecting.spread(query, relation, transient=transient)
+        items = [Item(each.name, _synthetic(each.expression, _table_functions(query))) for each in items]
+        having = query.having
+        if query.group_by is not None:
+            grouped = grouping.group(query, relation, [each.expression for each in items], key_format, self._errors)
+            relation = grouped.relation
+            items = [Item(each.name, grouped.rewrite(each.expression)) for each in items]
+            having = grouped.rewrite(having) if having is not None else None
+        elif any(grouping.has_aggregates(each.expression) for each in items):
+            raise SqlError(
+                "Use of aggregate functions requires a GROUP BY clause.",
+                why=f"Aggregate functions: {', '.join(_aggregates(items))}",
+                position=query.position,
+            )
+        if having is not None:
+            relation = self._filtered(relation, having, "HAVING")
+        return self._selected(relation, items, what, transient)
+
+    # -- steps ---------------------------------------------------------------------------------------------------------
+
+    def _source(self, source: tree.Source | tree.Join) -> Relation:
+        if isinstance(source, tree.Source):
+            found = self._catalog.find(source.name, source.position)
+            if found.kind is SourceKind.TABLE and found.window is not None and not self._transient:
+                raise SqlError("KSQL does not support persistent queries on windowed tables.", position=source.position)
+            return reading.read_source(self._app, found, source.alias, self._reset)
+        left, right = self._source(source.left), self._source(source.right)
+        taken = [alias for alias, _ in left.sources]
+        for alias, _ in right.sources:
+            if alias in taken:
+                raise SqlError(
+                    f"Each side of the join must have a unique alias. Both are '{alias}'.",
+                    hint="Give one of them an alias: FROM a JOIN a AS b ...",
+                    position=source.right.position,
+                )
+        return join(source, left, right, self._errors, self.together)
+
+    def _filtered(self, relation: Relation, condition: tree.Expression, what: str) -> Relation:
+        if grouping.has_aggregates(condition):
+            raise SqlError(f"{what} cannot have aggregate functions.", hint="Use HAVING.", position=condition.position)
+        compiled = relation.compiler().compile(condition)
+        if compiled.type not in (None, types.BOOLEAN):
+            raise SqlError(
+                f"Type error in {what} expression: Should evaluate to boolean but is {compiled.type} instead.",
+                position=condition.position,
+            )
+        test = predicate(compiled.evaluate, what, self._errors)
+        return relation.with_node(relation.node.filter(lambda row: test(row)))
+
+    def _exploded(self, query: tree.Query, relation: Relation) -> Relation:
+        """Each table function of SELECT becomes a column; each row as many rows as the longest of them has items."""
+        calls = _table_functions(query)
+        if relation.kind is SourceKind.TABLE:
+            raise SqlError("Table source is not supported with table functions", position=calls[0].position)
+        compiled = [self._table_function(call, relation) for call in calls]
+        functions = [
+            (function.call, [guarded(each.evaluate, function.name, self._errors) for each in arguments])
+            for function, arguments, _ in compiled
+        ]
+        errors = self._errors
+
+        def explode(row: list[Any] | None) -> list[list[Any]]:
+            if row is None:
+                return []
+            found = []
+            for function, arguments in functions:
+                try:
+                    found.append(function(*(each(row) for each in arguments)))
+                except Exception as error:  # noqa: BLE001  a row that cannot be spread is left out
+                    errors.note("table function", error)
+                    found.append([])
+            longest = max(map(len, found))
+            return [[*row, *(each[at] if at < len(each) else None for each in found)] for at in range(longest)]
+
+        new = tuple(
+            RowColumn(None, f"KSQL_SYNTH_{place}", given, pseudo=True) for place, (_, _, given) in enumerate(compiled)
+        )
+        node = relation.node.flat_map_values(lambda row: explode(row), value=ROWS)
+        return replace(relation, node=node, row=(*relation.row, *new))
+
+    def _table_function(self, call: tree.Call, relation: Relation) -> tuple[TableFunction, list[Compiled], Type]:
+        function = table_function_named(call.function)
+        assert function is not None
+        arguments = [relation.compiler().compile(each) for each in call.arguments]
+        known = [each.type for each in arguments if each.type is not None]
+        returns = function.returns(known) if len(known) == len(arguments) else None
+        if returns is None:
+            shown = ", ".join(str(each.type) for each in arguments)
+            raise SqlError(
+                f"Function '{call.function}' does not accept parameters ({shown}).",
+                why="Valid alternatives are:\n" + "\n".join(call.function + form for form in function.forms),
+                position=call.position,
+            )
+        return function, arguments, returns
+
+    def _partitioned(self, query: tree.Query, relation: Relation, key_format: RowFormat) -> Relation:
+        """PARTITION BY: rows under another key. The columns of the old one stay in the row."""
+        assert query.partition_by is not None
+        if relation.kind is SourceKind.TABLE:
+            raise SqlError(
+                "PARTITION BY is not supported on tables.",
+                hint="Only streams have rows that can be given another key; GROUP BY makes a table of a table.",
+                position=query.position,
+            )
+        if relation.window is not None:
+            raise SqlError("PARTITION BY of windowed streams is not supported.", position=query.position)
+        if not query.partition_by:
+            raise SqlError("PARTITION BY requires at least one expression", position=query.position)
+        if query.group_by is not None:
+            raise SqlError("Only one of PARTITION BY and GROUP BY is allowed.", position=query.position)
+        single = query.partition_by[0] if len(query.partition_by) == 1 else None
+        if isinstance(single, tree.Literal) and single.value is None:
+            node = relation.node.select_key(lambda _, row: None, key=reading.NoKey())  # noqa: ARG005
+            return replace(relation, node=node, key=())
+        columns, evaluates, unnamed = [], [], 0
+        aliases = {
+            each.expression: each.alias for each in query.select if isinstance(each, tree.SelectItem) and each.alias
+        }
+        for expression in query.partition_by:
+            compiled = relation.compiler().compile(expression)
+            if compiled.type is None:
+                raise SqlError("PARTITION BY needs an expression with a type.", position=expression.position)
+            name, unnamed = _key_name(expression, relation, aliases, unnamed)
+            same = frozenset(_holders(expression, relation))
+            columns.append(KeyColumn(name, compiled.type, same, expression))
+            evaluates.append(guarded(compiled.evaluate, "PARTITION BY", self._errors))
+        serde = format_named(key_format.name).serde(
+            [Field(each.name, each.type) for each in columns], key_format.options
+        )
+
+        of_key = relation.row_of_key()
+
+        def key_of(old: Any, row: list[Any] | None) -> list[Any] | None:
+            full = of_key(old) if row is None else row
+            key = [evaluate(full) for evaluate in evaluates]
+            return None if len(key) == 1 and key[0] is None else key
+
+        node = relation.node.select_key(key_of, key=serde)
+        return replace(relation, node=node, key=tuple(columns))
+
+    def _selected(self, relation: Relation, items: Sequence[Item], what: str, transient: bool) -> Result:
+        divided = selecting.Projection((), tuple(items)) if transient else selecting.divide(items, relation, what)
+        if not divided.value:
+            raise SqlError("The projection contains no value columns.")
+        compiler = relation.compiler()
+        columns, evaluates = [], []
+        for item in divided.value:
+            compiled = compiler.compile(item.expression)
+            if compiled.type is None:
+                raise SqlError(
+                    f"The type of column {types.quoted(item.name)} cannot be told from NULL alone.",
+                    hint="CAST(NULL AS ...).",
+                    position=item.expression.position,
+                )
+            columns.append(Column(item.name, compiled.type))
+            evaluates.append(guarded(compiled.evaluate, item.name, self._errors))
+        select = projection(evaluates)
+        node = relation.node.map_values(lambda row: select(row), value=ROWS)
+        role = Role.PRIMARY_KEY if relation.kind is SourceKind.TABLE else Role.KEY
+        keys = tuple(
+            Column(item.name, column.type, role)
+            for item, column in zip(divided.key, () if transient else relation.key, strict=True)
+        )
+        return Result(relation.with_node(node), keys, tuple(columns))
+
+
+def sink_of(
+    statement: tree.CreateAs,
+    result: Result,
+    with_: properties.With,
+    query: tree.Query,
+    query_id: str,
+    *,
+    wraps: bool = True,
+) -> SourceInfo:
+    """The stream or table that CREATE ... AS makes."""
+    relation = result.relation
+    if with_.wrap_single is not None and len(result.value) != 1:
+        raise SqlError("'WRAP_SINGLE_VALUE' is only valid for single-field value schemas", position=statement.position)
+    if with_.key_format not in (None, "NONE") and not result.key:
+        raise SqlError("Key format specified for stream without key columns.", position=statement.position)
+    if statement.kind is not relation.kind:
+        if relation.kind is SourceKind.TABLE:
+            raise SqlError(
+                "Invalid result type. Your SELECT query produces a TABLE. Please use CREATE TABLE AS SELECT statement instead.",
+                position=statement.position,
+            )
+        raise SqlError(
+            "Invalid result type. Your SELECT query produces a STREAM. Please use CREATE STREAM AS SELECT statement instead.",
+            position=statement.position,
+        )
+    sink = SourceInfo(
+        statement.name,
+        statement.kind,
+        with_.topic or statement.name,
+        (*result.key, *result.value),
+        with_.key(_default_key(relation, query)),
+        with_.value(relation.value_format, wraps=wraps or len(result.value) != 1),
+        relation.window,
+        with_.timestamp,
+        with_.timestamp_format,
+        with_.partitions or relation.partitions,
+        with_.replicas or 1,
+        False,
+        statement.text,
+        query_id,
+    )
+    if (
+        not result.key
+        and sink.key_format.name != "NONE"
+        and not any(source.key_columns for _, source in relation.sources)
+    ):
+        sink = replace(sink, key_format=RowFormat("NONE") if with_.key_format == "NONE" else sink.key_format)
+    check_topic(sink.topic)
+    check_writable(sink.topic)
+    check_formats(sink)
+    check_timestamp(sink)
+    return sink
+
+
+def widened_to(result: Result, target: SourceInfo) -> Result:
+    """The result with values of the target's types."""
+    converters = [
+        widened(Compiled(column.type, lambda row: row[0]), wanted.type)
+        for column, wanted in zip(result.value, target.value_columns, strict=True)
+    ]
+
+    def convert(row: list[Any] | None) -> list[Any] | None:
+        return None if row is None else [each([value]) for each, value in zip(converters, row, strict=True)]
+
+    node = result.relation.node.map_values(convert, value=ROWS)
+    return Result(result.relation.with_node(node), result.key, tuple(target.value_columns))
+
+
+def write(result: Result, sink: SourceInfo) -> None:
+    """The last step: changes of the result go to the sink's topic."""
+    node: Any = result.relation.node
+    if result.relation.kind is SourceKind.TABLE:
+        node = node.to_stream()
+    if sink.timestamp_column is not None:
+        node = _timed(node, sink)
+    if reading.writes_null_alone(sink):
+        node = node.map_values(lambda row: None if row is None or row[0] is None else row, value=ROWS)
+    node.to(sink.topic, key=reading.key_serde(sink), value=reading.value_serde(sink))
+
+
+def _timed(node: Any, sink: SourceInfo) -> Any:
+    """Records get the time that a column of theirs says; those that say none are left out."""
+    time_of = reading.timestamp_of(sink)
+    keys = [each.name for each in sink.key_columns]
+    values = [each.name for each in sink.value_columns]
+    from headwater.sql.plan.timing import SetTimestamp
+
+    in_key = sink.timestamp_column in keys
+    assert sink.timestamp_column is not None
+    place = (keys if in_key else values).index(sink.timestamp_column)
+    return node.process_values(lambda: SetTimestamp(time_of, place, in_key=in_key), value=ROWS)
+
+
+def _default_key(relation: Relation, query: tree.Query) -> RowFormat:
+    known = relation.key_format
+    changes = query.partition_by is not None or query.group_by is not None or isinstance(query.source, tree.Join)
+    return RowFormat(properties.DEFAULT_KEY_FORMAT) if known.name == "NONE" and changes else known
+
+
+def _check_clauses(query: tree.Query) -> None:
+    if query.having is not None and query.group_by is None:
+        raise SqlError("HAVING requires a GROUP BY clause.", position=query.position)
+    if query.window is not None and query.group_by is None:
+        raise SqlError("WINDOW clause requires a GROUP BY clause.", position=query.window.position)
+    if query.order_by:
+        raise SqlError(
+            "ORDER BY is for pull queries: rows of a stream have no end to be put in order.", position=query.position
+        )
+    if query.emit is tree.Emit.FINAL and query.window is None:
+        raise SqlError("EMIT FINAL is only supported for windowed aggregations.", position=query.position)
+
+
+def _aggregates(items: Sequence[Item]) -> list[str]:
+    return [
+        each.function
+        for item in items
+        for each in parts(item.expression)
+        if isinstance(each, tree.Call) and grouping.is_aggregate(each)
+    ]
+
+
+def _table_functions(query: tree.Query) -> list[tree.Call]:
+    found: list[tree.Call] = []
+    for item in query.select:
+        if isinstance(item, tree.SelectItem):
+            for each in parts(item.expression):
+                if isinstance(each, tree.Call) and table_function_named(each.function) and each not in found:
+                    found.append(each)
+    return found
+
+
+def _synthetic(expression: tree.Expression, calls: Sequence[tree.Call]) -> tree.Expression:
+    """With the columns that table functions have become, in their places."""
+    return replaced(
+        expression,
+        lambda each: (
+            tree.Column(f"KSQL_SYNTH_{calls.index(each)}", position=each.position)
+            if isinstance(each, tree.Call) and each in calls
+            else None
+        ),
+    )
+
+
+def _key_name(
+    expression: tree.Expression, relation: Relation, aliases: Mapping[tree.Expression, str | None], unnamed: int
+) -> tuple[str, int]:
+    if isinstance(expression, tree.Column):
+        several = sum(each.name == expression.name for each in relation.row) > 1
+        return (f"{expression.source}_{expression.name}" if several and expression.source else expression.name), unnamed
+    if isinstance(expression, tree.FieldOf) and expression not in aliases:
+        return expression.name, unnamed
+    alias = aliases.get(expression)
+    return (alias, unnamed) if alias else (f"KSQL_COL_{unnamed}", unnamed + 1)
+
+
+def _holders(expression: tree.Expression, relation: Relation) -> list[tuple[str | None, str]]:
+    """The columns of the row that a column of PARTITION BY is."""
+    if not isinstance(expression, tree.Column):
+        return []
+    return [
+        (each.source, each.name)
+        for each in relation.row
+        if each.name == expression.name and expression.source in (None, each.source)
+    ]

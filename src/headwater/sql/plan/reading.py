@@ -1,0 +1,172 @@
+"""The first step of a query: a source's topic as rows with its pseudo columns, headers and key columns beside the value columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from headwater.sql.expressions import values
+from headwater.sql.expressions.values import EvaluationError
+from headwater.sql.formats.internal import ROWS
+from headwater.sql.formats.library import format_named, with_registry
+from headwater.sql.formats.port import RowSerde
+from headwater.sql.functions.java_dates import parse_moment
+from headwater.sql.language.tree import Role, SourceKind
+from headwater.sql.language.types import Base
+from headwater.sql.plan.catalog import SourceInfo
+from headwater.sql.plan.relations import KeyColumn, Relation, RowColumn
+from headwater.sql.plan.sources import PSEUDO, WINDOW_BOUNDS
+from headwater.sql.plan.windowed import bare, bounds, windowed_serde
+from headwater.streams.dsl.app import App
+from headwater.streams.engine.processor import Processor
+from headwater.streams.engine.record import InputRecord, Record
+
+
+class NoKey:
+    """The serde of sources without key columns: whatever the key is, nobody looks at it."""
+
+    name = "no key"
+
+    def serialize(self, value: Any) -> bytes | None:
+        return None if not value else b""
+
+    def deserialize(self, _data: bytes, /) -> None:
+        return None
+
+
+def key_serde(source: SourceInfo) -> Any:
+    """The serde of keys: rows of the key columns, within windows if the source is windowed."""
+    if not source.key_columns:
+        return NoKey()
+    plain = plain_key_serde(source)
+    return windowed_serde(plain, source.window) if source.window else plain
+
+
+def plain_key_serde(source: SourceInfo) -> RowSerde:
+    """The serde of keys without their windows."""
+    return format_named(source.key_format.name).serde(source.key_fields, source.key_format.options)
+
+
+def value_serde(source: SourceInfo) -> RowSerde:
+    return format_named(source.value_format.name).serde(source.value_fields, source.value_format.options)
+
+
+def writes_null_alone(source: SourceInfo) -> bool:
+    """Whether a row is one column without anything around it, so that its NULL is a record without a value."""
+    if source.value_format.name == "KAFKA":
+        return True
+    return with_registry(source.value_format.name) is not None and not source.value_format.options.wrap_single
+
+
+def asks_registry(source: SourceInfo) -> bool:
+    """Whether its serdes may have to ask the schema registry, and so to wait."""
+    return any(with_registry(each.name) is not None for each in (source.key_format, source.value_format))
+
+
+def read_source(app: App, source: SourceInfo, alias: str, reset: str | None = None) -> Relation:
+    extract = timestamp_extractor(source)
+    key, value = key_serde(source), value_serde(source)
+    start = reset if source.kind is SourceKind.STREAM else "earliest"
+    node: Any = app.stream(source.topic, key=key, value=value, timestamp=extract, reset=start)
+    node = node.process_values(lambda: _AddColumns(source), value=ROWS)
+    if source.kind is SourceKind.TABLE:
+        # Made of the stream and not of the topic, so that the table keeps each row with its ROWTIME, ROWPARTITION and ROWOFFSET.
+        node = node.to_table()
+    return Relation(
+        node,
+        source.kind,
+        tuple(KeyColumn(each.name, each.type, frozenset({(alias, each.name)})) for each in source.key_columns),
+        tuple(row_columns(source, alias)),
+        source.key_format,
+        source.value_format,
+        source.window,
+        source.partitions,
+        ((alias, source),),
+    )
+
+
+def row_columns(source: SourceInfo, alias: str) -> list[RowColumn]:
+    """The row that a source gives: in the order in which `_AddColumns` puts it together."""
+    columns = [RowColumn(alias, each.name, each.type) for each in source.value_columns]
+    columns += [RowColumn(alias, each.name, each.type) for each in source.header_columns]
+    columns += [RowColumn(alias, name, given, pseudo=True) for name, given in PSEUDO.items()]
+    columns += [RowColumn(alias, each.name, each.type) for each in source.key_columns]
+    if source.window:
+        columns += [RowColumn(alias, name, given, pseudo=True) for name, given in WINDOW_BOUNDS.items()]
+    return columns
+
+
+class _AddColumns(Processor):
+    """Puts pseudo columns and key columns into the row."""
+
+    def __init__(self, source: SourceInfo) -> None:
+        self._headers = [(each.role, each.header) for each in source.header_columns]
+        self._key_width = len(source.key_columns)
+        self._windowed = source.window is not None
+
+    def process(self, record: Record) -> None:
+        if record.value is not None:
+            record = record.with_value(self.row(record.key, record.value, record.timestamp, record.headers))
+        self.forward(record)
+
+    def row(self, key: Any, value: list[Any], timestamp: int, headers: Any) -> list[Any]:
+        where = self.context.record_metadata
+        place = (where.partition, where.offset) if where is not None else (None, None)
+        plain = bare(key) if self._windowed else key
+        row = [
+            *value,
+            *(_header(role, name, headers) for role, name in self._headers),
+            timestamp,
+            *place,
+            *(plain if plain is not None else [None] * self._key_width),
+        ]
+        return [*row, *bounds(key)] if self._windowed else row
+
+
+def _header(role: Role, name: str | None, headers: Any) -> Any:
+    if role is Role.HEADERS:
+        return [{"KEY": key, "VALUE": value} for key, value in headers]
+    return next((value for key, value in reversed(list(headers)) if key == name), None)
+
+
+def timestamp_extractor(source: SourceInfo) -> Callable[[Record, InputRecord, int], int] | None:
+    """The time of a record out of its TIMESTAMP column; a record without a usable one is left out."""
+    name = source.timestamp_column
+    if name is None:
+        return None
+    time_of = timestamp_of(source)
+    keys = [each.name for each in source.key_columns]
+    fields = [each.name for each in source.value_columns]
+
+    def extract(record: Record, raw: InputRecord, _partition_time: int) -> int:
+        holder, place = (bare(record.key), keys.index(name)) if name in keys else (record.value, fields.index(name))
+        if holder is None:
+            return raw.timestamp
+        try:
+            return time_of(holder[place])
+        except EvaluationError:
+            return -1
+
+    return extract
+
+
+def timestamp_of(source: SourceInfo) -> Callable[[Any], int]:
+    """Milliseconds out of a value of the TIMESTAMP column; -1 is no time."""
+    column = next(each for each in source.columns if each.name == source.timestamp_column)
+    if column.type.base is Base.TIMESTAMP:
+        return lambda value: -1 if value is None else values.millis(value)
+    if column.type.base is Base.BIGINT:
+        return lambda value: -1 if value is None else int(value)
+    pattern = source.timestamp_format or ""
+
+    def parse(value: Any) -> int:
+        if value is None:
+            return -1
+        moment = parse_moment(pattern, value)
+        if moment.tzinfo is not None:
+            offset = moment.utcoffset()
+            moment = moment.replace(tzinfo=None)
+            moment = moment - offset if offset else moment
+        return values.millis(moment)
+
+    return parse

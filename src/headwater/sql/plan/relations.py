@@ -1,0 +1,149 @@
+"""A step of a query: a stream or table of `headwater.streams`, with the names and types of what its keys and rows hold.
+
+Keys are lists of values (None: no key), within `Windowed` where the source is windowed. Rows are lists of values (None: a tombstone). The
+row of a source holds its value columns, then the pseudo columns, then copies of its key columns, so that every expression is a
+function of the row alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from headwater.sql.expressions import budget
+from headwater.sql.expressions.compiling import Compiler, Evaluate, Scope
+from headwater.sql.language import tree
+from headwater.sql.language.tree import SourceKind
+from headwater.sql.language.types import Type
+from headwater.sql.plan.catalog import RowFormat, SourceInfo, SourceWindow
+from headwater.sql.plan.troubles import Listener, Trouble
+
+Log = Callable[[str, BaseException], None]
+
+
+@dataclass(frozen=True, slots=True)
+class RowColumn:
+    source: str | None  # the alias of the source it comes from
+    name: str
+    type: Type
+    pseudo: bool = False  # not part of SELECT *
+
+
+@dataclass(frozen=True, slots=True)
+class KeyColumn:
+    """A column of the key, and the columns of the row that are equal to it: naming one of those names the key."""
+
+    name: str
+    type: Type
+    same_as: frozenset[tuple[str | None, str]]
+    expression: tree.Expression | None = None  # of GROUP BY or PARTITION BY
+    synthetic: bool = False  # made for an outer join: in SELECT * it comes first
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    node: Any  # Stream or Table
+    kind: SourceKind
+    key: tuple[KeyColumn, ...]
+    row: tuple[RowColumn, ...]
+    key_format: RowFormat
+    value_format: RowFormat
+    window: SourceWindow | None
+    partitions: int
+    sources: tuple[tuple[str, SourceInfo], ...]
+
+    def scope(self) -> Scope:
+        """The columns that expressions may name: with their source, and alone where only one source has them."""
+        counts = Counter(each.name for each in self.row)
+        columns: dict[tuple[str | None, str], tuple[int, Type]] = {}
+        for place, each in enumerate(self.row):
+            columns.setdefault((each.source, each.name), (place, each.type))
+            if counts[each.name] == 1 or each.source is None:
+                columns[None, each.name] = (place, each.type)
+        ambiguous = frozenset(name for name, count in counts.items() if count > 1 and (None, name) not in columns)
+        return Scope(columns, ambiguous, len(self.row))
+
+    def compiler(self) -> Compiler:
+        return Compiler(self.scope())
+
+    def with_node(self, node: Any) -> Relation:
+        return replace(self, node=node)
+
+    def row_of_key(self) -> Callable[[Any], list[Any]]:
+        """A row in which only the columns of the key have values: what a tombstone still says."""
+        places = [
+            next((at for at, each in enumerate(self.row) if (each.source, each.name) in column.same_as), None)
+            for column in self.key
+        ]
+        width = len(self.row)
+
+        def row(key: Any) -> list[Any]:
+            made: list[Any] = [None] * width
+            for at, value in zip(places, key or [None] * len(places), strict=True):
+                if at is not None:
+                    made[at] = value
+            return made
+
+        return row
+
+    def key_place(self, expression: tree.Expression) -> int | None:
+        """Which column of the key an expression is, if it is one."""
+        for place, column in enumerate(self.key):
+            if column.expression is not None and column.expression == expression:
+                return place
+            if isinstance(expression, tree.Column) and self._names_key(expression, column):
+                return place
+        return None
+
+    def _names_key(self, expression: tree.Column, column: KeyColumn) -> bool:
+        if (expression.source, expression.name) in column.same_as:
+            return True
+        if expression.source is not None:
+            return False
+        holders = [each.source for each in self.row if each.name == expression.name]
+        return len(holders) == 1 and (holders[0], expression.name) in column.same_as
+
+
+@dataclass(slots=True)
+class Errors:
+    """Where expressions tell of rows for which they have no value: the processing log of a query."""
+
+    seen: list[tuple[str, str]] = field(default_factory=list)
+    limit: int = 10_000
+    query_id: str = ""
+    listener: Listener | None = None
+
+    def note(self, what: str, error: BaseException) -> None:
+        message = str(error) or type(error).__name__
+        if len(self.seen) < self.limit:
+            self.seen.append((what, message))
+        if self.listener is not None:
+            self.listener(Trouble(self.query_id, "processing", what, message))
+
+
+def guarded(evaluate: Evaluate, what: str, errors: Errors, otherwise: Any = None) -> Evaluate:
+    """`evaluate`, which gives `otherwise` for a row that it fails on, and notes why."""
+
+    def run(row: list[Any]) -> Any:
+        budget.begin()
+        try:
+            return evaluate(row)
+        except Exception as error:  # noqa: BLE001  whatever a function raises, the row goes on with NULL
+            errors.note(what, error)
+            return otherwise
+
+    return run
+
+
+def predicate(evaluate: Evaluate, what: str, errors: Errors) -> Callable[[Any], bool]:
+    """Whether a row passes; one without a value, or for which the condition fails, does not."""
+    test = guarded(evaluate, what, errors, False)
+    return lambda row: row is not None and test(row) is True
+
+
+def projection(evaluates: Sequence[Evaluate]) -> Callable[[Any], Any]:
+    """Rows to other rows; a tombstone stays one."""
+    columns = list(evaluates)
+    return lambda row: None if row is None else [evaluate(row) for evaluate in columns]

@@ -1,0 +1,152 @@
+"""The SELECT list: stars spread out, columns named, key columns told from value columns."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from headwater.sql.language import tree, types
+from headwater.sql.language.errors import SqlError
+from headwater.sql.language.types import StructType
+from headwater.sql.plan.relations import Relation
+from headwater.sql.plan.sources import RESERVED, WINDOW_BOUNDS
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A column of the result: its name and what it is."""
+
+    name: str
+    expression: tree.Expression
+
+
+def spread(query: tree.Query, relation: Relation, *, transient: bool = False) -> list[Item]:
+    """All columns of the result, in order, each with a name of its own. Rows of a transient query may have pseudo columns."""
+    items: list[Item] = []
+    taken: set[str] = set()
+    for each in query.select:
+        if isinstance(each, tree.SelectAll):
+            found = _all(each, relation, transient)
+        elif isinstance(each, tree.SelectFields):
+            found = _fields(each, relation)
+        else:
+            found = [(each.alias or "", each.expression)]
+        for name, expression in found:
+            if not name:
+                name = _name_of(expression, relation, taken)
+            if name in taken:
+                raise SqlError(
+                    f"Duplicate column name: {types.quoted(name)}. The projection contains two columns of that name.",
+                    hint="Give one of them another name with AS.",
+                    position=each.position,
+                )
+            if name in RESERVED and not transient and relation.key_place(expression) is None:
+                raise SqlError(
+                    f"Reserved column name in select: {types.quoted(name)}. Please remove or alias the column.",
+                    position=each.position,
+                )
+            taken.add(name)
+            items.append(Item(name, expression))
+    return items
+
+
+def _all(item: tree.SelectAll, relation: Relation, transient: bool) -> list[tuple[str, tree.Expression]]:
+    """Key columns first, then value columns, source by source."""
+    joined = len(relation.sources) > 1
+    if item.source is not None and item.source not in [alias for alias, _ in relation.sources]:
+        raise SqlError(f"'{item.source}' is not a valid stream/table name or alias.", position=item.position)
+    found: list[tuple[str, tree.Expression]] = []
+    if item.source is None:
+        hidden = {each.name for each in relation.row if each.pseudo}
+        for column in relation.key:
+            plain = isinstance(column.expression, tree.Column) and column.expression.name not in hidden
+            if column.synthetic or (column.expression is not None and not plain):
+                found.append((column.name, column.expression or tree.Column(column.name, position=item.position)))
+    for alias, source in relation.sources:
+        if item.source is not None and alias != item.source:
+            continue
+        keys = {each.name for each in source.key_columns} if joined else {each.name for each in relation.key}
+        visible = [each for each in relation.row if each.source == alias and not each.pseudo]
+        if transient and source.window is not None:
+            bounds = [each for each in relation.row if each.source == alias and each.name in WINDOW_BOUNDS]
+            visible = [
+                *(each for each in visible if each.name in keys),
+                *bounds,
+                *(each for each in visible if each.name not in keys),
+            ]
+            keys |= set(WINDOW_BOUNDS)
+        for each in sorted(visible, key=lambda column: column.name not in keys):
+            name = f"{alias}_{each.name}" if joined else each.name
+            found.append((name, tree.Column(each.name, alias, position=item.position)))
+    return found
+
+
+def _fields(item: tree.SelectFields, relation: Relation) -> list[tuple[str, tree.Expression]]:
+    of = relation.compiler().compile(item.of)
+    if not isinstance(of.type, StructType):
+        raise SqlError(f"Cannot resolve '->*' of {of.type}: it is no STRUCT.", position=item.position)
+    return [(name, tree.FieldOf(item.of, name, position=item.position)) for name, _ in of.type.fields]
+
+
+def _name_of(expression: tree.Expression, relation: Relation, taken: set[str]) -> str:
+    if isinstance(expression, tree.Column):
+        sources = [each.source for each in relation.row if each.name == expression.name]
+        if expression.source is not None and len(sources) > 1 and len(relation.sources) > 1:
+            return f"{expression.source}_{expression.name}"
+        return expression.name
+    if isinstance(expression, tree.FieldOf):
+        name, count = expression.name, 0
+        known = taken | {each.name for each in relation.row}
+        while (candidate := f"{name}_{count}" if count else name) in known:
+            count += 1
+        return candidate
+    for column in relation.key:
+        if column.expression is not None and column.expression == expression:
+            return column.name
+    used = taken | {each.name for each in relation.row} | {each.name for each in relation.key}
+    return next(name for count in itertools.count() if (name := f"KSQL_COL_{count}") not in used)
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """Which items are the key, in the order of the key; and which make the value."""
+
+    key: tuple[Item, ...]
+    value: tuple[Item, ...]
+
+
+def divide(items: Sequence[Item], relation: Relation, what: str, *, partial: bool = False) -> Projection:
+    """Items that name a column of the key are the key; each column of the key must be named once."""
+    found: dict[int, Item] = {}
+    value: list[Item] = []
+    for item in items:
+        place = relation.key_place(item.expression)
+        if place is None or (
+            place in found and relation.key[place].expression is None and _other_side(item, found[place])
+        ):
+            value.append(item)
+        elif place in found:
+            raise SqlError(
+                f"The projection contains a key column ({types.quoted(relation.key[place].name)}) more than once: "
+                f"{types.quoted(found[place].name)} and {types.quoted(item.name)}.",
+                why="Each key column must only be in the projection once",
+                hint="If you intended to copy the key into the value, then consider using the AS_VALUE function to indicate "
+                "which key reference should be copied.",
+                position=item.expression.position,
+            )
+        else:
+            found[place] = item
+    missing = [column for place, column in enumerate(relation.key) if place not in found]
+    if missing and not partial:
+        names = ", ".join(types.quoted(each.name) for each in missing)
+        raise SqlError(
+            f"Key missing from projection. The query used to build {types.quoted(what)} must include the key "
+            f"column{'s' if len(missing) > 1 else ''} {names} in its projection (eg, SELECT {names}...)."
+        )
+    return Projection(tuple(found[place] for place in sorted(found)), tuple(value))
+
+
+def _other_side(item: Item, already: Item) -> bool:
+    """Both sides of a join's condition are the key; the second one that is named is a value."""
+    return item.expression != already.expression

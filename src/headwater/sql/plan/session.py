@@ -1,0 +1,491 @@
+"""Statements carried out one after the other: what they create, and the queries that they start.
+
+A `Session` owns a catalog, the properties and variables that are set, and the persistent queries in the order of their statements. It runs
+nothing itself: whoever owns it gives the applications of the queries to a test driver, to this process or to Spark.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from headwater.sql.expressions import budget
+from headwater.sql.expressions.compiling import Compiler, Scope, widened
+from headwater.sql.expressions.values import EvaluationError
+from headwater.sql.formats.registry.port import Schemas
+from headwater.sql.functions import python_functions, scope
+from headwater.sql.language import tree, types
+from headwater.sql.language.errors import DeclinedError, SqlError
+from headwater.sql.language.parser import parse, split, substitute
+from headwater.sql.language.tree import SourceKind
+from headwater.sql.plan import inference, properties, queries
+from headwater.sql.plan.catalog import Catalog, Column, SourceInfo
+from headwater.sql.plan.relations import Errors
+from headwater.sql.plan.sources import check_writable, source_of
+from headwater.sql.plan.troubles import Listener, leave_out
+from headwater.streams.dsl.app import App
+from headwater.streams.engine.failures import ErrorPolicy
+
+KEY_FORMAT = "ksql.persistence.default.format.key"
+OFFSET_RESET = "auto.offset.reset"
+TOPIC_PREFIX = "ksql.output.topic.name.prefix"
+VALUE_FORMAT = "ksql.persistence.default.format.value"
+WRAP_SINGLE = "ksql.persistence.wrap.single.values"
+
+
+@dataclass(frozen=True, slots=True)
+class PersistentQuery:
+    """A query that runs until it is terminated: the application that it became, and the sink that it writes."""
+
+    id: str
+    statement: str
+    app: App
+    sink: SourceInfo
+    sources: tuple[str, ...]
+    errors: Errors
+    stateful: bool = False
+    together: tuple[frozenset[str], ...] = ()  # topics that must be equally partitioned
+    functions: frozenset[str] = frozenset()  # of CREATE FUNCTION, that it uses
+
+
+@dataclass(frozen=True, slots=True)
+class Insertion:
+    """A record of INSERT VALUES."""
+
+    target: SourceInfo
+    key: list[Any] | None
+    value: list[Any] | None
+    timestamp: int | None
+
+
+@dataclass(slots=True)
+class Session:
+    catalog: Catalog = field(default_factory=Catalog)
+    settings: dict[str, str] = field(default_factory=dict)
+    variables: dict[str, str] = field(default_factory=dict)
+    queries: dict[str, PersistentQuery] = field(default_factory=dict)
+    service_id: str = "default_"
+    brokers: str = "localhost:9092"
+    paused: set[str] = field(default_factory=set)
+    schemas: Schemas | None = None
+    listener: Listener | None = None  # is told of rows that cannot be decoded or computed
+    functions_allowed: python_functions.Policy = field(default_factory=python_functions.Policy)
+    checks_schemas: bool = (
+        True  # the registry is asked; not when a log of statements is read again, which has its answers
+    )
+    next_query_number: int = 0  # the server sets it to the place of the statement in its log, so that ids never differ
+
+    def run(self, text: str) -> list[PersistentQuery | Insertion | None]:
+        """All statements of a text, each carried out before the next is read."""
+        return [self.execute(statement) for piece in split(text) for statement in self.parse(piece)]
+
+    def parse(self, text: str) -> list[tree.Statement]:
+        return parse(substitute(text, self.variables), self.catalog.custom_types)
+
+    def execute(self, statement: tree.Statement) -> PersistentQuery | Insertion | None:
+        with scope.using(self.catalog.functions, self.settings) as functions:
+            done = self._execute(statement)
+        if isinstance(done, PersistentQuery) and functions.used:
+            done = replace(done, functions=frozenset(functions.used))
+            self.queries[done.id] = done
+        return done
+
+    def _execute(self, statement: tree.Statement) -> PersistentQuery | Insertion | None:
+        match statement:
+            case tree.CreateSource():
+                self._create(statement)
+            case tree.CreateAs():
+                return self._create_as(statement)
+            case tree.InsertInto():
+                return self._insert_into(statement)
+            case tree.InsertValues():
+                return self._insert_values(statement)
+            case tree.Drop():
+                self._drop(statement)
+            case tree.CreateType():
+                if statement.name in self.catalog.custom_types and not statement.if_not_exists:
+                    raise SqlError(f"Cannot register custom type '{statement.name}' since it is already registered.")
+                self.catalog.custom_types.setdefault(statement.name, statement.type)
+            case tree.DropType():
+                if self.catalog.custom_types.pop(statement.name, None) is None and not statement.if_exists:
+                    raise SqlError(f"Type {statement.name} does not exist.")
+            case tree.CreateFunction():
+                self._create_function(statement)
+            case tree.DropFunction():
+                self._drop_function(statement)
+            case tree.SetProperty():
+                self.settings[statement.name] = statement.value
+            case tree.UnsetProperty():
+                self.settings.pop(statement.name, None)
+            case tree.Define():
+                self.variables[statement.name] = statement.value
+            case tree.Undefine():
+                self.variables.pop(statement.name, None)
+            case tree.ControlQuery():
+                self._control(statement)
+            case tree.AlterSource():
+                self._alter(statement)
+            case tree.Select():
+                raise DeclinedError(
+                    "A query on its own needs a server, which is not there yet.",
+                    hint="CREATE STREAM ... AS SELECT or CREATE TABLE ... AS SELECT.",
+                    position=statement.position,
+                )
+            case _:
+                raise DeclinedError(
+                    "This statement needs a server, which is not there yet.", position=statement.position
+                )
+        return None
+
+    # -- sources -------------------------------------------------------------------------------------------------------
+
+    def _create(self, statement: tree.CreateSource) -> None:
+        if self._exists(statement.name, statement.kind, statement):
+            return
+        statement = self.completed(statement)
+        made = source_of(statement, self.settings.get(KEY_FORMAT), self.settings.get(VALUE_FORMAT), wraps=self._wraps())
+        self.catalog.sources[statement.name] = inference.placed(made, self.schemas)
+
+    def completed(self, statement: tree.CreateSource) -> tree.CreateSource:
+        """With the columns that the schema registry has, where it names none."""
+        if not self.checks_schemas:
+            return statement
+        return inference.inferred(
+            statement, self.schemas, self.settings.get(KEY_FORMAT), self.settings.get(VALUE_FORMAT)
+        )
+
+    def _wraps(self) -> bool:
+        return self.settings.get(WRAP_SINGLE, "true").lower() != "false"
+
+    def _exists(self, name: str, kind: SourceKind, statement: tree.CreateSource | tree.CreateAs) -> bool:
+        """Whether there is nothing to do, because it may exist and does."""
+        known = self.catalog.sources.get(name)
+        read_only = isinstance(statement, tree.CreateSource) and statement.read_only
+        if statement.or_replace and (read_only or (known is not None and known.read_only)):
+            raise SqlError(
+                f"Cannot add {kind.value.lower()} '{name}': CREATE OR REPLACE is not supported on source {kind.value.lower()}s.",
+                position=statement.position,
+            )
+        if known is None or statement.or_replace:
+            return False
+        if statement.if_not_exists:
+            return True
+        raise SqlError(
+            f"Cannot add {kind.value.lower()} '{name}': A {known.kind.value.lower()} with the same name already exists",
+            hint="DROP it first, or CREATE OR REPLACE.",
+            position=statement.position,
+        )
+
+    def _drop(self, statement: tree.Drop) -> None:
+        known = self.catalog.sources.get(statement.name)
+        if known is None:
+            if statement.if_exists:
+                return
+            raise SqlError(
+                f"{statement.kind.value.title()} {statement.name} does not exist.", position=statement.position
+            )
+        if known.kind is not statement.kind:
+            raise SqlError(
+                f"Incompatible data source type is {known.kind.value}, but statement was DROP {statement.kind.value}",
+                position=statement.position,
+            )
+        users = [each.id for each in self.queries.values() if statement.name in each.sources]
+        writers = [
+            each.id
+            for each in self.queries.values()
+            if each.sink.name == statement.name and each.id != known.made_by_query
+        ]
+        if users or writers:
+            raise SqlError(
+                f"Cannot drop {statement.name}.",
+                why=f"The following queries read from this source: [{', '.join(users)}], and write into it: [{', '.join(writers)}]",
+                hint="You need to terminate them before dropping it.",
+                position=statement.position,
+            )
+        if statement.delete_topic:
+            check_writable(known.topic)
+        if statement.delete_topic and known.read_only:
+            raise SqlError(f"Cannot delete topic for read-only source: {statement.name}", position=statement.position)
+        if known.made_by_query is not None:
+            self.queries.pop(known.made_by_query, None)
+        del self.catalog.sources[statement.name]
+
+    def _alter(self, statement: tree.AlterSource) -> None:
+        known = self.catalog.find(statement.name, statement.position)
+        if known.kind is not statement.kind:
+            raise SqlError(
+                f"Incompatible data source type is {known.kind.value}, but statement was ALTER {statement.kind.value}"
+            )
+        if known.read_only:
+            raise SqlError(
+                f"Cannot alter {known.kind.value.lower()} '{known.name}': ALTER operations are not supported on source "
+                f"{known.kind.value.lower()}s."
+            )
+        if known.made_by_query is not None:
+            raise SqlError(f"ALTER command is not supported for CREATE ... AS statements: {statement.name}")
+        names = {each.name for each in known.columns}
+        for each in statement.columns:
+            if each.name in names:
+                raise SqlError(
+                    f"Cannot add column {types.quoted(each.name)} to schema. A column with the same name already exists."
+                )
+        added = tuple(Column(each.name, each.type) for each in statement.columns)
+        self.catalog.sources[statement.name] = replace(known, columns=(*known.columns, *added))
+
+    # -- functions -----------------------------------------------------------------------------------------------------
+
+    def _create_function(self, statement: tree.CreateFunction) -> None:
+        if scope.is_built_in(statement.name):
+            raise SqlError(f"{statement.name} is a function of SQL itself.", position=statement.position)
+        if statement.name in self.catalog.functions and not statement.or_replace:
+            if statement.if_not_exists:
+                return
+            raise SqlError(
+                f"A function with the name {statement.name} already exists.",
+                hint="CREATE OR REPLACE FUNCTION: queries that run go on with the one that they have.",
+                position=statement.position,
+            )
+        made = python_functions.make(statement.name, statement.source, statement.target, self.functions_allowed)
+        self.catalog.functions[statement.name] = made
+
+    def _drop_function(self, statement: tree.DropFunction) -> None:
+        if statement.name not in self.catalog.functions:
+            if statement.if_exists:
+                return
+            what = "is a function of SQL itself" if scope.is_built_in(statement.name) else "does not exist"
+            raise SqlError(f"The function {statement.name} {what}.", position=statement.position)
+        users = [each.id for each in self.queries.values() if statement.name in each.functions]
+        if users:
+            raise SqlError(
+                f"Cannot drop the function {statement.name}.",
+                why=f"The following queries use it: [{', '.join(users)}]",
+                hint="TERMINATE them first.",
+                position=statement.position,
+            )
+        del self.catalog.functions[statement.name]
+
+    # -- queries -------------------------------------------------------------------------------------------------------
+
+    def _query_id(self, kind: str, name: str) -> str:
+        self.next_query_number += 1
+        # It becomes part of names of groups, topics and directories, so a quoted name lends it only what those may have.
+        return f"{kind}_{re.sub(r'[^A-Za-z0-9_]', '_', name)[:100]}_{self.next_query_number - 1}"
+
+    def _reset(self) -> str | None:
+        """Where the streams of a new query begin: `auto.offset.reset`, or at their beginning."""
+        given = self.settings.get(OFFSET_RESET)
+        if given not in (None, "earliest", "latest"):
+            raise SqlError(f"{OFFSET_RESET} cannot be '{given}'.", hint="It is 'earliest' or 'latest'.")
+        return given
+
+    def _app(self, query_id: str) -> App:
+        # Rows that cannot be decoded are left out, as ksqlDB does; all else that fails, fails the query.
+        return App(
+            f"_confluent-ksql-{self.service_id}query_{query_id}",
+            brokers=self.brokers,
+            on_error=ErrorPolicy(deserialization=leave_out(query_id, self.listener)),
+        )
+
+    def _create_as(self, statement: tree.CreateAs) -> PersistentQuery | None:
+        if self._exists(statement.name, statement.kind, statement):
+            return None
+        replaced = self._replaced(statement)
+        if statement.query.limit is not None:
+            raise SqlError(
+                "LIMIT is for queries on their own: a stream or table has no last row.", position=statement.position
+            )
+        with_ = properties.read(statement.properties, sink=True)
+        prefix = self.settings.get(TOPIC_PREFIX, "")
+        if with_.topic is None and prefix:
+            with_ = replace(with_, topic=prefix + statement.name)
+        query_id = self._query_id("CSAS" if statement.kind is SourceKind.STREAM else "CTAS", statement.name)
+        if replaced is not None:
+            query_id = replaced.id  # it goes on where the one before it was
+        app, errors = self._app(query_id), Errors(query_id=query_id, listener=self.listener)
+        builder = queries.QueryBuilder(app, self.catalog, errors, reset=self._reset())
+        result = builder.build(statement.query, statement.name, with_)
+        sink = queries.sink_of(statement, result, with_, statement.query, query_id, wraps=self._wraps())
+        sink = inference.placed(sink, self.schemas)
+        if self.checks_schemas:
+            inference.check_schema_ids(sink)
+        if replaced is not None:
+            _check_replacement(replaced, sink, statement)
+        queries.write(result, sink)
+        self.catalog.sources[statement.name] = sink
+        names = tuple(source.name for _, source in result.relation.sources)
+        self.queries[query_id] = PersistentQuery(
+            query_id, statement.text, app, sink, names, errors, _is_stateful(statement.query), tuple(builder.together)
+        )
+        return self.queries[query_id]
+
+    def _replaced(self, statement: tree.CreateAs) -> PersistentQuery | None:
+        known = self.catalog.sources.get(statement.name)
+        if known is None or not statement.or_replace:
+            return None
+        if known.made_by_query is None:
+            raise SqlError(
+                f"Cannot replace {statement.name}: it was not made by a query.",
+                hint="DROP it first.",
+                position=statement.position,
+            )
+        return self.queries.get(known.made_by_query)
+
+    def _insert_into(self, statement: tree.InsertInto) -> PersistentQuery:
+        target = self.catalog.find(statement.target, statement.position)
+        if target.kind is SourceKind.TABLE:
+            raise SqlError(
+                "INSERT INTO can only be used to insert into a stream.",
+                why=f"{target.name} is a table",
+                position=statement.position,
+            )
+        if target.read_only:
+            raise SqlError(f"Cannot insert into read-only stream: {target.name}", position=statement.position)
+        with_ = properties.read({}, sink=True)
+        query_id = f"INSERTQUERY_{self.next_query_number}"
+        self.next_query_number += 1
+        app, errors = self._app(query_id), Errors(query_id=query_id, listener=self.listener)
+        check_writable(target.topic)
+        builder = queries.QueryBuilder(app, self.catalog, errors, reset=self._reset())
+        result = builder.build(statement.query, target.name, with_)
+        if result.relation.kind is not target.kind:
+            raise SqlError(
+                "Incompatible data sink and query result. Data sink is stream but select query result is table.",
+                position=statement.position,
+            )
+        result = _cast_to(result, target, statement)
+        queries.write(result, target)
+        names = tuple(source.name for _, source in result.relation.sources)
+        self.queries[query_id] = PersistentQuery(query_id, statement.text, app, target, names, errors)
+        return self.queries[query_id]
+
+    def _control(self, statement: tree.ControlQuery) -> None:
+        if statement.query_id is not None and statement.query_id not in self.queries:
+            raise SqlError(
+                f"Unknown queryId: {statement.query_id}", hint="SHOW QUERIES; lists them.", position=statement.position
+            )
+        chosen = list(self.queries) if statement.query_id is None else [statement.query_id]
+        match statement.action:
+            case "TERMINATE":
+                for each in chosen:
+                    del self.queries[each]
+                self.paused.difference_update(chosen)
+            case "PAUSE":
+                self.paused.update(chosen)
+            case _:
+                self.paused.difference_update(chosen)
+
+    def copy(self) -> Session:
+        """To try statements on: what they do here is not done in the original."""
+        return replace(
+            self,
+            catalog=self.catalog.copy(),
+            settings=dict(self.settings),
+            variables=dict(self.variables),
+            queries=dict(self.queries),
+            paused=set(self.paused),
+        )
+
+    # -- rows ----------------------------------------------------------------------------------------------------------
+
+    def _insert_values(self, statement: tree.InsertValues) -> Insertion:
+        target = self.catalog.find(statement.target, statement.position)
+        check_insertable(target)
+        names = statement.columns or tuple(each.name for each in (*target.key_columns, *target.value_columns))
+        if len(names) != len(statement.values):
+            raise SqlError(
+                f"Expected number and order of columns to match. Expected {len(names)} values, got {len(statement.values)}.",
+                position=statement.position,
+            )
+        given: dict[str, Any] = {}
+        known = {each.name: each.type for each in target.columns} | {"ROWTIME": types.BIGINT}
+        for name, expression in zip(names, statement.values, strict=True):
+            if name not in known:
+                raise SqlError(f"Column name {types.quoted(name)} does not exist.", position=expression.position)
+            given[name] = _constant(expression, known[name], name)
+        keys = [given.get(each.name) for each in target.key_columns]
+        check_key(target, keys)
+        values = [given.get(each.name) for each in target.value_columns]
+        key = None if not keys or all(each is None for each in keys) else keys
+        return Insertion(target, key, values, given.get("ROWTIME"))
+
+
+def check_insertable(target: SourceInfo) -> None:
+    """Rows of INSERT, however they come, are for sources that can be written."""
+    check_writable(target.topic)
+    if target.window is not None:
+        raise SqlError("Cannot insert values into windowed stream/table!")
+    if target.read_only:
+        raise SqlError(f"Cannot insert values into read-only source: {target.name}")
+    if target.header_columns:
+        raise SqlError(f"Cannot insert into HEADER columns of {target.name}.")
+
+
+def check_key(target: SourceInfo, key: Sequence[Any]) -> None:
+    if target.kind is SourceKind.TABLE and any(each is None for each in key):
+        names = ", ".join(each.name for each in target.key_columns)
+        raise SqlError(f"Value for primary key column(s) {names} is required for tables")
+
+
+def _is_stateful(query: tree.Query) -> bool:
+    return query.group_by is not None or isinstance(query.source, tree.Join)
+
+
+def _check_replacement(old: PersistentQuery, sink: SourceInfo, statement: tree.CreateAs) -> None:
+    """OR REPLACE may change what a query without state filters and computes, and add columns at the end."""
+    kept = sink.columns[: len(old.sink.columns)] == old.sink.columns
+    if (
+        sink.kind is not old.sink.kind
+        or _is_stateful(statement.query)
+        or old.stateful
+        or not kept
+        or sink.topic != old.sink.topic
+    ):
+        raise SqlError(
+            f"Upgrades not yet supported for this change of {statement.name}.",
+            why="Only queries without state can be replaced, and their columns can only grow at the end",
+            hint="DROP it and create it anew, or give the new one another name.",
+            position=statement.position,
+        )
+
+
+def _constant(expression: tree.Expression, wanted: types.Type, name: str) -> Any:
+    compiled = Compiler(Scope()).compile(expression)
+    if compiled.type is not None and not types.can_widen(compiled.type, wanted):
+        if (
+            compiled.type == types.STRING and wanted.base in (types.Base.DATE, types.Base.TIME, types.Base.TIMESTAMP)
+        ) or (compiled.type.is_number and wanted.is_number):
+            compiled = Compiler(Scope()).compile(tree.Cast(expression, wanted, position=expression.position))
+        else:
+            raise SqlError(
+                f"Expected type {wanted} for field {types.quoted(name)} but got {compiled.type}",
+                position=expression.position,
+            )
+    budget.begin()
+    try:
+        return widened(compiled, wanted)([])
+    except (EvaluationError, ArithmeticError, ValueError, TypeError) as error:
+        raise SqlError(str(error) or type(error).__name__, position=expression.position) from None
+
+
+def _cast_to(result: queries.Result, target: SourceInfo, statement: tree.InsertInto) -> queries.Result:
+    """INSERT INTO: names of the result must be those of its target, and its types must fit without a loss."""
+    ours = [(each.name, each.type) for each in (*result.key, *result.value)]
+    theirs = [(each.name, each.type) for each in (*target.key_columns, *target.value_columns)]
+    keys = len(result.key)
+    fits = len(ours) == len(theirs) and ours[:keys] == theirs[: len(target.key_columns)]
+    if not fits or not all(
+        name == other and types.can_widen(given, wanted)
+        for (name, given), (other, wanted) in zip(ours, theirs, strict=True)
+    ):
+        raise SqlError(
+            "Incompatible schema between results and sink.",
+            why=f"Result schema is [{_shown(ours)}], sink schema is [{_shown(theirs)}]",
+            position=statement.position,
+        )
+    return result if ours == theirs else queries.widened_to(result, target)
+
+
+def _shown(columns: list[tuple[str, types.Type]]) -> str:
+    return ", ".join(f"{types.quoted(name)} {given}" for name, given in columns)

@@ -1,0 +1,234 @@
+"""Pull queries beyond one table: joins, sub-queries, UNION, window functions, by DuckDB over Arrow views of the rows that the sources have now.
+
+A query that our own planner takes is carried out by it; DuckDB gets what it does not take. DuckDB runs in memory, without files, network or extensions, and its settings
+are locked before the query is read, so that SQL can reach nothing but the given rows. An answer is read piece by piece, within bounds, and stays in Arrow until its rows are taken. Values are DuckDB's: its division, its order of NULL, its functions.
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import re
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final
+
+from headwater.sql.arrow_types import HUGE, sql_type, table_of
+from headwater.sql.language import types
+from headwater.sql.language.errors import SqlError
+from headwater.sql.language.tokens import Kind, tokenize
+from headwater.sql.plan import reading
+from headwater.sql.plan.catalog import Column, SourceInfo
+
+MEMORY_MAX: Final = "1GB"
+_BATCH_ROWS: Final = 2048  # DuckDB's own measure
+TOPIC_COLUMNS: Final[tuple[tuple[str, types.Type], ...]] = (
+    ("ROWPARTITION", types.INTEGER),
+    ("ROWOFFSET", types.BIGINT),
+    ("ROWTIME", types.BIGINT),
+    ("KEY", types.STRING),
+    ("VALUE", types.STRING),
+    ("KEY_BYTES", types.BYTES),
+    ("VALUE_BYTES", types.BYTES),
+)
+_BEFORE_A_SOURCE: Final = ("FROM", "JOIN", ",")
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A source of the query: its columns and its rows."""
+
+    columns: tuple[tuple[str, types.Type], ...]
+    rows: Sequence[Sequence[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a query may hold: the rows of its answer, and the bytes of its answer and of its sources, each as Arrow has them."""
+
+    rows_max: int = 1_000_000
+    bytes_max: int = 256 * 1024 * 1024
+
+    def check(self, what: str, rows: int, size: int) -> None:
+        """Raises SqlError."""
+        if rows > self.rows_max:
+            raise SqlError(
+                f"{what} has more than {self.rows_max} rows, which is what a pull query may hold.",
+                hint="Raise ksql.query.pull.rows.max, or ask with EMIT CHANGES.",
+            )
+        if size > self.bytes_max:
+            raise SqlError(
+                f"{what} has more than {self.bytes_max} bytes, which is what a pull query may hold.",
+                hint="Raise ksql.query.pull.bytes.max, or ask with EMIT CHANGES.",
+            )
+
+
+class Interruption:
+    """How other threads stop a query."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._connection: Any = None
+        self._is_asked = False
+
+    def interrupt(self) -> None:
+        with self._lock:
+            self._is_asked = True
+            if self._connection is not None:
+                self._connection.interrupt()
+
+    def attach(self, connection: Any) -> None:
+        with self._lock:
+            self._connection = connection
+
+    def check(self) -> None:
+        """Raises SqlError once it was asked for."""
+        if self._is_asked:
+            raise SqlError("The query was stopped.")
+
+
+def is_query(text: str) -> bool:
+    """Whether it is one SELECT or WITH, without EMIT: a question that has an end."""
+    words = [each for each in tokenize(text) if each.kind is not Kind.END]
+    while words and words[-1].text == ";":
+        words.pop()
+    if not words or words[0].kind is not Kind.NAME or words[0].text not in ("SELECT", "WITH"):
+        return False
+    return not any(each.kind is Kind.NAME and each.text == "EMIT" for each in words) and not any(
+        each.kind is Kind.SYMBOL and each.text == ";" for each in words
+    )
+
+
+def sources_in(text: str) -> dict[str, bool]:
+    """Names that stand where a query has its sources, with the case that they have there, and whether they surely are sources: what follows a comma may be a column."""
+    found: dict[str, bool] = {}
+    for before, token in itertools.pairwise(tokenize(text)):
+        follows = before.text in _BEFORE_A_SOURCE and before.kind in (Kind.NAME, Kind.SYMBOL)
+        if follows and token.is_name:
+            name = text[token.start : token.end] if token.kind is Kind.NAME else token.text
+            found[name] = found.get(name, False) or before.text != ","
+    return found
+
+
+def answer(
+    text: str,
+    relations: Mapping[str, Relation],
+    bounds: Bounds = Bounds(),  # noqa: B008  it cannot be changed
+    interruption: Interruption | None = None,
+) -> tuple[tuple[Column, ...], Iterator[list[Any]]]:
+    """The columns and rows of a query over these relations. Raises SqlError. It computes: for threads."""
+    interruption = interruption or Interruption()
+    duckdb = engine()
+    connection = duckdb.connect(":memory:")
+    try:
+        size = 0
+        for name, relation in relations.items():
+            interruption.check()
+            table = table_of(relation.columns, relation.rows)
+            size += table.nbytes
+            bounds.check("What the query reads", 0, size)
+            connection.register(name, table)
+        connection.execute("SET temp_directory=''; SET max_temp_directory_size='0B';")
+        connection.execute(f"SET memory_limit='{MEMORY_MAX}'; SET threads=1; SET enable_external_access=false;")
+        connection.execute("SET python_enable_replacements=false; SET autoload_known_extensions=false;")
+        connection.execute("SET lock_configuration=true;")
+        interruption.attach(connection)
+        try:
+            schema, batches = _batches(connection, in_duckdbs_words(text), bounds, interruption)
+        except (duckdb.Error, OSError, ValueError) as error:  # Arrow's errors are among the latter two
+            interruption.check()
+            raise SqlError(_told(str(error))) from None
+    finally:
+        interruption.attach(None)
+        connection.close()
+    columns = tuple(Column(each.name.upper(), sql_type(each.type)) for each in schema)
+    return columns, (row for each in batches for row in _rows(each))
+
+
+def _batches(connection: Any, text: str, bounds: Bounds, interruption: Interruption) -> tuple[Any, list[Any]]:
+    relation = connection.sql(text)
+    read = getattr(relation, "to_arrow_reader", None) or relation.fetch_record_batch  # by the version of DuckDB
+    batches, rows, size = [], 0, 0
+    with read(_BATCH_ROWS) as reader:
+        for batch in reader:
+            interruption.check()
+            rows, size = rows + batch.num_rows, size + batch.nbytes
+            bounds.check("The answer", rows, size)
+            batches.append(batch)
+        return reader.schema, batches
+
+
+def _told(message: str) -> str:
+    """The first paragraph of DuckDB's message, without the picture of the place."""
+    return " ".join(re.split(r"\n\s*\n|\nLINE ", message)[0].split())
+
+
+def _rows(batch: Any) -> list[list[Any]]:
+    columns = []
+    for field, column in zip(batch.schema, batch.columns, strict=True):
+        values = column.to_pylist()
+        kind = field.type
+        if sql_type(kind) == types.BIGINT and (getattr(kind, "precision", 0), getattr(kind, "scale", 0)) == HUGE:
+            values = [int(each) if isinstance(each, Decimal) else each for each in values]
+        elif sql_type(kind).base is types.Base.MAP:
+            values = [None if each is None else dict(each) for each in values]
+        elif sql_type(kind) == types.STRING:
+            values = [each if each is None or isinstance(each, str) else str(each) for each in values]
+        columns.append(values)
+    return [list(row) for row in zip(*columns, strict=True)] if columns else []
+
+
+def engine() -> Any:
+    try:
+        return importlib.import_module("duckdb")
+    except ImportError:
+        raise SqlError(
+            "Joins, sub-queries and other SQL beyond one table need DuckDB.", hint="pip install 'headwater[sql]'"
+        ) from None
+
+
+def in_duckdbs_words(text: str) -> str:
+    """Names between backquotes have double quotes there; all else is the same."""
+    pieces, at = [], 0
+    for token in tokenize(text):
+        if token.kind is Kind.QUOTED_NAME:
+            pieces += [text[at : token.start], '"' + token.text.replace('"', '""') + '"']
+            at = token.end
+    return "".join([*pieces, text[at:]])
+
+
+def relation_of(source: SourceInfo, rows: Sequence[Sequence[Any]]) -> Relation:
+    """The rows of a stream or table, columns in the order in which `SELECT *` has them, pseudo columns behind."""
+    given = reading.row_columns(source, source.name)
+    places = {each.name: place for place, each in enumerate(given)}
+    names = [each.name for each in (*source.key_columns, *source.value_columns, *source.header_columns)]
+    names += [each.name for each in given if each.name not in names]
+    kinds = {each.name: each.type for each in given}
+    order = [places[name] for name in names]
+    return Relation(tuple((name, kinds[name]) for name in names), [[row[at] for at in order] for row in rows])
+
+
+def size_of(value: Any) -> int:
+    """About how many bytes a value has; numbers and the like count as eight."""
+    if isinstance(value, str | bytes):
+        return len(value)
+    if isinstance(value, Mapping):
+        return sum(map(size_of, value)) + sum(map(size_of, value.values()))
+    return sum(map(size_of, value)) if isinstance(value, list | tuple) else 8
+
+
+def relation_of_topic(records: Sequence[Any]) -> Relation:
+    """The records of a topic as they are."""
+    return Relation(
+        TOPIC_COLUMNS,
+        [
+            [each.partition, each.offset, each.timestamp_ms, _text(each.key), _text(each.value), each.key, each.value]
+            for each in records
+        ],
+    )
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else data.decode("utf-8", "replace")

@@ -1,0 +1,227 @@
+"""The entities that /ksql answers with: ksqlDB's shapes, made of the catalog and of what runs. Pure."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from headwater.sql.expressions.values import as_text
+from headwater.sql.formats.json_rows import writing
+from headwater.sql.functions import library
+from headwater.sql.functions.aggregates import AggregateFunction
+from headwater.sql.functions.python_functions import CATEGORY
+from headwater.sql.functions.registry import ScalarFunction
+from headwater.sql.functions.scope import MadeFunction
+from headwater.sql.language import types
+from headwater.sql.language.errors import SqlError
+from headwater.sql.language.tree import SourceKind
+from headwater.sql.language.types import ArrayType, Base, DecimalType, MapType, StructType, Type
+from headwater.sql.plan.catalog import Column, SourceInfo
+from headwater.sql.plan.session import PersistentQuery, Session
+from headwater.sql.server.engine import Outcome
+from headwater.streams.plan.describe import describe
+
+State = Callable[[str], tuple[str, str]]  # of a query: its state and, if it died, why
+Entity = dict[str, Any]
+
+
+def entity(kind: str, text: str, **fields: Any) -> Entity:
+    return {"@type": kind, "statementText": text, **fields, "warnings": []}
+
+
+def current_status(text: str, outcome: Outcome, number: int) -> Entity:
+    status = {"status": "SUCCESS", "message": outcome.message, "queryId": outcome.query_id}
+    return entity(
+        "currentStatus", text, commandId=outcome.command_id, commandStatus=status, commandSequenceNumber=number
+    )
+
+
+def sources(text: str, session: Session, kind: SourceKind) -> Entity:
+    shown = [
+        {
+            "type": kind.value,
+            "name": each.name,
+            "topic": each.topic,
+            "keyFormat": each.key_format.name,
+            "valueFormat": each.value_format.name,
+            "isWindowed": each.window is not None,
+        }
+        for each in sorted(session.catalog, key=lambda source: source.name)
+        if each.kind is kind
+    ]
+    name = "streams" if kind is SourceKind.STREAM else "tables"
+    return entity(name, text, **{name: shown})
+
+
+def queries(text: str, session: Session, state: State) -> Entity:
+    return entity("queries", text, queries=[running_query(each, state) for each in session.queries.values()])
+
+
+def running_query(query: PersistentQuery, state: State) -> Entity:
+    now, _ = state(query.id)
+    return {
+        "queryString": query.statement,
+        "sinks": [query.sink.name],
+        "sinkKafkaTopics": [query.sink.topic],
+        "id": query.id,
+        "statusCount": {now: 1},
+        "queryType": "PERSISTENT",
+        "state": now,
+    }
+
+
+def functions(text: str, made: Mapping[str, MadeFunction]) -> Entity:
+    everything: list[MadeFunction] = [
+        *library.SCALARS.values(),
+        *library.AGGREGATES.values(),
+        *library.TABLE_FUNCTIONS.values(),
+    ]
+    shown = []
+    for each in [*everything, *made.values()]:
+        kind = _kind(each)
+        category = (each.category or "OTHER") if isinstance(each, ScalarFunction) else kind
+        shown.append({"name": each.name, "type": kind, "category": CATEGORY if each.name in made else category})
+    return entity("function_names", text, functions=sorted(shown, key=lambda each: each["name"]))
+
+
+def _kind(function: MadeFunction) -> str:
+    if isinstance(function, ScalarFunction):
+        return "SCALAR"
+    return "AGGREGATE" if isinstance(function, AggregateFunction) else "TABLE"
+
+
+def function(text: str, name: str, made: Mapping[str, MadeFunction]) -> Entity:
+    found = (
+        made.get(name) or library.SCALARS.get(name) or library.AGGREGATES.get(name) or library.TABLE_FUNCTIONS.get(name)
+    )
+    if found is None:
+        known = [*library.SCALARS, *library.AGGREGATES, *library.TABLE_FUNCTIONS, *made]
+        near = difflib.get_close_matches(name, known, 1, 0.6)
+        raise SqlError(
+            f"Can't find any functions with the name '{name}'",
+            hint=f"Did you mean {near[0]}?" if near else "SHOW FUNCTIONS; lists them.",
+        )
+    kind, description = _kind(found), found.description
+    if isinstance(found, ScalarFunction):
+        forms = [f"{each.signature} -> {each.signature.returns}" for each in found.overloads]
+    else:
+        forms = list(found.forms)
+    shown = [
+        {
+            "arguments": [],
+            "signature": form.partition(" -> ")[0],
+            "returnType": form.partition(" -> ")[2],
+            "description": description,
+        }
+        for form in forms
+    ]
+    return entity(
+        "describe_function", text, name=name, description=description, author="", version="", type=kind, functions=shown
+    )
+
+
+def custom_types(text: str, session: Session) -> Entity:
+    return entity("type_list", text, types={name: type_of(each) for name, each in session.catalog.custom_types.items()})
+
+
+def pairs(kind: str, text: str, values: Mapping[str, Any], scope: str) -> Entity:
+    shown = [
+        {"name": name, "scope": scope, "value": None if value is None else str(value), "editable": False}
+        for name, value in values.items()
+    ]
+    return entity(kind, text, properties=shown, overwrittenProperties=[], defaultProperties=[])
+
+
+def description(text: str, source: SourceInfo, session: Session, state: State, extended: bool) -> Entity:
+    readers = [running_query(each, state) for each in session.queries.values() if source.name in each.sources]
+    writers = [running_query(each, state) for each in session.queries.values() if each.sink.name == source.name]
+    window = source.window.kind.value if source.window else None
+    shown = {
+        "name": source.name,
+        "windowType": window,
+        "readQueries": readers,
+        "writeQueries": writers,
+        "fields": [field_of(each) for each in (*source.key_columns, *source.value_columns, *source.header_columns)],
+        "type": source.kind.value,
+        "timestamp": source.timestamp_column or "",
+        "statistics": "",
+        "errorStats": "",
+        "extended": extended,
+        "keyFormat": source.key_format.name,
+        "valueFormat": source.value_format.name,
+        "topic": source.topic,
+        "partitions": source.partitions if extended else 0,
+        "replication": source.replicas if extended else 0,
+        "statement": source.statement,
+        "queryOffsetSummaries": [],
+        "sourceConstraints": [],
+    }
+    return entity("sourceDescription", text, sourceDescription=shown)
+
+
+def query_description(text: str, query: PersistentQuery, state: State) -> Entity:
+    now, why = state(query.id)
+    shown: Entity = {
+        "id": query.id,
+        "statementText": query.statement,
+        "windowType": query.sink.window.kind.value if query.sink.window else None,
+        "fields": [field_of(each) for each in query.sink.columns],
+        "sources": list(query.sources),
+        "sinks": [query.sink.name],
+        "topology": describe(query.app.topology()),
+        "executionPlan": "",
+        "overriddenProperties": {},
+        "ksqlHostQueryStatus": {},
+        "queryType": "PERSISTENT",
+        "queryErrors": [{"errorMessage": why, "type": "UNKNOWN"}] if why else [],
+        "rowErrors": [f"{what}: {error}" for what, error in query.errors.seen[-20:]],
+        "tasksMetadata": [],
+        "state": now,
+    }
+    return entity("queryDescription", text, queryDescription=shown)
+
+
+def field_of(column: Column) -> Entity:
+    shown: Entity = {"name": column.name, "schema": type_of(column.type)}
+    if column.is_key:
+        shown["type"] = "KEY"
+    elif column.header is not None or column.role.value.startswith("HEADER"):
+        shown["type"] = "HEADER"
+    return shown
+
+
+def type_of(given: Type) -> Entity:
+    """The type of a field, as /ksql shows it."""
+    fields: list[Entity] | None = None
+    member: Entity | None = None
+    parameters: Entity | None = None
+    if isinstance(given, ArrayType):
+        member = type_of(given.item)
+    elif isinstance(given, MapType):
+        member = type_of(given.value)
+    elif isinstance(given, StructType):
+        fields = [{"name": name, "schema": type_of(each)} for name, each in given.fields]
+    elif isinstance(given, DecimalType):
+        parameters = {"precision": given.precision, "scale": given.scale}
+    shown: Entity = {"type": given.base.value, "fields": fields, "memberSchema": member}
+    if parameters is not None:
+        shown["parameters"] = parameters
+    return shown
+
+
+def row_writers(columns: tuple[Column, ...]) -> Callable[[list[Any]], list[Any]]:
+    """A row as JSON: dates and times as text, as ksqlDB's rows have them."""
+    writers = [_writer(each.type) for each in columns]
+    return lambda row: [None if value is None else write(value) for write, value in zip(writers, row, strict=True)]
+
+
+def _writer(given: Type) -> Callable[[Any], Any]:
+
+    if given.base in (Base.DATE, Base.TIME, Base.TIMESTAMP):
+        return as_text
+    return writing(given)
+
+
+def schema_text(columns: tuple[Column, ...]) -> str:
+    return ", ".join(f"{types.quoted(each.name)} {each.type}" for each in columns)

@@ -1,0 +1,389 @@
+"""ksqlDB's REST API: paths, bodies, content types and errors. Handlers ask the node; nothing is decided here.
+
+A request that a page of another origin sent is refused, and so is a body that does not say that it is JSON: otherwise any web page could run statements on a
+developer's machine. A body that says nothing, or what curl says by itself, is taken from clients that are no pages, as ksqlDB takes it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final
+
+from headwater._version import VERSION
+from headwater.base.errors import KafkaError, UserError
+from headwater.sql.expressions.values import EvaluationError
+from headwater.sql.formats.json_rows import reading
+from headwater.sql.functions.json_texts import dump
+from headwater.sql.language import tree
+from headwater.sql.language.errors import SqlError
+from headwater.sql.language.parser import split
+from headwater.sql.plan.catalog import SourceInfo
+from headwater.sql.plan.session import check_insertable, check_key
+from headwater.sql.server import answers, ws_query
+from headwater.sql.server.config import TABLE
+from headwater.sql.server.node import SqlNode
+from headwater.web import websocket
+from headwater.web.content import json_body, json_response
+from headwater.web.door import Door
+from headwater.web.messages import HttpError, Request, Response
+from headwater.web.origin import check_origin, media_type
+from headwater.web.router import Router
+
+KSQL_JSON: Final = "application/vnd.ksql.v1+json"
+DELIMITED: Final = "application/vnd.ksqlapi.delimited.v1"
+_CURLS_OWN: Final = "application/x-www-form-urlencoded"
+BAD_REQUEST: Final = 40000
+BAD_STATEMENT: Final = 40001
+NOT_FOUND: Final = 40400
+SERVER_ERROR: Final = 50000
+# What a user may set for a statement or a query.
+SETTABLE: Final = ("auto.offset.reset", "ksql.persistence.default.format.key", "ksql.persistence.default.format.value",
+                   "ksql.output.topic.name.prefix", "ksql.persistence.wrap.single.values", "ksql.functions._global_.limit",
+                   "ksql.functions.collect_list.limit", "ksql.functions.collect_set.limit")  # fmt: skip
+
+
+def make_door(node: SqlNode) -> Door:
+    api = Api(node)
+    router = Router()
+    for method, path, handler in (
+        ("POST", "/ksql", api.ksql),
+        ("POST", "/query", api.query),
+        ("POST", "/query-stream", api.query_stream),
+        ("POST", "/inserts-stream", api.inserts_stream),
+        ("POST", "/close-query", api.close_query),
+        ("POST", "/ksql/terminate", api.terminate),
+        ("GET", "/", api.info),
+        ("GET", "/info", api.info),
+        ("GET", "/healthcheck", api.healthcheck),
+        ("GET", "/clusterStatus", api.cluster_status),
+        ("GET", "/status", api.statuses),
+        ("GET", "/status/{type}/{entity}/{action}", api.status),
+        ("GET", "/is_valid_property/{name}", api.is_valid_property),
+        ("GET", "/v1/metadata", api.metadata),
+        ("GET", "/v1/metadata/id", api.metadata_id),
+        ("GET", "/ws/query", api.ws_query),
+    ):
+        router.add(method, path, handler)
+    return SqlDoor(router, error_body)
+
+
+class SqlDoor(Door):
+    async def handle(self, request: Request) -> Response:
+        check_origin(request)
+        if request.method == "POST":
+            _check_media_type(request)
+        return await super().handle(request)
+
+
+def _check_media_type(request: Request) -> None:
+    kind = media_type(request)
+    if kind == "application/json" or kind.startswith(("application/vnd.ksql.", "application/vnd.ksqlapi.")):
+        return
+    if kind in ("", _CURLS_OWN) and request.headers.get("origin") is None:
+        return
+    raise HttpError(415, "The body of a request must be JSON, and say so: Content-Type: application/json")
+
+
+def error_body(error: HttpError, _request: Request | None) -> Response:
+    code = error.code if error.code is not None and error.code >= 10_000 else error.status * 100
+    return json_response(
+        {"@type": "generic_error", "error_code": code, "message": error.message}, error.status, headers=error.headers
+    )
+
+
+def statement_error(error: SqlError, text: str) -> Response:
+    return json_response(
+        {
+            "@type": "statement_error",
+            "error_code": BAD_STATEMENT,
+            "message": str(error),
+            "statementText": text,
+            "entities": [],
+        },
+        400,
+        KSQL_JSON,
+    )
+
+
+class Api:
+    def __init__(self, node: SqlNode) -> None:
+        self._node = node
+
+    # -- statements ----------------------------------------------------------------------------------------------------
+
+    async def ksql(self, request: Request) -> Response:
+        body = _object(request)
+        text, settings = _text(body, "ksql"), _properties(body, "streamsProperties")
+        try:
+            found = await self._node.execute(text, settings, _strings(body, "sessionVariables"))
+        except SqlError as error:
+            return statement_error(error, text)
+        except (KafkaError, UserError) as error:
+            raise HttpError(500, str(error), SERVER_ERROR) from None
+        return json_response(found, 200, KSQL_JSON)
+
+    async def terminate(self, request: Request) -> Response:
+        """/ksql/terminate: every query ends, and what was made is dropped."""
+        body = _object(request) if request.body else {}
+        patterns = [str(each) for each in body.get("deleteTopicList") or ()]
+        await self._node.execute("TERMINATE ALL;", {}, {})
+        for source in reversed(list(self._node.engine.session.catalog)):
+            gone = " DELETE TOPIC" if source.topic in patterns else ""
+            await self._node.execute(f"DROP {source.kind.value} `{source.name}`{gone};", {}, {})
+        return json_response([], 200, KSQL_JSON)
+
+    # -- rows ----------------------------------------------------------------------------------------------------------
+
+    async def query_stream(self, request: Request) -> Response:
+        body = _object(request)
+        text = _text(body, "sql")
+        settings = _properties(body, "properties") | _properties(body, "streamsProperties")
+        try:
+            query_id, columns, rows = await self._node.row_queries.query(
+                text, settings, _strings(body, "sessionVariables")
+            )
+        except SqlError as error:
+            return statement_error(error, text)
+        header = {
+            "queryId": query_id,
+            "columnNames": [each.name for each in columns],
+            "columnTypes": [str(each.type) for each in columns],
+        }
+        write = answers.row_writers(columns)
+        as_array = "application/json" in (request.headers.get("accept") or "") or KSQL_JSON in (
+            request.headers.get("accept") or ""
+        )
+
+        async def lines() -> AsyncIterator[bytes]:
+            yield (b"[" if as_array else b"") + _line(header, newline=not as_array)
+            async for row in rows:
+                yield (b",\n" if as_array else b"") + _line(write(row), newline=not as_array)
+            if as_array:
+                yield b"]"
+
+        return Response(
+            200, _guarded(lines(), as_array), {"Content-Type": "application/json" if as_array else DELIMITED}
+        )
+
+    async def query(self, request: Request) -> Response:
+        """The older form: an array of `{"header"}`, `{"row"}` and, at the end of a limit, `{"finalMessage"}`."""
+        body = _object(request)
+        text, settings = _text(body, "ksql"), _properties(body, "streamsProperties")
+        try:
+            statements = [each for piece in split(text) for each in self._node.engine.session.parse(piece)]
+            if len(statements) == 1 and isinstance(statements[0], tree.Print):
+                await self._node.row_queries.check_printable(statements[0])
+                return Response(
+                    200, _encoded(self._node.row_queries.printed(statements[0])), {"Content-Type": "text/plain"}
+                )
+            query_id, columns, rows = await self._node.row_queries.query(
+                text, settings, _strings(body, "sessionVariables")
+            )
+        except SqlError as error:
+            return statement_error(error, text)
+        write = answers.row_writers(columns)
+        limited = isinstance(statements[0], tree.Select) and statements[0].query.limit is not None
+
+        async def lines() -> AsyncIterator[bytes]:
+            header = {"header": {"queryId": query_id or "query", "schema": answers.schema_text(columns)}}
+            yield b"[" + _line(header, newline=False)
+            async for row in rows:
+                yield b",\n" + _line({"row": {"columns": write(row)}}, newline=False)
+            if query_id is not None:
+                message = "Limit Reached" if limited else "Query Completed"
+                yield b",\n" + _line({"finalMessage": message}, newline=False)
+            yield b"]\n"
+
+        return Response(200, _guarded(lines(), True), {"Content-Type": KSQL_JSON})
+
+    async def ws_query(self, request: Request) -> Response:
+        return websocket.accept(request, ws_query.messages(self._node, request.query.get("request")))
+
+    async def close_query(self, request: Request) -> Response:
+        query_id = _text(_object(request), "queryId")
+        found = self._node.row_queries.pushes.get(query_id)
+        if found is None:
+            raise HttpError(400, f"No query with id {query_id}", BAD_REQUEST)
+        found.close()
+        return Response(200, b"", {"Content-Type": "application/json"})
+
+    async def inserts_stream(self, request: Request) -> Response:
+        """Lines of JSON: the target, then a row each. Each row is answered, in order."""
+        first, *rest = request.body.split(b"\n")
+        head = _parsed(first)
+        target = self._target(str(head.get("target", "")))
+
+        async def acks() -> AsyncIterator[bytes]:
+            number = 0
+            for line in rest:
+                if not line.strip():
+                    continue
+                try:
+                    key, value = _row_of(target, _parsed(line))
+                    await self._node.send(target, key, value, None)
+                    yield _line({"status": "ok", "seq": number})
+                except (HttpError, SqlError, KafkaError, UserError) as error:
+                    yield _line({"status": "error", "seq": number, "error_code": BAD_REQUEST, "message": str(error)})
+                    return
+                number += 1
+
+        return Response(200, acks(), {"Content-Type": DELIMITED})
+
+    def _target(self, name: str) -> SourceInfo:
+        try:
+            target = self._node.engine.session.catalog.find(name.strip("`") if name.startswith("`") else name.upper())
+            check_insertable(target)
+            return target
+        except SqlError as error:
+            raise HttpError(400, f"Cannot insert: {error}", BAD_STATEMENT) from None
+
+    # -- what the server is --------------------------------------------------------------------------------------------
+
+    async def info(self, _request: Request) -> Response:
+        return json_response(
+            {
+                "KsqlServerInfo": {
+                    "version": VERSION,
+                    "kafkaClusterId": self._node.cluster_id,
+                    "ksqlServiceId": self._node.config.service_id,
+                    "serverStatus": "RUNNING",
+                }
+            },
+            200,
+            KSQL_JSON,
+        )
+
+    async def healthcheck(self, _request: Request) -> Response:
+        details = {name: {"isHealthy": True} for name in ("metastore", "kafka", "commandRunner")}
+        return json_response({"isHealthy": True, "details": details, "serverState": "READY"}, 200, KSQL_JSON)
+
+    async def cluster_status(self, _request: Request) -> Response:
+        host, port = self._node.config.listeners[0]
+        own = {"hostAlive": True, "lastStatusUpdateMs": 0, "activeStandbyPerQuery": {}, "hostStoreLags": {}}
+        return json_response({"clusterStatus": {f"{host}:{port}": own}}, 200, KSQL_JSON)
+
+    async def statuses(self, _request: Request) -> Response:
+        known = {each.command_id: _word(each) for each in self._node.engine.outcomes.values()}
+        return json_response({"commandStatuses": known}, 200, KSQL_JSON)
+
+    async def status(self, request: Request) -> Response:
+        wanted = "/".join(request.parameters[each] for each in ("type", "entity", "action"))
+        for each in reversed(self._node.engine.outcomes.values()):
+            if each.command_id.replace("`", "") == wanted.replace("`", ""):
+                message = str(each.error) if each.error else each.message
+                return json_response(
+                    {"status": _word(each), "message": message, "queryId": each.query_id}, 200, KSQL_JSON
+                )
+        raise HttpError(404, "Command not found", NOT_FOUND)
+
+    async def is_valid_property(self, request: Request) -> Response:
+        name = request.parameters["name"]
+        if name in SETTABLE:
+            return json_response(True, 200, KSQL_JSON)
+        if name in TABLE:
+            raise HttpError(
+                400,
+                f"One or more properties overrides set locally are prohibited by the KSQL server: [{name}]",
+                BAD_REQUEST,
+            )
+        raise HttpError(
+            400, f"Not recognizable as ksql, streams, consumer, or producer property: '{name}'", BAD_REQUEST
+        )
+
+    async def metadata(self, _request: Request) -> Response:
+        clusters = {"kafka-cluster": self._node.cluster_id, "ksql-cluster": self._node.config.service_id}
+        return json_response({"scope": {"path": [], "clusters": clusters}, "id": ""}, 200)
+
+    async def metadata_id(self, _request: Request) -> Response:
+        return json_response(
+            {
+                "id": "",
+                "scope": {
+                    "path": [],
+                    "clusters": {"kafka-cluster": self._node.cluster_id, "ksql-cluster": self._node.config.service_id},
+                },
+            },
+            200,
+        )
+
+
+def _word(outcome: Any) -> str:
+    return "ERROR" if outcome.error is not None else "SUCCESS"
+
+
+async def _guarded(lines: AsyncIterator[bytes], as_array: bool) -> AsyncIterator[bytes]:
+    """Rows, and an error that comes between them as ksqlDB tells it: the last thing in the answer."""
+    try:
+        async for line in lines:
+            yield line
+    except Exception as error:  # noqa: BLE001  the answer has begun: its last line is the only place to say it
+        shown = {"@type": "generic_error", "error_code": SERVER_ERROR, "message": str(error)}
+        yield (b",\n" if as_array else b"") + _line(shown, newline=not as_array) + (b"]" if as_array else b"")
+
+
+async def _encoded(lines: AsyncIterator[str]) -> AsyncIterator[bytes]:
+    async for line in lines:
+        yield line.encode()
+
+
+def _line(document: Any, *, newline: bool = True) -> bytes:
+    return dump(document).encode("utf-8", "replace") + (b"\n" if newline else b"")
+
+
+def _object(request: Request) -> dict[str, Any]:
+    found = json_body(request)
+    if not isinstance(found, dict):
+        raise HttpError(400, "The body of the request must be a JSON object.", BAD_REQUEST)
+    return found
+
+
+def _parsed(line: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
+    except ValueError:
+        raise HttpError(400, "A line of the body is no JSON.", BAD_REQUEST) from None
+    if not isinstance(found, dict):
+        raise HttpError(400, "Each line of the body must be a JSON object.", BAD_REQUEST)
+    return found
+
+
+def _text(body: Mapping[str, Any], name: str) -> str:
+    found = body.get(name)
+    if not isinstance(found, str) or not found.strip():
+        raise HttpError(400, f'The body of the request has no "{name}".', BAD_REQUEST)
+    return found
+
+
+def _strings(body: Mapping[str, Any], name: str) -> dict[str, str]:
+    found = body.get(name) or {}
+    if not isinstance(found, dict):
+        raise HttpError(400, f'"{name}" must be an object.', BAD_REQUEST)
+    return {str(key): value if isinstance(value, str) else json.dumps(value) for key, value in found.items()}
+
+
+def _properties(body: Mapping[str, Any], name: str) -> dict[str, str]:
+    """Properties, also under the names that ksqlDB's clients give those of Kafka Streams."""
+    return {key.removeprefix("ksql.streams."): value for key, value in _strings(body, name).items()}
+
+
+def _row_of(target: SourceInfo, given: Mapping[str, Any]) -> tuple[list[Any] | None, list[Any]]:
+    known = {name.upper(): value for name, value in given.items()}
+    names = {each.name.upper() for each in (*target.key_columns, *target.value_columns)}
+    for name in known:
+        if name not in names:
+            raise SqlError(f"Column name `{name}` does not exist.")
+
+    def values(columns: Any) -> list[Any]:
+        row = []
+        for each in columns:
+            value = known.get(each.name.upper())
+            try:
+                row.append(None if value is None else reading(each.type)(value))
+            except (EvaluationError, ArithmeticError, ValueError, TypeError) as error:
+                raise SqlError(f"Can't coerce a field of the row to {each.name} {each.type}: {error}") from None
+        return row
+
+    keys = values(target.key_columns)
+    check_key(target, keys)
+    return (None if not keys or all(each is None for each in keys) else keys), values(target.value_columns)

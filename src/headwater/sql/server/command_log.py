@@ -1,0 +1,101 @@
+"""The log of statements: a topic of one partition that every server reads from its beginning.
+
+A statement that is in it has been accepted, whoever wrote it. Servers apply them in order, and what one does to the catalog depends
+on nothing but the statements before it; so all servers of one id agree, also after a crash. The place of a statement is part of the ids of
+the queries that it starts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.ids import TopicPartition
+from headwater.client import AsyncAdmin, AsyncConsumer, AsyncProducer
+from headwater.client.types import NewTopic
+
+_FOREVER: Final = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
+VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A statement, with its variables replaced, and the properties that were set for it."""
+
+    statement: str
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+    def encode(self) -> bytes:
+        document = {"statement": self.statement, "streamsProperties": dict(self.properties), "version": VERSION}
+        return json.dumps(document, ensure_ascii=False).encode()
+
+    @classmethod
+    def decode(cls, data: bytes) -> Command:
+        """Raises ValueError for what is no statement of ours or ksqlDB's."""
+        document: Any = json.loads(data)
+        if not isinstance(document, dict) or not isinstance(document.get("statement"), str):
+            raise ValueError("it has no statement")
+        given = document.get("streamsProperties") or {}
+        if not isinstance(given, dict):
+            raise ValueError("its properties are no object")
+        return cls(document["statement"], {str(name): str(value) for name, value in given.items()})
+
+
+class CommandLog:
+    """Owns the clients that read and write the topic."""
+
+    def __init__(self, brokers: str, topic: str, replicas: int) -> None:
+        self._brokers = brokers
+        self.topic = topic
+        self._replicas = replicas
+        self._partition = TopicPartition(topic, 0)
+        self._producer: AsyncProducer | None = None
+        self._consumer: AsyncConsumer | None = None
+
+    async def open(self) -> None:
+        async with AsyncAdmin({"bootstrap.servers": self._brokers}) as admin:
+            await create_topic(admin, self.topic, 1, self._replicas, _FOREVER)
+        self._producer = AsyncProducer({"bootstrap.servers": self._brokers, "acks": "all", "linger.ms": 0})
+        self._consumer = AsyncConsumer({"bootstrap.servers": self._brokers, "isolation.level": "read_committed"})
+        self._consumer.assign([self._partition])
+        self._consumer.seek(self._partition, 0)
+
+    async def close(self) -> None:
+        if self._consumer is not None:
+            await self._consumer.close()
+        if self._producer is not None:
+            await self._producer.close()
+
+    async def append(self, command: Command) -> int:
+        """The place of the statement. When this returns it is accepted."""
+        assert self._producer is not None
+        delivery = await self._producer.send(self.topic, command.encode(), partition=0)
+        return int((await delivery).offset)
+
+    async def end(self) -> int:
+        assert self._consumer is not None
+        return int((await self._consumer.end_offsets([self._partition]))[self._partition])
+
+    async def statements(self) -> AsyncIterator[tuple[int, bytes]]:
+        """All that there are, then each new one; for ever."""
+        assert self._consumer is not None
+        while True:
+            for record in await self._consumer.poll(1.0):
+                if record.value is not None:
+                    yield record.offset, record.value
+
+
+async def create_topic(
+    admin: AsyncAdmin, name: str, partitions: int, replicas: int, configs: Mapping[str, str] | None = None
+) -> None:
+    """Makes a topic; one that is there already is fine. Fewer brokers than replicas: one replica."""
+    for count in (replicas, 1):
+        wanted = NewTopic(name, partitions, count, dict(configs or {}))
+        answer = (await admin.create_topics([wanted]))[name]
+        if not isinstance(answer, KafkaError) or answer.code == ErrorCode.TOPIC_ALREADY_EXISTS:
+            return
+        if answer.code != ErrorCode.INVALID_REPLICATION_FACTOR or count == 1:
+            raise answer

@@ -1,0 +1,169 @@
+"""What the statements of the log have made: a session that every server has in the same state, and what became of each statement.
+
+`apply` is called for each statement in the order of the log and depends on nothing else; `check` tries one on a copy, before it is written.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from headwater.sql.formats.registry.port import Schemas
+from headwater.sql.functions.python_functions import Policy
+from headwater.sql.language import tree
+from headwater.sql.language.errors import SqlError
+from headwater.sql.language.tree import SourceKind
+from headwater.sql.plan.session import Insertion, PersistentQuery, Session
+from headwater.sql.plan.troubles import Listener
+from headwater.sql.server.command_log import Command
+
+OUTCOMES_KEPT: Final = 10_000
+
+# What goes into the log: everything that changes what all servers must agree on.
+LOGGED: Final = (
+    tree.CreateSource,
+    tree.CreateAs,
+    tree.InsertInto,
+    tree.Drop,
+    tree.AlterSource,
+    tree.CreateType,
+    tree.DropType,
+    tree.CreateFunction,
+    tree.DropFunction,
+    tree.ControlQuery,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a statement: a sentence, the query that it started, or the error that it met."""
+
+    command_id: str
+    message: str
+    query_id: str | None = None
+    error: SqlError | None = None
+
+
+class Engine:
+    """Owns the session. Not safe for threads: the loop of the server calls it."""
+
+    def __init__(
+        self,
+        service_id: str,
+        brokers: str,
+        schemas: Schemas | None = None,
+        functions_allowed: Policy | None = None,
+        listener: Listener | None = None,
+    ) -> None:
+        self.session = Session(
+            service_id=service_id,
+            brokers=brokers,
+            schemas=schemas,
+            functions_allowed=functions_allowed or Policy(),
+            listener=listener,
+        )
+        self.applied = 0  # how far in the log
+        self.outcomes: OrderedDict[int, Outcome] = OrderedDict()
+
+    def check(self, statement: tree.Statement, properties: Mapping[str, str]) -> PersistentQuery | Insertion | None:
+        """What a statement would do. Raises SqlError; nothing is changed here. May ask the schema registry, so it is for threads."""
+        trial = self.session.copy()
+        trial.settings = dict(properties)
+        return trial.execute(statement)
+
+    def completed(self, statement: tree.Statement, properties: Mapping[str, str]) -> tree.Statement:
+        """A CREATE with the columns that the schema registry has, where it names none: what goes into the log."""
+        if not isinstance(statement, tree.CreateSource):
+            return statement
+        trial = self.session.copy()
+        trial.settings = dict(properties)
+        return trial.completed(statement)
+
+    def apply(self, offset: int, data: bytes) -> Outcome:
+        """Carries out a statement of the log. One that fails fails everywhere, and changes nothing."""
+        try:
+            command = Command.decode(data)
+        except ValueError as problem:
+            outcome = Outcome(
+                "unknown", "", error=SqlError(f"The log of statements has no statement at {offset}: {problem}")
+            )
+        else:
+            outcome = self._run(offset, command)
+        self.outcomes[offset] = outcome
+        while len(self.outcomes) > OUTCOMES_KEPT:
+            self.outcomes.popitem(last=False)
+        self.applied = offset + 1
+        return outcome
+
+    def _run(self, offset: int, command: Command) -> Outcome:
+        trial = self.session.copy()
+        trial.settings = dict(command.properties)
+        trial.next_query_number = offset
+        trial.checks_schemas = False
+        command_id = "unknown"
+        try:
+            (statement,) = trial.parse(command.statement)
+            command_id = command_id_of(statement)
+            done = trial.execute(statement)
+        except SqlError as error:
+            return Outcome(command_id, "", error=error)
+        except Exception as problem:  # noqa: BLE001  it fails alike on every server, and must stop none of them
+            return Outcome(command_id, "", error=SqlError(f"The statement cannot be carried out: {problem!r}"))
+        trial.settings = {}
+        trial.checks_schemas = True
+        self.session = trial
+        query_id = done.id if isinstance(done, PersistentQuery) else None
+        return Outcome(command_id, _sentence(statement, query_id), query_id)
+
+
+def command_id_of(statement: tree.Statement) -> str:
+    """`stream/`S`/create`: how ksqlDB names a statement in /status."""
+    match statement:
+        case tree.CreateSource() | tree.CreateAs():
+            return f"{statement.kind.value.lower()}/`{statement.name}`/create"
+        case tree.Drop():
+            return f"{statement.kind.value.lower()}/{statement.name}/drop"
+        case tree.AlterSource():
+            return f"{statement.kind.value.lower()}/`{statement.name}`/alter"
+        case tree.InsertInto():
+            return f"stream/`{statement.target}`/create"
+        case tree.CreateType():
+            return f"type/{statement.name}/create"
+        case tree.DropType():
+            return f"type/{statement.name}/drop"
+        case tree.CreateFunction():
+            return f"function/{statement.name}/create"
+        case tree.DropFunction():
+            return f"function/{statement.name}/drop"
+        case tree.ControlQuery():
+            return f"terminate/{statement.query_id or 'ALL'}/execute"
+        case _:
+            return "unknown"
+
+
+def _sentence(statement: tree.Statement, query_id: str | None) -> str:
+    match statement:
+        case _ if query_id is not None:
+            return f"Created query with ID {query_id}"
+        case tree.CreateSource() | tree.CreateAs():
+            return "Stream created" if statement.kind is SourceKind.STREAM else "Table created"
+        case tree.Drop():
+            return f"Source `{statement.name}` was dropped."
+        case tree.AlterSource():
+            return f"{statement.kind.value.title()} altered"
+        case tree.CreateType():
+            return f"Registered custom type with name '{statement.name}' and SQL type {statement.type}"
+        case tree.DropType():
+            return f"Dropped type '{statement.name}'"
+        case tree.CreateFunction():
+            return f"Created function {statement.name}"
+        case tree.DropFunction():
+            return f"Dropped function {statement.name}"
+        case tree.ControlQuery():
+            return {"TERMINATE": "Query terminated.", "PAUSE": "Query paused.", "RESUME": "Query resumed."}[
+                statement.action
+            ]
+        case _:
+            return ""

@@ -1,0 +1,416 @@
+"""One server: the engine that follows the log of statements, what runs the queries, and what answers them. The doors call it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from headwater.base.errors import UserError
+from headwater.client import AsyncAdmin, AsyncProducer
+from headwater.sql.functions.python_functions import Policy
+from headwater.sql.language import tree
+from headwater.sql.language.errors import SqlError
+from headwater.sql.language.parser import split, substitute
+from headwater.sql.language.tree import SourceKind
+from headwater.sql.plan import inference, reading
+from headwater.sql.plan import properties as clauses
+from headwater.sql.plan.catalog import SourceInfo
+from headwater.sql.plan.session import Insertion, PersistentQuery
+from headwater.sql.server import answers, push
+from headwater.sql.server.command_log import Command, CommandLog, create_topic
+from headwater.sql.server.config import TABLE, SqlServerConfig
+from headwater.sql.server.engine import LOGGED, Engine
+from headwater.sql.server.leading import Leading
+from headwater.sql.server.processing_log import ProcessingLog
+from headwater.sql.server.row_queries import RowQueries
+from headwater.sql.server.runner import QueryRunner
+from headwater.sql.server.schemas import schemas_of
+from headwater.streams.engine.failures import ClusterFailure
+
+logger = logging.getLogger("headwater.sql")
+T = TypeVar("T")
+
+
+class SqlNode:
+    """Owned by the loop of its process."""
+
+    def __init__(self, config: SqlServerConfig) -> None:
+        self.config = config
+        self._schemas = schemas_of(config)
+        allowed = Policy(
+            bool(config.values["ksql.functions.python.source.enabled"]),
+            tuple(config.values["ksql.functions.python.modules"]),
+        )
+        self._processing_log = ProcessingLog(config)
+        self.engine = Engine(config.service_id, config.brokers, self._schemas, allowed, self._processing_log.put)
+        self.runner = QueryRunner(config)
+        self._log = CommandLog(config.brokers, config.command_topic, config.number("ksql.internal.topic.replicas"))
+        self.row_queries = RowQueries(config, lambda: self.engine.session)
+        self._leading = Leading(
+            config.brokers, f"_confluent-ksql-{config.service_id}servers", config.command_topic, self._lead
+        )
+        self._admin: AsyncAdmin | None = None
+        self._producer: AsyncProducer | None = None
+        self._following: asyncio.Task[None] | None = None
+        self._moved = asyncio.Condition()
+        self._writing = asyncio.Lock()
+        self.cluster_id = ""
+        self._takes_statements = not config.text("ksql.queries.file")
+
+    # -- its life ------------------------------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Serves when this returns: every statement of the log has been applied."""
+        self._admin = AsyncAdmin({"bootstrap.servers": self.config.brokers})
+        self._producer = AsyncProducer({"bootstrap.servers": self.config.brokers, "acks": "all", "linger.ms": 0})
+        self._processing_log.open()
+        await self._log.open()
+        self.cluster_id = (await self._admin.describe_cluster()).cluster_id or ""
+        self._following = asyncio.create_task(self._follow())
+        await self._applied(await self._log.end())
+        self._leading.start()
+        if self.config.text("ksql.queries.file"):
+            await self._run_file(Path(self.config.text("ksql.queries.file")))
+
+    async def _run_file(self, path: Path) -> None:
+        """Statements of a file, once: those that are in the log already are not written again."""
+        try:
+            text = await asyncio.to_thread(path.read_text, encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"ksql.queries.file cannot be read: {path}", str(error)) from None
+        self._takes_statements = True
+        try:
+            await self.execute(text, {}, {}, skip=self.engine.applied)
+        finally:
+            self._takes_statements = False
+
+    async def close(self) -> None:
+        self.row_queries.close_pushes()
+        await self._leading.stop()
+        if self._following is not None:
+            self._following.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await self._following
+        await self.runner.close()
+        await self.row_queries.close()
+        await self._processing_log.close()
+        await self._log.close()
+        if self._producer is not None:
+            await self._producer.close()
+        if self._admin is not None:
+            await self._admin.close()
+        if self._schemas is not None:
+            self._schemas.close()
+
+    async def broken(self) -> UserError:
+        assert self._following is not None
+        await asyncio.wait({self._following, self._leading.task}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (self._following, self._leading.task):
+            if task.done() and not task.cancelled() and task.exception() is not None:
+                return UserError("The server cannot follow its log of statements", str(task.exception()))
+        return UserError("The server no longer follows its log of statements")
+
+    async def _follow(self) -> None:
+        async for offset, data in self._log.statements():
+            outcome = self.engine.apply(offset, data)
+            if outcome.error is not None:
+                logger.warning("event=statement_refused offset=%d error=%r", offset, str(outcome.error))
+            await self._run_what_is_wanted()
+            await self.row_queries.keep(self.engine.session.catalog.sources)
+            async with self._moved:
+                self._moved.notify_all()
+
+    async def _lead(self, leads: bool) -> None:
+        self.runner.leads = leads
+        logger.info("event=%s service=%s", "leads" if leads else "follows", self.config.service_id)
+        await self._run_what_is_wanted()
+
+    async def _run_what_is_wanted(self) -> None:
+        await self.runner.follow(dict(self.engine.session.queries), set(self.engine.session.paused))
+
+    async def _applied(self, end: int) -> None:
+        async with self._moved:
+            while self.engine.applied < end:
+                if self._following is not None and self._following.done():
+                    self._following.result()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._moved.wait(), 1.0)
+
+    # -- statements ----------------------------------------------------------------------------------------------------
+
+    def state(self, query_id: str) -> tuple[str, str]:
+        return self.runner.state_of(query_id, query_id in self.engine.session.paused)
+
+    async def execute(
+        self, text: str, properties: Mapping[str, str], variables: Mapping[str, str], *, skip: int = 0
+    ) -> list[answers.Entity]:
+        """All statements of a text, one after the other, but for the first `skip` of those for the log. Raises SqlError at the first that fails; those before it are done."""
+        found: list[answers.Entity] = []
+        settings, known = dict(properties), dict(variables)
+        for piece in await asyncio.to_thread(split, text):
+            shown = substitute(piece, known)
+            for statement in await asyncio.to_thread(self.engine.session.parse, shown):
+                if skip and isinstance(statement, LOGGED):
+                    skip -= 1
+                    continue
+                match statement:
+                    case tree.SetProperty():
+                        settings[statement.name] = statement.value
+                    case tree.UnsetProperty():
+                        settings.pop(statement.name, None)
+                    case tree.Define():
+                        known[statement.name] = statement.value
+                    case tree.Undefine():
+                        known.pop(statement.name, None)
+                    case _:
+                        found.append(await self._execute(statement, shown, settings, known))
+        return found
+
+    async def _execute(
+        self, statement: tree.Statement, text: str, settings: Mapping[str, str], variables: Mapping[str, str]
+    ) -> answers.Entity:
+        if isinstance(statement, LOGGED):
+            return await self._change(statement, text, settings)
+        session = self.engine.session
+        match statement:
+            case tree.InsertValues():
+                await self._insert(statement, settings)
+                return answers.entity(
+                    "currentStatus",
+                    text,
+                    commandId="",
+                    commandStatus={"status": "SUCCESS", "message": "", "queryId": None},
+                )
+            case tree.Show(what="STREAMS"):
+                return answers.sources(text, session, SourceKind.STREAM)
+            case tree.Show(what="TABLES"):
+                return answers.sources(text, session, SourceKind.TABLE)
+            case tree.Show(what="QUERIES"):
+                return answers.queries(text, session, self.state)
+            case tree.Show(what="FUNCTIONS"):
+                return answers.functions(text, session.catalog.functions)
+            case tree.Show(what="TYPES"):
+                return answers.custom_types(text, session)
+            case tree.Show(what="PROPERTIES"):
+                values = {name: self.config.values[name] for name in TABLE}
+                return answers.pairs("properties", text, {**values, **settings}, "KSQL")
+            case tree.Show(what="VARIABLES"):
+                shown = [{"name": name, "value": value} for name, value in variables.items()]
+                return answers.entity("variables", text, variables=shown)
+            case tree.Show(what="TOPICS"):
+                return await self._topics(text)
+            case tree.Describe(function=True):
+                return answers.function(text, statement.name, session.catalog.functions)
+            case tree.Describe():
+                source = session.catalog.find(statement.name, statement.position)
+                return answers.description(text, source, session, self.state, statement.extended)
+            case tree.Explain():
+                return self._explain(statement, text, settings)
+            case tree.Assert(what="TOPIC"):
+                return await self._assert_topic(statement, text)
+            case tree.Assert(what="SCHEMA"):
+                return await self._assert_schema(statement, text)
+            case tree.Select() | tree.Print():
+                raise SqlError(
+                    "The following statement types should be issued to the websocket endpoint '/query': " + text,
+                    hint="POST it to /query-stream.",
+                    position=statement.position,
+                )
+            case _:
+                raise SqlError("This statement is not supported by the server yet.", position=statement.position)
+
+    async def _change(self, statement: tree.Statement, text: str, settings: Mapping[str, str]) -> answers.Entity:
+        """A statement for the log: tried here, its topics made, written, and answered when it has been applied."""
+        if not self._takes_statements:
+            raise SqlError(
+                "The server runs the statements of ksql.queries.file and takes no others.", position=statement.position
+            )
+        async with self._writing:
+            await self._applied(await self._log.end())
+            dropped = (
+                self.engine.session.catalog.sources.get(statement.name) if isinstance(statement, tree.Drop) else None
+            )
+            completed = await self._asking(self.engine.completed, statement, settings)
+            if completed is not statement:
+                statement, text = completed, completed.text
+            done = await self._asking(self.engine.check, statement, settings)
+            await self._make_topics(statement, done, settings)
+            offset = await self._log.append(Command(text, settings))
+            await self._applied(offset + 1)
+        outcome = self.engine.outcomes[offset]
+        if outcome.error is not None:
+            raise outcome.error
+        if isinstance(statement, tree.Drop) and statement.delete_topic and dropped is not None:
+            assert self._admin is not None
+            await self._admin.delete_topics([dropped.topic])
+        return answers.current_status(text, outcome, offset)
+
+    async def _asking(self, ask: Callable[..., T], *arguments: Any) -> T:
+        """In a thread, for it may ask the schema registry. One that does not answer is told to whoever asked."""
+        try:
+            return await asyncio.to_thread(ask, *arguments)
+        except ClusterFailure as failure:
+            raise SqlError("The schema registry does not answer.", why=str(failure.cause)) from None
+
+    async def _make_topics(
+        self, statement: tree.Statement, done: PersistentQuery | Insertion | None, settings: Mapping[str, str]
+    ) -> None:
+        assert self._admin is not None
+        if isinstance(statement, tree.CreateSource):
+            trial = self.engine.session.copy()
+            trial.settings, trial.checks_schemas = dict(settings), False
+            trial.execute(statement)
+            source = trial.catalog.sources[statement.name]
+            count = await self._partitions(source.topic)
+            wanted = statement.properties.get("PARTITIONS")
+            if count is not None and wanted is not None and int(str(wanted)) != count:
+                raise SqlError(
+                    f"A Kafka topic with the name '{source.topic}' already exists, with different partition configuration.",
+                    why=f"It has {count} partitions, and PARTITIONS says {wanted}",
+                    position=statement.position,
+                )
+            if count is None:
+                if "PARTITIONS" not in statement.properties:
+                    raise SqlError(
+                        f"Kafka topic does not exist: {source.topic}",
+                        hint="Create it, or name PARTITIONS in the WITH clause, and it is made.",
+                        position=statement.position,
+                    )
+                configs = topic_configs(statement.properties, {})
+                await create_topic(self._admin, source.topic, source.partitions, source.replicas, configs)
+            await self._asking(inference.register, source)
+        if isinstance(done, PersistentQuery):
+            topics = frozenset(topic for each in done.together for topic in each)
+            push.check_together(done.together, {topic: await self._partitions(topic) or 0 for topic in topics})
+        if isinstance(done, PersistentQuery) and isinstance(statement, tree.CreateAs):
+            count = done.sink.partitions
+            if "PARTITIONS" not in statement.properties:
+                counts = [await self._partitions(self.engine.session.catalog.find(name).topic) for name in done.sources]
+                count = max((each for each in counts if each), default=count)
+            configs = (
+                {"cleanup.policy": "compact"} if done.sink.kind is SourceKind.TABLE and not done.sink.window else {}
+            )
+            await create_topic(
+                self._admin, done.sink.topic, count, done.sink.replicas, topic_configs(statement.properties, configs)
+            )
+            await self._asking(inference.register, done.sink)
+
+    async def _partitions(self, topic: str) -> int | None:
+        assert self._admin is not None
+        for each in await self._admin.list_topics(internal=True):
+            if each.name == topic and each.partitions:
+                return len(each.partitions)
+        return None
+
+    # -- answers that need no log --------------------------------------------------------------------------------------
+
+    async def _topics(self, text: str) -> answers.Entity:
+        assert self._admin is not None
+        shown = [
+            {"name": each.name, "replicaInfo": [len(part.replicas) for part in each.partitions]}
+            for each in await self._admin.list_topics()
+            if not each.name.startswith("_confluent-ksql-")
+        ]
+        return answers.entity("kafka_topics", text, topics=shown)
+
+    def _explain(self, statement: tree.Explain, text: str, settings: Mapping[str, str]) -> answers.Entity:
+        if isinstance(statement.target, str):
+            query = self.engine.session.queries.get(statement.target)
+            if query is None:
+                raise SqlError(
+                    f"Query with id:{statement.target} does not exist, use SHOW QUERIES to view the full set of queries."
+                )
+            return answers.query_description(text, query, self.state)
+        inner = statement.target
+        if isinstance(inner, tree.Select):
+            inner = tree.CreateAs(SourceKind.STREAM, "EXPLAINED", inner.query, {})
+            with contextlib.suppress(SqlError):
+                found = self.engine.check(inner, settings)
+                if isinstance(found, PersistentQuery):
+                    return answers.query_description(text, found, lambda _: ("", ""))
+            inner = tree.CreateAs(SourceKind.TABLE, "EXPLAINED", inner.query, {})
+        found = self.engine.check(inner, settings)
+        if not isinstance(found, PersistentQuery):
+            raise SqlError("Only queries can be explained.", position=statement.position)
+        return answers.query_description(text, found, lambda _: ("", ""))
+
+    async def _assert_topic(self, statement: tree.Assert, text: str) -> answers.Entity:
+        deadline = (
+            asyncio.get_running_loop().time()
+            + (statement.timeout_ms if statement.timeout_ms is not None else 1_000) / 1000
+        )
+        while True:
+            count = await self._partitions(statement.name or "")
+            wanted = statement.properties.get("PARTITIONS")
+            fits = count is not None and (wanted is None or wanted == count)
+            if fits == statement.exists:
+                return answers.entity("assert_topic", text, topicName=statement.name, exists=statement.exists)
+            if asyncio.get_running_loop().time() >= deadline:
+                word = "does not exist as asserted" if statement.exists else "exists"
+                raise SqlError(
+                    f"Topic {statement.name} {word}.",
+                    why=f"It has {count} partitions" if count else "There is no such topic",
+                )
+            await asyncio.sleep(0.1)
+
+    async def _assert_schema(self, statement: tree.Assert, text: str) -> answers.Entity:
+        """ASSERT SCHEMA by subject, by id or by both."""
+        schemas, subject, number = self._schemas, statement.properties.get("SUBJECT"), statement.properties.get("ID")
+        if schemas is None:
+            raise SqlError("There is no schema registry.", hint="Set ksql.schema.registry.url for the server.")
+        if subject is None and number is None:
+            raise SqlError("ASSERT SCHEMA needs SUBJECT, ID or both.", position=statement.position)
+
+        def fits() -> bool:
+            latest = schemas.latest(str(subject)) if subject is not None else None
+            if subject is not None and (number is None or latest is None):
+                return latest is not None
+            known = schemas.by_id(int(str(number)))
+            return known is not None and (latest is None or schemas.is_under(str(subject), int(str(number))))
+
+        deadline = asyncio.get_running_loop().time() + (statement.timeout_ms or 1_000) / 1000
+        while await self._asking(fits) != statement.exists:
+            if asyncio.get_running_loop().time() >= deadline:
+                named = " ".join(f"{name.lower()} {value}" for name, value in statement.properties.items())
+                raise SqlError(f"Schema with {named} {'does not exist' if statement.exists else 'exists'}.")
+            await asyncio.sleep(0.1)
+        return answers.entity("assert_schema", text, subject=subject, id=number, exists=statement.exists)
+
+    async def _insert(self, statement: tree.InsertValues, settings: Mapping[str, str]) -> None:
+        done = await self._asking(self.engine.check, statement, settings)
+        assert isinstance(done, Insertion)
+        await self.send(done.target, done.key, done.value, done.timestamp)
+
+    async def send(
+        self, target: SourceInfo, key: list[Any] | None, value: list[Any] | None, timestamp: int | None
+    ) -> None:
+        """A record of a stream or table; returns when the brokers have it."""
+        assert self._producer is not None
+
+        def encoded() -> tuple[bytes | None, bytes | None]:
+            null = value is None or (reading.writes_null_alone(target) and value[:1] == [None])
+            return (
+                None if key is None else reading.key_serde(target).serialize(key),
+                None if value is None or null else reading.value_serde(target).serialize(value),
+            )
+
+        raw_key, raw_value = await self._asking(encoded) if reading.asks_registry(target) else encoded()
+        delivery = await self._producer.send(target.topic, raw_value, key=raw_key, timestamp_ms=timestamp)
+        await delivery
+
+
+def topic_configs(properties: tree.Properties, defaults: Mapping[str, str]) -> dict[str, str]:
+    """The configs of a new topic: RETENTION_MS and CLEANUP_POLICY of the WITH clause."""
+    configs = dict(defaults)
+    given = clauses.read(
+        {name: value for name, value in properties.items() if name in ("RETENTION_MS", "CLEANUP_POLICY")}, sink=True
+    )
+    if given.retention_ms is not None:
+        configs["retention.ms"] = str(given.retention_ms)
+    if given.cleanup_policy is not None:
+        configs["cleanup.policy"] = given.cleanup_policy
+    return configs

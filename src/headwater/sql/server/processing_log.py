@@ -1,0 +1,109 @@
+"""The processing log: what became of rows that could not be decoded or computed, in a topic, as ksqlDB's.
+
+Queries run in threads and tell their troubles by `put`, which never waits; a task of the loop writes them. Between the two are at most `PENDING_MAX` entries: what
+comes faster is counted, and the next entry says how many were left out. The topic is made when the first entry comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+import logging
+import time
+from collections import deque
+from typing import Any, Final
+
+from headwater.client import AsyncAdmin, AsyncProducer
+from headwater.sql.plan.troubles import Trouble
+from headwater.sql.server.command_log import create_topic
+from headwater.sql.server.config import SqlServerConfig
+
+logger = logging.getLogger("headwater.sql")
+PENDING_MAX: Final = 10_000
+_TEXT_MAX: Final = 10_000  # characters of a message
+
+
+def entry(trouble: Trouble, now_ms: int, left_out: int, *, rows: bool) -> bytes:
+    """A record of the log, in ksqlDB's form. `rows`: with the row itself."""
+    details: dict[str, Any] = dict.fromkeys(
+        ("deserializationError", "recordProcessingError", "productionError", "serializationError", "kafkaStreamsThreadError")
+    )  # fmt: skip
+    message = trouble.message[:_TEXT_MAX]
+    if trouble.kind == "deserialization":
+        kind = 0
+        raw = base64.b64encode(trouble.data).decode() if rows and trouble.data is not None else None
+        details["deserializationError"] = {
+            "target": "value",
+            "errorMessage": message,
+            "recordB64": raw,
+            "cause": [],
+            "topic": trouble.topic,
+        }
+    else:
+        kind = 1
+        details["recordProcessingError"] = {"errorMessage": message, "record": None, "cause": []}
+    shown = {
+        "level": "ERROR",
+        "logger": f"processing.{trouble.query_id}.{trouble.where}",
+        "time": now_ms,
+        "message": {"type": kind, **details},
+    }
+    if left_out:
+        shown["leftOut"] = left_out
+    if trouble.kind == "deserialization":
+        shown["partition"], shown["offset"] = trouble.partition, trouble.offset
+    return json.dumps(shown, ensure_ascii=False).encode("utf-8", "replace")
+
+
+class ProcessingLog:
+    """Made inside the loop that owns it; `put` may be called from any thread."""
+
+    def __init__(self, config: SqlServerConfig) -> None:
+        self._config = config
+        self.topic = config.text("ksql.logging.processing.topic.name") or f"{config.service_id}ksql_processing_log"
+        self._enabled = bool(config.values["ksql.logging.processing.topic.auto.create"])
+        self._rows = bool(config.values["ksql.logging.processing.rows.include"])
+        self._pending: deque[Trouble] = deque()
+        self._left_out = 0
+        self._came: asyncio.Event | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def open(self) -> None:
+        self._loop, self._came = asyncio.get_running_loop(), asyncio.Event()
+        self._task = asyncio.create_task(self._write())
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await self._task
+
+    def put(self, trouble: Trouble) -> None:
+        if not self._enabled or self._loop is None or self._came is None:
+            return
+        if len(self._pending) >= PENDING_MAX:
+            self._left_out += 1
+            return
+        self._pending.append(trouble)
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the server has ended
+            self._loop.call_soon_threadsafe(self._came.set)
+
+    async def _write(self) -> None:
+        assert self._came is not None
+        await self._came.wait()
+        async with AsyncAdmin({"bootstrap.servers": self._config.brokers}) as admin:
+            await create_topic(admin, self.topic, 1, self._config.number("ksql.internal.topic.replicas"))
+        async with AsyncProducer({"bootstrap.servers": self._config.brokers}) as producer:
+            while True:
+                self._came.clear()
+                while self._pending:
+                    left_out, self._left_out = self._left_out, 0
+                    data = entry(self._pending.popleft(), int(time.time() * 1000), left_out, rows=self._rows)
+                    try:
+                        await producer.send(self.topic, data, partition=0)
+                    except Exception as error:  # noqa: BLE001  a log that cannot be written must not end the server
+                        logger.warning("event=processing_log_not_written error=%r", str(error))
+                await self._came.wait()

@@ -1,0 +1,193 @@
+"""Push queries: rows to whoever asked, until the limit, the end of what was asked for, or a closed connection.
+
+The topology of the query runs in memory, in this process: records are read by a consumer without a group and go through the engine of
+`headwater.streams`; nothing is written anywhere. A pull query on a stream is the same, from the beginning to the end that the log has now.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from headwater.base.ids import TopicPartition
+from headwater.client import AsyncConsumer
+from headwater.sql.language import tree
+from headwater.sql.language.errors import SqlError
+from headwater.sql.language.tree import SourceKind
+from headwater.sql.plan import properties, queries
+from headwater.sql.plan.catalog import Catalog, Column
+from headwater.sql.plan.relations import Errors
+from headwater.streams.dsl.app import App
+from headwater.streams.engine.failures import ErrorPolicy
+from headwater.streams.engine.record import InputRecord
+
+_numbers = itertools.count()
+RESET = "auto.offset.reset"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A query on its own, compiled: its application appends rows to `rows`."""
+
+    id: str
+    app: App
+    columns: tuple[Column, ...]
+    streams: tuple[str, ...]  # topics
+    tables: tuple[str, ...]
+    together: tuple[frozenset[str], ...]  # topics that must have as many partitions as each other
+    rows: list[list[Any]]
+    limit: int | None
+
+
+def plan(query: tree.Query, catalog: Catalog, brokers: str) -> Plan:
+    """Raises SqlError."""
+    query_id = f"transient_{next(_numbers)}"
+    app = App(query_id, brokers=brokers, on_error=ErrorPolicy(deserialization="skip"))
+    builder = queries.QueryBuilder(app, catalog, Errors(), transient=True)
+    result = builder.build(query, "the result", properties.read({}, sink=True))
+    rows: list[list[Any]] = []
+    node: Any = result.relation.node
+    if result.relation.kind is SourceKind.TABLE:
+        node = node.to_stream()
+    node.foreach(lambda _, row: rows.append(row) if row is not None else None)
+    topics: dict[SourceKind, list[str]] = {SourceKind.STREAM: [], SourceKind.TABLE: []}
+    for _, source in result.relation.sources:
+        if source.topic not in topics[source.kind]:
+            topics[source.kind].append(source.topic)
+    return Plan(
+        query_id,
+        app,
+        result.value,
+        tuple(topics[SourceKind.STREAM]),
+        tuple(topics[SourceKind.TABLE]),
+        tuple(builder.together),
+        rows,
+        query.limit,
+    )
+
+
+class PushQuery:
+    """One run of a plan. `rows()` is read once; closing it, or `close()`, ends it."""
+
+    def __init__(self, made: Plan, brokers: str, settings: Mapping[str, str], *, to_end: bool = False) -> None:
+        reset = "earliest" if to_end else settings.get(RESET, "latest")
+        if reset not in ("earliest", "latest"):
+            raise SqlError(f"{RESET} cannot be '{reset}'.", hint="It is 'earliest' or 'latest'.")
+        self._plan = made
+        self._brokers = brokers
+        self._from_beginning = reset == "earliest"
+        self._to_end = to_end
+        self._closed = asyncio.Event()
+        self.has_begun = False
+
+    @property
+    def id(self) -> str:
+        return self._plan.id
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self._plan.columns
+
+    def close(self) -> None:
+        self._closed.set()
+
+    async def rows(self) -> AsyncGenerator[list[Any], None]:
+        self.has_begun = True
+        settings = {
+            "bootstrap.servers": self._brokers,
+            "isolation.level": "read_committed",
+            "allow.auto.create.topics": False,
+        }
+        async with AsyncConsumer(settings) as consumer:
+            places = {
+                topic: [TopicPartition(topic, each.partition) for each in await consumer.partitions_for(topic)]
+                for topic in (*self._plan.streams, *self._plan.tables)
+            }
+            check_together(self._plan.together, {topic: len(each) for topic, each in places.items()})
+            left = self._plan.limit
+            async for row in self._through(consumer, places):
+                yield row
+                left = None if left is None else left - 1
+                if left is not None and left <= 0:
+                    return
+
+    async def _through(
+        self, consumer: AsyncConsumer, places: Mapping[str, list[TopicPartition]]
+    ) -> AsyncIterator[list[Any]]:
+        """Records through the engine, batch by batch; the engine computes in a thread, so that others are served.
+
+        A table beside streams is read to its end first, so that they meet what it has.
+        """
+        streams = [each for topic in self._plan.streams for each in places[topic]]
+        tables = [each for topic in self._plan.tables for each in places[topic]]
+        everything = [*streams, *tables]
+        begins, ends = await consumer.beginning_offsets(everything), await consumer.end_offsets(everything)
+        driver = await asyncio.to_thread(self._plan.app.test, partitions=max(map(len, places.values()), default=1))
+
+        def process(batch: list[Any]) -> list[list[Any]]:
+            driver.feed(
+                InputRecord(
+                    each.topic, each.partition, each.offset, each.timestamp_ms, each.key, each.value, each.headers
+                )
+                for each in batch
+            )
+            driver.forget()
+            made = list(self._plan.rows)
+            self._plan.rows.clear()
+            return made
+
+        first = bool(streams and tables)
+        consumer.assign(tables if first else everything)
+        for each in tables:
+            consumer.seek(each, begins[each] if first or self._from_beginning else ends[each])
+        if not first:
+            self._seek(consumer, streams, begins, ends)
+        while not self._closed.is_set():
+            if first and await has_read(consumer, tables, ends):
+                first = False
+                at = {each: await consumer.position(each) for each in tables}
+                consumer.assign(everything)
+                for each, offset in at.items():
+                    consumer.seek(each, offset)
+                self._seek(consumer, streams, begins, ends)
+            if not first and self._to_end and await has_read(consumer, everything, ends):
+                return
+            records = await consumer.poll(0.1)
+            if records:
+                for row in await asyncio.to_thread(process, records):
+                    yield row
+
+    def _seek(
+        self,
+        consumer: AsyncConsumer,
+        streams: list[TopicPartition],
+        begins: Mapping[TopicPartition, int],
+        ends: Mapping[TopicPartition, int],
+    ) -> None:
+        for each in streams:
+            consumer.seek(each, begins[each] if self._from_beginning else ends[each])
+
+
+def check_together(together: Sequence[frozenset[str]], counts: Mapping[str, int]) -> None:
+    """Raises SqlError where a join is of topics whose partitions do not fit each other."""
+    for topics in together:
+        found = {topic: counts[topic] for topic in sorted(topics) if topic in counts}
+        if len(set(found.values())) > 1:
+            shown = ", ".join(f"{topic} has {count}" for topic, count in found.items())
+            raise SqlError(
+                "Can't join these sources since the number of partitions don't match.",
+                why=f"Rows of one key must be in partitions of one number: {shown}",
+                hint="Repartition one of them: CREATE STREAM ... WITH (PARTITIONS=...) AS SELECT ... PARTITION BY ...",
+            )
+
+
+async def has_read(
+    consumer: AsyncConsumer, partitions: list[TopicPartition], ends: Mapping[TopicPartition, int]
+) -> bool:
+    for each in partitions:
+        if await consumer.position(each) < ends[each]:
+            return False
+    return True

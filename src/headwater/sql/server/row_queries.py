@@ -1,0 +1,233 @@
+"""What is asked of a server and gives rows: push queries, pull queries, PRINT. Nothing here changes anything.
+
+A push query (EMIT CHANGES) runs until it is closed. A pull query over one table is answered out of its view, one over a stream by reading the log to its
+present end; everything else that SQL can ask (joins, sub-queries, a topic without a stream or table) goes to DuckDB over the rows of its sources.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+from headwater.base.ids import TopicPartition
+from headwater.client import AsyncConsumer
+from headwater.sql.functions import scope
+from headwater.sql.language import tree
+from headwater.sql.language.errors import SqlError, SqlSyntaxError
+from headwater.sql.language.parser import parse, split, substitute
+from headwater.sql.language.tree import SourceKind
+from headwater.sql.plan import grouping
+from headwater.sql.plan.catalog import Column, SourceInfo
+from headwater.sql.plan.session import Session
+from headwater.sql.server import analytics, pull, push
+from headwater.sql.server.analyst import Analyst
+from headwater.sql.server.config import SqlServerConfig
+from headwater.sql.server.views import READING, Views
+
+Answer = tuple["str | None", "tuple[Column, ...]", "AsyncIterator[list[Any]]"]
+
+
+class RowQueries:
+    """Owned by the loop of its server. `session` gives what exists now."""
+
+    def __init__(self, config: SqlServerConfig, session: Callable[[], Session]) -> None:
+        self._config = config
+        self._session = session
+        self._rows_max = config.number("ksql.query.pull.rows.max")
+        self._bounds = analytics.Bounds(self._rows_max, config.number("ksql.query.pull.bytes.max"))
+        self._views = Views(config.brokers, self._rows_max)
+        self._analyst = Analyst(self._bounds)
+        self.pushes: dict[str, push.PushQuery] = {}
+
+    def close_pushes(self) -> None:
+        for each in self.pushes.values():
+            each.close()
+
+    async def close(self) -> None:
+        await self._analyst.close()
+        await self._views.close()
+
+    async def keep(self, sources: Mapping[str, SourceInfo]) -> None:
+        await self._views.keep(sources)
+
+    async def query(self, text: str, properties: Mapping[str, str], variables: Mapping[str, str]) -> Answer:
+        """The id of a push query (None: a pull query), its columns, and its rows. Raises SqlError."""
+        session = self._session()
+        pieces = [substitute(piece, variables) for piece in split(text)]
+        try:
+            statements = [each for piece in pieces for each in session.parse(piece)]
+        except SqlSyntaxError:
+            if len(pieces) == 1 and analytics.is_query(pieces[0]):
+                return await self._analysed(pieces[0], properties, parsed=False)
+            raise
+        if len(statements) != 1 or not isinstance(statements[0], tree.Select):
+            raise SqlError("Expected exactly one KSQL statement; it must be a SELECT.")
+        query = statements[0].query
+        if query.emit is not None:
+            return self._push(query, properties)
+        if self._is_for_analytics(query):
+            return await self._analysed(pieces[0], properties)
+        assert isinstance(query.source, tree.Source)
+        source = session.catalog.find(query.source.name, query.source.position)
+        with scope.using(session.catalog.functions, properties):
+            if source.kind is SourceKind.STREAM:
+                planned = push.plan(query, session.catalog.copy(), self._config.brokers)
+                made = push.PushQuery(planned, self._config.brokers, properties, to_end=True)
+                return None, made.columns, made.rows()
+            answer = pull.plan(query, source, query.source.alias)
+        return None, answer.columns, self._pulled(answer, source)
+
+    def _is_for_analytics(self, query: tree.Query) -> bool:
+        """Whether it is beyond what one table, or a stream read through, can answer."""
+        if isinstance(query.source, tree.Join):
+            return True
+        catalog = self._session().catalog
+        source = catalog.sources.get(query.source.name)
+        if source is None:
+            return True  # perhaps a topic
+        if source.kind is SourceKind.TABLE:
+            return False
+        with scope.using(catalog.functions, {}):
+            gathers = any(
+                isinstance(each, tree.SelectItem) and grouping.has_aggregates(each.expression) for each in query.select
+            )
+        return bool(query.order_by or query.group_by is not None or gathers) and query.window is None
+
+    def _push(self, query: tree.Query, properties: Mapping[str, str]) -> Answer:
+        if len(self.pushes) >= self._config.number("ksql.query.push.max"):
+            raise SqlError(
+                "Not executing statement(s) as it would cause the number of active push queries to exceed the limit.",
+                hint="Close some, or raise ksql.query.push.max.",
+            )
+        catalog = self._session().catalog
+        with scope.using(catalog.functions, properties):
+            planned = push.plan(query, catalog.copy(), self._config.brokers)
+        made = push.PushQuery(planned, self._config.brokers, properties)
+        self._register(made)
+        return made.id, made.columns, self._pushed(made)
+
+    def _register(self, made: push.PushQuery) -> None:
+        """It counts from now on; one whose rows nobody begins to read is forgotten."""
+        self.pushes[made.id] = made
+
+        def forget() -> None:
+            if not made.has_begun:
+                self.pushes.pop(made.id, None)
+
+        asyncio.get_running_loop().call_later(60.0, forget)
+
+    async def _pushed(self, made: push.PushQuery) -> AsyncIterator[list[Any]]:
+        try:
+            async for row in made.rows():
+                yield row
+        finally:
+            self.pushes.pop(made.id, None)
+
+    async def _pulled(self, planned: pull.PullPlan, source: SourceInfo) -> AsyncIterator[list[Any]]:
+        for row in await asyncio.to_thread(planned.answer, await self._views.rows(source, planned.lookup)):
+            yield row
+
+    # -- beyond one table ----------------------------------------------------------------------------------------------
+
+    async def _analysed(self, text: str, properties: Mapping[str, str], *, parsed: bool = True) -> Answer:
+        """By DuckDB. `parsed`: our own parser took it, so names that are not there are told in its words."""
+        catalog = self._session().catalog
+        relations: dict[str, analytics.Relation] = {}
+        for name, surely in analytics.sources_in(text).items():
+            source = catalog.sources.get(name) or catalog.sources.get(name.upper())
+            if source is not None:
+                relations[name] = await self._relation(source, properties)
+            if source is not None or not surely:
+                continue
+            topic = await self._topic_named(name)
+            if topic is not None:
+                relations[name] = analytics.relation_of_topic(await self._records(topic))
+            elif parsed:
+                catalog.find(name.upper())  # says that it is not there
+        columns, rows = await self._analyst.answer(text, relations)
+
+        async def each_row() -> AsyncIterator[list[Any]]:
+            for row in rows:
+                yield row
+
+        return None, columns, each_row()
+
+    async def _relation(self, source: SourceInfo, properties: Mapping[str, str]) -> analytics.Relation:
+        if source.kind is SourceKind.TABLE:
+            return analytics.relation_of(source, await self._views.rows(source))
+        (statement,) = parse(f"SELECT * FROM `{source.name.replace('`', '``')}`;")
+        assert isinstance(statement, tree.Select)
+        planned = push.plan(statement.query, self._session().catalog.copy(), self._config.brokers)
+        made = push.PushQuery(planned, self._config.brokers, properties, to_end=True)
+        rows: list[list[Any]] = []
+        size = 0
+        async with contextlib.aclosing(made.rows()) as found:
+            async for row in found:
+                rows.append(row)
+                size += analytics.size_of(row)
+                self._bounds.check(source.name, len(rows), size)
+        return analytics.Relation(tuple((each.name, each.type) for each in made.columns), rows)
+
+    async def _topic_named(self, name: str) -> str | None:
+        """The topic of this name, or of this name in other letters, if only one is."""
+        async with AsyncConsumer(READING | {"bootstrap.servers": self._config.brokers}) as consumer:
+            topics = [each for each in await consumer.list_topics() if not each.startswith("_confluent-ksql-")]
+        if name in topics:
+            return name
+        alike = [each for each in topics if each.upper() == name.upper()]
+        return alike[0] if len(alike) == 1 else None
+
+    async def _records(self, topic: str) -> list[Any]:
+        """The records of a topic, to the end that it has now."""
+        found: list[Any] = []
+        size = 0
+        async with AsyncConsumer(READING | {"bootstrap.servers": self._config.brokers}) as consumer:
+            places = [TopicPartition(topic, each.partition) for each in await consumer.partitions_for(topic)]
+            begins, ends = await consumer.beginning_offsets(places), await consumer.end_offsets(places)
+            consumer.assign(places)
+            for each in places:
+                consumer.seek(each, begins[each])
+            while not await push.has_read(consumer, places, ends):
+                for record in await consumer.poll(0.1):
+                    found.append(record)
+                    size += len(record.key or b"") + len(record.value or b"")
+                    self._bounds.check(topic, len(found), size)
+        return found
+
+    # -- PRINT ---------------------------------------------------------------------------------------------------------
+
+    async def check_printable(self, statement: tree.Print) -> None:
+        async with AsyncConsumer(READING | {"bootstrap.servers": self._config.brokers}) as consumer:
+            known = await consumer.list_topics()
+        if statement.topic not in known:
+            raise SqlError(f"Could not find topic '{statement.topic}'.", hint="SHOW TOPICS; lists them.")
+
+    async def printed(self, statement: tree.Print) -> AsyncIterator[str]:
+        """The lines of PRINT."""
+        settings = {
+            "bootstrap.servers": self._config.brokers,
+            "auto.offset.reset": "earliest" if statement.from_beginning else "latest",
+            "allow.auto.create.topics": False,
+        }
+        seen = shown = 0
+        async with AsyncConsumer(settings) as consumer:
+            found = await consumer.partitions_for(statement.topic)
+            consumer.assign([TopicPartition(statement.topic, each.partition) for each in found])
+            while statement.limit is None or shown < statement.limit:
+                for record in await consumer.poll(0.2):
+                    seen += 1
+                    if statement.interval and (seen - 1) % statement.interval:
+                        continue
+                    yield (
+                        f"rowtime: {record.timestamp_ms}, key: {_told(record.key)}, value: {_told(record.value)}, "
+                        f"partition: {record.partition}\n"
+                    )
+                    shown += 1
+                    if statement.limit is not None and shown >= statement.limit:
+                        return
+
+
+def _told(data: bytes | None) -> str:
+    return "<null>" if data is None else data.decode("utf-8", "backslashreplace")

@@ -1,0 +1,161 @@
+"""Keeps persistent queries running on the server that leads: each in slots of this process, watched and started again when it dies.
+
+Which queries there are is told by the log of statements; `follow` brings what runs in line with it. The state that a query shows is what is
+known: RUNNING while its run lives, ERROR with the reason after it died and until it lives again, PAUSED when it was told to. A query that is to end
+while it restores its state does not restore the rest, and one whose start waits for a thread is not started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import shutil
+import threading
+from collections.abc import Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from headwater.client import AsyncAdmin
+from headwater.sql.plan.session import PersistentQuery
+from headwater.sql.server.config import SqlServerConfig
+from headwater.streams.slot.local_run import LocalRun
+
+logger = logging.getLogger("headwater.sql")
+_HEALTHY_S = 60.0  # a run that lived so long was well: its successor waits as if it were the first
+
+
+@dataclass(slots=True)
+class RunningQuery:
+    query: PersistentQuery
+    state: str = "STARTING"
+    error: str = ""
+    restarts: int = 0
+    task: asyncio.Task[None] | None = None
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    stopping: threading.Event = field(default_factory=threading.Event)  # the same, for the thread that restores
+    starting: Future[LocalRun] | None = None
+
+
+class QueryRunner:
+    """Owned by the loop of the server."""
+
+    def __init__(self, config: SqlServerConfig) -> None:
+        self._config = config
+        self._running: dict[str, RunningQuery] = {}
+        self._known: dict[str, PersistentQuery] = {}
+        self._lock = asyncio.Lock()
+        self._threads = ThreadPoolExecutor(16, "sql-queries")  # for starts only: they wait until state is restored
+        self._stops = ThreadPoolExecutor(8, "sql-stops")  # of their own: no stop waits behind starts
+        self.leads = False
+
+    def state_of(self, query_id: str, paused: bool) -> tuple[str, str]:
+        """The state of a query and, if it died, why."""
+        if paused:
+            return "PAUSED", ""
+        running = self._running.get(query_id)
+        if running is None:
+            return ("STARTING", "") if self.leads else ("RUNNING", "")
+        return running.state, running.error
+
+    async def follow(self, wanted: Mapping[str, PersistentQuery], paused: set[str]) -> None:
+        """Starts what is wanted and does not run, and stops what runs and is not wanted; for a server that does not lead: everything."""
+        async with self._lock:
+            keep = {name: each for name, each in wanted.items() if name not in paused} if self.leads else {}
+            gone = [name for name, each in self._running.items() if keep.get(name) is not each.query]
+            await asyncio.gather(*(_end(self._running.pop(name)) for name in gone))
+            if self.leads:
+                for query in [each for name, each in self._known.items() if name not in wanted]:
+                    await self._forget(query)
+            self._known = dict(wanted)
+            for name, query in keep.items():
+                if name not in self._running:
+                    running = RunningQuery(query)
+                    running.task = asyncio.create_task(self._keep_running(running))
+                    self._running[name] = running
+
+    async def close(self) -> None:
+        self.leads = False
+        await self.follow({}, set())
+        self._threads.shutdown(wait=False)
+        self._stops.shutdown(wait=False)
+
+    async def _keep_running(self, running: RunningQuery) -> None:
+        first_ms = wait_ms = self._config.number("ksql.query.retry.backoff.initial.ms")
+        loop = asyncio.get_running_loop()
+        while not running.stop.is_set():
+            began = loop.time()
+            try:
+                await self._run_once(running)
+            except Exception as error:  # noqa: BLE001  whatever ended the query is told in its state, and it is tried again
+                if loop.time() - began > _HEALTHY_S:
+                    wait_ms = first_ms
+                running.state, running.error = "ERROR", f"{type(error).__name__}: {error}"
+                running.restarts += 1
+                logger.warning(
+                    "event=query_died query=%s error=%r retry_in_ms=%d", running.query.id, str(error), wait_ms
+                )
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(running.stop.wait(), wait_ms / 1000)
+                wait_ms = min(wait_ms * 2, self._config.number("ksql.query.retry.backoff.max.ms"))
+
+    async def _run_once(self, running: RunningQuery) -> None:
+        """Until the query is told to stop, or dies. No thread waits for it meanwhile: there may be many queries."""
+        loop = asyncio.get_running_loop()
+        running.stopping = stopping = threading.Event()  # of this run: it sets it itself when it ends
+        running.starting = self._threads.submit(self._start, running, stopping)
+        try:
+            run = await asyncio.wrap_future(running.starting)
+        except asyncio.CancelledError:
+            if not running.stop.is_set():
+                raise
+            return  # it was to end before a thread was free for its start
+        ended = asyncio.Event()
+        run.on_end(lambda: _tell(loop, ended))
+        if not running.stop.is_set():
+            running.state, running.error = "RUNNING", ""
+        waits = [asyncio.create_task(running.stop.wait()), asyncio.create_task(ended.wait())]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for each in waits:
+                each.cancel()
+            await loop.run_in_executor(self._stops, run.stop)
+        if not running.stop.is_set():
+            raise RuntimeError("the run ended by itself")
+
+    def _start(self, running: RunningQuery, stopping: threading.Event) -> LocalRun:
+        return running.query.app.run_here(
+            stopping=stopping,
+            state_dir=Path(self._config.text("ksql.streams.state.dir")),
+            commit_interval_ms=self._config.number("ksql.streams.commit.interval.ms"),
+        )
+
+    async def _forget(self, query: PersistentQuery) -> None:
+        """What a query that was terminated leaves behind: internal topics, its group, its state."""
+        name = query.app.name
+        try:
+            async with AsyncAdmin({"bootstrap.servers": self._config.brokers}) as admin:
+                topics = [each.name for each in await admin.list_topics() if each.name.startswith(f"{name}-")]
+                if topics:
+                    await admin.delete_topics(topics)
+                await admin.delete_groups([name])
+        except Exception as error:  # noqa: BLE001  what stays behind is a nuisance; the log of statements must go on
+            logger.warning("event=query_not_cleaned query=%s error=%r", query.id, str(error))
+        folder = Path(self._config.text("ksql.streams.state.dir")) / name
+        await asyncio.get_running_loop().run_in_executor(self._stops, lambda: shutil.rmtree(folder, ignore_errors=True))
+
+
+def _tell(loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> None:
+    with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        loop.call_soon_threadsafe(ended.set)
+
+
+async def _end(running: RunningQuery) -> None:
+    running.stop.set()
+    running.stopping.set()
+    if running.starting is not None:
+        running.starting.cancel()  # has an effect only where it has not begun
+    if running.task is not None:
+        await running.task

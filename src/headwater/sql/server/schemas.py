@@ -1,0 +1,81 @@
+"""The schema registry of a server: `ksql.schema.registry.url`, through the client that serializers use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from headwater.base.errors import UserError
+from headwater.client.schema_registry import SchemaRegistryClient, SchemaRegistryError
+from headwater.schemas import ParsedSchema, SchemaError, StoredSchema
+from headwater.sql.formats.registry.port import Registered
+from headwater.sql.language.errors import SqlError
+from headwater.sql.server.config import SqlServerConfig
+from headwater.streams.engine.failures import ClusterFailure
+
+T = TypeVar("T")
+_MISSING: Final = (40401, 40402, 40403)
+
+
+class RegistrySchemas:
+    """Safe for threads, as its client is. Calls wait: never on the loop."""
+
+    def __init__(self, client: SchemaRegistryClient) -> None:
+        self._client = client
+
+    def close(self) -> None:
+        self._client.close()
+
+    def latest(self, subject: str, /) -> Registered | None:
+        def ask() -> Registered:
+            found = self._client.version(subject)
+            return Registered(found.id, self._client.parsed(found.schema))
+
+        return _asked(ask)
+
+    def by_id(self, schema_id: int, /) -> ParsedSchema | None:
+        return _asked(lambda: self._client.parsed(self._client.schema_by_id(schema_id)))
+
+    def is_under(self, subject: str, schema_id: int) -> bool:
+        """Whether a version of the subject has this id."""
+        versions = _asked(lambda: self._client.versions(subject)) or []
+        found = (_asked(lambda each=each: self._client.version(subject, each)) for each in reversed(versions))  # type: ignore[misc]
+        return any(each is not None and each.id == schema_id for each in found)
+
+    def register(self, subject: str, schema: StoredSchema, /) -> Registered:
+        def ask() -> Registered:
+            found = self._client.register(subject, schema)
+            return Registered(found.id, self._client.parsed(schema))
+
+        made = _asked(ask)
+        if made is None:
+            raise SqlError(f"The schema registry has no subject {subject}.")
+        return made
+
+
+def _asked(ask: Callable[[], T]) -> T | None:
+    """None where the registry says that it is not there."""
+    try:
+        return ask()
+    except SchemaRegistryError as error:
+        if error.error_code in _MISSING:
+            return None
+        if error.status in (409, 422):
+            raise SqlError(f"Could not register schema: {error}", why="The schema registry refuses it") from None
+        raise ClusterFailure(error) from error
+    except SchemaError as error:
+        raise SqlError(f"The schema registry has a schema that cannot be understood: {error}") from None
+    except (OSError, UserError) as error:
+        raise ClusterFailure(error) from error
+
+
+def schemas_of(config: SqlServerConfig) -> RegistrySchemas | None:
+    """None: the config names no registry."""
+    url = config.text("ksql.schema.registry.url")
+    if not url:
+        return None
+    settings: dict[str, Any] = {"url": url, "latest.cache.ttl.sec": 0}
+    login = config.text("ksql.schema.registry.basic.auth.user.info")
+    if login:
+        settings["basic.auth.user.info"] = login
+    return RegistrySchemas(SchemaRegistryClient(settings))

@@ -1,0 +1,41 @@
+"""`headwater sql server`: the server as a service of its own process."""
+
+from __future__ import annotations
+
+from headwater.base.errors import UserError
+from headwater.sql.server.api import make_door
+from headwater.sql.server.config import SqlServerConfig
+from headwater.sql.server.node import SqlNode
+from headwater.web.limits import Limits
+from headwater.web.process import listen
+from headwater.web.server import HttpServer
+
+_ANY = ("", "0.0.0.0", "::", "*")
+
+
+class SqlService:
+    """Made inside a running loop."""
+
+    def __init__(self, config: SqlServerConfig) -> None:
+        self._config = config
+        self.node = SqlNode(config)
+        self._server = HttpServer(make_door(self.node), Limits(handle_timeout_s=120), http2=True)
+
+    async def start(self) -> str:
+        await self.node.open()
+        hint = "Name another port: --set listeners=http://127.0.0.1:PORT"
+        ports = [
+            await listen(self._server, host, port, "The SQL server", hint) for host, port in self._config.listeners
+        ]
+        host = self._config.listeners[0][0]
+        shown = "127.0.0.1" if host in _ANY else host
+        return f"ready sql=http://{f'[{shown}]' if ':' in shown else shown}:{ports[0]}"
+
+    async def broken(self) -> UserError:
+        return await self.node.broken()
+
+    async def stop(self) -> None:
+        for each in list(self.node.row_queries.pushes.values()):
+            each.close()
+        await self._server.stop()
+        await self.node.close()

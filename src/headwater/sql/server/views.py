@@ -1,0 +1,190 @@
+"""The rows that tables have now, for pull queries: each read from its topic when it is first asked for, and followed from then on.
+
+A row is kept under the decoded columns of its key, so that a query that names the key finds it without looking at the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from headwater.base.ids import TopicPartition
+from headwater.client import AsyncConsumer
+from headwater.sql.functions.collections import hashable
+from headwater.sql.language.errors import SqlError
+from headwater.sql.plan import reading, windowed
+from headwater.sql.plan.catalog import SourceInfo
+from headwater.streams.engine.failures import ClusterFailure
+
+Key = tuple[Any, ...]
+
+
+def key_of(columns: Sequence[Any]) -> Key:
+    """The key of a row, as views know it."""
+    return tuple(map(hashable, columns))
+
+
+# Nothing that only reads makes a topic: one that was deleted meanwhile would come back empty.
+READING = {"isolation.level": "read_committed", "allow.auto.create.topics": False}
+
+
+class TableView:
+    """The rows of one table. Owned by the loop; its task reads the topic for as long as the view is open."""
+
+    def __init__(self, source: SourceInfo, brokers: str, rows_max: int) -> None:
+        self.source = source
+        self._brokers = brokers
+        self._rows_max = rows_max
+        self._rows: dict[Key, list[Any]] = {}
+        self._windows: dict[Key, set[Key]] = {}  # of windowed tables: the keys with windows of each key without
+        self._read: dict[int, int] = {}
+        self._moved = asyncio.Event()
+        self._consumer: AsyncConsumer | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._key, self._value = reading.key_serde(source), reading.value_serde(source)
+        self._waits = reading.asks_registry(source)
+
+    async def open(self) -> None:
+        self._consumer = AsyncConsumer(READING | {"bootstrap.servers": self._brokers})
+        partitions = [
+            TopicPartition(self.source.topic, each.partition)
+            for each in await self._consumer.partitions_for(self.source.topic)
+        ]
+        begins = await self._consumer.beginning_offsets(partitions)
+        self._consumer.assign(partitions)
+        for each in partitions:
+            self._consumer.seek(each, begins[each])
+            self._read[each.partition] = begins[each]
+        self._task = asyncio.create_task(self._follow())
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await self._task
+        if self._consumer is not None:
+            await self._consumer.close()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has met an error, and has to be opened anew."""
+        return self._task is not None and self._task.done()
+
+    async def rows(self, keys: Sequence[Key] | None = None) -> list[list[Any]]:
+        """The rows of these keys, or all, as of now: what was committed before this call is in them."""
+        assert self._consumer is not None
+        partitions = [TopicPartition(self.source.topic, each) for each in self._read]
+        ends = await self._consumer.end_offsets(partitions)
+        while any(self._read[each.partition] < ends[each] for each in partitions):
+            if self._task is not None and self._task.done():
+                self._task.result()
+            self._moved.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._moved.wait(), 1.0)
+            for each in partitions:  # markers of transactions move the position without a record
+                self._read[each.partition] = max(self._read[each.partition], await self._consumer.position(each))
+        if self._task is not None and self._task.done():
+            self._task.result()
+        if keys is None:
+            return list(self._rows.values())
+        if self.source.window is not None:
+            keys = [each for key in keys for each in sorted(self._windows.get(key, ()))]
+        return [self._rows[key] for key in keys if key in self._rows]
+
+    async def _follow(self) -> None:
+        assert self._consumer is not None
+        while True:
+            records = await self._consumer.poll(1.0)
+            decode = self._decoded
+            rows = await asyncio.to_thread(decode, records) if self._waits and records else decode(records)
+            for record, row in zip(records, rows, strict=True):
+                self._take(record, row)
+                self._read[record.partition] = record.offset + 1
+            self._moved.set()
+
+    def _decoded(self, records: Sequence[Any]) -> list[tuple[Any, Any] | None]:
+        """Keys and values; None for a record that is no row, which is left out, as the engine does."""
+        found: list[tuple[Any, Any] | None] = []
+        for record in records:
+            try:
+                value = None if record.value is None else self._value.deserialize(record.value)
+                found.append(None if record.key is None else (self._key.deserialize(record.key), value))
+            except ClusterFailure:
+                raise
+            except Exception:  # noqa: BLE001
+                found.append(None)
+        return found
+
+    def _take(self, record: Any, row: tuple[Any, Any] | None) -> None:
+        if row is None:
+            return
+        key, value = row
+        bare = windowed.bare(key)
+        bounds = windowed.bounds(key) if self.source.window else []
+        name = key_of(bare)
+        whole_name = (*name, *bounds)
+        if value is None:
+            self._rows.pop(whole_name, None)
+            if bounds:
+                self._windows.get(name, set()).discard(whole_name)
+            return
+        if len(self._rows) >= self._rows_max and whole_name not in self._rows:
+            raise SqlError(
+                f"{self.source.name} has more than {self._rows_max} rows, which is what a pull query may hold.",
+                hint="Raise ksql.query.pull.rows.max, or ask with EMIT CHANGES.",
+            )
+        self._rows[whole_name] = [*value, record.timestamp_ms, record.partition, record.offset, *bare, *bounds]
+        if bounds:
+            self._windows.setdefault(name, set()).add(whole_name)
+
+
+class Views:
+    """The open views, by table. One that nobody asked for in a while is closed."""
+
+    def __init__(self, brokers: str, rows_max: int, idle_s: float = 600.0) -> None:
+        self._brokers = brokers
+        self._rows_max = rows_max
+        self._idle_s = idle_s
+        self._views: dict[str, tuple[TableView, float]] = {}
+        self._lock = asyncio.Lock()
+
+    async def rows(self, source: SourceInfo, keys: Sequence[Key] | None = None) -> list[list[Any]]:
+        async with self._lock:
+            view = await self._view(source)
+        return await view.rows(keys)
+
+    async def _view(self, source: SourceInfo) -> TableView:
+        now = asyncio.get_running_loop().time()
+        for name, (view, asked) in list(self._views.items()):
+            if name != source.name and now - asked > self._idle_s:
+                del self._views[name]
+                await view.close()
+        known = self._views.get(source.name)
+        if known is not None and (known[0].has_ended or known[0].source is not source):
+            await known[0].close()
+            known = None
+        if known is None:
+            view = TableView(source, self._brokers, self._rows_max)
+            try:
+                await view.open()
+            except BaseException:
+                await view.close()
+                raise
+            known = (view, now)
+        self._views[source.name] = (known[0], now)
+        return known[0]
+
+    async def keep(self, sources: Mapping[str, SourceInfo]) -> None:
+        """Closes the views of tables that are no more, or are others of the same name."""
+        async with self._lock:
+            for name, (view, _) in list(self._views.items()):
+                if sources.get(name) is not view.source:
+                    del self._views[name]
+                    await view.close()
+
+    async def close(self) -> None:
+        for view, _ in self._views.values():
+            await view.close()
+        self._views.clear()

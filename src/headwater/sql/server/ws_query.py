@@ -1,0 +1,81 @@
+"""/ws/query: a query over a WebSocket, as ksqlDB's pages ask. `?request={"ksql": ..., "streamsProperties": ...}` names it; the first message is the schema,
+then each row is one. PRINT gives its lines, without a schema. What is wrong with the request is told in the close (1003), as ksqlDB tells it, and an error
+between rows as 1011. Closing the WebSocket ends the query.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+from headwater.base.errors import KafkaError, UserError
+from headwater.sql.functions.json_texts import dump
+from headwater.sql.language import tree
+from headwater.sql.language.parser import split
+from headwater.sql.server import answers
+from headwater.web.websocket import Code, WebSocketClosed
+
+if TYPE_CHECKING:
+    from headwater.sql.server.node import SqlNode
+
+
+async def messages(node: SqlNode, given: str | None) -> AsyncIterator[str]:
+    """`given`: the parameter `request`."""
+    rows: Any = None
+    try:
+        try:
+            text, properties, variables = _request(given)
+            statement = _print_in(node, text)
+            if statement is not None:
+                await node.row_queries.check_printable(statement)
+                rows = node.row_queries.printed(statement)
+            else:
+                _, columns, rows = await node.row_queries.query(text, properties, variables)
+        except (UserError, KafkaError) as error:
+            raise WebSocketClosed(Code.UNSUPPORTED, str(error)) from None
+        if statement is not None:
+            async for line in rows:
+                yield dump(line.rstrip("\n"))
+            return
+        yield dump([answers.field_of(each) for each in columns])
+        write = answers.row_writers(columns)
+        async for row in rows:
+            yield dump({"row": {"columns": write(row)}})
+    except WebSocketClosed:
+        raise
+    except Exception as error:
+        raise WebSocketClosed(Code.SERVER_ERROR, str(error) or type(error).__name__) from error
+    finally:
+        close = getattr(rows, "aclose", None)
+        if close is not None:
+            await close()
+
+
+def _request(given: str | None) -> tuple[str, dict[str, str], dict[str, str]]:
+    try:
+        found = json.loads(given or "")
+    except (ValueError, RecursionError):
+        raise UserError('The parameter "request" must be a JSON object') from None
+    text = found.get("ksql") if isinstance(found, dict) else None
+    if not isinstance(text, str) or not text.strip():
+        raise UserError('The parameter "request" has no "ksql"')
+    properties = {key.removeprefix("ksql.streams."): value for key, value in _strings(found, "streamsProperties")}
+    return text, properties, dict(_strings(found, "sessionVariables"))
+
+
+def _strings(found: dict[str, Any], name: str) -> list[tuple[str, str]]:
+    given = found.get(name) or {}
+    if not isinstance(given, dict):
+        raise UserError(f'"{name}" must be an object')
+    return [(key, value if isinstance(value, str) else json.dumps(value)) for key, value in given.items()]
+
+
+def _print_in(node: SqlNode, text: str) -> tree.Print | None:
+    pieces = split(text)
+    if len(pieces) == 1 and re.match(r"PRINT\b", pieces[0], re.IGNORECASE):
+        (statement,) = node.engine.session.parse(pieces[0])
+        assert isinstance(statement, tree.Print)
+        return statement
+    return None

@@ -1,0 +1,164 @@
+"""The client side of the server: statements and queries over HTTP, and what they answer as tables for people.
+
+`SqlClient` is what the command line uses; it needs nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from headwater.base.errors import UserError
+from headwater.sql.language import tree
+from headwater.sql.language.parser import parse, split, substitute
+
+Rows = tuple[list[str], Iterator[list[Any]]]
+
+
+class SqlClient:
+    """Statements to a server. Settings and variables live here, as in ksqlDB's command line, and go with each request."""
+
+    def __init__(self, url: str) -> None:
+        place = urlsplit(url if "://" in url else f"http://{url}")
+        if place.scheme != "http" or not place.hostname:
+            raise UserError(f"{url!r} is no server", "only http:// is spoken", "Write it as http://localhost:8088")
+        self._host, self._port = place.hostname, place.port or 8088
+        self.settings: dict[str, str] = {}
+        self.variables: dict[str, str] = {}
+
+    def statements(self, text: str) -> Iterator[str]:
+        """The statements of a text that are for the server; those that set something here are carried out."""
+        for piece in split(text):
+            shown = substitute(piece, self.variables)
+            local = self._local(shown)
+            if not local:
+                yield shown
+
+    def _local(self, text: str) -> bool:
+        first = text.split(None, 1)[0].upper() if text.split() else ""
+        if first not in ("SET", "UNSET", "DEFINE", "UNDEFINE"):
+            return False
+        for statement in parse(text):
+            match statement:
+                case tree.SetProperty():
+                    self.settings[statement.name] = statement.value
+                case tree.UnsetProperty():
+                    self.settings.pop(statement.name, None)
+                case tree.Define():
+                    self.variables[statement.name] = statement.value
+                case tree.Undefine():
+                    self.variables.pop(statement.name, None)
+        return True
+
+    def run(self, text: str) -> list[dict[str, Any]]:
+        """The entities that /ksql answers with. Raises UserError with the server's message."""
+        with self._post("/ksql", {"ksql": text, "streamsProperties": self.settings}) as answer:
+            found: list[dict[str, Any]] = json.loads(answer.read())
+            return found
+
+    @contextlib.contextmanager
+    def query(self, text: str) -> Iterator[Rows]:
+        """The names of the columns, and the rows as they come."""
+        with self._post("/query-stream", {"sql": text, "properties": self.settings}) as answer:
+            header = json.loads(answer.readline() or b"{}")
+            yield header.get("columnNames", []), _rows(answer)
+
+    @contextlib.contextmanager
+    def printed(self, text: str) -> Iterator[Iterator[str]]:
+        """The lines of PRINT."""
+        with self._post("/query", {"ksql": text, "streamsProperties": self.settings}) as answer:
+            yield (line.decode("utf-8", "replace") for line in _lines(answer))
+
+    @contextlib.contextmanager
+    def _post(self, path: str, document: Mapping[str, Any]) -> Iterator[http.client.HTTPResponse]:
+        connection = http.client.HTTPConnection(self._host, self._port)
+        try:
+            try:
+                connection.request("POST", path, json.dumps(document), {"Content-Type": "application/json"})
+                answer = connection.getresponse()
+            except (OSError, http.client.HTTPException) as error:
+                raise UserError(
+                    f"The SQL server at {self._host}:{self._port} does not answer",
+                    str(error),
+                    "Start one with `headwater sql server`, or name another with --server",
+                ) from None
+            if answer.status != 200:
+                raise _told(answer)
+            yield answer
+        finally:
+            connection.close()
+
+
+def _told(answer: http.client.HTTPResponse) -> UserError:
+    body = answer.read()
+    try:
+        return UserError(str(json.loads(body)["message"]))
+    except (ValueError, KeyError, TypeError):
+        return UserError(f"The server answered {answer.status}", body[:500].decode("utf-8", "replace"))
+
+
+def _lines(answer: http.client.HTTPResponse) -> Iterator[bytes]:
+    """Lines until the end that the server gave; an answer that was cut off is an error, not an end."""
+    yield from iter(answer.readline, b"")
+    if not answer.isclosed():
+        raise UserError("The answer of the server was cut off", hint="Look at its log")
+
+
+def _rows(answer: http.client.HTTPResponse) -> Iterator[list[Any]]:
+    for line in _lines(answer):
+        if not line.strip():
+            continue
+        row = json.loads(line)
+        if isinstance(row, dict):
+            raise UserError(str(row.get("message", row)))
+        yield row
+
+
+# What a list in an entity is called, and which of its fields people want to see.
+_LISTS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "streams": ("streams", ("name", "topic", "keyFormat", "valueFormat", "isWindowed")),
+    "tables": ("tables", ("name", "topic", "keyFormat", "valueFormat", "isWindowed")),
+    "queries": ("queries", ("id", "queryType", "state", "sinks", "queryString")),
+    "kafka_topics": ("topics", ("name", "replicaInfo")),
+    "function_names": ("functions", ("name", "type", "category")),
+    "properties": ("properties", ("name", "scope", "value")),
+    "variables": ("variables", ("name", "value")),
+}
+
+
+def as_table(found: Mapping[str, Any]) -> tuple[list[str], list[list[Any]]] | str:
+    """An entity for people: the head and rows of a table, or a sentence."""
+    kind = str(found.get("@type"))
+    if kind in _LISTS:
+        name, fields = _LISTS[kind]
+        return [each.upper() for each in fields], [[_cell(each.get(field)) for field in fields] for each in found[name]]
+    if kind == "sourceDescription":
+        fields_ = found["sourceDescription"]["fields"]
+        rows = [[each["name"], _type(each["schema"]), each.get("type", "")] for each in fields_]
+        return ["FIELD", "TYPE", "ROLE"], rows
+    if kind == "queryDescription":
+        shown = found["queryDescription"]
+        return f"{shown['id']} ({shown['state']})\n{shown['statementText']}\n\n{shown['topology']}"
+    if kind == "describe_function":
+        forms = "\n".join(
+            f"  {found['name']}{each['signature']} -> {each['returnType']}" for each in found["functions"]
+        )
+        return f"{found['name']} ({found['type']}): {found['description']}\n{forms}"
+    return str(found.get("commandStatus", {}).get("message") or "done")
+
+
+def _cell(value: Any) -> Any:
+    return ", ".join(map(str, value)) if isinstance(value, list) else value
+
+
+def _type(schema: Mapping[str, Any]) -> str:
+    base = str(schema["type"])
+    if schema.get("memberSchema"):
+        return f"{base}<{_type(schema['memberSchema'])}>"
+    if schema.get("fields"):
+        return f"{base}<{', '.join(each['name'] + ' ' + _type(each['schema']) for each in schema['fields'])}>"
+    return base

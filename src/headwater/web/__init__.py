@@ -1,0 +1,1 @@
+"""What the HTTP doors share: the server, errors, content types."""

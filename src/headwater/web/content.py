@@ -1,0 +1,93 @@
+"""Bodies: JSON in and out with bounded depth, and which of the offered content types a client takes."""
+
+import json
+import re
+from array import array
+from collections.abc import Mapping
+from itertools import accumulate
+from typing import Any, Final
+
+from headwater.web.messages import HttpError, Request, Response
+
+_JSON: Final = "application/json"
+JSON_DEPTH_MAX: Final = 200
+
+_STRING: Final = re.compile(
+    rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL
+)  # an end that is missing is no match undone: linear
+_NO_BRACKETS: Final = bytes(byte for byte in range(256) if byte not in b"{}[]")
+_STEPS: Final = bytes.maketrans(b"{[}]", b"\x01\x01\xff\xff")  # as signed bytes: +1 and -1
+
+
+def json_response(
+    document: object, status: int = 200, content_type: str = _JSON, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Without spaces, in the order of the document's keys, text as UTF-8: as Jackson writes it."""
+    body = json.dumps(document, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode(
+        "utf-8", "surrogatepass"
+    )
+    return Response(status, body, {"Content-Type": content_type, **(headers or {})})
+
+
+def json_body(request: Request, depth_max: int = JSON_DEPTH_MAX) -> Any:
+    """The document of a request's body. Raises HttpError 400 for what is none, or is nested too deeply."""
+    return parse_json(request.body, depth_max)
+
+
+def parse_json(data: bytes, depth_max: int = JSON_DEPTH_MAX) -> Any:
+    if depth_of(data) > depth_max:
+        raise HttpError(400, f"The JSON of the request is nested more than {depth_max} deep")
+    try:
+        return json.loads(data.decode("utf-8"), parse_constant=_no_constant)
+    except UnicodeDecodeError:
+        raise HttpError(400, "The body of the request is not UTF-8") from None
+    except (ValueError, RecursionError) as problem:
+        raise HttpError(400, f"The body of the request is not JSON: {str(problem)[:200]}") from None
+
+
+def _no_constant(name: str) -> object:
+    raise ValueError(f"{name} is no JSON")
+
+
+def depth_of(data: bytes) -> int:
+    """How deeply its braces and brackets are nested, those in strings left out: asked before the recursive parser is."""
+    brackets = _STRING.sub(b"", data).translate(_STEPS, _NO_BRACKETS)
+    return max(accumulate(array("b", brackets)), default=0)
+
+
+def negotiate(accept: str | None, offered: tuple[str, ...]) -> str | None:
+    """The offered type that the Accept header prefers; of equals the one that is offered first. None: it takes none of them."""
+    if accept is None or not accept.strip():
+        return offered[0]
+    ranges = [_media_range(piece) for piece in accept.split(",")[:50] if piece.strip()]
+    best: str | None = None
+    best_quality = 0.0
+    for content_type in offered:
+        fitting = [(specific, quality) for pattern, quality in ranges if (specific := _fits(pattern, content_type))]
+        quality = max(fitting)[1] if fitting else 0.0
+        if quality > best_quality:
+            best, best_quality = content_type, quality
+    return best
+
+
+def _media_range(piece: str) -> tuple[str, float]:
+    name, *parameters = (part.strip() for part in piece.split(";"))
+    quality = 1.0
+    for parameter in parameters:
+        key, _, value = parameter.partition("=")
+        if key.strip().lower() == "q":
+            try:
+                quality = min(1.0, max(0.0, float(value)))
+            except ValueError:
+                quality = 0.0
+    return name.lower(), quality
+
+
+def _fits(pattern: str, content_type: str) -> int:
+    """0: it does not; else how specific it is."""
+    plain = content_type.partition(";")[0].strip().lower()
+    if pattern == plain:
+        return 3
+    if pattern == "*/*":
+        return 1
+    return 2 if pattern.endswith("/*") and plain.startswith(pattern[:-1]) else 0

@@ -1,0 +1,194 @@
+"""Pull queries beyond one table, by DuckDB over given rows; and keys that a condition names."""
+
+import asyncio
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from headwater.sql.language import tree, types
+from headwater.sql.language.errors import SqlError
+from headwater.sql.language.parser import parse
+from headwater.sql.plan.session import Session
+from headwater.sql.server import analytics, pull
+from headwater.sql.server.analyst import AT_ONCE, Analyst
+from headwater.sql.server.views import key_of
+
+_ORDERS = analytics.Relation(
+    (("ID", types.INTEGER), ("WHO", types.STRING), ("AMOUNT", types.decimal(6, 2))),
+    [[1, "ada", Decimal("2.50")], [2, "bob", Decimal("1.00")], [3, "ada", None]],
+)
+_PEOPLE = analytics.Relation(
+    (("NAME", types.STRING), ("BORN", types.DATE), ("TAGS", types.array(types.STRING))),
+    [["ada", date(1815, 12, 10), ["x"]], ["eve", date(2000, 1, 1), None]],
+)
+
+
+def _ask(text: str) -> tuple[list[tuple[str, str]], list[list[Any]]]:
+    columns, rows = analytics.answer(text, {"orders": _ORDERS, "People": _PEOPLE})
+    return [(each.name, str(each.type)) for each in columns], list(rows)
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("SELECT o.id, p.born FROM orders o JOIN people p ON o.who = p.name ORDER BY o.id;", [[1, date(1815, 12, 10)], [3, date(1815, 12, 10)]]),
+        ("SELECT name FROM people WHERE name NOT IN (SELECT who FROM orders);", [["eve"]]),
+        ("SELECT who, SUM(id) AS n FROM orders GROUP BY who ORDER BY n DESC;", [["ada", 4], ["bob", 2]]),
+        ("WITH big AS (SELECT * FROM orders WHERE amount > 2) SELECT `ID` FROM big;", [[1]]),
+        ("SELECT id FROM orders UNION ALL SELECT 9 ORDER BY 1;", [[1], [2], [3], [9]]),
+        ("SELECT id, ROW_NUMBER() OVER (PARTITION BY who ORDER BY id) AS n FROM orders ORDER BY id;", [[1, 1], [2, 1], [3, 2]]),
+        ("SELECT tags FROM people ORDER BY name;", [[["x"]], [None]]),
+        ("SELECT SUM(amount) AS s FROM orders;", [[Decimal("3.50")]]),
+    ],
+)  # fmt: skip
+def test_any_sql_over_rows(text: str, rows: list[list[Any]]) -> None:
+    assert _ask(text)[1] == rows
+
+
+def test_columns_have_types_of_sql() -> None:
+    columns, _ = _ask("SELECT id, who, amount, COUNT(*) OVER () AS n, SUM(id) OVER () AS s, 1.5 > id AS b FROM orders;")
+    assert [name for name, _ in columns] == ["ID", "WHO", "AMOUNT", "N", "S", "B"]
+    assert [given for _, given in columns] == ["INTEGER", "STRING", "DECIMAL(6, 2)", "BIGINT", "BIGINT", "BOOLEAN"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT * FROM nothing;",
+        "SELECT missing FROM orders;",
+        "SELECT * FROM read_csv('/etc/passwd');",
+        "SELECT * FROM '/etc/passwd';",
+        "SELECT * FROM relations;",
+        "SELECT getenv('HOME');",
+        "SELECT CAST('x' AS INT) FROM orders;",
+    ],
+)
+def test_what_is_not_there_or_not_allowed_is_told(text: str) -> None:
+    with pytest.raises(SqlError) as caught:
+        _ask(text)
+    assert "\n" not in caught.value.what
+
+
+@pytest.mark.parametrize(
+    ("text", "bounds", "told"),
+    [
+        ("SELECT * FROM range(11);", analytics.Bounds(rows_max=10), "ksql.query.pull.rows.max"),
+        ("SELECT * FROM range(100000000000);", analytics.Bounds(), "more than 1000000 rows"),
+        (
+            "SELECT repeat('x', 1000) FROM range(2000);",
+            analytics.Bounds(bytes_max=1_000_000),
+            "The answer has more than",
+        ),
+        ("SELECT 1 FROM orders;", analytics.Bounds(bytes_max=20), "What the query reads has more than"),
+    ],
+)
+def test_an_answer_and_its_sources_are_bounded(text: str, bounds: analytics.Bounds, told: str) -> None:
+    with pytest.raises(SqlError, match=told):
+        analytics.answer(text, {"orders": _ORDERS}, bounds)
+
+
+def test_bounds_are_what_is_still_allowed() -> None:
+    assert len(list(analytics.answer("SELECT * FROM range(5000);", {}, analytics.Bounds(rows_max=5_000))[1])) == 5_000
+
+
+def test_an_error_in_the_middle_of_an_answer_is_told() -> None:
+    with pytest.raises(SqlError, match=r"^(?!.*\n).*Could not convert"):
+        _ask("SELECT CAST(CASE WHEN range = 9000 THEN 'x' ELSE '1' END AS INT) FROM range(10000);")
+
+
+def test_nothing_is_written_beside_the_server() -> None:
+    assert _ask("SELECT current_setting('temp_directory') AS t;")[1] == [[""]]
+
+
+def test_sizes_of_values() -> None:
+    assert analytics.size_of([1, None, "abc", b"de", {"k": ["v", 2.0]}]) == 8 + 8 + 3 + 2 + 1 + 1 + 8
+
+
+_ENDLESS = "SELECT SUM((a.range * b.range) % 7) FROM range(100000000) a, range(100000000) b;"
+
+
+def test_a_query_that_takes_too_long_is_stopped() -> None:
+    async def test() -> None:
+        analyst = Analyst(analytics.Bounds(), seconds_max=0.01)
+        for _ in range(AT_ONCE + 1):
+            with pytest.raises(SqlError, match=r"no answer within 0\.01 seconds"):
+                await analyst.answer(_ENDLESS, {})
+        await analyst.close()
+
+    asyncio.run(test())
+
+
+def test_a_query_that_nobody_waits_for_gives_its_place_to_others() -> None:
+    async def test() -> None:
+        analyst = Analyst(analytics.Bounds())
+        asked = [asyncio.create_task(analyst.answer(_ENDLESS, {})) for _ in range(AT_ONCE)]
+        while len(analyst._running) < AT_ONCE:
+            await asyncio.sleep(0)
+        for each in asked:
+            each.cancel()
+        assert list((await analyst.answer("SELECT 1;", {}))[1]) == [[1]]
+        await analyst.close()
+        assert all(each.cancelled() for each in asked)
+
+    asyncio.run(test())
+
+
+def test_the_end_of_the_server_stops_queries() -> None:
+    async def test() -> None:
+        analyst = Analyst(analytics.Bounds())
+        asked = asyncio.create_task(analyst.answer(_ENDLESS, {}))
+        while not analyst._running:
+            await asyncio.sleep(0)
+        await analyst.close()
+        with pytest.raises(SqlError, match="was stopped"):
+            await asked
+
+    asyncio.run(test())
+
+
+def test_which_texts_are_questions_with_an_end() -> None:
+    assert analytics.is_query("SELECT 1;")
+    assert analytics.is_query("with a as (select 1) select * from a")
+    assert not analytics.is_query("SELECT * FROM s EMIT CHANGES;")
+    assert not analytics.is_query("DROP TABLE t;")
+    assert not analytics.is_query("SELECT 1; DROP TABLE t;")
+    assert not analytics.is_query("")
+
+
+def test_which_names_are_sources() -> None:
+    text = "SELECT a, b FROM Orders o, `people` WHERE x IN (SELECT y FROM more) AND z = 1"
+    assert analytics.sources_in(text) == {"b": False, "Orders": True, "people": False, "more": True}
+
+
+@pytest.mark.parametrize(
+    ("condition", "keys"),
+    [
+        ("k = 'a' AND n = 1", [["a", 1]]),
+        ("1 = n AND v > 2 AND k = 'a'", [["a", 1]]),
+        ("k = 'a'", None),
+        ("k = 'a' OR n = 1", None),
+        ("k = 'a' AND n = v", None),
+        ("k = 'a' AND n = '1'", None),
+        ("k = 'a' AND n IN (1, 2)", None),
+        ("k = 'a' AND n <> 1", None),
+    ],
+)
+def test_a_condition_names_keys_or_none(condition: str, keys: list[list[Any]] | None) -> None:
+    session = Session()
+    session.run(
+        "CREATE TABLE t (k STRING PRIMARY KEY, n BIGINT PRIMARY KEY, v INT) WITH (kafka_topic='t', format='JSON');"
+    )
+    (statement,) = parse(f"SELECT * FROM t WHERE {condition};")
+    assert isinstance(statement, tree.Select)
+    found = pull.keys_in(statement.query.where, session.catalog.find("T"))
+    assert found == (None if keys is None else tuple(map(key_of, keys)))
+
+
+def test_a_list_names_several_keys() -> None:
+    session = Session()
+    session.run("CREATE TABLE t (k INT PRIMARY KEY, v INT) WITH (kafka_topic='t', value_format='JSON');")
+    (statement,) = parse("SELECT * FROM t WHERE k IN (3, 1, 3);")
+    assert isinstance(statement, tree.Select)
+    assert pull.keys_in(statement.query.where, session.catalog.find("T")) == (key_of([3]), key_of([1]))

@@ -1,0 +1,69 @@
+"""What the SQL door takes from whom: web pages of others get nothing, clients of ksqlDB what they always got."""
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from headwater.sql.server.api import make_door
+from headwater.sql.server.node import SqlNode
+from headwater.web.messages import Headers, HttpError, Request
+
+_OURS = "http://127.0.0.1:8088"
+
+
+class Node:
+    """It only counts what reaches it."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    async def execute(self, text: str, _settings: Any, _variables: Any) -> list[Any]:
+        self.texts.append(text)
+        return []
+
+
+def _ask(**headers: str) -> tuple[int, list[str]]:
+    node = Node()
+    fields = tuple((name.replace("_", "-"), value) for name, value in ({"host": "127.0.0.1:8088"} | headers).items())
+    request = Request("POST", "/ksql", ("ksql",), headers=Headers(fields), body=b'{"ksql": "SHOW TOPICS;"}')
+    try:
+        status = asyncio.run(make_door(cast("SqlNode", node)).handle(request)).status
+    except HttpError as error:
+        status = error.status
+    return status, node.texts
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"content_type": "application/json"},
+        {"content_type": "application/json; charset=utf-8", "origin": _OURS},
+        {"content_type": "application/vnd.ksql.v1+json"},
+        {"content_type": "application/vnd.ksqlapi.delimited.v1"},
+        {"content_type": "application/x-www-form-urlencoded"},
+        {},
+    ],
+)
+def test_clients_are_served(headers: dict[str, str]) -> None:
+    assert _ask(**headers) == (200, ["SHOW TOPICS;"])
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "multipart/form-data; boundary=x", "application/xml"])
+def test_a_body_that_is_something_else_is_refused(kind: str) -> None:
+    assert _ask(content_type=kind) == (415, [])
+
+
+@pytest.mark.parametrize("kind", ["application/x-www-form-urlencoded", "", "text/plain"])
+def test_a_page_of_ours_must_say_that_it_sends_json(kind: str) -> None:
+    assert _ask(content_type=kind, origin=_OURS) == (415, [])
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1:9999", "http://[", ""])
+@pytest.mark.parametrize("kind", ["application/json", "text/plain"])
+def test_a_page_of_another_origin_gets_nothing(origin: str, kind: str) -> None:
+    assert _ask(content_type=kind, origin=origin) == (403, [])
+
+
+def test_no_origin_is_ours_where_no_host_is_named() -> None:
+    assert _ask(content_type="application/json", origin="null", host="") == (403, [])

@@ -1,0 +1,103 @@
+"""The engine of the server: what the statements of the log make is the same wherever they are read."""
+
+import pytest
+
+from headwater.sql.language.errors import SqlError
+from headwater.sql.language.parser import parse
+from headwater.sql.server.command_log import Command
+from headwater.sql.server.engine import Engine
+
+_STREAM = "CREATE STREAM s (id INT KEY, v INT) WITH (kafka_topic='in', value_format='JSON');"
+
+
+def _engine(*statements: str) -> Engine:
+    engine = Engine("default_", "nowhere:1")
+    for offset, statement in enumerate(statements):
+        engine.apply(offset, Command(statement).encode())
+    return engine
+
+
+def test_ids_of_queries_are_the_places_of_their_statements() -> None:
+    engine = _engine(
+        _STREAM, "CREATE STREAM t AS SELECT * FROM s;", "CREATE TABLE c AS SELECT id, COUNT(*) FROM s GROUP BY id;"
+    )
+    assert list(engine.session.queries) == ["CSAS_T_1", "CTAS_C_2"]
+    assert engine.outcomes[1].message == "Created query with ID CSAS_T_1"
+    assert engine.applied == 3
+
+
+def test_a_statement_that_fails_changes_nothing_and_the_next_is_applied() -> None:
+    engine = _engine(_STREAM, "CREATE STREAM t AS SELECT nothing FROM s;", "CREATE STREAM u AS SELECT * FROM s;")
+    assert engine.outcomes[1].error is not None
+    assert sorted(engine.session.catalog.sources) == ["S", "U"]
+    assert list(engine.session.queries) == ["CSAS_U_2"]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"[]",
+        b"{}",
+        b'{"statement": 5}',
+        b"\xff",
+        b'{"statement": "SHOW"}',
+        b'{"statement": "x", "streamsProperties": 5}',
+    ],
+)
+def test_what_is_no_statement_is_passed_over(data: bytes) -> None:
+    engine = _engine(_STREAM)
+    assert engine.apply(1, data).error is not None
+    assert engine.applied == 2
+    assert list(engine.session.catalog.sources) == ["S"]
+
+
+def test_properties_hold_for_their_statement_only() -> None:
+    engine = Engine("default_", "nowhere:1")
+    text = "CREATE STREAM s (id INT KEY, v INT) WITH (kafka_topic='in');"
+    engine.apply(0, Command(text, {"ksql.persistence.default.format.value": "JSON"}).encode())
+    engine.apply(1, Command("CREATE STREAM t (id INT KEY, v INT) WITH (kafka_topic='in');").encode())
+    assert list(engine.session.catalog.sources) == ["S"]
+    assert "VALUE_FORMAT" in str(engine.outcomes[1].error)
+
+
+def test_checking_changes_nothing() -> None:
+    engine = _engine(_STREAM)
+    engine.check(parse("CREATE STREAM t AS SELECT * FROM s;")[0], {})
+    assert list(engine.session.catalog.sources) == ["S"]
+    assert engine.session.queries == {}
+    with pytest.raises(SqlError, match="already exists"):
+        engine.check(parse(_STREAM)[0], {})
+
+
+def test_queries_are_paused_resumed_and_terminated() -> None:
+    engine = _engine(_STREAM, "CREATE STREAM t AS SELECT * FROM s;", "PAUSE CSAS_T_1;")
+    assert engine.session.paused == {"CSAS_T_1"}
+    engine.apply(3, Command("RESUME ALL;").encode())
+    assert engine.session.paused == set()
+    engine.apply(4, Command("TERMINATE CSAS_T_1;").encode())
+    assert engine.session.queries == {}
+    assert engine.apply(5, Command("TERMINATE CSAS_T_1;").encode()).error is not None
+
+
+def test_a_query_without_state_can_be_replaced_and_keeps_its_id() -> None:
+    engine = _engine(_STREAM, "CREATE STREAM t AS SELECT id, v FROM s;")
+    before = engine.session.queries["CSAS_T_1"]
+    engine.apply(2, Command("CREATE OR REPLACE STREAM t AS SELECT id, v, v * 2 AS w FROM s WHERE v > 1;").encode())
+    assert engine.outcomes[2].error is None
+    assert list(engine.session.queries) == ["CSAS_T_1"]
+    assert engine.session.queries["CSAS_T_1"] is not before
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE OR REPLACE STREAM t AS SELECT id, v * 2 AS w FROM s;",
+        "CREATE OR REPLACE STREAM t WITH (kafka_topic='else') AS SELECT id, v FROM s;",
+        "CREATE OR REPLACE STREAM s AS SELECT id, v FROM t;",
+    ],
+)
+def test_a_replacement_that_would_break_readers_is_refused(statement: str) -> None:
+    engine = _engine(_STREAM, "CREATE STREAM t AS SELECT id, v FROM s;")
+    assert engine.apply(2, Command(statement).encode()).error is not None
+    assert list(engine.session.queries) == ["CSAS_T_1"]

@@ -1,0 +1,61 @@
+"""Pull queries over the rows of a table."""
+
+from typing import Any
+
+import pytest
+
+from headwater.sql.language import tree
+from headwater.sql.language.errors import SqlError
+from headwater.sql.language.parser import parse
+from headwater.sql.plan.session import Session
+from headwater.sql.server import pull
+
+_ROWS = [("a", 1, 5.0), ("b", 2, None), ("c", 2, 1.0), ("d", None, 3.0)]
+
+
+def _answer(text: str) -> tuple[list[str], list[list[Any]]]:
+    session = Session()
+    session.run("CREATE TABLE t (k STRING PRIMARY KEY, g INT, v DOUBLE) WITH (kafka_topic='t', value_format='JSON');")
+    (statement,) = parse(text)
+    assert isinstance(statement, tree.Select)
+    assert isinstance(statement.query.source, tree.Source)
+    plan = pull.plan(statement.query, session.catalog.find("T"), statement.query.source.alias)
+    rows = [[g, v, 100 + place, 0, place, key] for place, (key, g, v) in enumerate(_ROWS)]
+    return [each.name for each in plan.columns], plan.answer(rows)
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "rows"),
+    [
+        ("SELECT * FROM t;", ["K", "G", "V"], [[key, g, v] for key, g, v in _ROWS]),
+        ("SELECT v FROM t WHERE k = 'c';", ["V"], [[1.0]]),
+        ("SELECT k FROM t WHERE g >= 2;", ["K"], [["b"], ["c"]]),
+        ("SELECT k, ROWTIME AS at FROM t WHERE k IN ('a', 'd');", ["K", "AT"], [["a", 100], ["d", 103]]),
+        ("SELECT x.k FROM t x LIMIT 2;", ["K"], [["a"], ["b"]]),
+        ("SELECT k FROM t ORDER BY v DESC;", ["K"], [["b"], ["a"], ["d"], ["c"]]),
+        ("SELECT k, v * 2 AS w FROM t WHERE v IS NOT NULL ORDER BY w LIMIT 1;", ["K", "W"], [["c", 2.0]]),
+        ("SELECT k FROM t ORDER BY g, k DESC;", ["K"], [["a"], ["c"], ["b"], ["d"]]),
+        ("SELECT COUNT(*) AS n, SUM(v) AS s, MAX(k) AS m FROM t;", ["N", "S", "M"], [[4, 9.0, "d"]]),
+        ("SELECT COUNT(*) AS n FROM t WHERE k = 'z';", ["N"], [[0]]),
+        ("SELECT g, COUNT(*) AS n FROM t GROUP BY g ORDER BY n DESC LIMIT 1;", ["G", "N"], [[2, 2]]),
+        ("SELECT g, COUNT(*) AS n FROM t GROUP BY g HAVING COUNT(*) > 1;", ["G", "N"], [[2, 2]]),
+        ("SELECT g + 1 AS h, SUM(v) + 1 AS s FROM t WHERE g = 2 GROUP BY g + 1;", ["H", "S"], [[3, 2.0]]),
+    ],
+)
+def test_rows_now(text: str, names: list[str], rows: list[list[Any]]) -> None:
+    assert _answer(text) == (names, rows)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT k FROM t WINDOW TUMBLING (SIZE 1 SECOND) GROUP BY k;",
+        "SELECT k FROM t PARTITION BY g;",
+        "SELECT nothing FROM t;",
+        "SELECT k FROM t WHERE v;",
+        "SELECT k FROM t GROUP BY g;",
+    ],
+)
+def test_what_cannot_be_asked_is_refused(text: str) -> None:
+    with pytest.raises(SqlError):
+        _answer(text)

@@ -1,0 +1,129 @@
+"""Queries that are to end while they start: what is being restored is given up, what waits for a thread never begins, and stops wait for neither."""
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.sql.server.config import SqlServerConfig
+from headwater.sql.server.runner import QueryRunner
+
+
+class RestoringRun:
+    """A run whose start waits for its state until it is told to stop."""
+
+    def __init__(self, stopping: threading.Event) -> None:
+        self._stopping = stopping
+
+    def on_end(self, callback: Any) -> None:
+        if self._stopping.is_set():
+            callback()
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+
+class RestoringApp:
+    def __init__(self, name: str, *, restores: bool = True) -> None:
+        self.name = name
+        self.begun = threading.Event()
+        self._restores = restores
+
+    def run_here(self, *, stopping: threading.Event, **_: Any) -> RestoringRun:
+        self.begun.set()
+        if self._restores:
+            stopping.wait(90)
+        return RestoringRun(stopping)
+
+
+class Query:
+    def __init__(self, number: int, *, restores: bool = True) -> None:
+        self.id = f"q{number}"
+        self.app = RestoringApp(self.id, restores=restores)
+
+
+@pytest.fixture
+def runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> QueryRunner:
+    forgotten: list[str] = []
+
+    async def forget(_self: QueryRunner, query: Any) -> None:
+        forgotten.append(query.id)
+
+    monkeypatch.setattr(QueryRunner, "_forget", forget)
+    config, _ = SqlServerConfig.load(None, [f"ksql.streams.state.dir={tmp_path}", "bootstrap.servers=localhost:1"])
+    runner = QueryRunner(config)
+    runner.leads = True
+    return runner
+
+
+async def _begun(query: Query) -> None:
+    await asyncio.to_thread(query.app.begun.wait)
+
+
+def test_a_query_that_restores_its_state_can_be_terminated(runner: QueryRunner) -> None:
+    async def scenario() -> None:
+        query: Any = Query(0)
+        await runner.follow({query.id: query}, set())
+        await _begun(query)
+        assert runner.state_of(query.id, paused=False) == ("STARTING", "")
+        await runner.follow({}, set())
+        assert not runner._running
+        await runner.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
+def test_restores_that_take_all_threads_keep_no_other_query_from_ending(runner: QueryRunner) -> None:
+    async def scenario() -> None:
+        runs: Any = Query(99, restores=False)
+        await runner.follow({runs.id: runs}, set())
+        while runner.state_of(runs.id, paused=False)[0] != "RUNNING":
+            await asyncio.sleep(0)
+        many: list[Any] = [Query(number) for number in range(17)]
+        wanted: dict[str, Any] = {each.id: each for each in many}
+        await runner.follow({runs.id: runs} | wanted, set())
+        for each in many[:16]:
+            await _begun(each)
+        await runner.follow(wanted, set())  # without the one that runs
+        del wanted["q16"]
+        await runner.follow(wanted, set())  # and without the one that waits for a thread
+        assert not many[16].app.begun.is_set()
+        assert sorted(runner._running) == sorted(wanted)
+        await runner.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
+class DyingApp:
+    """A run that dies is told to stop, as every run is at its end; the next one must not hear of that."""
+
+    def __init__(self) -> None:
+        self.name = "dying"
+        self.were_stopping: list[bool] = []
+        self.ran_again = threading.Event()
+
+    def run_here(self, *, stopping: threading.Event, **_: Any) -> Any:
+        self.were_stopping.append(stopping.is_set())
+        if len(self.were_stopping) > 1:
+            self.ran_again.set()
+            return RestoringRun(stopping)
+        run = RestoringRun(stopping)
+        stopping.set()  # it has died
+        return run
+
+
+def test_a_query_that_died_is_started_again_and_runs(runner: QueryRunner) -> None:
+    async def scenario() -> None:
+        query: Any = Query(0)
+        query.app = DyingApp()
+        await runner.follow({query.id: query}, set())
+        await asyncio.to_thread(query.app.ran_again.wait)
+        while runner.state_of(query.id, paused=False)[0] != "RUNNING":
+            await asyncio.sleep(0)
+        assert query.app.were_stopping == [False, False]
+        assert runner._running[query.id].restarts == 1
+        await runner.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))

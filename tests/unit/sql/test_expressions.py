@@ -1,0 +1,159 @@
+"""Expressions: operators, casts and functions, each with the value that ksqlDB documents for it (cases/expressions.txt)."""
+
+import json
+import math
+from datetime import date, datetime, time
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.sql.expressions import budget
+from headwater.sql.expressions.compiling import Compiler, Scope
+from headwater.sql.expressions.values import EvaluationError, java_double, java_time
+from headwater.sql.functions import library
+from headwater.sql.language import tree
+from headwater.sql.language import types as t
+from headwater.sql.language.errors import SqlError
+from headwater.sql.language.parser import parse
+
+_COLUMNS: dict[str, tuple[t.Type, Any]] = {
+    "I": (t.INTEGER, 7),
+    "L": (t.BIGINT, 10_000_000_000),
+    "D": (t.DOUBLE, 2.5),
+    "S": (t.STRING, "Hello World"),
+    "N": (t.STRING, None),
+    "B": (t.BOOLEAN, True),
+    "A": (t.array(t.INTEGER), [3, 1, 2]),
+    "M": (t.mapping(t.STRING, t.DOUBLE), {"a": 1.5, "b": 2.0}),
+    "T": (t.struct(("X", t.INTEGER), ("Y", t.STRING)), {"X": 5, "Y": "y"}),
+    "DEC": (t.decimal(5, 2), Decimal("123.45")),
+    "BYT": (t.BYTES, b"abc"),
+    "NI": (t.INTEGER, None),
+}
+_SCOPE = Scope({(None, name): (place, given) for place, (name, (given, _)) in enumerate(_COLUMNS.items())}, width=12)
+_ROW = [value for _, value in _COLUMNS.values()]
+_CASES = [
+    line
+    for name in ("expressions.txt", "more_expressions.txt")
+    for line in (Path(__file__).parent / "cases" / name).read_text().splitlines()
+    if line and not line.startswith("#")
+]
+
+
+def compiled(text: str) -> Any:
+    (statement,) = parse(f"SELECT {text} FROM x;")
+    assert isinstance(statement, tree.Select)
+    (item,) = statement.query.select
+    assert isinstance(item, tree.SelectItem)
+    return Compiler(_SCOPE).compile(item.expression)
+
+
+def shown(value: Any) -> Any:
+    """A value as the table of cases writes it."""
+    match value:
+        case Decimal():
+            return str(value)
+        case float() if not math.isfinite(value):
+            return java_double(value)
+        case datetime() | date():
+            return (
+                value.isoformat().removesuffix("000")
+                if isinstance(value, datetime) and value.microsecond
+                else value.isoformat()
+            )
+        case time():
+            return java_time(value)
+        case _:
+            return value
+
+
+@pytest.mark.parametrize("line", _CASES)
+def test_an_expression_has_the_documented_value(line: str) -> None:
+    text, _, rest = line.partition(" => ") if " => " in line and line.count(" => ") == 1 else line.rpartition(" => ")
+    wanted, _, wanted_type = rest.partition(" :: ")
+    if wanted == "refused":
+        with pytest.raises(SqlError):
+            compiled(text)
+        return
+    expression = compiled(text)
+    if wanted == "error":
+        with pytest.raises(EvaluationError):
+            expression.evaluate(list(_ROW))
+        return
+    value = shown(expression.evaluate(list(_ROW)))
+    expected = json.loads(wanted)
+    if isinstance(expected, float) and isinstance(value, float):
+        assert math.isclose(value, expected, rel_tol=1e-12, abs_tol=1e-12)
+    else:
+        assert value == expected
+        assert type(value) is type(expected)
+    if wanted_type:
+        assert str(expression.type) == wanted_type
+
+
+def test_every_function_has_a_case() -> None:
+    """Those that give another value each time are left out."""
+    text = "\n".join(_CASES)
+    different = {"RANDOM", "UUID", "AS_VALUE"}
+    assert [name for name in library.SCALARS if name not in different and f"{name}(" not in text] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("UCAS(S)", "Did you mean UCASE?"),
+        ("T->Z", "Could not find field 'Z'"),
+        ("DEX + 1", "Did you mean DEC?"),
+        ("COUNT(*)", "GROUP BY"),
+        ("UCASE(I)", "UCASE(value STRING)"),
+    ],
+)
+def test_a_wrong_expression_is_told_with_its_place_and_a_way_out(text: str, hint: str) -> None:
+    with pytest.raises(SqlError) as caught:
+        compiled(text)
+    assert hint in str(caught.value)
+    assert caught.value.position is not None
+
+
+def test_a_pattern_that_could_run_for_ever_does_not() -> None:
+    """RE2 takes time that grows with the text only; Python's own expressions would take years for these."""
+    assert (
+        compiled("REGEXP_EXTRACT('(a+)+$', 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab')").evaluate(_ROW) is None
+    )
+    assert compiled("'" + "a" * 5000 + "' LIKE '" + "%a" * 60 + "b'").evaluate(_ROW) is False
+
+
+def test_what_is_padded_is_bounded() -> None:
+    with pytest.raises(EvaluationError, match="at most"):
+        compiled("LPAD('a', 2000000000, 'x')").evaluate(_ROW)
+
+
+def test_a_number_with_a_huge_exponent_is_not_written_out() -> None:
+    """One record with it would fill the memory of the server."""
+    assert compiled("""EXTRACTJSONFIELD('{"a": 1e999999999}', '$.a')""").evaluate(_ROW) == "1E+999999999"
+
+
+def test_names_of_queries_have_nothing_that_a_path_could_use() -> None:
+    from headwater.sql.plan.session import Session
+
+    session = Session()
+    session.run("CREATE STREAM s (id INT KEY, v INT) WITH (kafka_topic='in', value_format='JSON');")
+    session.run("CREATE STREAM `../x` WITH (kafka_topic='x') AS SELECT * FROM s;")
+    assert list(session.queries) == ["CSAS____x_0"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "TRANSFORM(GENERATE_SERIES(1, 3000), x => REDUCE(GENERATE_SERIES(1, 3000), 0, (q, y) => q + y))",
+        "TRANSFORM(GENERATE_SERIES(1, 1000), x => LPAD('a', 4000000, 'a'))",
+        "REPLACE(LPAD('a', 4000000, 'a'), 'a', LPAD('b', 3000, 'b'))",
+    ],
+)
+def test_what_a_row_may_cost_is_bounded(text: str) -> None:
+    budget.begin()
+    with pytest.raises(EvaluationError, match="at most"):
+        compiled(text).evaluate(_ROW)
+    budget.begin()

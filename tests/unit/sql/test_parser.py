@@ -1,0 +1,155 @@
+"""Statements to syntax trees, and the errors of texts that are none."""
+
+import pytest
+
+from headwater.sql.language import tree
+from headwater.sql.language import types as t
+from headwater.sql.language.errors import SqlSyntaxError
+from headwater.sql.language.parser import parse, split, substitute
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("SHOW STREAMS;", tree.Show),
+        ("LIST TOPICS EXTENDED;", tree.Show),
+        ("DESCRIBE s EXTENDED;", tree.Describe),
+        ("DESCRIBE FUNCTION ucase;", tree.Describe),
+        ("EXPLAIN SELECT * FROM s EMIT CHANGES;", tree.Explain),
+        ("EXPLAIN CSAS_T_0;", tree.Explain),
+        ("PRINT some-topic.v1 FROM BEGINNING INTERVAL 2 LIMIT 3;", tree.Print),
+        ("TERMINATE CSAS_T_0;", tree.ControlQuery),
+        ("PAUSE ALL;", tree.ControlQuery),
+        ("RESUME CSAS_T_0;", tree.ControlQuery),
+        ("DROP STREAM IF EXISTS s DELETE TOPIC;", tree.Drop),
+        ("DROP TYPE t;", tree.DropType),
+        ("SET 'auto.offset.reset' = 'earliest';", tree.SetProperty),
+        ("UNSET 'auto.offset.reset';", tree.UnsetProperty),
+        ("DEFINE a = 'b';", tree.Define),
+        ("UNDEFINE a;", tree.Undefine),
+        ("ALTER STREAM s ADD COLUMN a INT, ADD b STRING;", tree.AlterSource),
+        ("ASSERT NOT EXISTS TOPIC t WITH (partitions=3) TIMEOUT 5 SECONDS;", tree.Assert),
+        ("ASSERT SCHEMA SUBJECT 's' ID 3;", tree.Assert),
+        ("ASSERT VALUES s (a, b) VALUES (1, 'x');", tree.AssertValues),
+        ("ASSERT NULL VALUES s (id) KEY (1);", tree.AssertValues),
+        ("INSERT INTO s (a) VALUES (1);", tree.InsertValues),
+        ("INSERT INTO s SELECT * FROM t;", tree.InsertInto),
+        ("CREATE OR REPLACE TABLE t AS SELECT a FROM s GROUP BY a;", tree.CreateAs),
+        ("CREATE SOURCE TABLE t (a INT PRIMARY KEY) WITH (kafka_topic='t');", tree.CreateSource),
+        ("SELECT * FROM t WHERE a = 1 ORDER BY b DESC LIMIT 3;", tree.Select),
+    ],
+)
+def test_every_kind_of_statement(text: str, kind: type[tree.Statement]) -> None:
+    (statement,) = parse(text)
+    assert type(statement) is kind
+    assert statement.text == text.rstrip(";")
+
+
+def test_clauses_of_a_query() -> None:
+    (statement,) = parse(
+        "SELECT a.x, COUNT(*) c FROM s a LEFT OUTER JOIN t b WITHIN (1 HOUR, 2 MINUTES) GRACE PERIOD 3 SECONDS ON a.x = b.x"
+        " WINDOW HOPPING (SIZE 1 DAY, ADVANCE BY 1 HOUR, RETENTION 7 DAYS, GRACE PERIOD 0 SECONDS)"
+        " WHERE a.y > 1 GROUP BY a.x HAVING COUNT(*) > 1 EMIT FINAL LIMIT 5;"
+    )
+    assert isinstance(statement, tree.Select)
+    query = statement.query
+    assert isinstance(query.source, tree.Join)
+    assert query.source.kind is tree.JoinKind.LEFT
+    assert query.source.within == tree.Within(3_600_000, 120_000, 3_000)
+    assert query.window == tree.Window(tree.WindowKind.HOPPING, 86_400_000, 3_600_000, 7 * 86_400_000, 0)
+    assert query.emit is tree.Emit.FINAL
+    assert query.limit == 5
+    assert [item.alias for item in query.select if isinstance(item, tree.SelectItem)] == [None, "C"]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("INT", "INTEGER"),
+        ("VARCHAR(STRING)", "STRING"),
+        ("DECIMAL(10, 2)", "DECIMAL(10, 2)"),
+        ("ARRAY<MAP<STRING, STRUCT<a INT, `b c` DOUBLE>>>", "ARRAY<MAP<STRING, STRUCT<`A` INTEGER, `b c` DOUBLE>>>"),
+    ],
+)
+def test_types(text: str, shown: str) -> None:
+    (statement,) = parse(f"CREATE TYPE x AS {text};")
+    assert isinstance(statement, tree.CreateType)
+    assert str(statement.type) == shown
+
+
+def test_precedence() -> None:
+    (statement,) = parse("SELECT NOT a = 1 + 2 * 3 OR b AND c FROM s;")
+    assert isinstance(statement, tree.Select)
+    item = statement.query.select[0]
+    assert isinstance(item, tree.SelectItem)
+    a, b, c = (tree.Column(name) for name in "ABC")
+    product = tree.Binary("*", tree.Literal(2), tree.Literal(3))
+    comparison = tree.Binary("=", a, tree.Binary("+", tree.Literal(1), product))
+    assert item.expression == tree.Binary("OR", tree.Unary("NOT", comparison), tree.Binary("AND", b, c))
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "line", "column"),
+    [
+        ("SELECT a\nFROM", "found the end of the text", 2, 5),
+        ("CREATE STREM s (a INT);", "Did you mean STREAM?", 1, 8),
+        ("SELECT 'a FROM s;", "closing quote", 1, 8),
+        ("SELECT /* a FROM s;", "comment", 1, 8),
+        ("SELECT FROM s;", "reserved keyword", 1, 8),
+        ("CREATE STREAM s (a STRNG) WITH (kafka_topic='t');", "Did you mean STRING?", 1, 20),
+        ("CREATE STREAM s (a DECIMAL(2, 4)) WITH (kafka_topic='t');", "precision must be >= scale", 1, 20),
+        ("SELECT a FROM s WINDOW TUMBLING (SIZE 0 SECONDS) GROUP BY a;", "larger than zero", 1, 24),
+        ("SELECT a FROM (SELECT b FROM s);", "sub-query", 1, 15),
+        ("SELECT a FROM s CROSS JOIN t;", "CROSS", 1, 17),
+        ("SELECT 99999999999999999999 FROM s;", "Invalid numeric literal", 1, 8),
+        ("SELECT 1e999 FROM s;", "overflows DOUBLE", 1, 8),
+        ("FROBNICATE;", "expected a statement", 1, 1),
+        ("SELECT " + "9" * 5000 + " FROM s;", "Invalid numeric literal", 1, 8),
+        ("SELECT ? FROM s;", "token recognition error", 1, 8),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place(text: str, message: str, line: int, column: int) -> None:
+    with pytest.raises(SqlSyntaxError) as caught:
+        parse(text)
+    assert message in str(caught.value)
+    assert caught.value.position is not None
+    assert (caught.value.position.line, caught.value.position.column) == (line, column)
+
+
+@pytest.mark.parametrize("text", ["(" * 5000 + "1", "NOT " * 5000 + "a", "- " * 5000 + "1", "ARRAY[" * 5000])
+def test_depth_is_bounded(text: str) -> None:
+    with pytest.raises(SqlSyntaxError, match="Nested deeper"):
+        parse(f"SELECT {text} FROM s;")
+
+
+def test_depth_of_types_is_bounded() -> None:
+    with pytest.raises(SqlSyntaxError, match="Nested deeper"):
+        parse("CREATE TYPE t AS " + "ARRAY<" * 5000 + "INT" + ">" * 5000 + ";")
+
+
+def test_a_thousand_columns() -> None:
+    columns = ", ".join(f"c{place} INT" for place in range(1000))
+    (statement,) = parse(f"CREATE STREAM s ({columns}) WITH (kafka_topic='t', value_format='JSON');")
+    assert isinstance(statement, tree.CreateSource)
+    assert len(statement.columns) == 1000
+
+
+def test_statements_are_told_apart_by_semicolons_outside_of_quotes() -> None:
+    assert split("SELECT ';' FROM s; -- ;\nSHOW TABLES") == ["SELECT ';' FROM s;", "SHOW TABLES;"]
+
+
+def test_types_made_before_are_known_after() -> None:
+    _, statement = parse("CREATE TYPE a AS STRUCT<x INT>; CREATE STREAM s (v a) WITH (kafka_topic='t');")
+    assert isinstance(statement, tree.CreateSource)
+    assert statement.columns[0].type == t.struct(("X", t.INTEGER))
+
+
+def test_a_quote_in_a_variable_stays_within_its_string() -> None:
+    assert substitute("SELECT '${a}' FROM s;", {"a": "it's"}) == "SELECT 'it''s' FROM s;"
+    assert substitute("SELECT * FROM s WHERE a = ${a};", {"A": "-5"}) == "SELECT * FROM s WHERE a = -5;"
+
+
+@pytest.mark.parametrize("value", ["1; DROP STREAM s", "1 OR 1 = 1", "a b", "", "(1)"])
+def test_a_variable_is_one_word(value: str) -> None:
+    with pytest.raises(SqlSyntaxError, match="single name or literal"):
+        substitute("SELECT * FROM s WHERE a = ${a};", {"a": value})
