@@ -15,16 +15,31 @@ from pathlib import Path
 from typing import Any, Final
 
 from headwater.cli.log_files import size_bytes
-from headwater.cli.plans import ANY_PORT, BrokerPlan, ZooKeeperPlan
+from headwater.cli.plans import ANY_PORT, BrokerPlan, ConnectPlan, RegistryPlan, SqlPlan, ZooKeeperPlan
 from headwater.cli.processes import identify
-from headwater.cli.state import BrokerState, ServerState, ZooKeeperState
-from headwater.cli.supervision import Supervision, parse_ready_line, parse_zookeeper_line
+from headwater.cli.state import BrokerState, ConnectState, RegistryState, ServerState, SqlState, ZooKeeperState
+from headwater.cli.supervision import (
+    Supervision,
+    parse_connect_line,
+    parse_ready_line,
+    parse_registry_line,
+    parse_sql_line,
+    parse_zookeeper_line,
+)
 
+REGISTRY_READY_S: Final = 120.0  # a machine that is very busy needs half of it
+REGISTRY_STOP_S: Final = 10.0
+CONNECT_STOP_S: Final = 30.0  # its tasks have five to end, and connectors too
+CONNECT_GROUP: Final = "connect-cluster"
 _LINE_BYTES_MAX: Final = 65536
 
 
 class Child(ABC):
-    """One process. `start_at` is when it is due to be started again, if it is."""
+    """One process. `start_at` is when it is due to be started again, if it is. Limits are for those that others need not wait for:
+    how long the first start and a stop may take. `give_up_at` is when the limit that counts now is over."""
+
+    ready_limit_s: float | None = None
+    stop_limit_s: float | None = None
 
     def __init__(self, name: str, state: ServerState, log_file: Path | None) -> None:
         """`log_file`: where its stderr goes; None leaves it with ours."""
@@ -33,6 +48,8 @@ class Child(ABC):
         self.log_file = log_file
         self.supervision = Supervision()
         self.start_at: float | None = None
+        self.give_up_at: float | None = None
+        self.is_given_up = False
         self.log_was_bytes = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._started = 0.0
@@ -77,6 +94,10 @@ class Child(ABC):
         self.start_at = None
         self._output = b""
         self._told = False
+        self.is_given_up = False
+        self.give_up_at = None
+        if self.ready_limit_s is not None and not self.supervision.was_ready:
+            self.give_up_at = self._started + self.ready_limit_s
         process = identify(self._process.pid)
         self.state.pid = self._process.pid
         self.state.start_ticks = process.start_ticks if process else -1
@@ -85,10 +106,17 @@ class Child(ABC):
         self.state.restarts = self.supervision.restarts
 
     def tell_to_stop(self) -> None:
-        """Once; it gets the time it needs."""
+        """Once; it gets the time it needs, unless it has a limit."""
         if self._process is not None and not self._told:
             self._told = True
             self._process.send_signal(signal.SIGTERM)
+            self.give_up_at = None if self.stop_limit_s is None else time.monotonic() + self.stop_limit_s
+
+    def give_up(self) -> None:
+        """Nobody waits for it any more."""
+        self.is_given_up, self.give_up_at = True, None
+        if self._process is not None:
+            self._process.kill()
 
     def read_lines(self) -> list[str]:
         """What it said since: whole lines. At the end of its output nothing more is to be read."""
@@ -110,6 +138,7 @@ class Child(ABC):
                 stream.close()
         code: int = self._process.returncode
         self._process = None
+        self.give_up_at = None
         self.state.pid, self.state.start_ticks, self.state.ready = -1, -1, False
         return code
 
@@ -153,8 +182,116 @@ class BrokerChild(Child):
         self.broker.metrics_port = ready.metrics_port
         self.broker.ready = True
         self.name = f"broker {ready.broker_id}"
-        if ANY_PORT in self._overrides:  # clients know the port by now: it must be the same after a restart
-            self._overrides[self._overrides.index(ANY_PORT)] = ANY_PORT.removesuffix("0") + str(ready.port)
+        for at, override in enumerate(self._overrides):
+            if override in ANY_PORT:  # clients know the port by now: it must be the same after a restart
+                self._overrides[at] = override.removesuffix("0") + str(ready.port)
+        return True
+
+
+class RegistryChild(Child):
+    """It has nothing to lose: what it knows is in a topic."""
+
+    ready_limit_s = REGISTRY_READY_S
+    stop_limit_s = REGISTRY_STOP_S
+
+    def __init__(self, plan: RegistryPlan, brokers: list[BrokerState], our_log: Path | None) -> None:
+        """Started when the brokers are ready, whose addresses are known then."""
+        shown = plan.log_file or our_log
+        self.registry = RegistryState(host="127.0.0.1", port=plan.port, log_file=None if shown is None else str(shown))
+        super().__init__("The schema registry", self.registry, plan.log_file)
+        self._brokers = brokers
+
+    def command(self) -> list[str]:
+        settings = (
+            f"listeners=http://127.0.0.1:{self.registry.port}",
+            "kafkastore.bootstrap.servers=" + ",".join(broker.address for broker in self._brokers),
+        )
+        command = [sys.executable, "-m", "headwater.cli.main", "registry", "start", "--stop-on-eof"]
+        return [*command, *(part for setting in settings for part in ("--set", setting))]
+
+    def _pipes(self) -> dict[str, Any]:
+        return {"stdin": subprocess.PIPE}
+
+    def hears_ready(self, line: str) -> bool:
+        address = parse_registry_line(line)
+        if address is None:
+            return False
+        self.registry.host, self.registry.port = address  # the same after a restart
+        self.registry.ready = True
+        return True
+
+
+class SqlChild(Child):
+    """Its statements are in a topic, and its state comes back from topics."""
+
+    ready_limit_s = REGISTRY_READY_S
+    stop_limit_s = REGISTRY_STOP_S
+
+    def __init__(
+        self, plan: SqlPlan, brokers: list[BrokerState], registry: RegistryState | None, our_log: Path | None
+    ) -> None:
+        """Started when the brokers and the registry are ready, whose addresses are known then."""
+        shown = plan.log_file or our_log
+        self.sql = SqlState(host="127.0.0.1", port=plan.port, log_file=None if shown is None else str(shown))
+        super().__init__("The SQL server", self.sql, plan.log_file)
+        self._state_dir = plan.state_dir
+        self._brokers = brokers
+        self._registry = registry
+
+    def command(self) -> list[str]:
+        settings = [
+            f"listeners=http://127.0.0.1:{self.sql.port}",
+            "bootstrap.servers=" + ",".join(broker.address for broker in self._brokers),
+            f"ksql.streams.state.dir={self._state_dir}",
+        ]
+        if self._registry is not None and self._registry.ready:
+            settings.append(f"ksql.schema.registry.url={self._registry.url}")
+        command = [sys.executable, "-m", "headwater.cli.main", "sql", "server", "--stop-on-eof"]
+        return [*command, *(part for setting in settings for part in ("--set", setting))]
+
+    def _pipes(self) -> dict[str, Any]:
+        return {"stdin": subprocess.PIPE}
+
+    def hears_ready(self, line: str) -> bool:
+        address = parse_sql_line(line)
+        if address is None:
+            return False
+        self.sql.host, self.sql.port = address  # the same after a restart
+        self.sql.ready = True
+        return True
+
+
+class ConnectChild(Child):
+    """A worker of the group `connect-cluster`: what it knows is in topics."""
+
+    ready_limit_s = REGISTRY_READY_S
+    stop_limit_s = CONNECT_STOP_S
+
+    def __init__(self, plan: ConnectPlan, brokers: list[BrokerState], our_log: Path | None) -> None:
+        """Started when the brokers are ready, whose addresses are known then."""
+        shown = plan.log_file or our_log
+        self.connect = ConnectState(host="127.0.0.1", port=plan.port, log_file=None if shown is None else str(shown))
+        super().__init__("The Connect worker", self.connect, plan.log_file)
+        self._brokers = brokers
+
+    def command(self) -> list[str]:
+        settings = (
+            f"listeners=http://127.0.0.1:{self.connect.port}",
+            f"group.id={CONNECT_GROUP}",
+            "bootstrap.servers=" + ",".join(broker.address for broker in self._brokers),
+        )
+        command = [sys.executable, "-m", "headwater.cli.main", "connect", "worker", "--stop-on-eof"]
+        return [*command, *(part for setting in settings for part in ("--set", setting))]
+
+    def _pipes(self) -> dict[str, Any]:
+        return {"stdin": subprocess.PIPE}
+
+    def hears_ready(self, line: str) -> bool:
+        address = parse_connect_line(line)
+        if address is None:
+            return False
+        self.connect.host, self.connect.port = address  # the same after a restart
+        self.connect.ready = True
         return True
 
 

@@ -7,6 +7,7 @@ from headwater.client.admin import Admin
 def open_admin(settings: ClientSettings) -> Admin:
     """Nothing is connected yet; only an address that cannot be read fails here."""
     return Admin(
+        settings.security,
         bootstrap_servers=settings.bootstrap,
         client_id=settings.client_id,
         request_timeout_ms=settings.request_timeout_ms,

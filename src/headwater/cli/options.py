@@ -105,3 +105,8 @@ def key_values(pairs: tuple[str, ...], option: str) -> dict[str, str]:
             raise click.BadParameter(f"{pair!r} is not key=value", param_hint=option)
         result[key.strip()] = value.strip()
     return result
+
+
+data_dir_option = click.option(
+    "--data-dir", metavar="DIR", type=click.Path(file_okay=False), help="Default: headwater in the user's data home."
+)

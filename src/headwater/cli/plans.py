@@ -8,13 +8,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-ANY_PORT: Final = "listeners=PLAINTEXT://localhost:0"
+ANY_PORT: Final = ("listeners=PLAINTEXT://localhost:0", "listeners=SASL_SSL://localhost:0")
 DEFAULT_PORT: Final = 9092
+REGISTRY_PORT: Final = 8081
+SQL_PORT: Final = 8088
+CONNECT_PORT: Final = 8083
 BROKERS_MAX: Final = 16  # on one machine, and for trying things out
 _PORT_MAX: Final = 65535
 _REPLICAS_MAX: Final = 3
 # What each of several brokers has for itself: no single value can be right for all of them.
 _OWN: Final = ("node.id", "broker.id", "listeners", "advertised.listeners", "log.dirs", "log.dir", "port", "host.name")
+_ADDRESSES: Final = ("listeners", "advertised.listeners", "listener.security.protocol.map", "port", "host.name")
 
 
 class PlanError(ValueError):
@@ -38,16 +42,48 @@ class ZooKeeperPlan(NamedTuple):
         return f"127.0.0.1:{self.port}"
 
 
+class RegistryPlan(NamedTuple):
+    """A schema registry beside the brokers."""
+
+    port: int  # 0: any that is free
+    log_file: Path | None
+
+
+class SqlPlan(NamedTuple):
+    """A SQL server beside the brokers."""
+
+    port: int  # 0: any that is free
+    state_dir: Path
+    log_file: Path | None
+
+
+class ConnectPlan(NamedTuple):
+    """A Connect worker beside the brokers."""
+
+    port: int  # 0: any that is free
+    log_file: Path | None
+
+
 class Plan(NamedTuple):
     data_dir: Path
     config_path: str | None
     brokers: list[BrokerPlan]
     zookeeper: ZooKeeperPlan | None
     log_file: Path | None  # of the supervisor; None: in the foreground
+    registry: RegistryPlan | None = None
+    sql: SqlPlan | None = None
+    connect: ConnectPlan | None = None
+    client_config: Path | None = None  # what clients need, where they need more than an address
 
 
 def plan_one(
-    directory: Path, config_path: str | None, given: Mapping[str, str], sets: list[str], port: int | None, detach: bool
+    directory: Path,
+    config_path: str | None,
+    given: Mapping[str, str],
+    sets: list[str],
+    port: int | None,
+    detach: bool,
+    protocol: str = "PLAINTEXT",
 ) -> Plan:
     """What the file or the options set is left alone; the rest gets what suits one broker on one machine."""
     overrides = list(sets)
@@ -56,12 +92,29 @@ def plan_one(
         log_dirs = [str(directory / "broker-0")]
         overrides.append(f"log.dirs={log_dirs[0]}")
     if port is not None or not any(name in given for name in ("listeners", "port", "host.name")):
-        overrides.append(f"listeners=PLAINTEXT://localhost:{DEFAULT_PORT if port is None else port}")
+        overrides.append(f"listeners={protocol}://localhost:{DEFAULT_PORT if port is None else port}")
     if "metrics.port" not in given:
         overrides.append("metrics.port=0")  # what `headwater status` asks
     log_file = directory / "logs" / "broker-0.log" if detach else None
     # In one file with the supervisor's lines: whoever looks for what happened finds it in one place.
     return Plan(directory, config_path, [BrokerPlan(0, overrides, log_dirs, None)], None, log_file)
+
+
+def plan_secured(
+    directory: Path,
+    server_config: Path,
+    client_config: Path,
+    given: Mapping[str, str],
+    sets: list[str],
+    port: int | None,
+    detach: bool,
+) -> Plan:
+    """One broker, whose only listener asks for a login, over TLS. `given` is what `sets` say."""
+    for name in _ADDRESSES:
+        if name in given:
+            raise PlanError(f"{name} cannot be set with --secure, which has one listener: name its port with --port")
+    plan = plan_one(directory, str(server_config), given, sets, port, detach, "SASL_SSL")
+    return plan._replace(client_config=client_config)
 
 
 def plan_several(
@@ -95,6 +148,39 @@ def plan_several(
     shared = {name: value for name, value in shared.items() if name not in given}
     brokers = [_one_of_several(directory, given, {**shared, **sets}, at, first) for at in range(count)]
     return Plan(directory, config_path, brokers, zookeeper, logs / "up.log" if detach else None)
+
+
+def with_registry(plan: Plan, port: int | None, broker_port: int | None, given: Mapping[str, str]) -> Plan:
+    """Brokers on any free port have a registry on any free port, unless one is named: several can be tried side by side.
+
+    Brokers know a registry whose port is known beforehand, for topics with schema validation, unless they were `given` another.
+    """
+    if port is None:
+        port = 0 if broker_port == 0 else REGISTRY_PORT
+    has_files = plan.log_file is not None or len(plan.brokers) > 1
+    log_file = plan.data_dir / "logs" / "registry.log" if has_files else None
+    brokers = plan.brokers
+    if port and not any(name.endswith("schema.registry.url") for name in given):
+        url = f"headwater.schema.registry.url=http://127.0.0.1:{port}"
+        brokers = [each._replace(overrides=[*each.overrides, url]) for each in brokers]
+    return plan._replace(registry=RegistryPlan(port, log_file), brokers=brokers)
+
+
+def with_sql(plan: Plan, port: int | None, broker_port: int | None) -> Plan:
+    """As with the registry: brokers on any free port have a SQL server on any free port, unless one is named."""
+    if port is None:
+        port = 0 if broker_port == 0 else SQL_PORT
+    has_files = plan.log_file is not None or len(plan.brokers) > 1
+    log_file = plan.data_dir / "logs" / "sql.log" if has_files else None
+    return plan._replace(sql=SqlPlan(port, plan.data_dir / "sql", log_file))
+
+
+def with_connect(plan: Plan, port: int | None, broker_port: int | None) -> Plan:
+    """As with the registry: brokers on any free port have a worker on any free port, unless one is named."""
+    if port is None:
+        port = 0 if broker_port == 0 else CONNECT_PORT
+    has_files = plan.log_file is not None or len(plan.brokers) > 1
+    return plan._replace(connect=ConnectPlan(port, plan.data_dir / "logs" / "connect.log" if has_files else None))
 
 
 def cluster_settings(count: int) -> dict[str, str]:

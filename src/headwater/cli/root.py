@@ -37,6 +37,12 @@ VERBS: Final = {
     "group": _command("group", "group", "Look at consumer groups, reset their offsets, delete them."),
     "cluster": _command("cluster", "cluster", "Show the cluster and its health, move partitions, elect leaders."),
     "config": _command("config", "config", "Read and change settings of topics and brokers."),
+    "user": _command("user", "user", "List, add and delete users that log in by SCRAM."),
+    "schema": _command("schema", "schema", "List, register, check, compare and delete schemas."),
+    "stream": _command("stream", "stream", "Run applications of headwater.streams, look at them, begin them anew."),
+    "registry": _command("registry", "registry", "Run a schema registry."),
+    "sql": _command("sql", "sql", "SQL over streams: a shell, a server, and tests without a broker."),
+    "connect": _command("connect", "connect", "Run connectors, and look after those that run."),
     "generate": _command("generate", "generate", "Write shell completion."),
 }
 

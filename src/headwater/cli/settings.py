@@ -15,6 +15,7 @@ localhost:9092.
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import click
@@ -30,7 +31,8 @@ _NUMBERS: Final = {
     "default.api.timeout.ms": 60_000,
     "socket.connection.setup.timeout.ms": 10_000,
 }
-_KNOWN: Final = {"bootstrap.servers", "client.id", "security.protocol", *_NUMBERS}
+_KNOWN: Final = {"bootstrap.servers", "client.id", *_NUMBERS}
+_SECURITY: Final = ("security.protocol", "ssl.", "sasl.")
 
 
 class ClientSettings(NamedTuple):
@@ -40,6 +42,7 @@ class ClientSettings(NamedTuple):
     request_timeout_ms: int
     api_timeout_ms: int
     connect_timeout_ms: int
+    security: Mapping[str, str] = MappingProxyType({})  # `security.protocol`, `ssl.*` and `sasl.*`, as they were given
 
 
 class ConnectOptions(NamedTuple):
@@ -66,7 +69,12 @@ def resolve(options: ConnectOptions, environment: Mapping[str, str] = os.environ
         (properties.get("bootstrap.servers"), f"bootstrap.servers of {config_path}"),
     ]
     found = next(((server, source) for server, source in candidates if server), None)
-    bootstrap, source = found or _local(environment)
+    if found is None:
+        server, named_by, own_config = _local(environment)
+        found = (server, named_by)
+        if own_config is not None and not config_path:
+            properties = _read_properties(own_config)
+    bootstrap, source = found
     return ClientSettings(
         bootstrap=bootstrap,
         source=source,
@@ -74,15 +82,19 @@ def resolve(options: ConnectOptions, environment: Mapping[str, str] = os.environ
         request_timeout_ms=_number(properties, "request.timeout.ms"),
         api_timeout_ms=_number(properties, "default.api.timeout.ms"),
         connect_timeout_ms=_number(properties, "socket.connection.setup.timeout.ms"),
+        security={name: text for name, text in properties.items() if name.startswith(_SECURITY)},
     )
 
 
-def _local(environment: Mapping[str, str]) -> tuple[str, str]:
+def _local(environment: Mapping[str, str]) -> tuple[str, str, str | None]:
+    """The address, what named it, and the properties file that `headwater up --secure` has written for its clients."""
     from headwater.cli.state import read_state
 
     state = read_state(default_data_dir(environment))
     running = [broker.address for broker in state.brokers if broker.ready] if state else []
-    return (",".join(running), "what `headwater up` started") if running else (_FALLBACK, "the default")
+    if state is None or not running:
+        return _FALLBACK, "the default", None
+    return ",".join(running), "what `headwater up` started", state.client_config
 
 
 def read_profile(name: str | None, environment: Mapping[str, str]) -> dict[str, str]:
@@ -125,10 +137,7 @@ def _read_properties(path: str) -> dict[str, str]:
         properties = parse_properties(Path(path).expanduser().read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise UserError(f"Cannot read the command config {path}", str(error)) from None
-    protocol = properties.get("security.protocol", "PLAINTEXT")
-    if protocol.upper() != "PLAINTEXT":
-        raise UserError(f"Cannot connect with security.protocol={protocol}", "only PLAINTEXT is supported so far")
-    for name in sorted(properties.keys() - _KNOWN):
+    for name in sorted(name for name in properties.keys() - _KNOWN if not name.startswith(_SECURITY)):
         click.echo(f"warning: {path}: {name} has no meaning here and is ignored", err=True)
     return properties
 

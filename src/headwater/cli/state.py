@@ -73,6 +73,27 @@ class ZooKeeperState(ServerState):
         return [process for process in both if process.pid > 0]
 
 
+@dataclass(slots=True, kw_only=True)
+class RegistryState(ServerState):
+    @property
+    def url(self) -> str:
+        return f"http://{self.address}"
+
+
+@dataclass(slots=True, kw_only=True)
+class SqlState(ServerState):
+    @property
+    def url(self) -> str:
+        return f"http://{self.address}"
+
+
+@dataclass(slots=True, kw_only=True)
+class ConnectState(ServerState):
+    @property
+    def url(self) -> str:
+        return f"http://{self.address}"
+
+
 @dataclass(slots=True)
 class UpState:
     data_dir: str
@@ -82,6 +103,10 @@ class UpState:
     brokers: list[BrokerState] = field(default_factory=list)
     zookeeper: ZooKeeperState | None = None
     stopping: bool = False
+    registry: RegistryState | None = None
+    sql: SqlState | None = None
+    connect: ConnectState | None = None
+    client_config: str | None = None  # the properties that clients need, if they need more than an address
 
     @property
     def supervisor(self) -> ProcessId:
@@ -89,8 +114,9 @@ class UpState:
 
     @property
     def servers(self) -> Sequence[ServerState]:
-        """The brokers, and ZooKeeper after them if there is one."""
-        return [*self.brokers, *([self.zookeeper] if self.zookeeper else [])]
+        """The Connect worker, the SQL server and the registry if there are any, the brokers, and ZooKeeper after them if there is one."""
+        first = [each for each in (self.connect, self.sql, self.registry) if each is not None]
+        return [*first, *self.brokers, *([self.zookeeper] if self.zookeeper else [])]
 
     @property
     def processes(self) -> list[ProcessId]:
@@ -113,9 +139,15 @@ def from_json(text: str) -> UpState | None:
         if document.pop("format") != _FORMAT:
             return None
         brokers = [BrokerState(**broker) for broker in document.pop("brokers")]
-        zookeeper = document.pop("zookeeper", None)
+        zookeeper, registry = document.pop("zookeeper", None), document.pop("registry", None)
+        sql, connect = document.pop("sql", None), document.pop("connect", None)
         return UpState(
-            **document, brokers=brokers, zookeeper=None if zookeeper is None else ZooKeeperState(**zookeeper)
+            **document,
+            brokers=brokers,
+            zookeeper=None if zookeeper is None else ZooKeeperState(**zookeeper),
+            registry=None if registry is None else RegistryState(**registry),
+            sql=None if sql is None else SqlState(**sql),
+            connect=None if connect is None else ConnectState(**connect),
         )
     except (ValueError, TypeError, KeyError, AttributeError):
         return None

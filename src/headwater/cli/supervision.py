@@ -89,6 +89,31 @@ def parse_zookeeper_line(line: str) -> int | None:
     return None
 
 
+def parse_registry_line(line: str) -> tuple[str, int] | None:
+    """`ready registry=http://127.0.0.1:8081` -> its host and port; None if it is another line."""
+    match line.split():
+        case ["ready", address] if address.startswith("registry=http://"):
+            host, _, port = address.removeprefix("registry=http://").rpartition(":")
+            return (host.strip("[]"), int(port)) if port.isascii() and port.isdigit() else None
+    return None
+
+
+def parse_sql_line(line: str) -> tuple[str, int] | None:
+    """`ready sql=http://127.0.0.1:8088` -> its host and port; None if it is another line."""
+    return (
+        parse_registry_line(line.replace("ready sql=", "ready registry=", 1)) if line.startswith("ready sql=") else None
+    )
+
+
+def parse_connect_line(line: str) -> tuple[str, int] | None:
+    """`ready connect listeners=http://127.0.0.1:8083 group=g` -> its host and port; None if it is another line."""
+    match line.split():
+        case ["ready", "connect", listeners, *_] if listeners.startswith("listeners=http://"):
+            host, _, port = listeners.removeprefix("listeners=http://").partition(",")[0].rpartition(":")
+            return (host.strip("[]"), int(port)) if port.isascii() and port.isdigit() else None
+    return None
+
+
 def exit_text(exit_code: int) -> str:
     """'exit code 1', 'signal SIGKILL'."""
     if exit_code >= 0:

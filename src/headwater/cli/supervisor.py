@@ -1,5 +1,8 @@
 """`headwater up` at work: brokers as children, and a ZooKeeper for several; watched, started again when they die, stopped
-when we are told to: the brokers one after the other, so that each can hand over what it leads, and ZooKeeper last.
+when we are told to: the registry first, the brokers one after the other, so that each can hand over what it leads, and ZooKeeper last.
+
+The schema registry begins when the brokers are ready. One that cannot begin (its port is in use, or it hangs) ends nobody: it is left
+out, and we say so. One that does not stop is killed, so that the brokers can.
 
 Owns the state file. One thread, one `poll`.
 """
@@ -9,12 +12,12 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Final
 
 from headwater._version import VERSION
-from headwater.cli.children import BrokerChild, Child, ZooKeeperChild
+from headwater.cli.children import BrokerChild, Child, ConnectChild, RegistryChild, SqlChild, ZooKeeperChild
 from headwater.cli.log_files import log_since
 from headwater.cli.plans import Plan
 from headwater.cli.processes import identify
@@ -40,6 +43,19 @@ class Supervisor:
         self._zookeeper: ZooKeeperChild | None = None
         if plan.zookeeper is not None and self._life is not None:
             self._zookeeper = ZooKeeperChild(plan.zookeeper, self._life[0])
+        self._registry: RegistryChild | None = None
+        if plan.registry is not None:
+            brokers = [child.broker for child in self._brokers]
+            self._registry = RegistryChild(plan.registry, brokers, plan.log_file)
+        self._sql: SqlChild | None = None
+        if plan.sql is not None:
+            brokers = [child.broker for child in self._brokers]
+            registry = None if self._registry is None else self._registry.registry
+            self._sql = SqlChild(plan.sql, brokers, registry, plan.log_file)
+        self._connect: ConnectChild | None = None
+        if plan.connect is not None:
+            brokers = [child.broker for child in self._brokers]
+            self._connect = ConnectChild(plan.connect, brokers, plan.log_file)
         me = identify(os.getpid())
         assert me is not None
         self._state = UpState(
@@ -49,12 +65,17 @@ class Supervisor:
             me.start_ticks,
             [child.broker for child in self._brokers],
             None if self._zookeeper is None else self._zookeeper.zookeeper,
+            registry=None if self._registry is None else self._registry.registry,
+            sql=None if self._sql is None else self._sql.sql,
+            connect=None if self._connect is None else self._connect.connect,
+            client_config=None if plan.client_config is None else str(plan.client_config),
         )
 
     @property
     def _children(self) -> list[Child]:
         """In the order in which they are stopped."""
-        return [*self._brokers, *([self._zookeeper] if self._zookeeper is not None else [])]
+        first: list[Child] = [each for each in (self._connect, self._sql, self._registry) if each is not None]
+        return [*first, *self._brokers, *([self._zookeeper] if self._zookeeper is not None else [])]
 
     def run(self) -> int:
         wake_read, wake_write = os.pipe()
@@ -79,7 +100,7 @@ class Supervisor:
         """Told to stop. Told again: they still get the time that they need."""
         self._stopping = True
 
-    def _start(self, children: "list[BrokerChild] | list[ZooKeeperChild] | list[Child]") -> None:
+    def _start(self, children: Sequence[Child]) -> None:
         for child in children:
             child.start()
         self._write_state()
@@ -100,7 +121,8 @@ class Supervisor:
         talking = {child.output: child for child in self._children if child.output is not None}
         for descriptor in talking:
             poll.register(descriptor, select.POLLIN)
-        due = [child.start_at for child in self._children if child.start_at is not None]
+        times = [at for child in self._children for at in (child.start_at, child.give_up_at)]
+        due = [at for at in times if at is not None]
         timeout_ms = max(0, round((min(due) - time.monotonic()) * 1000)) if due else _FOREVER_MS
         for descriptor, _ in poll.poll(timeout_ms):
             if descriptor == wake_read:
@@ -116,14 +138,27 @@ class Supervisor:
             return
         first = not child.supervision.was_ready
         child.supervision.on_ready()
+        if not self._stopping:
+            child.give_up_at = None
         self._write_state()
         if not first:
             _say(f"{child.name} is ready again at {child.state.address} (pid {child.state.pid})")
         elif child is self._zookeeper and not self._stopping:
             self._start(self._brokers)
-        if not self._all_were_ready and all(each.supervision.was_ready for each in self._children):
-            self._all_were_ready = True
-            self._on_ready(self._state)
+        self._after_readiness()
+
+    def _after_readiness(self) -> None:
+        """Begins the registry when the brokers are ready for the first time, then the SQL server and the Connect worker, and says that all are when they are."""
+        if self._all_were_ready or self._stopping or not all(each.supervision.was_ready for each in self._brokers):
+            return
+        for child in (self._registry, self._sql, self._connect):
+            if child is None or child.supervision.was_ready:
+                continue
+            if not child.is_running:
+                self._start([child])
+            return
+        self._all_were_ready = True
+        self._on_ready(self._state)
 
     def _step(self) -> bool:
         """Whether that was all: everything has ended, and nothing is to be started again."""
@@ -131,6 +166,10 @@ class Supervisor:
             code = child.reap()
             if code is not None:
                 self._after_exit(child, code)
+            elif child.give_up_at is not None and time.monotonic() >= child.give_up_at:
+                if self._stopping:
+                    _say(f"{child.name} has not stopped within {child.stop_limit_s:g} s: it is killed")
+                child.give_up()
         if self._stopping:
             return self._stop_next()
         due = [each for each in self._children if each.start_at is not None and time.monotonic() >= each.start_at]
@@ -145,7 +184,7 @@ class Supervisor:
         for child in self._children:
             child.supervision.on_stop_request()
             child.start_at = None
-        running = [child for child in self._children if child.is_running]
+        running = [child for child in self._children if child.is_running and not child.is_given_up]
         if running:
             running[0].tell_to_stop()
         return not running
@@ -153,6 +192,15 @@ class Supervisor:
     def _after_exit(self, child: Child, code: int) -> None:
         if self._stopping:
             child.supervision.on_stop_request()
+            if child.is_given_up:
+                return
+        if (
+            child in (self._registry, self._sql, self._connect)
+            and not self._stopping
+            and not child.supervision.was_ready
+        ):
+            self._leave_out(child, code)
+            return
         decision = child.supervision.on_exit(code, child.uptime_ms)
         if isinstance(decision, End):
             self._exit_code = max(self._exit_code, decision.exit_code)
@@ -165,6 +213,26 @@ class Supervisor:
         _say(f"{child.name} died ({exit_text(code)}); it is started again {when}")
         child.start_at = time.monotonic() + pause_s
         self._write_state()
+
+    def _leave_out(self, child: Child, code: int) -> None:
+        why = f"not ready within {child.ready_limit_s:g} s" if child.is_given_up else exit_text(code)
+        name, hint = "the schema registry", "--registry-port and --no-registry"
+        if child is self._sql:
+            name, hint = "the SQL server", "--sql-port"
+        elif child is self._connect:
+            name, hint = "the Connect worker", "--connect-port"
+        _say(f"{name} did not start ({why}): going on without it. See {hint}")
+        if child.log_file is not None:
+            sys.stderr.write(log_since(child.log_file, child.log_was_bytes))
+            sys.stderr.flush()
+        if child is self._sql:
+            self._sql, self._state.sql = None, None
+        elif child is self._connect:
+            self._connect, self._state.connect = None, None
+        else:
+            self._registry, self._state.registry = None, None
+        self._write_state()
+        self._after_readiness()
 
 
 def _say_why(child: Child, code: int) -> None:

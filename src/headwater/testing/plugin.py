@@ -1,4 +1,5 @@
-"""The pytest plugin: fixture `headwater_broker`, one broker for the session; `headwater_broker_factory` for more."""
+"""The pytest plugin: fixture `headwater_broker`, one broker for the session; `headwater_broker_factory` for more; `headwater_streams`
+for test drivers of streams applications, which need no broker."""
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -6,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from headwater.streams.dsl.app import App
+    from headwater.streams.testing.driver import Driver
     from headwater.testing.broker import Broker
 
 
@@ -33,3 +36,18 @@ def headwater_broker_factory() -> Iterator[Callable[..., "Broker"]]:
     yield make
     for broker in made:
         broker.close()
+
+
+@pytest.fixture
+def headwater_streams() -> Iterator[Callable[..., "Driver"]]:
+    """`headwater_streams(app, partitions=1, now_ms=0)` is a test driver; all are closed after the test."""
+    made: list[Driver] = []
+
+    def make(app: "App", *, partitions: int = 1, now_ms: int = 0) -> "Driver":
+        driver = app.test(partitions=partitions, now_ms=now_ms)
+        made.append(driver)
+        return driver
+
+    yield make
+    for driver in made:
+        driver.close()

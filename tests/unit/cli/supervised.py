@@ -1,7 +1,8 @@
 """A supervisor whose children are stand-ins: `python supervised.py up DIR BROKERS` runs it, `... child NAME FILE` is one.
 
 A stand-in writes what happens to it into the file, a line each, says that it is ready, and ends on SIGTERM or at the end of
-its stdin. One whose name stands in the file `DIR/broken` complains instead.
+its stdin. One whose name stands in the file `DIR/broken` complains instead; one in `DIR/hanging` never says that it is ready, and those
+there and in `DIR/stubborn` do not heed SIGTERM. `DIR/ready-limit` and `DIR/stop-limit` have seconds for the registry.
 """
 
 import os
@@ -16,17 +17,28 @@ def child(name: str, events: Path) -> int:
         with events.open("a") as file:
             file.write(f"{what} {name}\n")
 
-    broken = events.parent / "broken"
-    if broken.exists() and name in broken.read_text().split():
+    def is_called(kind: str) -> bool:
+        file = events.parent / kind
+        return file.exists() and name in file.read_text().split()
+
+    if is_called("broken"):
         sys.stderr.write(f"{name} is broken\n")
         return 1
     read, write = os.pipe()
     os.set_blocking(write, False)
     signal.set_wakeup_fd(write)
-    signal.signal(signal.SIGTERM, lambda *_: None)
+    heeds_nobody = is_called("hanging") or is_called("stubborn")
+    signal.signal(signal.SIGTERM, signal.SIG_IGN if heeds_nobody else lambda *_: None)
     note("start")
+    if is_called("hanging"):
+        sys.stdin.read()
+        return 0
     if name == "zookeeper":
         sys.stdout.write(f"ready zookeeper=127.0.0.1:1 pid={os.getpid()}\n")
+    elif name == "connect":
+        sys.stdout.write("ready connect listeners=http://127.0.0.1:3 group=g\n")
+    elif name == "registry":
+        sys.stdout.write("ready registry=http://127.0.0.1:2\n")
     else:
         sys.stdout.write(f"ready broker={name} listeners=PLAINTEXT://localhost:{9000 + int(name)}\n")
     sys.stdout.flush()
@@ -36,8 +48,8 @@ def child(name: str, events: Path) -> int:
 
 
 def up(directory: Path, count: int) -> int:
-    from headwater.cli.children import BrokerChild, ZooKeeperChild
-    from headwater.cli.plans import plan_several
+    from headwater.cli.children import BrokerChild, ConnectChild, RegistryChild, ZooKeeperChild
+    from headwater.cli.plans import plan_several, with_connect, with_registry
     from headwater.cli.state import UpState
     from headwater.cli.supervisor import Supervisor
 
@@ -46,7 +58,18 @@ def up(directory: Path, count: int) -> int:
 
     BrokerChild.command = lambda self: command(str(self.broker.id))  # type: ignore[method-assign]
     ZooKeeperChild.command = lambda self: command("zookeeper")  # type: ignore[method-assign]
+    RegistryChild.command = lambda self: command("registry")  # type: ignore[method-assign]
+    ConnectChild.command = lambda self: command("connect")  # type: ignore[method-assign]
+    for limit in ("ready", "stop"):
+        if (directory / f"{limit}-limit").exists():
+            setattr(RegistryChild, f"{limit}_limit_s", float((directory / f"{limit}-limit").read_text()))
     plan = plan_several(directory, None, {}, {}, count=count, port=0, zookeeper_port=1, detach=False)
+
+    if (directory / "with-registry").exists():
+        plan = with_registry(plan, 0, 0, {})
+
+    if (directory / "with-connect").exists():
+        plan = with_connect(plan, 0, 0)
 
     def tell(state: UpState) -> None:
         sys.stdout.write(f"all {[broker.port for broker in state.brokers]}\n")

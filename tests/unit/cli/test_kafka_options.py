@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from headwater.base.errors import ErrorCode, UserError
-from headwater.cli.kafka.endings import exception_name
+from headwater.cli.kafka import launch
+from headwater.cli.kafka.exits import exception_name
 from headwater.cli.kafka.options import BOOTSTRAP, Option, Options, Usage, parse, run_with, usage_text
 from headwater.cli.kafka.registered import addresses, brokers_in
 
@@ -154,10 +155,11 @@ PLAIN = sorted(name for name in scripts() if not name.endswith(".sh"))
 
 
 def test_every_script_is_there() -> None:
-    assert len(PLAIN) == 17
+    assert len(PLAIN) >= 18
     for where in scripts().values():
-        module, function = where.split(":")
-        assert callable(getattr(import_module(module), function))
+        launcher, module = where.split(":")
+        assert launcher == "headwater.cli.kafka.launch"
+        assert callable(import_module(f"headwater.cli.kafka.{module}").main)
 
 
 def test_every_script_has_the_name_of_kafkas_own_too() -> None:
@@ -166,8 +168,27 @@ def test_every_script_has_the_name_of_kafkas_own_too() -> None:
 
 @pytest.mark.parametrize("name", PLAIN)
 def test_a_script_starts_without_what_it_does_not_need(name: str) -> None:
-    module = scripts()[name].split(":")[0]
-    code = f"import sys, {module}; print(','.join(sorted(sys.modules)))"
+    module = scripts()[name].split(":")[1]
+    code = f"import sys, headwater.cli.kafka.launch, headwater.cli.kafka.{module}; print(','.join(sorted(sys.modules)))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=240, check=True)
     modules = set(loaded.stdout.strip().split(","))
     assert not modules & {"click", "asyncio", "headwater.client.session", "headwater.server", "headwater.broker.broker"}
+
+
+def test_a_script_that_is_interrupted_while_it_is_being_read_ends_quietly(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The module of a script was read before any code of ours ran: Ctrl-C in that moment gave a traceback."""
+
+    class Interrupted:
+        @staticmethod
+        def find_spec(name: str, *_: object) -> None:
+            if name == "headwater.cli.kafka.topics":
+                raise KeyboardInterrupt
+
+    monkeypatch.delitem(sys.modules, "headwater.cli.kafka.topics", raising=False)
+    monkeypatch.setattr(sys, "meta_path", [Interrupted, *sys.meta_path])
+    with pytest.raises(SystemExit) as ended:
+        launch.topics()
+    assert ended.value.code == 130
+    assert capsys.readouterr() == ("", "")

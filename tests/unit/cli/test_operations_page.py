@@ -44,9 +44,11 @@ def test_verbs_and_their_options_exist(line: str) -> None:
 @pytest.mark.parametrize("line", [each for each in LINES if each.startswith("kafka-")])
 def test_scripts_and_their_options_exist(line: str) -> None:
     name, *words = shlex.split(line)
-    module = import_module(SCRIPTS[name].split(":")[0])
+    launcher, script = SCRIPTS[name].split(":")
+    module = import_module(f"headwater.cli.kafka.{script}" if launcher.endswith(".launch") else launcher)
     if hasattr(module, "OPTIONS"):
-        known = {option.name for option in module.OPTIONS}
+        options = module.OPTIONS() if callable(module.OPTIONS) else module.OPTIONS
+        known = {option.name for option in options}
         assert {word[2:].partition("=")[0] for word in words if word.startswith("--")} <= known
     elif words:
         module.parse_start(words)

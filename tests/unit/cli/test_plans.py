@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.cli.plans import Plan, PlanError, cluster_settings, plan_one, plan_several
+from headwater.cli.plans import Plan, PlanError, cluster_settings, plan_one, plan_several, with_registry
 
 HERE = Path("/data")
 
@@ -117,3 +117,27 @@ def test_the_ports_have_to_be_there() -> None:
     assert _settings(_several({}, {}, port=65533), 2)["listeners"].endswith(":65535")
     with pytest.raises(PlanError, match="65535 is the last"):
         _several({}, {}, port=65534)
+
+
+@pytest.mark.parametrize(
+    ("registry_port", "broker_port", "expected"),
+    [(None, None, 8081), (None, 9999, 8081), (None, 0, 0), (7, 0, 7), (0, None, 0)],
+)
+def test_the_registry_beside_brokers_on_any_port_is_on_any_port_too(
+    registry_port: int | None, broker_port: int | None, expected: int
+) -> None:
+    plan = with_registry(plan_one(HERE, None, {}, [], broker_port, True), registry_port, broker_port, {})
+    assert plan.registry is not None
+    assert plan.registry.port == expected
+    assert plan.registry.log_file == HERE / "logs" / "registry.log"
+    assert with_registry(plan_one(HERE, None, {}, [], None, False), None, None, {}).registry.log_file is None  # type: ignore[union-attr]
+
+
+def test_brokers_know_the_registry_beside_them_unless_they_were_given_another() -> None:
+    plain = plan_one(HERE, None, {}, [], None, True)
+    assert (
+        _settings(with_registry(plain, None, None, {}), 0)["headwater.schema.registry.url"] == "http://127.0.0.1:8081"
+    )
+    other = {"confluent.schema.registry.url": "http://elsewhere"}
+    assert "headwater.schema.registry.url" not in _settings(with_registry(plain, None, None, other), 0)
+    assert "headwater.schema.registry.url" not in _settings(with_registry(plain, 0, None, {}), 0)

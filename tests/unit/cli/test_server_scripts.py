@@ -11,8 +11,8 @@ import pytest
 
 from headwater.cli.kafka import server_stop
 from headwater.cli.kafka.options import Usage
+from headwater.cli.kafka.server_pids import noted, running
 from headwater.cli.kafka.server_start import Start, node_id, parse_start, script, servers_directory
-from headwater.cli.kafka.started import noted, running
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def test_a_property_without_meaning_is_a_warning(
 
 @pytest.mark.parametrize(
     ("properties", "said"),
-    [("security.protocol=SSL", "security.protocol=SSL"), ("request.timeout.ms=soon", "request.timeout.ms=soon")],
+    [("request.timeout.ms=soon", "request.timeout.ms=soon")],
 )
 def test_what_cannot_be_done_is_said(environment: dict[str, str], tmp_path: Path, properties: str, said: str) -> None:
     config = tmp_path / "client.properties"

@@ -11,6 +11,8 @@ from headwater.cli.supervision import (
     Supervision,
     exit_text,
     parse_ready_line,
+    parse_registry_line,
+    parse_sql_line,
 )
 
 
@@ -73,3 +75,23 @@ def test_the_ready_line_is_read(line: str, ready: ReadyLine | None) -> None:
 def test_an_exit_is_told_in_words() -> None:
     assert exit_text(3) == "exit code 3"
     assert exit_text(-9) == "signal SIGKILL"
+
+
+@pytest.mark.parametrize(
+    ("line", "address"),
+    [
+        ("ready registry=http://127.0.0.1:8081", ("127.0.0.1", 8081)),
+        ("ready registry=http://[::1]:1", ("::1", 1)),
+        ("ready registry=http://x:y", None),
+        ("ready broker=0 listeners=PLAINTEXT://localhost:9092", None),
+        ("", None),
+    ],
+)
+def test_the_line_of_a_registry_is_read(line: str, address: tuple[str, int] | None) -> None:
+    assert parse_registry_line(line) == address
+
+
+def test_the_line_of_a_sql_server_is_read() -> None:
+    assert parse_sql_line("ready sql=http://127.0.0.1:8088") == ("127.0.0.1", 8088)
+    assert parse_sql_line("ready registry=http://127.0.0.1:8081") is None
+    assert parse_registry_line("ready sql=http://127.0.0.1:8088") is None

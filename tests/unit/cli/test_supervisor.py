@@ -159,3 +159,82 @@ def test_a_disk_without_room_for_the_file_changes_nothing_for_those_that_run(up:
     assert process.returncode == 0
     assert _events(tmp_path)[4:] == ["stop 1", "stop 2", "stop zookeeper"]
     assert "headwater: the state of what runs could not be written: Is a directory\n" in said
+
+
+def test_the_registry_begins_when_the_brokers_are_ready_and_goes_first(up: Up, tmp_path: Path) -> None:
+    (tmp_path / "with-registry").touch()
+    process = up(2)
+    assert _ready(process) == "all [9001, 9002]\n"
+    assert _events(tmp_path)[3:] == ["start registry"]
+    state = _state(tmp_path)
+    assert state.registry is not None
+    assert (state.registry.ready, state.registry.url) == (True, "http://127.0.0.1:2")
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0
+    assert _events(tmp_path)[4:] == ["stop registry", "stop 1", "stop 2", "stop zookeeper"]
+
+
+def test_a_connect_worker_begins_after_the_registry_goes_first_and_may_be_missing(up: Up, tmp_path: Path) -> None:
+    (tmp_path / "with-registry").touch()
+    (tmp_path / "with-connect").touch()
+    process = up(2)
+    assert _ready(process) == "all [9001, 9002]\n"
+    assert _events(tmp_path)[3:] == ["start registry", "start connect"]
+    state = _state(tmp_path)
+    assert state.connect is not None
+    assert (state.connect.ready, state.connect.url) == (True, "http://127.0.0.1:3")
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0
+    assert _events(tmp_path)[5:] == ["stop connect", "stop registry", "stop 1", "stop 2", "stop zookeeper"]
+    (tmp_path / "broken").write_text("connect")
+    process = up(2)
+    assert _ready(process) == "all [9001, 9002]\n"
+    found = _state(tmp_path)
+    assert (found.connect, found.registry is not None) == (None, True)
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=PATIENCE_S)
+    assert "the Connect worker did not start (exit code 1): going on without it. See --connect-port" in said
+
+
+def test_a_registry_that_cannot_start_is_left_out_and_the_brokers_go_on(up: Up, tmp_path: Path) -> None:
+    (tmp_path / "with-registry").touch()
+    (tmp_path / "broken").write_text("registry")
+    process = up(2)
+    assert _ready(process) == "all [9001, 9002]\n"
+    assert _state(tmp_path).registry is None
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0
+    assert "the schema registry did not start (exit code 1): going on without it" in said
+    assert "registry is broken\n" in said
+
+
+def test_a_registry_that_hangs_before_it_is_ready_is_left_out(up: Up, tmp_path: Path) -> None:
+    """`headwater up` waited for it for ever, and never said that the brokers were ready."""
+    (tmp_path / "with-registry").touch()
+    (tmp_path / "hanging").write_text("registry")
+    (tmp_path / "ready-limit").write_text("0.1")
+    process = up(2)
+    assert _ready(process) == "all [9001, 9002]\n"
+    assert _state(tmp_path).registry is None
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0
+    assert "the schema registry did not start (not ready within 0.1 s): going on without it" in said
+
+
+@pytest.mark.parametrize("kind", ["hanging", "stubborn"])
+def test_brokers_are_stopped_though_the_registry_does_not_stop(up: Up, tmp_path: Path, kind: str) -> None:
+    (tmp_path / "with-registry").touch()
+    (tmp_path / kind).write_text("registry")
+    (tmp_path / "stop-limit").write_text("0.1")
+    process = up(2)
+    _until(lambda: "start registry" in _events(tmp_path))
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0
+    assert "The schema registry has not stopped within 0.1 s: it is killed\n" in said
+    assert [each for each in _events(tmp_path) if each.startswith("stop")] == ["stop 1", "stop 2", "stop zookeeper"]
+    assert read_state(tmp_path) is None

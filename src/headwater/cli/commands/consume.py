@@ -37,6 +37,7 @@ def _record_options(function: Callable[..., Any]) -> Callable[..., Any]:
         options: tuple[str, ...],
         output: str | None,
         record_format: str | None,
+        registry: str | None,
         **kwargs: Any,
     ) -> Any:
         offsets = [each for each in options if each not in OUTPUTS]
@@ -48,7 +49,9 @@ def _record_options(function: Callable[..., Any]) -> Callable[..., Any]:
         target = Target(ConnectOptions(bootstrap_server, command_config, profile), shape or "")
         try:
             start = offsets[0] if offsets else None
-            return function(*args, target=target, start=start, writer=_writer(shape, record_format), **kwargs)
+            return function(
+                *args, target=target, start=start, writer=_typed(_writer(shape, record_format), registry), **kwargs
+            )
         except KeyboardInterrupt:
             return 0  # the usual way to end a command that follows
         finally:
@@ -58,6 +61,12 @@ def _record_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--read-committed", is_flag=True, help="Leave out what is not, or not yet, committed."),
         click.option("-p", "--partition", "partitions", type=click.IntRange(0), multiple=True, help="Only this one."),
         click.option("-f", "--format", "record_format", metavar="FORMAT", help=r"'%t %p %o %k %v\n', or json."),
+        click.option(
+            "--registry",
+            metavar="URL",
+            envvar="HEADWATER_SCHEMA_REGISTRY_URL",
+            help="Show keys and values that name a schema of this registry as JSON.",
+        ),
         click.option("--output", type=click.Choice(OUTPUTS), help="The same as -o with one of these words."),
         click.argument("name", metavar="TOPIC", shell_complete=topic_names),
     ):
@@ -180,6 +189,17 @@ def _warn_about_skipped(reader: "RecordReader", before: int) -> int:
     if reader.skipped > before:
         click.echo(f"warning: {reader.skipped - before} offsets were deleted before they could be read", err=True)
     return reader.skipped
+
+
+def _typed(
+    write: "Callable[[list[FetchedRecord]], None]", registry: str | None
+) -> "Callable[[list[FetchedRecord]], None]":
+    if not registry:
+        return write
+    from headwater.cli.registered_records import RegisteredRecords
+
+    typed = RegisteredRecords(registry)
+    return lambda records: write(typed.records(records))
 
 
 def _writer(shape: str | None, record_format: str | None) -> "Callable[[list[FetchedRecord]], None]":

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import click
 
-from headwater.cli.commands.up import data_dir_option
-from headwater.cli.options import output_option
+from headwater.cli.options import data_dir_option, output_option
 from headwater.cli.output import emit
 from headwater.cli.paths import default_data_dir
 

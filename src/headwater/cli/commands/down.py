@@ -7,8 +7,7 @@ from typing import Any, Final
 import click
 
 from headwater.base.errors import UserError
-from headwater.cli.commands.up import data_dir_option
-from headwater.cli.options import output_option
+from headwater.cli.options import data_dir_option, output_option
 from headwater.cli.output import emit
 from headwater.cli.paths import default_data_dir
 

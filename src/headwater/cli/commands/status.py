@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from headwater.cli.commands.up import data_dir_option
-from headwater.cli.options import Target, client_options
+from headwater.cli.options import Target, client_options, data_dir_option
 from headwater.cli.output import duration_text, render_table, size_text
 from headwater.cli.paths import default_data_dir
 
 if TYPE_CHECKING:
-    from headwater.cli.state import BrokerState, UpState, ZooKeeperState
+    from headwater.cli.state import BrokerState, ConnectState, RegistryState, SqlState, UpState, ZooKeeperState
 
 _PATIENCE_S: Final = 2.0
 
@@ -46,8 +45,22 @@ def local_documents(state: "UpState", *, asking: bool) -> dict[str, Any]:
     return {
         "brokers": [_broker_document(broker, state.version, asking) for broker in state.brokers],
         "data_dir": state.data_dir,
+        "client_config": state.client_config,
         "supervisor": {"pid": state.supervisor_pid},
         "zookeeper": None if state.zookeeper is None else _zookeeper_document(state.zookeeper),
+        "registry": None if state.registry is None else _registry_document(state.registry),
+        "sql": None if state.sql is None else _registry_document(state.sql),
+        "connect": None if state.connect is None else _registry_document(state.connect),
+    }
+
+
+def _registry_document(registry: "RegistryState | SqlState | ConnectState") -> dict[str, Any]:
+    return {
+        "url": registry.url,
+        "pid": registry.pid,
+        "ready": registry.ready and registry.is_alive,
+        "log_file": registry.log_file,
+        "restarts": registry.restarts,
     }
 
 
@@ -146,6 +159,13 @@ def _table(documents: dict[str, Any]) -> str:
         for each in brokers
     ]
     places = "".join(f"\nlog of broker {each['id']}: {each['log_file']}" for each in brokers if each.get("log_file"))
+    if registry := documents.get("registry"):
+        state = "" if registry["ready"] else ", not ready"
+        places += f"\nregistry: {registry['url']} (pid {registry['pid']}{state})"
+    for name in ("sql", "connect"):
+        if server := documents.get(name):
+            state = "" if server["ready"] else ", not ready"
+            places += f"\n{name}: {server['url']} (pid {server['pid']}{state})"
     if zookeeper := documents.get("zookeeper"):
         places += f"\nzookeeper: {zookeeper['host']}:{zookeeper['port']} (pid {zookeeper['pid']})"
     where = f"\ndata: {documents['data_dir']}{places}\n" if "data_dir" in documents else ""

@@ -8,21 +8,17 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
 
-from headwater.cli.options import key_values, output_option
+from headwater.cli.options import data_dir_option, key_values, output_option
 from headwater.cli.output import emit, render_pairs
 from headwater.cli.paths import default_data_dir
 
 if TYPE_CHECKING:
-    from headwater.cli.plans import Plan
-    from headwater.cli.state import UpState
+    from headwater.cli.plans import ConnectPlan, Plan, RegistryPlan, SqlPlan
+    from headwater.cli.state import ConnectState, RegistryState, SqlState, UpState
 
 _READY: Final = b"ready"
 _PATIENCE_S: Final = 30.0  # for each broker that is still ending
 _BROKERS_MAX: Final = 16  # on one machine, for trying things out
-
-data_dir_option = click.option(
-    "--data-dir", metavar="DIR", type=click.Path(file_okay=False), help="Default: headwater in the user's data home."
-)
 
 
 @click.command()
@@ -43,6 +39,30 @@ data_dir_option = click.option(
     default=1,
     help="So many, on ports in a row, with a ZooKeeper for them.  [default: 1]",
 )
+@click.option(
+    "--registry-port",
+    metavar="PORT",
+    type=click.IntRange(0, 65535),
+    help="Where the schema registry listens; 0 for any free port.  [default: 8081]",
+)
+@click.option("--no-registry", is_flag=True, help="Without a schema registry.")
+@click.option("--sql", "with_sql_server", is_flag=True, help="With a SQL server.")
+@click.option(
+    "--sql-port",
+    metavar="PORT",
+    type=click.IntRange(0, 65535),
+    help="Where the SQL server listens, with --sql; 0 for any free port.  [default: 8088]",
+)
+@click.option("--connect", "with_worker", is_flag=True, help="With a Connect worker.")
+@click.option(
+    "--connect-port",
+    metavar="PORT",
+    type=click.IntRange(0, 65535),
+    help="Where the Connect worker listens, with --connect; 0 for any free port.  [default: 8083]",
+)
+@click.option(
+    "--secure", is_flag=True, help="With TLS, a login and rights: certificates and a user `admin` are made at first."
+)
 @output_option
 def up(
     detach: bool,
@@ -51,15 +71,24 @@ def up(
     sets: tuple[str, ...],
     port: int | None,
     count: int,
+    registry_port: int | None,
+    no_registry: bool,
+    with_sql_server: bool,
+    sql_port: int | None,
+    with_worker: bool,
+    connect_port: int | None,
+    secure: bool,
     output: str,
 ) -> int:
-    """Start a broker on this machine, or a cluster of several, and keep it running.
+    """Start a broker on this machine, or a cluster of several, with a schema registry, and keep it running.
 
     What dies is started again. Stop it with Ctrl-C, or `headwater down`.
     """
     from headwater.cli.state import read_state, take_lock
 
     key_values(sets, "--set")
+    if secure:
+        _check_secure(config_path, count, registry_port is not None, with_sql_server, with_worker)
     directory = Path(data_dir).expanduser() if data_dir else default_data_dir()
     directory = directory.absolute()
     running = read_state(directory)
@@ -67,11 +96,35 @@ def up(
         wait_for_the_end(running, _PATIENCE_S * max(1, len(running.brokers)))
         running = None
     if detach and running is not None and all(broker.ready for broker in running.brokers):
+        if secure and running.client_config is None:
+            _refuse_to_secure(running)
         _announce(running, output, "is running already")
         return 0
-    plan = _plan(directory, config_path, sets, port, count, detach)
+    if secure:
+        plan = _plan_secured(directory, sets, port, detach)
+    else:
+        _tell_of_secured(directory)
+        plan = _plan(directory, config_path, sets, port, count, detach)
+    if not no_registry and not secure:
+        from headwater.cli.plans import with_registry
+
+        plan = with_registry(plan, registry_port, port, _given(config_path, sets))
+    if with_sql_server:
+        from headwater.cli.plans import with_sql
+
+        plan = with_sql(plan, sql_port, port)
+    if with_worker:
+        from headwater.cli.plans import with_connect
+
+        plan = with_connect(plan, connect_port, port)
     lock = take_lock(directory)
     try:
+        if secure:
+            from datetime import UTC, datetime
+
+            from headwater.cli.secure import prepare
+
+            prepare(directory, datetime.now(UTC))
         return _detached(plan, output) if detach else _foreground(plan, output)
     finally:
         os.close(lock)
@@ -128,6 +181,57 @@ def _plan(
         raise click.UsageError(str(problem)) from None
 
 
+def _check_secure(config_path: str | None, count: int, *others: bool) -> None:
+    """What cannot be had together with --secure, and why."""
+    if config_path is not None:
+        raise click.UsageError(
+            "--secure writes the broker's settings itself: with --config, put your own security into the file"
+        )
+    if count != 1:
+        raise click.UsageError("--secure is for one broker: secure several by their own settings, see docs/SECURITY.md")
+    if any(others):
+        raise click.UsageError(
+            "--secure starts no registry, SQL server or Connect worker: their HTTP doors have no login, and would lead around the broker's"
+        )
+
+
+def _plan_secured(directory: Path, sets: tuple[str, ...], port: int | None, detach: bool) -> "Plan":
+    from headwater.base.security.oauthbearer import require_cryptography
+    from headwater.cli.plans import PlanError, plan_secured
+    from headwater.cli.secure import Secured
+
+    require_cryptography("for `headwater up --secure`, which makes certificates")
+    secured = Secured.of(directory)
+    _tell_left_out(directory, 1)
+    given = key_values(sets, "--set")
+    if detach:
+        tell_of_settings(given)
+    try:
+        return plan_secured(directory, secured.server_config, secured.client_config, given, list(sets), port, detach)
+    except PlanError as problem:
+        raise click.UsageError(str(problem)) from None
+
+
+def _refuse_to_secure(running: "UpState") -> NoReturn:
+    from headwater.base.errors import UserError
+
+    raise UserError(
+        f"What runs on {running.data_dir} is not secured",
+        "it was started without --secure",
+        f"Stop it first, with `headwater down --data-dir {running.data_dir}`",
+    )
+
+
+def _tell_of_secured(directory: Path) -> None:
+    from headwater.cli.secure import Secured
+
+    if Secured.of(directory).server_config.exists():
+        click.echo(
+            f"warning: {directory} was secured before, and is open to everybody on this machine now; see --secure",
+            err=True,
+        )
+
+
 def require_cluster_extra(*, starts_zookeeper: bool) -> None:
     """Several brokers need the client of ZooKeeper, and for one on this machine its jars, which lie in PySpark."""
     from importlib.util import find_spec
@@ -170,7 +274,7 @@ def _given(config_path: str | None, sets: tuple[str, ...]) -> dict[str, str]:
 def _foreground(plan: "Plan", output: str) -> int:
     from headwater.cli.supervisor import Supervisor
 
-    return Supervisor(plan, lambda state: _announce(state, output, "is up")).run()
+    return Supervisor(plan, lambda state: _announce(state, output, "is up", plan)).run()
 
 
 def _detached(plan: "Plan", output: str) -> int:
@@ -199,7 +303,7 @@ def _detached(plan: "Plan", output: str) -> int:
     if state is None:
         click.echo(f"error: {what} was ready, and is gone again\nIts log is {plan.log_file}", err=True)
         return 1
-    _announce(state, output, "is up")
+    _announce(state, output, "is up", plan)
     return 0
 
 
@@ -225,30 +329,69 @@ def _become_supervisor(plan: "Plan", ready_write: int) -> NoReturn:
         os._exit(code)
 
 
-def _announce(state: "UpState", output: str, how: str) -> None:
+def _announce(state: "UpState", output: str, how: str, plan: "Plan | None" = None) -> None:
+    """`plan`: with the servers that were to start beside the brokers."""
     from headwater.cli.commands.status import local_documents
 
-    text = _one(state, how) if len(state.brokers) == 1 else _several(state, how)
+    beside = [
+        *_beside("schemas", "the schema registry", state.registry, plan.registry if plan else None),
+        *_beside("sql", "the SQL server", state.sql, plan.sql if plan else None),
+        *_beside("connect", "the Connect worker", state.connect, plan.connect if plan else None),
+    ]
+    text = _one(state, how, beside) if len(state.brokers) == 1 else _several(state, how, beside)
     emit(output, local_documents(state, asking=False), f"{text}\nTry next:\n{_suggestions(state)}")
     sys.stdout.flush()
 
 
-def _one(state: "UpState", how: str) -> str:
+def _beside(
+    word: str,
+    name: str,
+    server: "RegistryState | SqlState | ConnectState | None",
+    planned: "RegistryPlan | SqlPlan | ConnectPlan | None",
+) -> list[tuple[str, object]]:
+    """Where a server beside the brokers is; that it is not there, if it should be."""
+    if server is not None:
+        return [(f"  {word}", f"{server.url} (pid {server.pid})")]
+    if planned is None:
+        return []
+    where = f", see {planned.log_file}" if planned.log_file is not None else ""
+    return [(f"  {word}", f"none: {name} did not start{where}")]
+
+
+def _one(state: "UpState", how: str, schemas: list[tuple[str, object]]) -> str:
     broker = state.brokers[0]
     pairs: list[tuple[str, object]] = [("  data", state.data_dir)]
     if broker.log_file:
         pairs.append(("  log", broker.log_file))
     if broker.metrics_port >= 0:
         pairs.append(("  metrics", f"http://127.0.0.1:{broker.metrics_port}/metrics"))
+    pairs += schemas
+    if state.client_config is not None:
+        pairs += _for_clients(state.data_dir)
     return f"Headwater {how}: broker {broker.id} at {broker.address} (pid {broker.pid})\n{render_pairs(pairs)}"
 
 
-def _several(state: "UpState", how: str) -> str:
+def _for_clients(data_dir: str) -> list[tuple[str, object]]:
+    """Where a client finds what it needs: names of files, never what is secret in them."""
+    from headwater.cli.secure import ADMIN, MECHANISM, Secured
+
+    secured = Secured.of(Path(data_dir))
+    return [
+        ("  login", f"SASL_SSL, {MECHANISM}; the user is {ADMIN}, its password is in {secured.password}"),
+        ("  authority", f"{secured.authority} (ssl.truststore.location, ssl.ca.location)"),
+        ("  Java, headwater", f"{secured.client_config} (--command-config)"),
+        ("  librdkafka", f"{secured.librdkafka_config} (kcat -F)"),
+        ("  schemas", "none: the HTTP door of a registry has no login"),
+    ]
+
+
+def _several(state: "UpState", how: str, schemas: list[tuple[str, object]]) -> str:
     pairs: list[tuple[str, object]] = [
         (f"  broker {broker.id}", f"{broker.address} (pid {broker.pid})") for broker in state.brokers
     ]
     if state.zookeeper is not None:
         pairs.append(("  zookeeper", f"{state.zookeeper.address} (pid {state.zookeeper.server_pid})"))
+    pairs += schemas
     pairs += [("  data", state.data_dir), ("  logs", os.path.join(state.data_dir, "logs"))]
     return f"Headwater {how}: {len(state.brokers)} brokers\n{render_pairs(pairs)}"
 
@@ -269,6 +412,8 @@ def _suggestions(state: "UpState") -> str:
     """Commands that find this broker: without options only if it is the one they look for by themselves."""
     usual = Path(state.data_dir) == default_data_dir().absolute()
     client = "" if usual else f" --bootstrap-server {','.join(broker.address for broker in state.brokers)}"
+    if not usual and state.client_config is not None:
+        client += f" --command-config {state.client_config}"
     local = "" if usual else f" --data-dir {state.data_dir}"
     name = _own_name()
     commands = [

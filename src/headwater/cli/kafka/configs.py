@@ -1,7 +1,7 @@
 """`kafka-configs`: the dynamic configs of topics and brokers, with where each value comes from.
 
-Configs of users, clients and IP addresses are quotas and credentials, which come with security; groups and client metrics have
-none here. Each is said so.
+Of users, SCRAM credentials are given and taken away (`--add-config 'SCRAM-SHA-512=[iterations=8192,password=secret]'`); quotas are not
+set here. Clients, IP addresses, groups and client metrics have none here. Each is said so.
 """
 
 import re
@@ -82,6 +82,10 @@ def act(options: Options) -> int:
         raise Usage("Command must include exactly one action: --describe, --alter")
     if not any(name in options for name in ("bootstrap-server", "broker-list", "zookeeper")):
         raise Stop(1, "Either --bootstrap-server or --bootstrap-controller must be specified.")
+    if options.get("entity-type") == "users" or "user" in options:
+        from headwater.cli.kafka.scram_users import act_on_users
+
+        return act_on_users(options, _changes(options) if "alter" in options else {})
     entity = _entity(options)
     changes = _changes(options) if "alter" in options else {}
     try:
@@ -91,7 +95,7 @@ def act(options: Options) -> int:
             else:
                 _describe(admin, entity, everything="all" in options)
     except KafkaError as error:
-        from headwater.cli.kafka.endings import exception_name
+        from headwater.cli.kafka.exits import exception_name
         from headwater.client.errors import BootstrapFailed
 
         if isinstance(error, BootstrapFailed):

@@ -31,12 +31,12 @@ def connected(options: Options, properties: Mapping[str, str] | None = None) -> 
 
     given = dict(read_properties(path)) if (path := options.get("command-config")) else {}
     given.update(properties or {})
-    _refuse_security(given)
     try:
         parse_bootstrap(options.bootstrap())
     except UserError as error:
         raise Usage(f"Invalid url in bootstrap.servers: {options.bootstrap()} ({error.why})") from None
     admin = Admin(
+        {name: text for name, text in given.items() if name.startswith(("security.protocol", "ssl.", "sasl."))},
         bootstrap_servers=options.bootstrap(),
         client_id=given.get("client.id", "headwater-kafka-tool"),
         request_timeout_ms=_number(given, "request.timeout.ms", 30_000),
@@ -45,12 +45,6 @@ def connected(options: Options, properties: Mapping[str, str] | None = None) -> 
     )
     with admin:
         yield admin
-
-
-def _refuse_security(properties: Mapping[str, str]) -> None:
-    protocol = properties.get("security.protocol", "PLAINTEXT")
-    if protocol.upper() != "PLAINTEXT":
-        raise UserError(f"Cannot connect with security.protocol={protocol}", "only PLAINTEXT is supported so far")
 
 
 def _number(properties: Mapping[str, str], name: str, default: int) -> int:

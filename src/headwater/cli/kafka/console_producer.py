@@ -90,7 +90,7 @@ def act(options: Options) -> int:
         try:
             _copy(reader, writer, one_by_one="sync" in options)
         except KafkaError as error:
-            from headwater.cli.kafka.endings import java_text
+            from headwater.cli.kafka.exits import java_text
 
             raise Stop(1, f"Error when sending message to topic {topic.name}: {java_text(error)}") from None
     return 0

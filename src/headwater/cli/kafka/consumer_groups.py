@@ -81,6 +81,7 @@ def script(arguments: Sequence[str]) -> int:
 
 def act(options: Options) -> int:
     from headwater.cli.kafka.connecting import connected
+    from headwater.cli.kafka.exits import exception_name, print_error
 
     check(options)
     if "validate-regex" in options:
@@ -89,7 +90,7 @@ def act(options: Options) -> int:
         with connected(options) as admin:
             _do(admin, options)
     except KafkaError as error:
-        from headwater.cli.kafka.endings import exception_name
+        from headwater.cli.kafka.exits import exception_name, print_error
         from headwater.client.errors import BootstrapFailed
 
         if isinstance(error, BootstrapFailed):
@@ -101,10 +102,6 @@ def act(options: Options) -> int:
     except UserError as error:
         print_error(f"Executing consumer group command failed due to {error}")
     return 0
-
-
-def print_error(message: str) -> None:
-    sys.stdout.write(f"\nError: {message}\n")
 
 
 def check(options: Options) -> None:
@@ -212,7 +209,7 @@ def _chosen_states(text: str | None) -> list[str]:
 
 
 def _delete(admin: "Admin", groups: list[str]) -> None:
-    from headwater.cli.kafka.endings import java_text
+    from headwater.cli.kafka.exits import java_text, print_error
 
     outcome = admin.delete_groups(groups)
     deleted = ", ".join(f"'{group}'" for group, error in outcome.items() if error is None)

@@ -34,7 +34,7 @@ _DURATION: Final = re.compile(
 
 
 def reset(admin: "Admin", groups: list[str], options: Options) -> None:
-    from headwater.cli.kafka.consumer_groups import print_error
+    from headwater.cli.kafka.exits import print_error
 
     plans: dict[str, dict[TopicPartition, int]] = {}
     for group in groups:
@@ -67,7 +67,7 @@ def _state(admin: "Admin", group: str) -> str:
 
 def _plan(admin: "Admin", group: str, groups: list[str], options: Options) -> ResetPlan:
     from headwater.cli.group_offsets import parse_topic_partitions
-    from headwater.cli.kafka.consumer_groups import print_error
+    from headwater.cli.kafka.exits import print_error
 
     target = _target(group, groups, options)
     if target is None:
@@ -172,8 +172,7 @@ def _export(plans: dict[str, dict[TopicPartition, int]], *, with_group: bool) ->
 
 def delete_offsets(admin: "Admin", group: str, specs: list[str]) -> None:
     from headwater.cli.group_offsets import parse_topic_partitions
-    from headwater.cli.kafka.consumer_groups import print_error
-    from headwater.cli.kafka.endings import java_text, message_of
+    from headwater.cli.kafka.exits import java_text, message_of, print_error
     from headwater.client.errors import UnknownTopic
 
     outcome: dict[tuple[str, str], str] = {}

@@ -33,7 +33,7 @@ def script(arguments: Sequence[str]) -> int:
 
 def act(options: Options) -> int:
     from headwater.cli.kafka.connecting import connected
-    from headwater.cli.kafka.endings import java_text
+    from headwater.cli.kafka.exits import java_text
 
     options.require("offset-json-file")
     path = options.get("offset-json-file") or ""

@@ -133,7 +133,7 @@ def _matching(admin: "Admin", options: Options, rule: Rule) -> list[TopicPartiti
 
 
 def _print(admin: "Admin", partitions: list[TopicPartition], timestamp: int) -> None:
-    from headwater.cli.kafka.endings import java_text
+    from headwater.cli.kafka.exits import java_text
 
     for partition, answer in admin.list_offsets(dict.fromkeys(partitions, timestamp)).items():
         if isinstance(answer, KafkaError):

@@ -128,7 +128,7 @@ def _failure(error: KafkaError) -> Exception:
 
 
 def _report(kind: str, outcome: dict[TopicPartition, KafkaError | None]) -> int:
-    from headwater.cli.kafka.endings import told_text
+    from headwater.cli.kafka.exits import told_text
 
     done = [partition for partition, error in outcome.items() if error is None]
     failed = {partition: error for partition, error in outcome.items() if error is not None}

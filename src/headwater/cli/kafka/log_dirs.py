@@ -68,7 +68,7 @@ def _brokers(text: str | None, existing: list[int]) -> list[int]:
 
 
 def _directory(directory: Any, topics: set[str]) -> dict[str, Any]:
-    from headwater.cli.kafka.endings import exception_name
+    from headwater.cli.kafka.exits import exception_name
 
     return {
         "partitions": [

@@ -11,22 +11,12 @@ import textwrap
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Final, NamedTuple, NoReturn
 
+from headwater.cli.kafka.script_errors import Stop as Stop
+from headwater.cli.kafka.script_errors import Usage as Usage
+
 KAFKA_VERSION: Final = "4.3.0"  # whose tools these follow
 _HELP_WIDTH: Final = 80
 _NAMES_WIDTH: Final = 40
-
-
-class Usage(Exception):
-    """Wrong usage: the message comes before the list of options."""
-
-
-class Stop(Exception):
-    """The end, with this exit code and, if there is one, a last line on stderr."""
-
-    def __init__(self, code: int, message: str = "") -> None:
-        super().__init__(code, message)
-        self.code = code
-        self.message = message
 
 
 class Option(NamedTuple):
@@ -62,6 +52,10 @@ class Options:
         """The last value given."""
         values = [value for value in self._found.get(name, ()) if value is not None]
         return values[-1] if values else default
+
+    def with_value(self, name: str, value: str) -> "Options":
+        """The same, and this one beside them."""
+        return Options({**self._found, name: [value]})
 
     def all(self, name: str) -> list[str]:
         return [value for value in self._found.get(name, ()) if value is not None]
@@ -194,7 +188,7 @@ def run(about: str, options: Sequence[Option], action: Callable[[Options], int])
 
 
 def run_with(arguments: Sequence[str], about: str, options: Sequence[Option], action: Callable[[Options], int]) -> int:
-    from headwater.cli.kafka.endings import ended
+    from headwater.cli.kafka.exits import ended
 
     def body() -> int:
         parsed = parse(arguments, options)

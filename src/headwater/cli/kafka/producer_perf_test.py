@@ -26,7 +26,7 @@ def main() -> NoReturn:
 
 
 def script(arguments: Sequence[str]) -> int:
-    from headwater.cli.kafka.endings import ended
+    from headwater.cli.kafka.exits import ended
     from headwater.cli.kafka.producer_perf_options import plan_of
 
     return ended(lambda: _run(plan_of(arguments)), lambda: "")
@@ -184,7 +184,7 @@ class _Group:
 
 
 def _tell(error: KafkaError) -> None:
-    from headwater.cli.kafka.endings import told_text
+    from headwater.cli.kafka.exits import told_text
 
     sys.stderr.write(f"{told_text(error)}\n")
 

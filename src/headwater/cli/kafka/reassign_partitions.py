@@ -4,12 +4,11 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
 
-from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.errors import KafkaError
 from headwater.cli.kafka.options import BOOTSTRAP, COMMAND_CONFIG, Option, Options, Stop, Usage, run, run_with
 from headwater.cli.reassignments import ReassignmentError
 
 if TYPE_CHECKING:
-    from headwater.base.ids import TopicPartition
     from headwater.client.admin import Admin
 
 ABOUT: Final = "This tool helps to move topic partitions between replicas."
@@ -74,7 +73,7 @@ def script(arguments: Sequence[str]) -> int:
 
 def act(options: Options) -> int:
     from headwater.cli.kafka.connecting import connected
-    from headwater.cli.kafka.endings import told_text
+    from headwater.cli.kafka.exits import told_text
     from headwater.client.errors import BootstrapFailed
 
     action = checked_action(options)
@@ -138,6 +137,7 @@ def _generate(admin: "Admin", options: Options, text: str) -> None:
     import random
 
     from headwater.base.ids import TopicPartition
+    from headwater.cli.kafka.reassigning import assigned
     from headwater.cli.kafka.replica_moves import directories
     from headwater.cli.placements import spread
     from headwater.cli.reassignments import read_brokers, read_topics, to_json
@@ -162,20 +162,6 @@ def _generate(admin: "Admin", options: Options, text: str) -> None:
             proposed[TopicPartition(topic, index)] = chosen
     sys.stdout.write(f"Current partition replica assignment\n{to_json(current, directories(admin, current))}\n\n")
     sys.stdout.write(f"Proposed partition reassignment configuration\n{to_json(proposed)}\n")
-
-
-def assigned(admin: "Admin", topics: Sequence[str]) -> "dict[TopicPartition, list[int]]":
-    """On which brokers all partitions of these topics lie."""
-    from headwater.base.ids import TopicPartition
-
-    replicas = {}
-    for name, found in admin.describe_topics(sorted(set(topics))).items():
-        if isinstance(found, KafkaError):
-            if found.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                raise KafkaError(found.code, f"Topic {name} not found.")
-            raise found
-        replicas.update({TopicPartition(name, each.partition): list(each.replicas) for each in found.partitions})
-    return replicas
 
 
 def _execute(admin: "Admin", options: Options, text: str) -> None:

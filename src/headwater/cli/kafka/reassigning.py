@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicPartition
 from headwater.cli.kafka.options import Stop
-from headwater.cli.kafka.reassign_partitions import assigned
 from headwater.cli.reassignments import ReassignmentError, Wanted, moves_of, read_wanted, to_json
 
 if TYPE_CHECKING:
@@ -170,7 +169,7 @@ def _settled(admin: "Admin", partitions: Sequence[TopicPartition]) -> dict[Topic
 
 
 def _fail(title: str, errors: Mapping[TopicPartition, KafkaError]) -> None:
-    from headwater.cli.kafka.endings import message_of
+    from headwater.cli.kafka.exits import message_of
 
     lines = [
         f"{partition}: {errors[partition].message or message_of(errors[partition])}" for partition in sorted(errors)
@@ -185,3 +184,15 @@ def _s(items: Sequence[object] | Mapping[TopicPartition, object]) -> str:
 
 def _comma(items: Sequence[int]) -> str:
     return ",".join(map(str, items))
+
+
+def assigned(admin: "Admin", topics: Sequence[str]) -> dict[TopicPartition, list[int]]:
+    """On which brokers all partitions of these topics lie."""
+    replicas = {}
+    for name, found in admin.describe_topics(sorted(set(topics))).items():
+        if isinstance(found, KafkaError):
+            if found.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise KafkaError(found.code, f"Topic {name} not found.")
+            raise found
+        replicas.update({TopicPartition(name, each.partition): list(each.replicas) for each in found.partitions})
+    return replicas

@@ -27,7 +27,7 @@ def main() -> NoReturn:
 
 
 def script(arguments: Sequence[str]) -> int:
-    from headwater.cli.kafka.endings import ended
+    from headwater.cli.kafka.exits import ended
 
     if "--version" in arguments:
         sys.stdout.write(f"{KAFKA_VERSION}\n")
@@ -72,7 +72,7 @@ def servers_directory(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def _in_foreground(start: Start) -> int:
-    from headwater.cli.kafka.started import noted
+    from headwater.cli.kafka.server_pids import noted
     from headwater.server.main import run
 
     with noted(servers_directory(), os.getpid(), node_id(start)):

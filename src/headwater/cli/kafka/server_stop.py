@@ -23,8 +23,8 @@ def script(arguments: Sequence[str]) -> int:
 
 
 def act(options: Options) -> int:
+    from headwater.cli.kafka.server_pids import running
     from headwater.cli.kafka.server_start import servers_directory
-    from headwater.cli.kafka.started import running
     from headwater.cli.processes import send_signal
 
     wanted = options.number("node-id")

@@ -27,7 +27,7 @@ def main() -> NoReturn:
 
 
 def script(arguments: Sequence[str]) -> int:
-    from headwater.cli.kafka.endings import ended
+    from headwater.cli.kafka.exits import ended
 
     return ended(lambda: _run(arguments), lambda: "")
 
@@ -129,7 +129,7 @@ def _describe(admin: "Admin", typed: Any) -> None:
 
 
 def _producers_of(admin: "Admin", partition: TopicPartition) -> "list[ActiveProducer]":
-    from headwater.cli.kafka.endings import message_of
+    from headwater.cli.kafka.exits import message_of
 
     found = admin.describe_producers([partition])[partition]
     if isinstance(found, KafkaError):
@@ -168,7 +168,7 @@ def _abort(admin: "Admin", typed: Any) -> None:
     try:
         admin.abort_transaction(partition, *numbers)
     except KafkaError as error:
-        from headwater.cli.kafka.endings import message_of
+        from headwater.cli.kafka.exits import message_of
 
         raise Stop(1, f"Failed to abort transaction on partition {partition}: {message_of(error)}") from None
 

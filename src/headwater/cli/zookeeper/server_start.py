@@ -38,7 +38,7 @@ def main() -> NoReturn:
 
 
 def script(arguments: Sequence[str]) -> int:
-    from headwater.cli.kafka.endings import ended
+    from headwater.cli.kafka.exits import ended
 
     def body() -> int:
         start = parse_start(arguments)
@@ -95,7 +95,7 @@ def _command(config_path: Path) -> list[str]:
 
 
 def _in_foreground(start: Start) -> int:
-    from headwater.cli.kafka.started import noted
+    from headwater.cli.kafka.server_pids import noted
 
     command = _command(start.config_path)
     sys.stdout.flush()

@@ -13,13 +13,13 @@ def main() -> NoReturn:
 
 
 def script(_arguments: Sequence[str] = ()) -> int:
-    from headwater.cli.kafka.endings import ended
+    from headwater.cli.kafka.exits import ended
 
     return ended(_stop, lambda: "")
 
 
 def _stop() -> int:
-    from headwater.cli.kafka.started import running
+    from headwater.cli.kafka.server_pids import running
     from headwater.cli.processes import send_signal
     from headwater.cli.zookeeper.server_start import servers_directory
 

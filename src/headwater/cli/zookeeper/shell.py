@@ -34,7 +34,7 @@ def main() -> NoReturn:
 
 
 def script(arguments: Sequence[str]) -> int:
-    from headwater.cli.kafka.endings import ended
+    from headwater.cli.kafka.exits import ended
 
     return ended(lambda: _run(list(arguments)), lambda: _USAGE)
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Final
 
 from headwater.base.errors import ErrorCode, KafkaError, UserError
-from headwater.cli.kafka.options import Stop, Usage
+from headwater.cli.kafka.script_errors import Stop, Usage
 from headwater.cli.lost_output import forget_stdout, unwritten
 
 _PACKAGE: Final = "org.apache.kafka.common.errors."
@@ -60,6 +60,11 @@ def java_text(error: KafkaError) -> str:
 def told_text(error: KafkaError) -> str:
     """The same, with what was said about this very case, if anything was."""
     return f"{_PACKAGE}{exception_name(error.code)}: {error.message or message_of(error)}"
+
+
+def print_error(message: str) -> None:
+    """As Kafka's tool for groups says it, among its results."""
+    sys.stdout.write(f"\nError: {message}\n")
 
 
 def ended(body: Callable[[], int], usage: Callable[[], str]) -> int:

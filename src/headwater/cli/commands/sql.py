@@ -1,0 +1,146 @@
+"""`headwater sql`: SQL over streams."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from headwater.base.errors import UserError
+
+if TYPE_CHECKING:
+    from headwater.cli.sql_session import SqlSession
+
+
+@click.group(invoke_without_command=True)
+@click.option("--server", "url", default="http://localhost:8088", show_default=True, help="The SQL server to talk to.")
+@click.option("-e", "--execute", "text", metavar="SQL", help="Run these statements and end.")
+@click.option(
+    "-f", "--file", "path", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Run a file and end."
+)
+@click.option("-o", "--output", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.pass_context
+def sql(context: click.Context, url: str, text: str | None, path: Path | None, form: str) -> int:
+    """SQL over streams: a shell to a SQL server, or `-e` and `-f`; and the server itself.
+
+    Without `-e` or `-f` statements are read from the terminal, each ended by a semicolon; Ctrl-D ends. RUN SCRIPT 'file' runs
+    the statements of a file, SPOOL 'file' writes the session to a file until SPOOL OFF.
+    """
+    if context.invoked_subcommand is not None:
+        return 0
+    from headwater.cli.sql_session import SqlSession
+    from headwater.sql.shell import SqlClient
+
+    with SqlSession(SqlClient(url), form) as session:
+        if text is not None:
+            session.run(text)
+        elif path is not None:
+            session.run_script(path)
+        else:
+            _shell(session)
+    return 0
+
+
+def _shell(session: "SqlSession") -> None:
+    """Statements from the terminal. An error is told, and the next statement is read."""
+    import contextlib
+
+    from headwater.cli.sql_session import PROMPT, is_session_command
+
+    with contextlib.suppress(ImportError):
+        import readline  # noqa: F401  lines can be edited and called back
+    waiting = ""
+    while True:
+        try:
+            waiting += input(PROMPT if not waiting else "...> ") + "\n"
+        except EOFError:
+            click.echo()
+            return
+        except KeyboardInterrupt:
+            click.echo()
+            waiting = ""
+            continue
+        if waiting.strip().lower() in ("exit", "quit"):
+            return
+        if not waiting.strip():
+            waiting = ""
+        elif waiting.rstrip().endswith(";") or is_session_command(waiting):
+            try:
+                session.run(waiting)
+            except UserError as error:
+                click.echo(str(error), err=True)
+            except KeyboardInterrupt:
+                click.echo("closed", err=True)
+            waiting = ""
+
+
+_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@sql.command()
+@click.option("--sql-file", "-s", type=_FILE, required=True, help="The statements.")
+@click.option(
+    "--input-file", "-i", type=_FILE, required=True, help='Records: {"inputs": [{"topic", "key", "value", ...}]}.'
+)
+@click.option("--output-file", "-o", type=_FILE, required=True, help='What the sinks must receive: {"outputs": [...]}.')
+def test(sql_file: Path, input_file: Path, output_file: Path) -> int:
+    """Run statements over given records and compare what comes out: the three files of ksqlDB's test runner.
+
+    Exit code 0 if all is as expected, 1 if not.
+    """
+    from headwater.sql.testing import differences, run
+
+    found = run(sql_file.read_text(encoding="utf-8"), _records(input_file, "inputs"))
+    wrong = differences(_records(output_file, "outputs"), found)
+    if not wrong:
+        click.echo("Test passed!")
+        return 0
+    for each in wrong:
+        click.echo(str(each))
+    click.echo("Test failed.", err=True)
+    return 1
+
+
+def _records(path: Path, name: str) -> list[dict[str, Any]]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UserError(f"{path} is no JSON", str(error)) from None
+    records = found.get(name) if isinstance(found, dict) else None
+    if not isinstance(records, list) or not all(isinstance(each, dict) and "topic" in each for each in records):
+        raise UserError(
+            f"{path} has no list of records", f'it must be {{"{name}": [{{"topic": ..., "key": ..., "value": ...}}]}}'
+        )
+    return records
+
+
+@sql.command()
+@click.option(
+    "--config",
+    "config_path",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False),
+    help="ksql-server.properties, with ksqlDB's own names.",
+)
+@click.option(
+    "--set", "sets", metavar="KEY=VALUE", multiple=True, help="A setting over the file; may come several times."
+)
+@click.option("--stop-on-eof", is_flag=True, hidden=True, help="Stop when stdin ends: for a supervisor.")
+def server(config_path: str | None, sets: tuple[str, ...], stop_on_eof: bool) -> int:
+    """Run a SQL server in the foreground, until SIGTERM or Ctrl-C.
+
+    Prints a line beginning with `ready` on stdout when it serves.
+    """
+    import logging
+
+    from headwater.server import logs_for_people
+    from headwater.sql.server.config import SqlServerConfig
+    from headwater.sql.server.service import SqlService
+    from headwater.web.process import run_service
+
+    text = Path(config_path).read_text(encoding="utf-8", errors="replace") if config_path is not None else None
+    config, warnings = SqlServerConfig.load(text, list(sets))
+    logs_for_people.configure(config.text("log.format"))
+    for warning in warnings:
+        logging.getLogger("headwater.sql").warning("%s", warning)
+    return run_service(lambda: SqlService(config), stop_on_eof=stop_on_eof)

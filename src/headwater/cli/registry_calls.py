@@ -1,0 +1,66 @@
+"""Calls to a schema registry for commands: one request, its JSON, and an error that a person can do something about."""
+
+import json
+import os
+from typing import Any, Final
+from urllib.parse import quote, urlsplit
+
+from headwater.base.errors import UserError
+from headwater.cli.paths import default_data_dir
+
+VARIABLE: Final = "HEADWATER_SCHEMA_REGISTRY_URL"
+DEFAULT_URL: Final = "http://localhost:8081"
+_CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
+_PATIENCE_S: Final = 90.0
+
+
+def find_url(given: str | None) -> str:
+    """`--url`; else HEADWATER_SCHEMA_REGISTRY_URL; else that of `headwater up` on this machine; else port 8081."""
+    if given or os.environ.get(VARIABLE):
+        return given or os.environ[VARIABLE]
+    from headwater.cli.state import read_state
+
+    state = read_state(default_data_dir().absolute())
+    return state.registry.url if state is not None and state.registry is not None else DEFAULT_URL
+
+
+class RegistryCalls:
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise UserError(f"{url!r} is no address of a registry", hint="Write it as http://localhost:8081")
+        self._parts = parts
+
+    def call(self, method: str, path: str, document: object = None) -> Any:
+        """The answer's document. Raises UserError for an answer that is an error."""
+        status, answer = self.try_call(method, path, document)
+        if status >= 400:
+            message = answer.get("message") if isinstance(answer, dict) else None
+            code = answer.get("error_code", status) if isinstance(answer, dict) else status
+            raise UserError(str(message or f"The registry answered {status}"), f"error {code} of the registry")
+        return answer
+
+    def try_call(self, method: str, path: str, document: object = None) -> tuple[int, Any]:
+        from http.client import HTTPConnection, HTTPException, HTTPSConnection
+
+        kind = HTTPSConnection if self._parts.scheme == "https" else HTTPConnection
+        connection = kind(self._parts.netloc, timeout=_PATIENCE_S)
+        body = None if document is None else json.dumps(document).encode()
+        try:
+            headers = {"Accept": _CONTENT_TYPE, "Content-Type": _CONTENT_TYPE}
+            connection.request(method, self._parts.path.rstrip("/") + path, body, headers)
+            answer = connection.getresponse()
+            data = answer.read()
+            return answer.status, json.loads(data) if data else None
+        except (OSError, HTTPException, ValueError) as problem:
+            raise UserError(
+                f"The schema registry at {self._parts.geturl()} does not answer",
+                str(problem),
+                f"`headwater up` starts one; another is named with --url or {VARIABLE}",
+            ) from None
+        finally:
+            connection.close()
+
+
+def encoded(name: str) -> str:
+    return quote(name, safe="")

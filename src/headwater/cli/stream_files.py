@@ -1,0 +1,28 @@
+"""The application in a Python file, for the verbs of `headwater stream`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headwater.streams.dsl.app import App
+
+
+def load_app(path: Path) -> "App":
+    """The application in a Python file: the only one, or the one that is named `app`."""
+    import runpy
+    import sys
+
+    from headwater.base.errors import UserError
+    from headwater.streams import App
+
+    sys.path.insert(0, str(path.resolve().parent))
+    found = {name: value for name, value in runpy.run_path(str(path)).items() if isinstance(value, App)}
+    if "app" in found:
+        return found["app"]
+    if len(set(map(id, found.values()))) != 1:
+        raise UserError(
+            f"{path} has no application to run" if not found else f"{path} has several applications",
+            f"it defines {', '.join(sorted(found))}" if found else "it defines no App",
+            "Name the one to run: app = App(...)",
+        )
+    return next(iter(found.values()))

@@ -1,0 +1,31 @@
+"""`headwater stream run --master`: an application in slots of a SparkSession that this process opens."""
+
+import re
+import threading
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from headwater.streams.dsl.app import App
+
+
+def run_on_spark(app: "App", master: str, stopping: threading.Event, settings: dict[str, Any]) -> None:
+    """Until it is to stop, or the application ends; raises what ended it."""
+    from headwater.spark import session
+
+    spark = session(app.name, master=with_retries(master))
+    try:
+        running = app.run(spark, **settings)
+        used = len(running.status()["slots"])
+        click.echo(f"ready application={app.name} tasks={running.task_count} slots={used}")
+        while not stopping.wait(0.1) and running.running:
+            pass
+        running.stop()
+    finally:
+        spark.stop()
+
+
+def with_retries(master: str) -> str:
+    """On one machine Spark tries no task again unless it is told to; the death of one slot would end the others' leases."""
+    return re.sub(r"^local\[(\d+|\*)\]$", r"local[\1,1000]", master)

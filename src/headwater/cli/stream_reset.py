@@ -1,0 +1,40 @@
+"""What resetting a streams application takes: which topics are its own, that nobody runs, where its offsets go. Apache's rules."""
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from headwater.base.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from headwater.client.admin import Admin
+    from headwater.client.admin.groups import GroupMember
+
+_FOREIGN_KEY: Final = re.compile(
+    r"KTABLE-FK-JOIN-SUBSCRIPTION-(REGISTRATION|RESPONSE)-\d+-topic|.*-subscription-(registration|response)-topic"
+)
+
+
+def is_internal(application_id: str, topic: str) -> bool:
+    """Whether the application has made the topic: by its name, as Kafka Streams names them."""
+    name = topic.removeprefix(f"{application_id}-")
+    return name != topic and (name.endswith(("-changelog", "-repartition")) or _FOREIGN_KEY.fullmatch(name) is not None)
+
+
+def internal_topics(application_id: str, topics: Iterable[str]) -> list[str]:
+    return sorted(topic for topic in topics if is_internal(application_id, topic))
+
+
+def members_of(admin: "Admin", application_id: str) -> "list[GroupMember]":
+    try:
+        return list(admin.describe_group(application_id).members)
+    except KafkaError as error:
+        if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
+            raise
+        return []
+
+
+def delete_topics(admin: "Admin", topics: list[str]) -> None:
+    for answer in (admin.delete_topics(topics) if topics else {}).values():
+        if isinstance(answer, KafkaError) and answer.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise answer
