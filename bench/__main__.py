@@ -26,7 +26,8 @@ from bench.report import (
     write_json,
 )
 from bench.requests import Broken
-from bench.rows import Bench, Figures, Scenario, scenarios
+from bench.rows import Bench, Figures, Scenario
+from bench.scenarios import scenarios
 
 RESULTS = ROOT / "bench/results"
 TOUCH_MB = 6144

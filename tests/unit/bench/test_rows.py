@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from bench.report import BEGIN, END
-from bench.rows import scenarios
+from bench.scenarios import scenarios
 
 KINDS = {kind.row: kind for scenario in scenarios() for kind in scenario.kinds}
 BROKER = {row: kind for row, kind in KINDS.items() if row.partition("-")[0] not in ("client", "codec", "spark")}
@@ -26,10 +26,18 @@ def test_targets():
         "transactions-1000-own": 0.9,
         "failover-kill": 2000,
         "failover-stop": 200,
+        "registry-start": 500,
+        "registry-start-10000": 2000,
+        "streams-count": 3.0,
+        "streams-windowed": 3.0,
+        "streams-table": 3.0,
+        "streams-stream": 1.0,
+        "streams-function": 1.0,
     }
     of_limit = {row for row, kind in BROKER.items() if kind.of_limit}
     transactions = {"transactions-1000", "transactions-1000-own"}
-    assert of_limit == {"produce-1mb", "fetch-1mb", "round-trip-p50", "round-trip-p99"} | transactions
+    streams = {f"streams-{what}" for what in ("count", "windowed", "table", "stream", "function")}
+    assert of_limit == {"produce-1mb", "fetch-1mb", "round-trip-p50", "round-trip-p99"} | transactions | streams
 
 
 def test_librdkafka_rows():

@@ -1,0 +1,214 @@
+"""Streams beside Kafka Streams (Java) and Quix Streams: the same topologies, on one broker, in one run, exactly once, record cache off.
+
+Each runs in a process of its own (`streams_apps`, `StreamsPeer.java`, `streams_quix`) over topics of its own with the same records, one after the other. The
+pace is taken from the group's committed offsets, between a tenth of the records and all of them: neither interpreters nor the JVM's
+first seconds count. What each wrote, results and changelog records, is counted by a reader of committed records and told under `also`. Quix
+Streams takes part where HEADWATER_BENCH_QUIX names a Python that has it.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from bench.brokers import JARS, ROOT, die_with_parent
+from bench.report import MORE, Figure, Kind
+from bench.requests import Broken, Calls
+from bench.rows import Bench, Figures, Scenario, check
+from headwater.base.ids import TopicPartition
+from headwater.client.admin import Admin
+from headwater.client.consumer.consumer import Consumer
+from headwater.client.producer.producer import Producer
+
+PARTITIONS = 4
+RECORDS = 1_000_000
+QUIX_SHARE = 10
+KEYS = 100_000
+COMMIT_MS = 100
+PATIENCE_S = 240
+SCENARIOS = {
+    "count": ("keyed count", 3.0),
+    "windowed": ("windowed count", 3.0),
+    "table": ("stream-table join", 3.0),
+    "stream": ("stream-stream join", 1.0),
+    "function": ("a function per record", 1.0),
+}
+CHANGELOGS = ("counts-changelog", "rows-changelog", "KSTREAM-JOINTHIS-", "KSTREAM-JOINOTHER-")
+
+
+class Pace(NamedTuple):
+    records_s: float
+    outputs: int
+    changes: int
+
+
+def quix_python() -> str | None:
+    return os.environ.get("HEADWATER_BENCH_QUIX")
+
+
+def commands(
+    who: str, scenario: str, port: int, application: str, state: Path, commit_ms: int = COMMIT_MS
+) -> list[str]:
+    brokers = f"127.0.0.1:{port}"
+    common = [scenario, brokers, application, str(state), str(commit_ms)]
+    if who == "headwater":
+        return [sys.executable, "-m", "bench.streams_apps", *common, "0"]
+    if who == "Kafka Streams":
+        return ["java", "-Xmx2g", "-cp", f"{JARS}/*", str(ROOT / "bench/StreamsPeer.java"), *common, "0", "2"]
+    return [quix_python() or sys.executable, str(ROOT / "bench/streams_quix.py"), *common]
+
+
+@contextmanager
+def running(command: list[str], said: Path) -> Iterator[subprocess.Popen[str]]:
+    """Its standard input is open as long as it shall run; who does not end then is killed."""
+    with said.open("ab") as output:
+        process = subprocess.Popen(
+            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=output, text=True, preexec_fn=die_with_parent
+        )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        if process.stdout.readline().strip() != "ready":
+            raise Broken(f"{command[:3]} did not start: {said.read_text(errors='replace')[-800:]}")
+        yield process
+        if process.poll() is not None:
+            raise Broken(f"{command[:3]} ended: {said.read_text(errors='replace')[-800:]}")
+    finally:
+        process.stdin.close() if process.stdin is not None else None
+        if "streams_quix.py" in " ".join(command):
+            process.terminate()
+        try:
+            process.wait(timeout=60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def key_numbers(count: int, keys: int) -> "np.ndarray[Any, Any]":
+    return np.random.default_rng(7).integers(0, keys, count)
+
+
+def fill(brokers: str, topic: str, numbers: "np.ndarray[Any, Any]", first_ms: int) -> None:
+    """A record each millisecond: text keys, values of 20 characters."""
+    keys = pa.array([f"key-{number:07d}" for number in numbers.tolist()], pa.string()).cast(pa.binary())
+    values = pa.array([f"value-{number:014d}" for number in range(len(numbers))], pa.string()).cast(pa.binary())
+    times = pa.array(np.arange(first_ms, first_ms + len(numbers)), pa.int64())
+    with Producer(bootstrap_servers=brokers) as producer:
+        producer.send_arrow(
+            pa.table({"key": keys, "value": values, "timestamp": times}), topic, key="key", timestamp="timestamp"
+        )
+        producer.flush()
+
+
+def inputs(scenario: str, application: str, count: int, keys: int) -> dict[str, tuple["np.ndarray[Any, Any]", int]]:
+    """By topic: the numbers of its keys, and the time of its first record."""
+    begin_ms = 1_700_000_000_000
+    if scenario == "table":
+        rows = np.arange(keys)
+        return {
+            f"{application}.other": (rows, begin_ms - len(rows)),
+            f"{application}.in": (key_numbers(count, keys), begin_ms),
+        }
+    if scenario == "stream":
+        half = key_numbers(count // 2, keys)
+        return {f"{application}.in": (half, begin_ms), f"{application}.other": (half, begin_ms)}
+    return {f"{application}.in": (key_numbers(count, keys), begin_ms)}
+
+
+def pace(admin: Admin, process: subprocess.Popen[str], application: str, partitions: list[TopicPartition]) -> float:
+    """Records a second by what the group commits."""
+    ends = {each: answer.offset for each, answer in admin.list_offsets(dict.fromkeys(partitions, -1)).items()}  # type: ignore[union-attr]
+    total, began, at_first, deadline = sum(ends.values()), 0.0, 0, time.perf_counter() + PATIENCE_S
+    while time.perf_counter() < deadline and process.poll() is None:
+        committed = admin.list_group_offsets(application, partitions)
+        done = sum(min(found.offset, ends[each]) for each, found in committed.items() if found is not None)
+        if not began and done > total // 10:
+            began, at_first = time.perf_counter(), done
+        if done == total:
+            return (total - at_first) / max(time.perf_counter() - began, 1e-3)
+        time.sleep(0.01)
+    raise Broken(f"{application} did not commit all of its {total:,} records")
+
+
+def count_records(brokers: str, topic: str, partitions: int) -> int:
+    """Committed records of a topic."""
+    with Consumer(
+        bootstrap_servers=brokers, isolation_level="read_committed", auto_offset_reset="earliest"
+    ) as consumer:
+        places = [TopicPartition(topic, partition) for partition in range(partitions)]
+        consumer.assign(places)
+        found = 0
+        while any(consumer.current_lag(each) != 0 for each in places):
+            found += consumer.poll_arrow(1.0).num_rows
+    return found
+
+
+def measure_one(bench: Bench, who: str, scenario: str, records: int) -> Pace:
+    bench._used += 1
+    application = f"bench-{scenario}-{bench._used}"
+    brokers = f"127.0.0.1:{bench.port()}"
+    given = inputs(scenario, application, records, KEYS)
+    topics = [*given, f"{application}.out"]
+    with Calls(bench.port()) as calls:
+        for topic in topics:
+            calls.create_topic(topic, PARTITIONS, {"file.delete.delay.ms": "1"})
+    for topic, (numbers, first_ms) in given.items():
+        fill(brokers, topic, numbers, first_ms)
+    state = bench.folder / application
+    try:
+        with Admin(bootstrap_servers=brokers) as admin:
+            partitions = [TopicPartition(topic, partition) for topic in given for partition in range(PARTITIONS)]
+            with running(
+                commands(who, scenario, bench.port(), application, state), bench.folder / f"{application}.said"
+            ) as process:
+                found = pace(admin, process, application, partitions)
+            changelogs = [
+                each.name
+                for each in admin.list_topics()
+                if each.name.startswith((f"{application}-", f"changelog__{application}-"))
+            ]
+            topics += changelogs
+        outputs = count_records(brokers, f"{application}.out", PARTITIONS)
+        changes = sum(count_records(brokers, name, PARTITIONS) for name in changelogs)
+        return Pace(found, outputs, changes)
+    finally:
+        with Calls(bench.port()) as calls:
+            for topic in topics:
+                calls.delete_topic(topic)
+
+
+def beside_the_others(scenario: str) -> Callable[[Bench], Figures]:
+    def measure(bench: Bench) -> Figures:
+        count = bench.count(RECORDS)
+        theirs = measure_one(bench, "Kafka Streams", scenario, count)
+        ours = measure_one(bench, "headwater", scenario, count)
+        check("results", ours.outputs, theirs.outputs)
+        also = f"{ours.outputs:,} results, as Kafka Streams; changelog records {ours.changes:,} and {theirs.changes:,}"
+        if quix_python() is None:
+            also += "; Quix Streams: not here"
+        else:
+            quix = measure_one(bench, "Quix Streams", scenario, count // QUIX_SHARE)
+            also += f"; Quix Streams {quix.records_s:,.0f} (1/{quix.records_s and ours.records_s / quix.records_s:.1f}; of {count // QUIX_SHARE:,} records {quix.outputs:,} results, {quix.changes:,} changelog records)"
+        return {f"streams-{scenario}": Figure(ours.records_s, theirs.records_s, also)}
+
+    return measure
+
+
+def streams_scenarios() -> list[Scenario]:
+    return [
+        Scenario(
+            (Kind(f"streams-{name}", f"Streams: {title}", "records/s", MORE, "Kafka Streams", target, of_limit=True),),
+            beside_the_others(name),
+            2,
+            about_broker=False,
+        )
+        for name, (title, target) in SCENARIOS.items()
+    ]
