@@ -48,10 +48,10 @@ class Ledger:
         assert not missing, f"acknowledged, and missing or other: {missing}; there are {len(found)}"
 
 
-def read_all(bootstrap: str, topic: str, partition: int = 0) -> dict[int, bytes]:
-    """By offset, to the end as it is now. CRCs are checked."""
-    settings = {"group.id": "reader", "enable.auto.commit": False, "check.crcs": True, "log_level": 0}
-    consumer = Consumer({"bootstrap.servers": bootstrap, "enable.partition.eof": True, **settings})
+def read_all(bootstrap: str, topic: str, partition: int = 0, **settings: Any) -> dict[int, bytes]:
+    """By offset, to the end as it is now, of what is committed unless the settings say otherwise. CRCs are checked."""
+    common = {"group.id": "reader", "enable.auto.commit": False, "check.crcs": True, "log_level": 0}
+    consumer = Consumer({"bootstrap.servers": bootstrap, "enable.partition.eof": True, **common, **settings})
     found: dict[int, bytes] = {}
     try:
         consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
