@@ -8,7 +8,7 @@ copy=build/sanitized
 rm -rf "$copy"
 mkdir -p "$copy"
 cp -r src/headwater "$copy"
-rm -f "$copy"/headwater/records/_codec*.so "$copy"/headwater/server/_produce*.so "$copy"/headwater/server/_fetch*.so
+rm -f "$copy"/headwater/records/_codec*.so "$copy"/headwater/schemas/_columns*.so "$copy"/headwater/server/_produce*.so "$copy"/headwater/server/_fetch*.so
 suffix=$($python -c 'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))')
 include=$($python -c 'import sysconfig; print(sysconfig.get_paths()["include"])')
 build() {
@@ -16,16 +16,18 @@ build() {
         -fno-sanitize-recover=undefined -I"$include" "src/headwater/$1/$3/"*.c -o "$copy/headwater/$1/$2$suffix"
 }
 build records _codec native
+build schemas _columns native
 build server _produce native
 build server _fetch native/fetch
 LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so) $(gcc -print-file-name=libstdc++.so)"
 # Python frees little at its end, so leaks are not looked for; its own allocator would hide what is read past a block.
 export LD_PRELOAD ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc PYTHONPATH="$copy"
 $python -c 'from headwater.records import _codec; assert "sanitized" in _codec.__file__, _codec.__file__'
+$python -c 'from headwater.schemas import _columns; assert "sanitized" in _columns.__file__, _columns.__file__'
 $python -c 'from headwater.server import _produce; assert "sanitized" in _produce.__file__, _produce.__file__'
 $python -c 'from headwater.server import _fetch; assert "sanitized" in _fetch.__file__, _fetch.__file__'
 # Hypothesis' own profile `ci` has no deadlines: all is slow here.
-exec $python -m pytest --hypothesis-profile=ci tests/property/test_records.py tests/property/test_records_codec.py tests/property/test_log_scan.py tests/unit/records \
+exec $python -m pytest --hypothesis-profile=ci tests/property/test_records.py tests/property/test_records_codec.py tests/property/test_log_scan.py tests/unit/records tests/unit/schemas/test_avro_columns.py tests/unit/schemas/test_protobuf_columns.py \
     tests/unit/server/test_hot_path.py tests/unit/server/test_hot_path_and_general_way.py \
     tests/unit/server/test_commit_path.py tests/unit/server/test_decision_path.py tests/unit/server/test_transaction_path.py \
     tests/unit/server/test_hot_fetch.py tests/unit/server/test_hot_fetch_random.py tests/unit/server/test_hot_fetch_damage.py tests/unit/server/test_hot_fetch_followers.py \

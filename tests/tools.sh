@@ -43,5 +43,5 @@ get_jars() {
 
 get_jars java
 get_jars spark/connector
-[ "${HEADWATER_SOAK:-}" = 1 ] && get_jars spark/hdfs
+[ "${HEADWATER_SOAK:-}" = 1 ] && get_jars spark/hdfs && get_jars compat/debezium
 exit 0

@@ -1,12 +1,10 @@
 """Brokers are killed and come back with less, or other, than they wrote, while clients write and read: F9, F10, F11."""
 
-import random
-import time
-
 import pytest
 
 from chaos.support.cluster import Cluster
 from chaos.support.damage import DAMAGES
+from chaos.support.dice import dice as throw_dice
 from chaos.support.workload import Workload
 from compat.support.quick import lasting
 
@@ -16,7 +14,7 @@ from compat.support.quick import lasting
 @pytest.mark.parametrize("name", DAMAGES)
 def test_a_broker_comes_back_with_damaged_files(cluster: Cluster, topic: str, name: str) -> None:
     """At once, as a quick restart after a power loss would: it must not lead before it has everything again."""
-    dice = random.Random(time.time_ns())
+    dice = throw_dice()
     with Workload(cluster, topic, group=True) as workload:
         for number in range(lasting(1, 10)):
             leader = cluster.leader(topic)

@@ -7,6 +7,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from chaos.support.cluster import Cluster
+from chaos.support.dice import dice as throw_dice
 from chaos.support.processes import WAIT_S
 from chaos.support.workload import Workload
 from compat.support.members import until
@@ -28,7 +29,7 @@ def test_a_cluster_serves_through_every_broker(cluster: Cluster, topic: str) -> 
 @pytest.mark.soak
 @pytest.mark.timeout(lasting(600, 3600))
 def test_the_leader_dies_in_the_middle_of_appends(cluster: Cluster, topic: str) -> None:
-    dice = random.Random(time.time_ns())
+    dice = throw_dice()
     with Workload(cluster, topic) as workload:
         for _ in range(lasting(2, 50)):
             time.sleep(dice.uniform(0, 0.5))
@@ -45,7 +46,7 @@ def test_the_leader_dies_in_the_middle_of_appends(cluster: Cluster, topic: str) 
 @pytest.mark.timeout(lasting(600, 3600))
 def test_a_follower_and_then_the_leader_die(cluster: Cluster, topic: str) -> None:
     """Before the high watermark has spread: who follows next cuts its log by epochs, not by what it thinks is committed."""
-    dice = random.Random(time.time_ns())
+    dice = throw_dice()
     with Workload(cluster, topic, partitions=1) as workload:
         for _ in range(lasting(1, 30)):
             leader, follower, last = leave_one(cluster, topic, dice)
@@ -108,7 +109,7 @@ def test_the_last_replica_standing_is_waited_for(cluster: Cluster, topic: str) -
 @pytest.mark.timeout(lasting(600, 3600))
 def test_the_controller_dies_while_topics_are_made(cluster: Cluster, topic: str) -> None:
     """A topic is there for everybody, with leaders, or it is not there: then it can be made again."""
-    dice = random.Random(time.time_ns())
+    dice = throw_dice()
     with Workload(cluster, topic) as workload:
         for number in range(lasting(1, 30)):
             controller = cluster.controller()

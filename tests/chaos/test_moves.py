@@ -1,11 +1,11 @@
 """Partitions move between brokers, and brokers are restarted one after the other, while clients write and read: F23."""
 
-import random
 import time
 
 import pytest
 
 from chaos.support.cluster import Cluster
+from chaos.support.dice import dice as throw_dice
 from chaos.support.processes import WAIT_S
 from chaos.support.workload import Workload
 from compat.support.members import until
@@ -21,7 +21,7 @@ BROKERS = 4  # one more than a partition has replicas, so that there is somewher
 @pytest.mark.soak
 @pytest.mark.timeout(lasting(600, 3600))
 def test_partitions_move_while_brokers_die(cluster: Cluster, topic: str) -> None:
-    dice = random.Random(time.time_ns())
+    dice = throw_dice()
     with Workload(cluster, topic, group=True) as workload:
         for number in range(lasting(2, 30)):
             wanted = {index: dice.sample(list(cluster.members), 3) for index in range(workload.partitions)}

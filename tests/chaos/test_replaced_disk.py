@@ -1,5 +1,10 @@
 """The last in-sync replica comes back with an empty disk: it must not lead, or it would make the others empty too."""
 
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from chaos.support.cluster import Cluster
@@ -19,22 +24,19 @@ def test_an_empty_disk_does_not_erase_what_other_replicas_have(cluster: Cluster,
     until(lambda: cluster.describe(topic, last)[0][2] == [last], "the others have not left", WAIT_S)
     send(cluster, topic, b"on the last alone")
     cluster.stop(last)
-    disk = cluster.members[last].log_dir
-    disk.rename(disk.with_name("old"))
+    with replaced(cluster, last, cluster.members[last].log_dir) as put_back:
+        told = times_told(cluster)
+        cluster.start(*others, last)
+        await_no_leader(cluster, topic, told)
+        cluster.stop(last)
+        cluster.start(last)  # its disk is not new any more, and still empty
+        assert has_no_leader(cluster, topic)
 
-    told = times_told(cluster)
-    cluster.start(*others, last)
-    await_no_leader(cluster, topic, told)
-    cluster.stop(last)
-    cluster.start(last)  # its disk is not new any more, and still empty
-    assert has_no_leader(cluster, topic)
-
-    cluster.stop(last)
-    disk.rename(disk.with_name("new"))
-    disk.with_name("old").rename(disk)
-    cluster.start(last)
-    cluster.await_in_sync(topic)
-    assert values(cluster, topic) == [b"on all", b"on the last alone"]
+        cluster.stop(last)
+        put_back()
+        cluster.start(last)
+        cluster.await_in_sync(topic)
+        assert values(cluster, topic) == [b"on all", b"on the last alone"]
 
 
 def test_without_the_old_disk_another_replica_can_be_made_the_leader(cluster: Cluster, topic: str) -> None:
@@ -43,47 +45,76 @@ def test_without_the_old_disk_another_replica_can_be_made_the_leader(cluster: Cl
     last, *others = cluster.members
     for number in (*others, last):
         cluster.stop(number)
-    disk = cluster.members[last].log_dir
-    disk.rename(disk.with_name("lost"))
-    told = times_told(cluster)
-    cluster.start(*others, last)
-    await_no_leader(cluster, topic, told)
-    with Admin(bootstrap_servers=cluster.bootstrap) as admin:
-        outcome = admin.elect_leaders([Partition(topic, 0)], election_type=ElectionType.UNCLEAN)
-    assert set(outcome.values()) == {None}
-    cluster.await_in_sync(topic)
-    assert cluster.leader(topic) in others
-    assert values(cluster, topic) == [b"on all"]
+    with replaced(cluster, last, cluster.members[last].log_dir):
+        told = times_told(cluster)
+        cluster.start(*others, last)
+        await_no_leader(cluster, topic, told)
+        with Admin(bootstrap_servers=cluster.bootstrap) as admin:
+            outcome = admin.elect_leaders([Partition(topic, 0)], election_type=ElectionType.UNCLEAN)
+        assert set(outcome.values()) == {None}
+        cluster.await_in_sync(topic)
+        assert cluster.leader(topic) in others
+        assert values(cluster, topic) == [b"on all"]
 
 
 def test_one_replaced_disk_of_two_does_not_erase_what_other_replicas_have(cluster: Cluster, topic: str) -> None:
     last, *others = cluster.members
     member = cluster.members[last]
-    cluster.stop(last)
-    replaced = member.directory / "more"
-    member.own_settings = {"log.dirs": f"{member.log_dir},{replaced}"}
-    cluster.start(last)
-    cluster.make_topic(topic, 4)
-    lost = next(partition for partition in range(4) if (replaced / f"{topic}-{partition}").exists())
-    send(cluster, topic, b"on all", lost)
-    for other in others:
-        cluster.stop(other)
-    until(lambda: cluster.describe(topic, last)[lost][2] == [last], "the others have not left", WAIT_S)
-    send(cluster, topic, b"on the last alone", lost)
-    cluster.stop(last)
-    replaced.rename(replaced.with_name("more-before"))
+    more = member.directory / "more"
+    with two_disks(cluster, last, more):
+        cluster.make_topic(topic, 4)
+        lost = next(partition for partition in range(4) if (more / f"{topic}-{partition}").exists())
+        send(cluster, topic, b"on all", lost)
+        for other in others:
+            cluster.stop(other)
+        until(lambda: cluster.describe(topic, last)[lost][2] == [last], "the others have not left", WAIT_S)
+        send(cluster, topic, b"on the last alone", lost)
+        cluster.stop(last)
+        with replaced(cluster, last, more):
+            told = times_told(cluster)
+            cluster.start(*others, last)
+            await_no_leader(cluster, topic, told, lost)
+            with Admin(bootstrap_servers=cluster.bootstrap) as admin:
+                outcome = admin.elect_leaders([Partition(topic, lost)], election_type=ElectionType.UNCLEAN)
+            assert set(outcome.values()) == {None}
+            assert cluster.leader(topic, lost) in others
+            assert values(cluster, topic, lost) == [b"on all"]
 
-    told = times_told(cluster)
-    cluster.start(*others, last)
-    await_no_leader(cluster, topic, told, lost)
-    with Admin(bootstrap_servers=cluster.bootstrap) as admin:
-        outcome = admin.elect_leaders([Partition(topic, lost)], election_type=ElectionType.UNCLEAN)
-    assert set(outcome.values()) == {None}
-    assert cluster.leader(topic, lost) in others
-    assert values(cluster, topic, lost) == [b"on all"]
-    cluster.stop(last)
-    member.own_settings = {}
-    cluster.start(last)
+
+@contextmanager
+def replaced(cluster: Cluster, number: int, disk: Path) -> Iterator[Callable[[], None]]:
+    """The directory of a broker that is stopped is away, and one that the broker makes takes its place. Calling what this gives puts it
+    back, while the broker is stopped; so does a failure, so that the next test has a whole cluster."""
+    old = disk.with_name(f"{disk.name}-old")
+    shutil.rmtree(old, ignore_errors=True)
+    disk.rename(old)
+
+    def put_back() -> None:
+        shutil.rmtree(disk, ignore_errors=True)
+        old.rename(disk)
+
+    try:
+        yield put_back
+    except BaseException:
+        cluster.kill(number)
+        if old.exists():
+            put_back()
+        raise
+
+
+@contextmanager
+def two_disks(cluster: Cluster, number: int, second: Path) -> Iterator[None]:
+    """The broker has another log directory meanwhile."""
+    member = cluster.members[number]
+    cluster.stop(number)
+    member.own_settings = {"log.dirs": f"{member.log_dir},{second}"}
+    try:
+        cluster.start(number)
+        yield
+    finally:
+        cluster.kill(number)
+        member.own_settings = {}
+        cluster.start(*(each for each, found in cluster.members.items() if found.process is None))
 
 
 def await_no_leader(cluster: Cluster, topic: str, told: int, partition: int = 0) -> None:
@@ -112,7 +143,12 @@ def send(cluster: Cluster, topic: str, value: bytes, partition: int = 0) -> None
 
 
 def values(cluster: Cluster, topic: str, partition: int = 0) -> list[bytes | None]:
-    """Read without a coordinator, which may be waiting for the disk too."""
+    """Read without a coordinator, which may be waiting for the disk too. Whoever is asked knows who leads."""
+    until(
+        lambda: all(view[partition][0] > 0 for view in cluster.views(topic).values()),
+        lambda: f"{cluster.views(topic)}\n{cluster.logs()}",
+        WAIT_S,
+    )
     settings = {"group.id": "reader", "enable.auto.commit": False, "log_level": 0}
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, **settings})
     try:

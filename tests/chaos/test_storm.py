@@ -3,13 +3,13 @@
 A round has topics of its own and ends with all of it checked; `make soak` has twelve of ten minutes. What happened is printed.
 """
 
-import random
 import time
 from pathlib import Path
 
 import pytest
 
 from chaos.support.cluster import Cluster
+from chaos.support.dice import chosen_seed
 from chaos.support.own_clients import OwnWorkload
 from chaos.support.storm import Storm
 from chaos.support.verifiable import JavaWorkload
@@ -25,8 +25,7 @@ ROUNDS, SECONDS, PAUSE_S = lasting(1, 12), lasting(5, 600), lasting(0.5, 5)
 def test_nothing_that_any_client_was_told_is_undone(
     cluster: Cluster, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seed = random.randrange(1 << 32)
-    print(f"seed {seed}")
+    seed = chosen_seed()
     totals: dict[str, int] = {}
     acknowledged = 0
     for number in range(ROUNDS):

@@ -13,6 +13,7 @@ import pytest
 from chaos.support.by_hand import coordinator
 from chaos.support.cluster import SESSION_MS, Cluster
 from chaos.support.copiers import Copiers
+from chaos.support.dice import dice as throw_dice
 from chaos.support.history import History
 from chaos.support.open_ends import AT_REST, OpenEnds
 from chaos.support.processes import WAIT_S
@@ -75,7 +76,7 @@ def watch(cluster: Cluster, topic: str, history: History) -> Iterator[OffsetWatc
 def test_copies_are_exact_while_brokers_suffer(
     cluster: Cluster, topic: str, copiers: Copiers, watch: OffsetWatch, history: History
 ) -> None:
-    dice = random.Random(time.time_ns())
+    dice = throw_dice()
     target = f"{topic}.target"
     sent: list[bytes] = []
     faults = dice.sample(FAULTS, 2)

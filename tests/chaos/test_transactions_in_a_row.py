@@ -10,6 +10,7 @@ import pytest
 
 from chaos.support.by_hand import GROUP, ByHand, coordinator
 from chaos.support.cluster import Cluster
+from chaos.support.dice import chosen_seed
 from chaos.support.open_ends import OpenEnds
 from chaos.support.workload import read_all
 from compat.support.quick import lasting
@@ -21,8 +22,7 @@ from headwater.client import Admin
 @pytest.mark.timeout(lasting(600, 3600))
 @pytest.mark.parametrize("dies", [False, True], ids=["all live", "brokers die"])
 def test_nobody_is_fenced_whom_nobody_has_fenced(cluster: Cluster, topic: str, dies: bool) -> None:
-    seed = random.randrange(1 << 32)
-    print(f"seed {seed}")
+    seed = chosen_seed()
     chance = random.Random(seed)
     group, count = f"{topic}.group", lasting(40, 1500)
     cluster.make_topic(topic, 1)

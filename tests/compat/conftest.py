@@ -27,12 +27,13 @@ from compat.support.broker import ApacheBroker, BrokerProcess, HeadwaterBroker
 from compat.support.clients import CLIENTS, Client
 from compat.support.java import Java
 from compat.support.members import MEMBERS, Joining, Member
-from compat.support.quick import QUICK
+from compat.support.quick import QUICK, SOAK
 from compat.support.topics import make_topic
 from compat.support.transactional import PRODUCERS, Refused, Transactional
 
 APACHE = os.environ.get("HEADWATER_COMPAT_TARGET") == "apache"
 BrokerFactory = Callable[..., BrokerProcess]
+collect_ignore = [] if SOAK else ["test_debezium_live.py"]  # for its jars
 
 _numbers = itertools.count(1)
 

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -11,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer as ConfluentProducer
 
+from headwater.base.config.properties import parse_properties
 from headwater.cli.processes import identify
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -63,7 +66,7 @@ def _gone(pid: int) -> bool:
 
 
 def test_up_serves_status_tells_and_down_stops(headwater: Run, tmp_path: Path) -> None:
-    said = headwater("up", "-d", "--port", "0").stdout
+    said = headwater("up", "-d", "--no-registry", "--port", "0").stdout
     data_dir = tmp_path / "share" / "headwater"
     assert "Headwater is up: broker 0 at localhost:" in said
     assert str(data_dir) in said
@@ -96,8 +99,55 @@ def test_up_serves_status_tells_and_down_stops(headwater: Run, tmp_path: Path) -
     assert [record["value"] for batch in batches for record in batch["records"]] == ["world"]
 
 
+def test_a_secured_broker_serves_who_has_its_files_and_nobody_else(headwater: Run, tmp_path: Path) -> None:
+    started = headwater("up", "-d", "--secure", "--port", "0")
+    secure = tmp_path / "share" / "headwater" / "secure"
+    password = (secure / "admin.password").read_text().strip()
+    for name in ("ca.pem", "client.properties", "librdkafka.properties", "admin.password"):
+        assert str(secure / name) in started.stdout
+    status = _status(headwater)
+    broker = status["brokers"][0]
+    address = f"localhost:{broker['port']}"
+    assert status["client_config"] == str(secure / "client.properties")
+
+    headwater("topic", "create", "hello")  # finds the broker and its login by itself
+    settings = {
+        **parse_properties((secure / "librdkafka.properties").read_text()),
+        "bootstrap.servers": address,
+    }
+    delivered: list[object] = []
+    producer = ConfluentProducer(settings)
+    producer.produce("hello", b"world", on_delivery=lambda error, _: delivered.append(error))
+    producer.flush(60)
+    assert delivered == [None]
+    assert headwater("consume", "hello", "-e").stdout == "world\n"
+
+    headwater("user", "add", "alice", "--password-stdin", input="of alice\n")
+    mine = tmp_path / "alice.properties"
+    client = (secure / "client.properties").read_text()
+    mine.write_text(client.replace('username="admin"', 'username="alice"').replace(password, "of alice"))
+    as_alice = ("--bootstrap-server", address, "--command-config", str(mine))
+    assert headwater("topic", "list", "-o", "json", *as_alice).stdout.strip() == "[]"  # without rights there is none
+    assert "AUTHORIZATION_FAILED" in headwater("topic", "create", "hers", *as_alice, code=1).stderr
+    mine.write_text(client.replace(password, "wrong"))
+    assert "SASL_AUTHENTICATION_FAILED" in headwater("topic", "list", *as_alice, code=1).stderr
+
+    before = {path.name: path.read_bytes() for path in secure.iterdir()}
+    os.kill(broker["pid"], signal.SIGKILL)  # its port stays
+    _until(lambda: (found := _status(headwater)["brokers"][0])["ready"] and found["pid"] != broker["pid"])
+    assert headwater("consume", "hello", "-e").stdout == "world\n"
+    told = [started.stdout, started.stderr, Path(broker["log_file"]).read_text()]
+    told += [Path(f"/proc/{_status(headwater)['brokers'][0]['pid']}/cmdline").read_text()]
+    assert not any(password in text for text in told)
+    headwater("down")
+    again = headwater("up", "-d", "--secure", "--port", "0")
+    assert {path.name: path.read_bytes() for path in secure.iterdir()} == before
+    assert password not in again.stdout + again.stderr
+    assert headwater("consume", "hello", "-e").stdout == "world\n"
+
+
 def test_a_killed_broker_is_started_again_on_the_same_port(headwater: Run) -> None:
-    headwater("up", "-d", "--port", "0")
+    headwater("up", "-d", "--no-registry", "--port", "0")
     headwater("topic", "create", "kept")
     headwater("produce", "kept", input="before\n")
     before = _status(headwater)["brokers"][0]
@@ -110,7 +160,7 @@ def test_a_killed_broker_is_started_again_on_the_same_port(headwater: Run) -> No
 
 
 def test_produce_and_tail_live_through_a_killed_broker(headwater: Run, environment: dict[str, str]) -> None:
-    headwater("up", "-d", "--port", "0")
+    headwater("up", "-d", "--no-registry", "--port", "0")
     headwater("topic", "create", "kept")
     killed: list[int] = []
     pipes: dict[str, Any] = {"env": environment, "stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
@@ -134,12 +184,12 @@ def test_produce_and_tail_live_through_a_killed_broker(headwater: Run, environme
 
 
 def test_a_killed_supervisor_takes_its_broker_with_it(headwater: Run) -> None:
-    headwater("up", "-d", "--port", "0")
+    headwater("up", "-d", "--no-registry", "--port", "0")
     status = _status(headwater)
     os.kill(status["supervisor"]["pid"], signal.SIGKILL)
     _until(lambda: _gone(status["brokers"][0]["pid"]))
     assert _status(headwater)["brokers"] == []  # the file is still there, and stale
-    headwater("up", "-d", "--port", "0")
+    headwater("up", "-d", "--no-registry", "--port", "0")
     assert _status(headwater)["brokers"][0]["ready"]
 
 
@@ -147,7 +197,7 @@ def test_up_waits_for_a_broker_that_a_killed_supervisor_left_behind(
     headwater: Run, environment: dict[str, str]
 ) -> None:
     """It said that all was running already, and a moment later nothing ran."""
-    headwater("up", "-d", "--port", "0")
+    headwater("up", "-d", "--no-registry", "--port", "0")
     file = Path(environment["XDG_DATA_HOME"]) / "headwater" / "up.json"
     state = json.loads(file.read_text())
     os.kill(state["supervisor_pid"], signal.SIGKILL)
@@ -158,7 +208,7 @@ def test_up_waits_for_a_broker_that_a_killed_supervisor_left_behind(
         state["brokers"][0] |= {"pid": found.pid, "start_ticks": found.start_ticks}
         file.write_text(json.dumps(state))
         with subprocess.Popen(
-            [*COMMAND, "up", "-d", "--port", "0"],
+            [*COMMAND, "up", "-d", "--no-registry", "--port", "0"],
             env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -177,7 +227,11 @@ def test_up_waits_for_a_broker_that_a_killed_supervisor_left_behind(
 
 def test_up_in_the_foreground_stops_on_ctrl_c(environment: dict[str, str]) -> None:
     with subprocess.Popen(
-        [*COMMAND, "up", "--port", "0"], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*COMMAND, "up", "--no-registry", "--port", "0"],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     ) as process:
         assert process.stdout is not None
         assert "Headwater is up" in process.stdout.readline()
@@ -188,14 +242,14 @@ def test_up_in_the_foreground_stops_on_ctrl_c(environment: dict[str, str]) -> No
 
 
 def test_a_broker_that_cannot_start_is_explained_and_not_tried_again(headwater: Run) -> None:
-    result = headwater("up", "-d", "--port", "0", "--set", "num.partitions=none", code=1)
+    result = headwater("up", "-d", "--no-registry", "--port", "0", "--set", "num.partitions=none", code=1)
     assert "num.partitions" in result.stderr
     assert "The broker did not start" in result.stderr
     assert _status(headwater)["brokers"] == []
 
 
 def test_a_port_in_use_is_explained(headwater: Run, broker_address: str) -> None:
-    result = headwater("up", "-d", "--port", broker_address.rpartition(":")[2], code=1)
+    result = headwater("up", "-d", "--no-registry", "--port", broker_address.rpartition(":")[2], code=1)
     assert "Cannot listen on" in result.stderr
 
 
@@ -204,7 +258,7 @@ def test_a_config_file_and_settings_are_handed_on(headwater: Run, tmp_path: Path
     config.write_text(
         f"node.id=7\nlog.dirs={tmp_path}/elsewhere\nlisteners=PLAINTEXT://localhost:0\nnum.partitions=4\n"
     )
-    headwater("up", "-d", "--config", str(config), "--set", "num.partitions=5")
+    headwater("up", "-d", "--no-registry", "--config", str(config), "--set", "num.partitions=5")
     broker = _status(headwater)["brokers"][0]
     assert (broker["id"], broker["log_dirs"]) == (7, [f"{tmp_path}/elsewhere"])
     headwater("topic", "create", "five")
@@ -215,3 +269,63 @@ def test_doctor_finds_this_machine_fit(headwater: Run) -> None:
     findings = {row["check"]: row["level"] for row in json.loads(headwater("doctor", "-o", "json").stdout)}
     assert {"python", "lz4", "zstd", "snappy", "gzip", "java", "disk space", "open files"} <= findings.keys()
     assert "fail" not in findings.values()
+
+
+def test_up_with_connect_copies_a_file(headwater: Run, tmp_path: Path) -> None:
+    said = headwater("up", "-d", "--no-registry", "--connect", "--port", "0").stdout
+    connect = _status(headwater)["connect"]
+    assert connect["ready"]
+    assert f"{connect['url']} (pid {connect['pid']})" in said
+    (tmp_path / "in.txt").write_text("a line\n")
+    source = {"name": "in", "connector.class": "FileStreamSource", "file": str(tmp_path / "in.txt"), "topic": "lines"}
+    (tmp_path / "in.json").write_text(json.dumps({**source, "value.converter": "StringConverter"}))
+    headwater("connect", "create", str(tmp_path / "in.json"), "--url", connect["url"])
+    _until(lambda: "lines" in headwater("topic", "list").stdout)
+    assert "a line" in headwater("consume", "lines", "-n", "1").stdout
+    headwater("down")
+    with pytest.raises(ProcessLookupError):
+        os.kill(connect["pid"], 0)
+
+
+def test_up_has_a_schema_registry_that_goes_with_it(headwater: Run) -> None:
+    said = headwater("up", "-d", "--port", "0").stdout  # then the registry's port is any free one, too
+    registry = _status(headwater)["registry"]
+    assert registry["ready"]
+    assert f"{registry['url']} (pid {registry['pid']})" in said
+    url = ("--url", registry["url"])
+    assert headwater("schema", "list", *url).stdout == ""
+    headwater("schema", "register", "users", "-", *url, input='"string"')
+    os.kill(registry["pid"], signal.SIGKILL)
+    _until(lambda: (_status(headwater)["registry"] or {}).get("pid") not in (-1, registry["pid"], None))
+    _until(lambda: bool(_status(headwater)["registry"]["ready"]))
+    again = _status(headwater)["registry"]
+    assert again["url"] == registry["url"]
+    assert headwater("schema", "list", *url, "-o", "json").stdout.count("users") == 1
+    headwater("down")
+    assert _gone(again["pid"])
+
+
+def test_a_registry_whose_port_is_in_use_is_left_out_with_a_sentence(headwater: Run) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        headwater("up", "-d", "--port", "0", "--registry-port", str(port))
+        status = _status(headwater)
+        assert status["registry"] is None
+        assert status["brokers"][0]["ready"]
+        log = Path(status["brokers"][0]["log_file"]).read_text()
+        assert "the schema registry did not start (exit code 1): going on without it" in log
+        assert f"The schema registry cannot listen on 127.0.0.1:{port}" in log
+        headwater("down")
+
+
+def test_up_has_a_sql_server_that_knows_the_registry(headwater: Run) -> None:
+    said = headwater("up", "-d", "--sql", "--port", "0").stdout
+    server = _status(headwater)["sql"]
+    assert server["ready"]
+    assert f"{server['url']} (pid {server['pid']})" in said
+    statements = "CREATE STREAM s (id INT KEY, v INT) WITH (kafka_topic='s', value_format='AVRO', partitions=1); INSERT INTO s VALUES (1, 2);"
+    headwater("sql", "--server", server["url"], "-e", statements)
+    rows = headwater("sql", "--server", server["url"], "-o", "json", "-e", "SELECT * FROM s").stdout
+    assert [json.loads(line) for line in rows.splitlines()] == [{"ID": 1, "V": 2}]
+    headwater("down")
+    assert _gone(server["pid"])

@@ -1,4 +1,4 @@
-"""Our admin client on access rules, quotas and credentials. Headwater has none of them yet: then it says so in words."""
+"""Our admin client on access rules, quotas and credentials. Headwater has no quotas yet: then it says so in words."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -38,9 +38,7 @@ def test_access_rules_without_an_authorizer(admin: Admin) -> None:
     assert refused.value.code == ErrorCode.SECURITY_DISABLED
 
 
-def test_access_rules(broker_factory: Callable[..., BrokerProcess], tmp_path: Path, topic: str, apache: bool) -> None:
-    if not apache:
-        return  # there is no authorizer to switch on
+def test_access_rules(broker_factory: Callable[..., BrokerProcess], tmp_path: Path, topic: str) -> None:
     broker = broker_factory(
         tmp_path,
         authorizer_class_name="org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -91,13 +89,7 @@ def test_quotas(admin: Admin, topic: str, apache: bool) -> None:
     until(lambda: not of_user(), of_user)
 
 
-def test_credentials(admin: Admin, topic: str, apache: bool) -> None:
-    if not apache:
-        with pytest.raises(KafkaError, match="does not offer") as refused:
-            admin.describe_user_scram_credentials()
-        assert refused.value.code == ErrorCode.UNSUPPORTED_VERSION
-        return
-
+def test_credentials(admin: Admin, topic: str) -> None:
     def described() -> list[ScramCredentialInfo] | KafkaError:
         return admin.describe_user_scram_credentials([topic])[topic]
 

@@ -70,6 +70,15 @@ def committed(bootstrap: str, group: str, topic: str) -> int:
     return sum(each.offset for each in found.values() if each is not None)
 
 
+def wait_until_committed(bootstrap: str, group: str, topic: str, at_least: int, script: Running) -> int:
+    """An example says what it is about to commit; when it has, the coordinator knows."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while (found := committed(bootstrap, group, topic)) < at_least:
+        assert time.monotonic() < deadline, f"{found} of {at_least} are committed:\n{script.output}"
+        time.sleep(0.05)
+    return found
+
+
 def test_countries_are_counted(group_broker: BrokerProcess, topic: str, run: Callable[[str], Running]) -> None:
     send(group_broker.bootstrap, topic, 9)
     script = run("country_counter.py")
@@ -87,10 +96,10 @@ def test_offsets_are_committed_as_the_work_goes_on(
     first = run("commit_as_you_go.py")
     first.wait_for("customer 1009 ")
     first.wait_for("customer 1008 ")
-    assert 1000 <= committed(group_broker.bootstrap, "commit-as-you-go", topic) <= 1010
+    assert wait_until_committed(group_broker.bootstrap, "commit-as-you-go", topic, 1000, first) <= 1010
     second = run("commit_as_you_go.py")
     first.wait_for("committing")  # a partition goes to the second, and what was done is committed before
-    assert committed(group_broker.bootstrap, "commit-as-you-go", topic) == 1010
+    assert wait_until_committed(group_broker.bootstrap, "commit-as-you-go", topic, 1010, first) == 1010
     assert first.end() == 0, first.output
     assert second.end() == 0, second.output
     assert "customer 1" not in second.output

@@ -212,7 +212,7 @@ def test_a_topic_is_spread_over_all_brokers(cluster: LocalCluster) -> None:
 
 def test_ctrl_c_stops_brokers_and_zookeeper(tmp_path: Path) -> None:
     cluster = LocalCluster(tmp_path, count=2)
-    command = [*COMMAND, "up", "--brokers", "2", "--port", str(cluster.port)]
+    command = [*COMMAND, "up", "--no-registry", "--brokers", "2", "--port", str(cluster.port)]
     with subprocess.Popen(
         command, env=cluster.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:

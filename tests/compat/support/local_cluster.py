@@ -86,7 +86,7 @@ class LocalCluster:
         )
 
     def up(self, *more: str) -> str:
-        arguments = ["up", "-d", "--brokers", str(self.count), "--port", str(self.port), *more]
+        arguments = ["up", "-d", "--no-registry", "--brokers", str(self.count), "--port", str(self.port), *more]
         return self.headwater(*arguments).stdout
 
     def status(self) -> Any:

@@ -18,7 +18,11 @@ ASSIGNORS = {
 }
 
 
-POLL_MS = 300  # polls of 50 ms can starve its coordinator during a rebalance, against Apache Kafka too
+POLL_MS = 300
+# An answer to its join that comes between two polls is thrown away, and it joins once more (kafka-python 3.0.12, `join_group_async`: a
+# task that is done is begun anew). If it leads the group, that is another rebalance for everybody: with short polls, on a busy machine,
+# members keep each other from ever being done, against Apache Kafka too. So a poll waits for a join that is under way.
+JOINING_POLL_MS = 5_000
 
 
 class KafkaPythonMember(ThreadMember):
@@ -45,7 +49,8 @@ class KafkaPythonMember(ThreadMember):
 
     def _turn(self) -> None:
         self._remember_the_join()
-        for place, records in self._consumer.poll(timeout_ms=POLL_MS).items():
+        is_joining = self._consumer._coordinator._join_task is not None
+        for place, records in self._consumer.poll(timeout_ms=JOINING_POLL_MS if is_joining else POLL_MS).items():
             for record in records:
                 self.received.append(Got(place.topic, place.partition, record.offset, record.value))
         self.assignment = frozenset((one.topic, one.partition) for one in self._consumer.assignment())

@@ -1,0 +1,97 @@
+"""Two brokers that speak TLS and log in at each other, by SCRAM and with sessions that end: replicas are in sync, users are known to both."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from compat.support.certificates import Authority
+from headwater.client import Admin, Producer
+from headwater.client.admin.scram import ScramMechanism, ScramUpsertion
+from headwater.client.types import NewTopic
+from headwater.server.zookeeper.process import free_ports, start
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
+
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
+PASSWORD = "canary-7319"
+
+
+@pytest.fixture(scope="module")
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[tuple[list[str], Authority, list[Path]]]":
+    directory = tmp_path_factory.mktemp("cluster")
+    authority = Authority(directory)
+    zookeeper = start(directory / "zookeeper", free_ports(1)[0])
+    processes: list[subprocess.Popen[str]] = []
+    logs = [directory / f"broker-{number}.log" for number in (1, 2)]
+    addresses: list[str] = []
+    try:
+        for number, log in enumerate(logs, 1):
+            properties = {
+                "node.id": str(number),
+                "log.dirs": str(directory / f"data-{number}"),
+                "zookeeper.connect": zookeeper.address,
+                "listeners": "SASL_SSL://127.0.0.1:0",
+                "security.inter.broker.protocol": "SASL_SSL",
+                "sasl.enabled.mechanisms": "SCRAM-SHA-256",
+                "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-256",
+                "sasl.jaas.config": f'{SCRAM} username="broker" password="{PASSWORD}";',
+                "connections.max.reauth.ms": "20000",
+                "ssl.keystore.location": authority.pem(f"broker{number}"),
+                "ssl.truststore.location": authority.path,
+            }
+            with log.open("w") as complaints:
+                process = subprocess.Popen(
+                    [sys.executable, "-m", "headwater.server", *(f"{n}={t}" for n, t in properties.items())],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=complaints,
+                    text=True,
+                )
+            processes.append(process)
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            assert line.startswith("ready "), log.read_text()
+            addresses.append(line.split("://")[1].split()[0])
+        yield addresses, authority, logs
+    finally:
+        for process in processes:
+            process.terminate()
+        for process in processes:
+            process.wait(60)
+            for stream in (process.stdin, process.stdout):
+                if stream is not None:
+                    stream.close()
+        zookeeper.stop()
+
+
+def test_replicas_are_in_sync_and_users_are_known_everywhere(
+    brokers: "tuple[list[str], Authority, list[Path]]",
+) -> None:
+    addresses, authority, logs = brokers
+    settings = {
+        "security.protocol": "SASL_SSL",
+        "ssl.truststore.location": authority.path,
+        "sasl.mechanism": "SCRAM-SHA-256",
+        "sasl.username": "broker",
+        "sasl.password": PASSWORD,
+    }
+    with Admin({**settings, "bootstrap.servers": addresses[0]}) as admin:
+        admin.create_topics([NewTopic("orders", 2, 2, configs={"min.insync.replicas": "2"})])
+        wanted = [ScramUpsertion("alice", b"wonder", ScramMechanism.SHA_256)]
+        assert admin.alter_user_scram_credentials(wanted) == {"alice": None}
+    with Producer({**settings, "bootstrap.servers": addresses[0], "acks": "all"}) as producer:
+        for number in range(30):
+            producer.send("orders", b"x" * 10_000).result(60)
+            if number % 10 == 9:
+                producer.flush()
+    for address in addresses:
+        login = {**settings, "sasl.username": "alice", "sasl.password": "wonder", "bootstrap.servers": address}
+        with Admin(login) as admin:
+            assert "orders" in {topic.name for topic in admin.list_topics()}
+    for log in logs:
+        text = log.read_text()
+        assert PASSWORD not in text
+        assert "peer-login-failed" not in text
