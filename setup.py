@@ -1,4 +1,4 @@
-"""Builds what is compiled: the codec of records, and the hot paths of Produce, commits and Fetch. All are optional: without
+"""Builds what is compiled: the codec of records, Avro into columns, and the hot paths of Produce, commits and Fetch. All are optional: without
 a compiler the install works, and their twins in Python serve."""
 
 from pathlib import Path
@@ -20,6 +20,7 @@ def extension(name: str, folder: str) -> Extension:
 setup(
     ext_modules=[
         extension("headwater.records._codec", "src/headwater/records/native"),
+        extension("headwater.schemas._columns", "src/headwater/schemas/native"),
         extension("headwater.server._produce", "src/headwater/server/native"),
         extension("headwater.server._fetch", "src/headwater/server/native/fetch"),
     ]
