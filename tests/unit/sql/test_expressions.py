@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from headwater.sql.expressions import budget
-from headwater.sql.expressions.compiling import Compiler, Scope
+from headwater.sql.expressions.column_scope import Scope
+from headwater.sql.expressions.compiling import Compiler
 from headwater.sql.expressions.values import EvaluationError, java_double, java_time
 from headwater.sql.functions import library
 from headwater.sql.language import tree

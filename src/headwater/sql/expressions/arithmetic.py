@@ -4,30 +4,16 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final
 
 from headwater.sql.expressions import values
 from headwater.sql.expressions.budget import spend_text
-from headwater.sql.expressions.casting import converter
+from headwater.sql.expressions.compiled import Compiled, Evaluate, converted
 from headwater.sql.expressions.values import EvaluationError
 from headwater.sql.language import types
 from headwater.sql.language.errors import Position, SqlError
-from headwater.sql.language.types import Base, DecimalType, Type
+from headwater.sql.language.types import Base, DecimalType
 
-Evaluate = Callable[[list[Any]], Any]
-
-
-class Typed(Protocol):
-    """An expression that has been compiled."""
-
-    @property
-    def type(self) -> Type | None: ...
-
-    @property
-    def evaluate(self) -> Evaluate: ...
-
-
-T = TypeVar("T")
 _WHOLE: Final[dict[str, Callable[[int, int], int]]] = {
     "+": operator.add,
     "-": operator.sub,
@@ -51,24 +37,22 @@ _DECIMAL: Final[dict[str, Callable[[Any, Any], Any]]] = {
 }
 
 
-def arithmetic(
-    symbol: str, left: Typed, right: Typed, position: Position, make: Callable[[Type | None, Evaluate], T]
-) -> T:
-    """The operation, compiled; `make` puts type and function together."""
+def arithmetic(symbol: str, left: Compiled, right: Compiled, position: Position) -> Compiled:
+    """The operation, compiled."""
     given = left.type or right.type
     if symbol == "+" and given in (types.STRING, types.BYTES) and (left.type or given) == (right.type or given):
-        return make(given, _operation(_joined, left.evaluate, right.evaluate))
+        return Compiled(given, _operation(_joined, left.evaluate, right.evaluate))
     wide = types.widest(left.type or types.INTEGER, right.type or types.INTEGER)
     if wide is None or given is None:
         raise SqlError(f"Unsupported arithmetic types: {left.type} {symbol} {right.type}", position=position)
     if isinstance(wide, DecimalType):
-        return make(*_decimals(symbol, left, right))
-    one, other = _widened(left, wide), _widened(right, wide)
+        return _decimals(symbol, left, right)
+    one, other = converted(left, wide), converted(right, wide)
     if wide.base is Base.DOUBLE:
-        return make(wide, _operation(_FLOATING[symbol], one, other))
+        return Compiled(wide, _operation(_FLOATING[symbol], one, other))
     wrap = values.int32 if wide.base is Base.INTEGER else values.int64
     compute = _WHOLE[symbol]
-    return make(wide, _operation(lambda first, second: wrap(compute(first, second)), one, other))
+    return Compiled(wide, _operation(lambda first, second: wrap(compute(first, second)), one, other))
 
 
 def _joined(left: Any, right: Any) -> Any:
@@ -90,25 +74,16 @@ def decimal_result(symbol: str, one: DecimalType, other: DecimalType) -> Decimal
     return types.decimal(max(min(one.precision - one.scale, other.precision - other.scale) + scale, 1), scale)
 
 
-def _decimals(symbol: str, left: Typed, right: Typed) -> tuple[Type, Evaluate]:
+def _decimals(symbol: str, left: Compiled, right: Compiled) -> Compiled:
     one, other = types.as_decimal(left.type or types.INTEGER), types.as_decimal(right.type or types.INTEGER)
     result = decimal_result(symbol, one, other)
     compute = _DECIMAL[symbol]
     fitted = _operation(
         lambda first, second: values.fit(compute(first, second), result.precision, result.scale),
-        _widened(left, one),
-        _widened(right, other),
+        converted(left, one),
+        converted(right, other),
     )
-    return result, fitted
-
-
-def _widened(given: Typed, wanted: Type) -> Evaluate:
-    if given.type == wanted:
-        return given.evaluate
-    convert = converter(given.type, wanted)
-    assert convert is not None
-    evaluate = given.evaluate
-    return lambda row: convert(evaluate(row))
+    return Compiled(result, fitted)
 
 
 def _operation(compute: Callable[[Any, Any], Any], left: Evaluate, right: Evaluate) -> Evaluate:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import re2
 
 from headwater.sql.expressions import values
-from headwater.sql.expressions.arithmetic import Evaluate, Typed
+from headwater.sql.expressions.compiled import Compiled, Evaluate
 from headwater.sql.expressions.values import EvaluationError
 from headwater.sql.language.errors import Position, SqlError
 from headwater.sql.language.types import Base, Type
@@ -33,7 +33,7 @@ _TIMES: Final[dict[Base, Callable[[str], Any]]] = {
 _UNORDERED: Final = (Base.BOOLEAN, Base.ARRAY, Base.MAP, Base.STRUCT)
 
 
-def compare(symbol: str, left: Typed, right: Typed, position: Position) -> Evaluate:
+def compare(symbol: str, left: Compiled, right: Compiled, position: Position) -> Evaluate:
     """A function that compares the two."""
     one, other = _alike(left, right), _alike(right, left)
     if not _comparable(left.type, right.type, symbol):
@@ -61,7 +61,7 @@ _NAMES: Final = {
 }
 
 
-def _alike(given: Typed, beside: Typed) -> Evaluate:
+def _alike(given: Compiled, beside: Compiled) -> Evaluate:
     """Text beside a date, time or timestamp is read as one; DATE beside TIMESTAMP becomes its midnight."""
     evaluate = given.evaluate
     if given.type is None or beside.type is None:

@@ -10,56 +10,20 @@ from __future__ import annotations
 import difflib
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import Any, Final, NoReturn
 
-from headwater.sql.expressions import budget, comparing, values
+from headwater.sql.expressions import budget, comparing
 from headwater.sql.expressions.arithmetic import arithmetic
-from headwater.sql.expressions.casting import converter, decimal_of
+from headwater.sql.expressions.casting import converter
+from headwater.sql.expressions.column_scope import Scope
+from headwater.sql.expressions.compiled import Compiled, Evaluate, converted, widened
+from headwater.sql.expressions.literals import as_moment, beside_operand, literal_type
 from headwater.sql.expressions.values import EvaluationError
 from headwater.sql.functions import library, registry, scope  # noqa: F401  importing the library declares its functions
 from headwater.sql.functions.signatures import Bindings, Pattern, common
 from headwater.sql.language import tree, types
 from headwater.sql.language.errors import Position, SqlError
 from headwater.sql.language.types import ArrayType, Base, MapType, StructType, Type
-
-Evaluate = Callable[[list[Any]], Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Compiled:
-    type: Type | None  # None: the type of NULL
-    evaluate: Evaluate
-
-
-@dataclass(slots=True)
-class Scope:
-    """The columns that an expression may name: (source or None, name) -> (place in the row, type)."""
-
-    columns: dict[tuple[str | None, str], tuple[int, Type]] = field(default_factory=dict)
-    ambiguous: frozenset[str] = frozenset()
-    width: int = 0
-
-    def find(self, column: tree.Column) -> tuple[int, Type]:
-        found = self.columns.get((column.source, column.name))
-        if found is not None:
-            return found
-        if column.source is None and column.name in self.ambiguous:
-            raise SqlError(
-                f"Column '{column.name}' is ambiguous.",
-                why="Several of the joined sources have it",
-                hint=f"Write its source before it, as in `s`.{types.quoted(column.name)}.",
-                position=column.position,
-            )
-        shown = f"{column.source}.{column.name}" if column.source else column.name
-        names = [name for source, name in self.columns if source == column.source]
-        near = difflib.get_close_matches(column.name, names, 1, 0.6)
-        raise SqlError(
-            f"Column '{shown}' cannot be resolved.",
-            hint=f"Did you mean {near[0]}?" if near else "",
-            position=column.position,
-        )
 
 
 class Compiler:
@@ -142,7 +106,7 @@ class Compiler:
             raise SqlError(f"The sign of {operand.type} cannot be changed.", position=node.position)
         if node.operator == "+":
             return operand
-        return arithmetic("-", Compiled(operand.type, lambda _: 0), operand, node.position, Compiled)
+        return arithmetic("-", Compiled(operand.type, lambda _: 0), operand, node.position)
 
     def _binary(self, node: tree.Binary) -> Compiled:
         left, right = self.compile(node.left), self.compile(node.right)
@@ -156,9 +120,9 @@ class Compiler:
         if node.operator in comparing.OPERATORS:
             if any(isinstance(each, tree.Literal) and each.value is None for each in (node.left, node.right)):
                 raise SqlError("Comparison with NULL not supported", hint="Use IS NULL.", position=node.position)
-            left, right = _moments(node.left, left, right), _moments(node.right, right, left)
+            left, right = as_moment(node.left, left, right), as_moment(node.right, right, left)
             return Compiled(types.BOOLEAN, comparing.compare(node.operator, left, right, node.position))
-        return arithmetic(node.operator, left, right, node.position, Compiled)
+        return arithmetic(node.operator, left, right, node.position)
 
     def _must_be_boolean(self, given: Compiled, word: str, position: Position) -> None:
         if given.type not in (None, types.BOOLEAN):
@@ -192,7 +156,7 @@ class Compiler:
     def _in(self, node: tree.In) -> Compiled:
         operand = self.compile(node.operand)
         tests = [
-            comparing.compare("=", operand, _comparable(self.compile(item), operand, item), item.position)
+            comparing.compare("=", operand, beside_operand(self.compile(item), operand, item), item.position)
             for item in node.items
         ]
         negated, evaluate = node.negated, operand.evaluate
@@ -230,8 +194,8 @@ class Compiler:
                     position=node.position,
                 )
             result_type = both
-        choices = [(test, _as(result, result_type)) for test, result in branches]
-        default = _as(otherwise, result_type)
+        choices = [(test, converted(result, result_type)) for test, result in branches]
+        default = converted(otherwise, result_type)
 
         def choose(row: list[Any]) -> Any:
             for test, result in choices:
@@ -261,7 +225,7 @@ class Compiler:
                 else "Cannot construct an array with all NULL elements.",
                 position=node.position,
             )
-        evaluates = [_or_null(_as(item, item_type)) for item in items]
+        evaluates = [_or_null(converted(item, item_type)) for item in items]
         return Compiled(types.array(item_type), lambda row: [each(row) for each in evaluates])
 
     def _make_map(self, node: tree.MakeMap) -> Compiled:
@@ -273,7 +237,8 @@ class Compiler:
                 "Cannot construct a map with all NULL keys or values, or without entries.", position=node.position
             )
         pairs = [
-            (_as(key, key_type), _or_null(_as(value, value_type))) for key, value in zip(keys, entries, strict=True)
+            (converted(key, key_type), _or_null(converted(value, value_type)))
+            for key, value in zip(keys, entries, strict=True)
         ]
         return Compiled(types.mapping(key_type, value_type), lambda row: {key(row): each(row) for key, each in pairs})
 
@@ -379,36 +344,6 @@ class Compiler:
         raise SqlError("A lambda can only be an argument of a function that takes one.", position=node.position)
 
 
-def literal_type(node: tree.Literal) -> Type | None:
-    match node.value:
-        case None:
-            return None
-        case bool():
-            return types.BOOLEAN
-        case int():
-            return types.BIGINT if node.big else types.INTEGER
-        case float():
-            return types.DOUBLE
-        case Decimal():
-            _, digits, exponent = node.value.as_tuple()
-            assert isinstance(exponent, int)
-            scale = max(-exponent, 0)
-            return types.decimal(max(len(digits), scale, 1), scale)
-        case _:
-            return types.STRING
-
-
-def widened(given: Compiled, wanted: Type, position: Position | None = None) -> Evaluate:
-    """The values of `given` as `wanted`."""
-    if given.type is None or given.type == wanted:
-        return given.evaluate
-    convert = converter(given.type, wanted)
-    if convert is None or not types.can_widen(given.type, wanted):
-        raise SqlError(f"{given.type} cannot be taken as {wanted}.", position=position)
-    evaluate = given.evaluate
-    return lambda row: convert(evaluate(row))
-
-
 def _or_null(evaluate: Evaluate) -> Evaluate:
     """An item for which there is no value is NULL; the others of its array, map or struct stay."""
 
@@ -419,55 +354,6 @@ def _or_null(evaluate: Evaluate) -> Evaluate:
             return None
 
     return run
-
-
-def _as(given: Compiled, wanted: Type | None) -> Evaluate:
-    if wanted is None or given.type is None or given.type == wanted:
-        return given.evaluate
-    convert = converter(given.type, wanted)
-    assert convert is not None
-    evaluate = given.evaluate
-    return lambda row: convert(evaluate(row))
-
-
-def _comparable(item: Compiled, operand: Compiled, node: tree.Expression) -> Compiled:
-    """Literals in IN (...) are read as what they are compared with: '4' beside numbers, 'true' beside BOOLEAN, 4 beside text."""
-    wanted = operand.type
-    if wanted is None or item.type is None or item.type == wanted or not isinstance(node, tree.Literal):
-        return item
-    value: Any = None
-    try:
-        if item.type == types.STRING and wanted.is_number:
-            value = values.fit(decimal_of(str(node.value)), 40, 20)
-            return Compiled(types.decimal(40, 20), lambda _: value)
-        if item.type == types.STRING and wanted == types.BOOLEAN:
-            convert = converter(types.STRING, types.BOOLEAN)
-            assert convert is not None
-            value = convert(node.value)
-            return Compiled(types.BOOLEAN, lambda _: value)
-    except EvaluationError as error:
-        raise SqlError(f"Invalid Predicate: {error}", position=node.position) from None
-    if wanted == types.STRING and item.type.base in (
-        Base.BOOLEAN,
-        Base.INTEGER,
-        Base.BIGINT,
-        Base.DOUBLE,
-        Base.DECIMAL,
-    ):
-        value = values.as_text(node.value)
-        return Compiled(types.STRING, lambda _: value)
-    return item
-
-
-def _moments(node: tree.Expression, given: Compiled, beside: Compiled) -> Compiled:
-    """Text beside ROWTIME, WINDOWSTART or WINDOWEND is a moment: '2020-05-04T10:00' and the like, in milliseconds."""
-    if given.type != types.STRING or beside.type != types.BIGINT or not isinstance(node, tree.Literal):
-        return given
-    try:
-        value = values.millis(values.parse_timestamp(str(node.value)))
-    except EvaluationError:
-        return given
-    return Compiled(types.BIGINT, lambda _: value)
 
 
 def _truth(value: Any) -> bool:

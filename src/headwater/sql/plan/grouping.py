@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from headwater.sql.expressions.compiling import Evaluate
+from headwater.sql.expressions.compiled import Evaluate
 from headwater.sql.formats.internal import ROWS
 from headwater.sql.formats.library import format_named
 from headwater.sql.formats.port import Field

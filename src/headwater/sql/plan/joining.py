@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from headwater.sql.expressions.compiling import Compiled
+from headwater.sql.expressions.compiled import Compiled
 from headwater.sql.formats.internal import ROWS
 from headwater.sql.formats.library import format_named
 from headwater.sql.formats.port import Field, FormatOptions

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from headwater.sql.expressions.compiling import Compiled, widened
+from headwater.sql.expressions.compiled import Compiled, widened
 from headwater.sql.formats.internal import ROWS
 from headwater.sql.formats.library import format_named
 from headwater.sql.formats.port import Field

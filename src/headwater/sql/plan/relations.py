@@ -13,7 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headwater.sql.expressions import budget
-from headwater.sql.expressions.compiling import Compiler, Evaluate, Scope
+from headwater.sql.expressions.column_scope import Scope
+from headwater.sql.expressions.compiled import Evaluate
+from headwater.sql.expressions.compiling import Compiler
 from headwater.sql.language import tree
 from headwater.sql.language.tree import SourceKind
 from headwater.sql.language.types import Type

@@ -12,7 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headwater.sql.expressions import budget
-from headwater.sql.expressions.compiling import Compiler, Scope, widened
+from headwater.sql.expressions.column_scope import Scope
+from headwater.sql.expressions.compiled import widened
+from headwater.sql.expressions.compiling import Compiler
 from headwater.sql.expressions.values import EvaluationError
 from headwater.sql.formats.registry.port import Schemas
 from headwater.sql.functions import python_functions, scope

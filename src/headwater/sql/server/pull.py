@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headwater.sql.expressions.compiling import Compiler, Evaluate, Scope, literal_type
+from headwater.sql.expressions.column_scope import Scope
+from headwater.sql.expressions.compiled import Evaluate
+from headwater.sql.expressions.compiling import Compiler
+from headwater.sql.expressions.literals import literal_type
 from headwater.sql.functions.aggregates import Aggregate
 from headwater.sql.functions.collections import hashable
 from headwater.sql.functions.scope import aggregate_named

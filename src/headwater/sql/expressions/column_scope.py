@@ -1,0 +1,39 @@
+"""The columns that an expression may name, and where in a row they are."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, field
+
+from headwater.sql.language import tree, types
+from headwater.sql.language.errors import SqlError
+from headwater.sql.language.types import Type
+
+
+@dataclass(slots=True)
+class Scope:
+    """The columns that an expression may name: (source or None, name) -> (place in the row, type)."""
+
+    columns: dict[tuple[str | None, str], tuple[int, Type]] = field(default_factory=dict)
+    ambiguous: frozenset[str] = frozenset()
+    width: int = 0
+
+    def find(self, column: tree.Column) -> tuple[int, Type]:
+        found = self.columns.get((column.source, column.name))
+        if found is not None:
+            return found
+        if column.source is None and column.name in self.ambiguous:
+            raise SqlError(
+                f"Column '{column.name}' is ambiguous.",
+                why="Several of the joined sources have it",
+                hint=f"Write its source before it, as in `s`.{types.quoted(column.name)}.",
+                position=column.position,
+            )
+        shown = f"{column.source}.{column.name}" if column.source else column.name
+        names = [name for source, name in self.columns if source == column.source]
+        near = difflib.get_close_matches(column.name, names, 1, 0.6)
+        raise SqlError(
+            f"Column '{shown}' cannot be resolved.",
+            hint=f"Did you mean {near[0]}?" if near else "",
+            position=column.position,
+        )

@@ -1,0 +1,73 @@
+"""What a literal is: its type when it stands alone, and what it is read as beside something that it is compared with."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+from headwater.sql.expressions import values
+from headwater.sql.expressions.casting import converter, decimal_of
+from headwater.sql.expressions.compiled import Compiled
+from headwater.sql.expressions.values import EvaluationError
+from headwater.sql.language import tree, types
+from headwater.sql.language.errors import SqlError
+from headwater.sql.language.types import Base, Type
+
+
+def literal_type(node: tree.Literal) -> Type | None:
+    match node.value:
+        case None:
+            return None
+        case bool():
+            return types.BOOLEAN
+        case int():
+            return types.BIGINT if node.big else types.INTEGER
+        case float():
+            return types.DOUBLE
+        case Decimal():
+            _, digits, exponent = node.value.as_tuple()
+            assert isinstance(exponent, int)
+            scale = max(-exponent, 0)
+            return types.decimal(max(len(digits), scale, 1), scale)
+        case _:
+            return types.STRING
+
+
+def beside_operand(item: Compiled, operand: Compiled, node: tree.Expression) -> Compiled:
+    """Literals in IN (...) are read as what they are compared with: '4' beside numbers, 'true' beside BOOLEAN, 4 beside text."""
+    wanted = operand.type
+    if wanted is None or item.type is None or item.type == wanted or not isinstance(node, tree.Literal):
+        return item
+    value: Any = None
+    try:
+        if item.type == types.STRING and wanted.is_number:
+            value = values.fit(decimal_of(str(node.value)), 40, 20)
+            return Compiled(types.decimal(40, 20), lambda _: value)
+        if item.type == types.STRING and wanted == types.BOOLEAN:
+            convert = converter(types.STRING, types.BOOLEAN)
+            assert convert is not None
+            value = convert(node.value)
+            return Compiled(types.BOOLEAN, lambda _: value)
+    except EvaluationError as error:
+        raise SqlError(f"Invalid Predicate: {error}", position=node.position) from None
+    if wanted == types.STRING and item.type.base in (
+        Base.BOOLEAN,
+        Base.INTEGER,
+        Base.BIGINT,
+        Base.DOUBLE,
+        Base.DECIMAL,
+    ):
+        value = values.as_text(node.value)
+        return Compiled(types.STRING, lambda _: value)
+    return item
+
+
+def as_moment(node: tree.Expression, given: Compiled, beside: Compiled) -> Compiled:
+    """Text beside ROWTIME, WINDOWSTART or WINDOWEND is a moment: '2020-05-04T10:00' and the like, in milliseconds."""
+    if given.type != types.STRING or beside.type != types.BIGINT or not isinstance(node, tree.Literal):
+        return given
+    try:
+        value = values.millis(values.parse_timestamp(str(node.value)))
+    except EvaluationError:
+        return given
+    return Compiled(types.BIGINT, lambda _: value)
