@@ -5,13 +5,12 @@ make between two commits waits in memory, so no transaction is open while record
 unknown, everything since the last one is dropped, the lead takes the producer id anew, and the tasks are opened again.
 """
 
-import contextlib
 import dataclasses
 import itertools
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 from headwater.base.errors import ErrorCode, KafkaError, UserError
@@ -19,40 +18,31 @@ from headwater.base.ids import TopicPartition
 from headwater.client.consumer.consumer import Consumer
 from headwater.client.consumer.positions import OffsetAndMetadata
 from headwater.client.consumer.ranges import RangeReader
-from headwater.client.producer.producer import Producer
-from headwater.client.producer.transaction_calls import GroupMember
-from headwater.client.types import EARLIEST, LATEST
 from headwater.streams.engine.columns import Chunk
 from headwater.streams.engine.failures import ClusterFailure
-from headwater.streams.plan.topology import SourceNode
 from headwater.streams.protocol import task_ownership as protocol
+from headwater.streams.slot.commit_writer import CommitWriter
 from headwater.streams.slot.fetched import chunks
 from headwater.streams.slot.global_tables import GlobalTables
 from headwater.streams.slot.lead_port import LeadPort
 from headwater.streams.slot.offset_metadata import OffsetMetadata, encode_metadata
-from headwater.streams.slot.open_task import Clients, OpenTask, Stopped
+from headwater.streams.slot.open_task import Clients, OpenTask
 from headwater.streams.slot.partition_counts import PartitionCounts
-from headwater.streams.slot.pending_outputs import PendingOutputs
 from headwater.streams.slot.program import Program
 from headwater.streams.slot.purging import Purge
-from headwater.streams.slot.refusals import Refused, refusal, settle
-from headwater.streams.slot.sending import send_all
+from headwater.streams.slot.refusals import Refused
+from headwater.streams.slot.start_offsets import StartOffsets
 from headwater.streams.stores.state import Owner
 from headwater.streams.stores.task_counts import write_task_counts
 
 _log: Final = logging.getLogger("headwater.streams")
-_MOST_OUTPUTS: Final = 200_000  # a commit comes early when so many wait
-_MOST_OUTPUT_BYTES: Final = 64 * 1024 * 1024
 _AT_ONCE: Final = 20_000  # records of a task before the next one has its turn
 _SLICE_S: Final = 0.05  # of a task, at least: also where a commit takes longer than the interval between two
 _POLLED: Final = 20_000
 _POLLED_BYTES: Final = 16 * 1024 * 1024
 _IDLE_S: Final = 0.1
 _PATIENCE_S: Final = 600.0
-_FLUSH_S: Final = 1.0
-_STOP_PATIENCE_S: Final = 10.0
 _PAUSE_S: Final = 0.25
-_UNKNOWN: Final = frozenset((ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NETWORK_EXCEPTION))
 
 
 class Slot:
@@ -80,28 +70,22 @@ class Slot:
         common = settings.for_consumers
         self._reader = RangeReader(common)
         self._clients = Clients(lead.admin, self._reader, stopping)
+        self._start_offsets = StartOffsets(self._clients, lead.application_id, program.sub_topologies)
         isolation = "read_committed" if settings.exactly_once else "read_uncommitted"
         self._consumer = Consumer(
             {**common, "isolation.level": isolation, "enable.auto.commit": False, "auto.offset.reset": "earliest"}
         )
-        self._producer: Producer | None = None
         subs = program.sub_topologies
         self._subs = {sub.number: sub for sub in subs if not sub.is_global}
         self._task_settings = dataclasses.replace(program.task_settings, partition_count=counts)
         self._globals = GlobalTables([sub for sub in subs if sub.is_global], self._task_settings, self._topics.globals)
         self.tasks: list[OpenTask] = []
-        self._resets = {
-            t: node.reset for sub in subs for node in sub.nodes if isinstance(node, SourceNode) for t in node.topics
-        }
         self._owner_of: dict[tuple[str, int], OpenTask] = {}
         self._add_tasks(tasks)
         self._paused: set[tuple[str, int]] = set()
-        self._pending = PendingOutputs()
-        self._errors = program.task_settings.errors
-        self._suspects: frozenset[int] | None = None  # of what this commit sends: see `sending`
-        self._next_suspects: frozenset[int] | None = None
-        self._changelog = PendingOutputs()
-        self._offsets: dict[TopicPartition, int] = {}
+        self._writer = CommitWriter(
+            settings, program.task_settings.errors, lead.application_id, self._globals.pending, stopping
+        )
         self._purge = Purge(program.topics, settings.repartition_purge_interval_ms)
         self._commit_at = 0.0
         self.fetched = 0
@@ -116,7 +100,7 @@ class Slot:
         self._open_all(follow)
 
     def _open_all(self, follow: dict[TopicPartition, int]) -> None:
-        self._connect()
+        self._writer.connect(self._identity)
         begin = follow | self._open_tasks(self.tasks)
         self._read_from(begin, ())
         self._commit_at = time.monotonic() + self._settings.commit_interval_ms / 1000
@@ -174,28 +158,12 @@ class Slot:
         self.tasks += added
         return added
 
-    def _connect(self) -> None:
-        if self._producer is not None:
-            with contextlib.suppress(KafkaError, TimeoutError):
-                self._producer.close(timeout=0)
-            self._producer = None
-        common = {**self._settings.for_producers, "linger.ms": 5}
-        if not self._settings.exactly_once:
-            self._producer = Producer({**common, "enable.idempotence": True})
-            return
-        name = self._identity.transactional_id
-        timeout = {"transaction.timeout.ms": self._settings.transaction_timeout_ms}
-        self._producer = Producer({**common, **timeout, "transactional.id": name})
-        self._producer.resume_transactions(self._identity.producer_id, self._identity.epoch)
-
     def close(self) -> None:
         """Without a commit: what is pending is left to the next run."""
         self._globals.close()
         for task in self.tasks:
             task.close()
-        if self._producer is not None:
-            with contextlib.suppress(KafkaError, TimeoutError):
-                self._producer.close(timeout=0)
+        self._writer.disconnect()
         self._consumer.close()
         self._reader.close()
 
@@ -214,7 +182,7 @@ class Slot:
             self._recover()
             return
         due = time.monotonic() >= self._commit_at
-        if wants_commit or due or self._is_full():
+        if wants_commit or due or self._writer.is_full():
             self.commit()
 
     def _tick(self) -> None:
@@ -227,10 +195,6 @@ class Slot:
             if not error.code.retriable and error.code != ErrorCode.BROKER_NOT_AVAILABLE:
                 raise
             _log.warning("the group does not answer application=%s error=%s", self._name, error)
-
-    def _is_full(self) -> bool:
-        rows = self._pending.rows + self._changelog.rows
-        return rows > _MOST_OUTPUTS or self._pending.data_bytes + self._changelog.data_bytes > _MOST_OUTPUT_BYTES
 
     def _read_and_process(self) -> bool:
         """Whether a record's processing asked for a commit."""
@@ -252,7 +216,7 @@ class Slot:
         if any(task.task.group.buffered and self._is_ready(task) for task in self.tasks):
             return 0.0
         wait = _IDLE_S
-        if self._has_outputs():
+        if self._writer.has_outputs():
             wait = min(wait, max(self._commit_at - time.monotonic(), 0.0))
         now_ms = _now_ms()
         for task in self.tasks:
@@ -314,17 +278,14 @@ class Slot:
 
     def _collect(self, task: OpenTask) -> None:
         output = task.collect()
-        self._pending.add(output.records, output.columns)
-        self._changelog.add(output.changelog, output.changelog_columns)
-        for (topic, partition), offset in output.positions.items():
-            self._offsets[TopicPartition(topic, partition)] = offset
+        self._writer.add(output)
         for reason, count in itertools.chain(output.dropped.items(), self._globals.take_dropped().items()):
             self.dropped[reason] = self.dropped.get(reason, 0) + count
 
     # Commits
 
     def commit(self) -> None:
-        if self._has_outputs():
+        if self._writer.has_outputs():
             self._commit_outputs()
         self._commit_at = time.monotonic() + self._settings.commit_interval_ms / 1000
 
@@ -337,8 +298,8 @@ class Slot:
         if not committed:
             self._recover()
             return
-        self._purge.committed(self._offsets)
-        self._forget_outputs()
+        self._purge.committed(self._writer.offsets)
+        self._writer.forget()
         self._globals.pending.clear()
         self._purge.run(self._lead.admin, time.monotonic())
 
@@ -355,31 +316,18 @@ class Slot:
             try:
                 return bool(self._drive(steps))
             except Refused as refused:
-                self._leave_out(refused)
+                if self._writer.leave_out(refused):
+                    self.dropped["production error"] = self.dropped.get("production error", 0) + len(refused.records)
                 self._identity = self._drive(protocol.recover_steps((), self._identity, self._lead.member()))
-                self._connect()
+                self._writer.connect(self._identity)
             finally:
-                self._suspects, self._next_suspects = self._next_suspects, None
-
-    def _leave_out(self, refused: Refused) -> None:
-        """Nothing of the transaction stands: it is sent again, without what is surely refused, and with the suspects one by one."""
-        pending, changelog = self._pending.as_records(), self._changelog.as_records()
-        if not refused.certain:
-            self._next_suspects = (self._suspects or frozenset()) | frozenset(refused.records)
-            return
-        for change in changelog:
-            if id(change) in refused.records:
-                raise refusal(change, refused.records[id(change)]) from refused.error
-        for records in (pending, self._globals.pending):
-            records[:] = settle(records, refused.records, self._errors, self._name)
-        self.dropped["production error"] = self.dropped.get("production error", 0) + len(refused.records)
-        self._next_suspects = frozenset()  # there may be more
+                self._writer.end_attempt()
 
     def _recover(self) -> None:
         """Until it works again, or another run has taken over, or this one is to end: nothing is pending then."""
         give_up_at = time.monotonic() + _PATIENCE_S
         while True:
-            self._forget_outputs()
+            self._writer.forget()
             self._clients.check()
             try:
                 steps = protocol.recover_steps(tuple(self.tasks), self._identity, self._lead.member())
@@ -395,14 +343,6 @@ class Slot:
                 _log.warning("the slot does not recover yet application=%s error=%s", self._name, error)
                 self._stopping.wait(_PAUSE_S)
                 self._tick()
-
-    def _forget_outputs(self) -> None:
-        self._pending.clear()
-        self._changelog.clear()
-        self._offsets = {}
-
-    def _has_outputs(self) -> bool:
-        return bool(self._offsets or self._pending or self._changelog or self._globals.pending)
 
     @property
     def _name(self) -> str:
@@ -427,72 +367,20 @@ class Slot:
             case protocol.SaveState(task):
                 return task.save()
             case protocol.ReadOffsets(task, stable):
-                return self._read_offsets(task, stable)
+                return self._start_offsets.of(task.inputs(self._topics.sources), stable=stable)
             case protocol.SendRecords(producer):
-                return self._send_records(transactional=producer is not None)
+                return self._writer.send_records(self.tasks, transactional=producer is not None)
             case protocol.SendOffsets(producer, member):
                 return self._send_offsets(member, transactional=producer is not None)
             case protocol.EndTransaction():
-                return self._end_transaction()
+                return self._writer.end_transaction()
             case protocol.DropPending(task):
                 return task.drop()
         return self._lead.do(step)
 
-    def _read_offsets(self, task: OpenTask, stable: bool) -> dict[TopicPartition, tuple[int, str]]:
-        inputs = task.inputs(self._topics.sources)
-        found = self._patiently(lambda: self._lead.admin.list_group_offsets(self._name, inputs, require_stable=stable))
-        offsets = {each: (found[each].offset, found[each].metadata) for each in inputs if each in found}
-        missing = {each: self._reset(each.topic) for each in inputs if each not in offsets}
-        for partition, answer in (self._lead.admin.list_offsets(missing) if missing else {}).items():
-            if isinstance(answer, KafkaError):
-                raise answer
-            offsets[partition] = (answer.offset, "")
-        return offsets
-
-    def _patiently(self, ask: Callable[[], Any]) -> Any:
-        """Waits for offsets that are being decided."""
-        give_up_at = time.monotonic() + _PATIENCE_S
-        while True:
-            try:
-                return ask()
-            except KafkaError as error:
-                if error.code != ErrorCode.UNSTABLE_OFFSET_COMMIT or time.monotonic() > give_up_at:
-                    raise
-                self._stopping.wait(0.02)
-                self._clients.check()
-
-    def _reset(self, topic: str) -> int:
-        """Where an input begins that has no offset yet: Kafka Streams' default is its first record."""
-        return LATEST if self._resets.get(topic) == "latest" else EARLIEST
-
-    def _send_records(self, *, transactional: bool) -> None:
-        assert self._producer is not None
-        if transactional:
-            self._producer.begin_transaction()
-        written = send_all(self._producer, [*self._globals.pending, *self._pending.pieces], self._suspects)
-        changes = send_all(self._producer, self._changelog.pieces, self._suspects)
-        self._flush(self._producer)
-        written()
-        owners = {changelog: task for task in self.tasks for changelog in task.changelogs}
-        for changelog, position in changes().items():
-            owners[changelog].wrote(changelog, position)
-
-    def _flush(self, producer: Producer) -> None:
-        """Waits for the brokers, but not for long once the run is to end."""
-        give_up_at: float | None = None
-        while True:
-            try:
-                return producer.flush(timeout=_FLUSH_S)
-            except TimeoutError:
-                if self._stopping.is_set():
-                    give_up_at = give_up_at or time.monotonic() + _STOP_PATIENCE_S
-                    if time.monotonic() >= give_up_at:
-                        raise Stopped from None
-
     def _send_offsets(self, member: protocol.Member | None, *, transactional: bool) -> None:
-        assert self._producer is not None
         offsets = {}
-        for partition, offset in self._offsets.items():
+        for partition, offset in self._writer.offsets.items():
             place = (partition.topic, partition.partition)
             task = self._owner_of[place].task
             queue = task.group.queues[place]
@@ -504,20 +392,7 @@ class Slot:
             self._lead.commit(offsets)
         elif offsets:
             assert member is not None
-            group = GroupMember(member.group_id, member.generation, member.member_id, member.instance_id)
-            self._producer.send_offsets_to_transaction(offsets, group)
-
-    def _end_transaction(self) -> bool:
-        assert self._producer is not None
-        try:
-            self._producer.commit_transaction()
-        except TimeoutError:
-            return False
-        except KafkaError as error:
-            if error.code in _UNKNOWN:
-                return False
-            raise
-        return True
+            self._writer.send_offsets(offsets, member)
 
 
 def _now_ms() -> int:

@@ -11,12 +11,13 @@ from headwater.client.settings.admin import read_admin_settings
 from headwater.client.settings.consumer import consumer_settings
 from headwater.client.settings.producer import read_producer_settings
 from headwater.streams import App
+from headwater.streams.engine.failures import ErrorPolicy
 from headwater.streams.engine.record import InputRecord, OutputRecord
 from headwater.streams.engine.task import Task
 from headwater.streams.slot import local_run
+from headwater.streams.slot.commit_writer import CommitWriter
 from headwater.streams.slot.global_tables import GlobalTables
 from headwater.streams.slot.open_task import Clients, OpenTask, Stopped
-from headwater.streams.slot.pending_outputs import PendingOutputs
 from headwater.streams.slot.settings import RunSettings
 from headwater.streams.slot.slot import Slot
 from headwater.streams.stores.state import ChangelogPartition, Owner
@@ -27,6 +28,10 @@ def _bare_slot(**attributes: Any) -> Slot:
     for name, value in attributes.items():
         setattr(slot, name, value)
     return slot
+
+
+def _writer(stopping: threading.Event) -> CommitWriter:
+    return CommitWriter(RunSettings("localhost:1", Path("state")), ErrorPolicy(), "app", [], stopping)
 
 
 def test_a_slow_function_does_not_keep_a_task_from_leaving() -> None:
@@ -53,8 +58,8 @@ def test_a_run_that_is_to_end_does_not_wait_for_brokers_that_are_away() -> None:
 
     stopping, lead = threading.Event(), Away()
     clients = Clients(None, None, stopping)  # type: ignore[arg-type]
-    outputs = {"_pending": PendingOutputs(), "_changelog": PendingOutputs()}
-    slot = _bare_slot(_lead=lead, _clients=clients, _stopping=stopping, _identity=None, tasks=[], **outputs)
+    attributes = {"_lead": lead, "_clients": clients, "_stopping": stopping, "_writer": _writer(stopping)}
+    slot = _bare_slot(**attributes, _identity=None, tasks=[])
     with pytest.raises(Stopped):
         slot._recover()
     assert lead.asked == 1
@@ -89,8 +94,8 @@ def test_a_replay_that_is_given_up_notes_no_position_that_it_has_not_reached(tmp
 
 
 def test_pending_output_is_limited_by_bytes_too() -> None:
-    slot = _bare_slot(_pending=PendingOutputs(), _changelog=PendingOutputs(), _offsets={}, dropped={})
-    slot._globals = GlobalTables([], App("app").settings(), {})
+    writer = _writer(threading.Event())
+    slot = _bare_slot(_writer=writer, _globals=GlobalTables([], App("app").settings(), {}), dropped={})
 
     class Made:
         def collect(self) -> Any:
@@ -99,11 +104,11 @@ def test_pending_output_is_limited_by_bytes_too() -> None:
             return TaskOutput([OutputRecord("out", None, b"k", bytes(40_000_000), 0, ())], [], {})
 
     slot._collect(Made())  # type: ignore[arg-type]
-    assert not slot._is_full()
+    assert not writer.is_full()
     slot._collect(Made())  # type: ignore[arg-type]
-    assert slot._is_full()
-    slot._forget_outputs()
-    assert not slot._is_full()
+    assert writer.is_full()
+    writer.forget()
+    assert not writer.is_full()
 
 
 def test_dead_letters_of_global_tables_wait_for_a_commit() -> None:
