@@ -201,7 +201,7 @@ def _where(target: Target, app: str) -> tuple[str, int]:
 
     if Path(app).is_file():
         from headwater.cli.stream_files import load_app
-        from headwater.streams.slot.refusals import dead_letter_topic
+        from headwater.streams.engine.failures import dead_letter_topic
 
         loaded = load_app(Path(app))
         if target.connect.bootstrap_server is None and target.connect.profile is None:

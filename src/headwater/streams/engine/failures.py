@@ -5,7 +5,7 @@
 decide for each failure. What was decided happens within the task's transaction, so a dead letter is written exactly once.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Literal
@@ -94,6 +94,50 @@ class StreamsError(UserError):
         )
 
 
+class FailureHandler:
+    """The policy of one task, and what it does: `write` takes dead letters, `drop` counts what is left out, and why."""
+
+    __slots__ = ("_application_id", "_policy", "_task_id", "_write", "drop")
+
+    def __init__(
+        self,
+        policy: ErrorPolicy,
+        application_id: str,
+        task_id: str,
+        write: Callable[[OutputRecord], None],
+        drop: Callable[[str], None],
+    ) -> None:
+        self._policy = policy
+        self._application_id = application_id
+        self._task_id = task_id
+        self._write = write
+        self.drop = drop
+
+    def handle(self, stage: Stage, error: Exception, raw: InputRecord | None, timestamp: int, node: str) -> None:
+        """Returns if the application goes on without the record."""
+        failure = Failure(stage, error, raw, timestamp, node, self._task_id)
+        verdict = self._policy.decide(failure)
+        if verdict == "fail":
+            raise StreamsError(failure) from error
+        if verdict == "dead_letter":
+            self._write(dead_letter(dead_letter_topic(self._policy, self._application_id), failure))
+        self.drop(f"{stage} error")
+
+    def failure(self, stage: Stage, error: Exception, raw: InputRecord, timestamp: int, node: str) -> StreamsError:
+        """Of a record that no policy is asked about."""
+        return StreamsError(Failure(stage, error, raw, timestamp, node, self._task_id))
+
+
+def innermost_node(error: Exception, nodes: Mapping[str, object]) -> str:
+    """The innermost node on the way to the error."""
+    names = {id(processor): name for name, processor in nodes.items()}
+    found, traceback = "?", error.__traceback__
+    while traceback is not None:
+        owner = names.get(id(traceback.tb_frame.f_locals.get("self")))
+        found, traceback = owner or found, traceback.tb_next
+    return found
+
+
 def own_line(traceback: TracebackType | None) -> str | None:
     """The last line of the traceback that is not ours: the user's."""
     import linecache
@@ -108,6 +152,10 @@ def own_line(traceback: TracebackType | None) -> str | None:
         return None
     text = linecache.getline(*found).strip()
     return f"{found[0]}:{found[1]}" + (f" `{text}`" if text else "")
+
+
+def dead_letter_topic(policy: ErrorPolicy, application_id: str) -> str:
+    return policy.dead_letter_topic or f"{application_id}-dead-letters"
 
 
 def dead_letter(topic: str, failure: Failure) -> OutputRecord:

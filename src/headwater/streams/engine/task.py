@@ -21,7 +21,7 @@ from headwater.streams.engine.columns import Chunk, OutputColumns
 from headwater.streams.engine.context import NodeContext
 from headwater.streams.engine.emit_on_close import ClosingProcessor
 from headwater.streams.engine.expiry import expiring_rows
-from headwater.streams.engine.failures import ClusterFailure, ErrorPolicy, Failure, Stage, StreamsError, dead_letter
+from headwater.streams.engine.failures import ClusterFailure, ErrorPolicy, FailureHandler, StreamsError, innermost_node
 from headwater.streams.engine.late_records import LateRecords
 from headwater.streams.engine.opening import AnyStore, open_bytes, typed
 from headwater.streams.engine.operator_times import OperatorTimes
@@ -30,8 +30,9 @@ from headwater.streams.engine.processor import Cancellable, Forward, Processor, 
 from headwater.streams.engine.punctuation import PunctuationQueue, Schedule
 from headwater.streams.engine.record import InputRecord, OutputRecord, Record, RecordMetadata
 from headwater.streams.engine.sink import Sink
+from headwater.streams.engine.source_decoding import source_decoder
 from headwater.streams.engine.suppress_buffer import SuppressBuffer
-from headwater.streams.engine.time import TimestampExtractor, fail_on_invalid_timestamp, wallclock_timestamp
+from headwater.streams.engine.time import TimestampExtractor, fail_on_invalid_timestamp
 from headwater.streams.plan.topology import Partitioner, ProcessorNode, SinkNode, SourceNode, SubTopology
 from headwater.streams.serdes.port import Serde
 from headwater.streams.stores.spec import StoreSpec
@@ -121,6 +122,9 @@ class Task:
         self._patterns: list[tuple[str, Forward, Decode]] = []
         self._outputs: list[OutputRecord] = []
         self._changelog: list[OutputRecord] = []
+        self._failures = FailureHandler(
+            settings.errors, settings.application_id, self.task_id, self._outputs.append, self.drop
+        )
         self._columns: dict[str, OutputColumns] = {}
         self._changelog_columns: dict[str, OutputColumns] = {}
         self._lane: Lane | None = None
@@ -211,7 +215,7 @@ class Task:
         return choose
 
     def _source(self, node: SourceNode, forward: Forward) -> None:
-        decode = self._decoder(node)
+        decode = source_decoder(node, self.settings, self._failures, lambda: self.wall_clock_ms)
         if node.pattern is not None:
             self._patterns.append((node.pattern, forward, decode))
         for name in node.topics:
@@ -227,30 +231,6 @@ class Task:
                 self.group.register(PartitionQueue((topic, self.partition), decode))
                 return True
         return False
-
-    def _decoder(self, node: SourceNode) -> Callable[[InputRecord, int], Record | None]:
-        read_key = (node.key or self.settings.key).deserialize
-        read_value = (node.value or self.settings.value).deserialize
-        extract = node.extractor or self.settings.extractor
-        if extract is wallclock_timestamp:
-            extract = lambda record, raw, time: self.wall_clock_ms  # noqa: ARG005, E731
-
-        def decode(raw: InputRecord, partition_time: int) -> Record | None:
-            try:
-                key = None if raw.key is None else read_key(raw.key)
-                value = None if raw.value is None else read_value(raw.value)
-            except Exception as error:  # noqa: BLE001 - a serde may raise anything; the policy decides
-                self._handle("deserialization", error, raw, raw.timestamp, node.name)
-                return None
-            record = Record(key, value, raw.timestamp, raw.headers)
-            timestamp = extract(record, raw, partition_time)
-            if timestamp < 0:
-                self.drop("negative timestamp")
-                return None
-            record.timestamp = timestamp
-            return record
-
-        return decode
 
     def topic_name(self, name: str) -> str:
         """Internal topics begin with the application's id."""
@@ -321,7 +301,8 @@ class Task:
         except (StreamsError, ClusterFailure):
             raise
         except Exception as error:
-            raise self._failure("processing", error, raw, record.timestamp, self._node_of(error)) from error
+            node = innermost_node(error, self.nodes)
+            raise self._failures.failure("processing", error, raw, record.timestamp, node) from error
         self._current = None
         if self._late is not None:
             self._outputs += self._late.take(raw)
@@ -337,7 +318,7 @@ class Task:
     def _expiry_failed(self, error: Exception, now_ms: int, node: str) -> None:
         if isinstance(error, (StreamsError, ClusterFailure)):
             raise error
-        self._handle("processing", error, None, now_ms, node)
+        self._failures.handle("processing", error, None, now_ms, node)
 
     def punctuate(self, now_ms: int) -> bool:
         """Sets the wall clock, and calls the punctuators that are due."""
@@ -451,7 +432,7 @@ class Task:
         except (StreamsError, ClusterFailure):
             raise
         except Exception as error:  # noqa: BLE001 - the user's code may raise anything; the policy decides
-            self._handle("processing", error, None, now_ms, schedule.node_name)
+            self._failures.handle("processing", error, None, now_ms, schedule.node_name)
 
     # -- failures
 
@@ -466,36 +447,12 @@ class Task:
             except (StreamsError, ClusterFailure):
                 raise
             except Exception as error:  # noqa: BLE001 - the user's code may raise anything; the policy decides
-                self._handle("processing", error, self._current, record.timestamp, name)
+                self._failures.handle("processing", error, self._current, record.timestamp, name)
 
         return guarded
 
     def _production_failed(self, error: Exception, node: str) -> None:
-        self._handle("production", error, self._current, self.record_timestamp, node)
-
-    def _handle(self, stage: Stage, error: Exception, raw: InputRecord | None, timestamp: int, node: str) -> None:
-        """Returns if the application goes on without the record."""
-        policy = self.settings.errors
-        failure = Failure(stage, error, raw, timestamp, node, self.task_id)
-        verdict = policy.decide(failure)
-        if verdict == "fail":
-            raise StreamsError(failure) from error
-        if verdict == "dead_letter":
-            topic = policy.dead_letter_topic or f"{self.settings.application_id}-dead-letters"
-            self._outputs.append(dead_letter(topic, failure))
-        self.drop(f"{stage} error")
-
-    def _failure(self, stage: Stage, error: Exception, raw: InputRecord, timestamp: int, node: str) -> StreamsError:
-        return StreamsError(Failure(stage, error, raw, timestamp, node, self.task_id))
-
-    def _node_of(self, error: Exception) -> str:
-        """The innermost node on the way to the error."""
-        names = {id(processor): name for name, processor in self.nodes.items()}
-        found, traceback = "?", error.__traceback__
-        while traceback is not None:
-            owner = names.get(id(traceback.tb_frame.f_locals.get("self")))
-            found, traceback = owner or found, traceback.tb_next
-        return found
+        self._failures.handle("production", error, self._current, self.record_timestamp, node)
 
     def drop_late(self, node: str, by_ms: int) -> None:
         self.drop("late")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headwater.client.admin import Admin
+from headwater.streams.engine.failures import dead_letter_topic
 from headwater.streams.engine.task import TaskSettings
 from headwater.streams.lead.internal_topics import ensure_exists, ensure_topics, partitions_of
 from headwater.streams.lead.membership import Lead
@@ -17,7 +18,6 @@ from headwater.streams.lead.topics import TopicPlan, external_topics, partitione
 from headwater.streams.plan.topology import SubTopology
 from headwater.streams.protocol import task_ownership as protocol
 from headwater.streams.slot.partition_counts import PartitionCounts
-from headwater.streams.slot.refusals import dead_letter_topic
 from headwater.streams.slot.settings import RunSettings
 from headwater.streams.slot.upgrade_check import check_upgrade
 

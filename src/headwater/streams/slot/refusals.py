@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from headwater.base.errors import ErrorCode, KafkaError, UserError
-from headwater.streams.engine.failures import ErrorPolicy, Failure, dead_letter
+from headwater.streams.engine.failures import ErrorPolicy, Failure, dead_letter, dead_letter_topic
 from headwater.streams.engine.record import OutputRecord
 
 _TOO_LARGE: Final = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
@@ -25,10 +25,6 @@ class Refused(Exception):
         self.error = error
         self.records = records
         self.certain = certain
-
-
-def dead_letter_topic(policy: ErrorPolicy, application_id: str) -> str:
-    return policy.dead_letter_topic or f"{application_id}-dead-letters"
 
 
 def settle(

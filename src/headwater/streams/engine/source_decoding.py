@@ -1,0 +1,41 @@
+"""From bytes to the records of a source: keys and values by its serdes, timestamps by its extractor. Owns nothing."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from headwater.streams.engine.failures import FailureHandler
+from headwater.streams.engine.partition_group import Decode
+from headwater.streams.engine.record import InputRecord, Record
+from headwater.streams.engine.time import wallclock_timestamp
+from headwater.streams.plan.topology import SourceNode
+
+if TYPE_CHECKING:
+    from headwater.streams.engine.task import TaskSettings
+
+
+def source_decoder(
+    node: SourceNode, settings: "TaskSettings", failures: FailureHandler, wall_clock_ms: Callable[[], int]
+) -> Decode:
+    """A record that cannot be decoded goes to `failures`; one with a negative timestamp is left out."""
+    read_key = (node.key or settings.key).deserialize
+    read_value = (node.value or settings.value).deserialize
+    extract = node.extractor or settings.extractor
+    if extract is wallclock_timestamp:
+        extract = lambda record, raw, time: wall_clock_ms()  # noqa: ARG005, E731
+
+    def decode(raw: InputRecord, partition_time: int) -> Record | None:
+        try:
+            key = None if raw.key is None else read_key(raw.key)
+            value = None if raw.value is None else read_value(raw.value)
+        except Exception as error:  # noqa: BLE001 - a serde may raise anything; the policy decides
+            failures.handle("deserialization", error, raw, raw.timestamp, node.name)
+            return None
+        record = Record(key, value, raw.timestamp, raw.headers)
+        timestamp = extract(record, raw, partition_time)
+        if timestamp < 0:
+            failures.drop("negative timestamp")
+            return None
+        record.timestamp = timestamp
+        return record
+
+    return decode
