@@ -65,26 +65,6 @@ static void release(Buffers *buffers) {
     PyBuffer_Release(&buffers->validity);
 }
 
-/* One row: null, or its bytes behind `prefix` of them. */
-static int decode_row(Decoder *decoder, const Buffers *buffers, Py_ssize_t row, int validity_start, int prefix) {
-    const int32_t *offsets = buffers->offsets.buf;
-    const uint8_t *validity = buffers->validity.buf;
-    if (buffers->validity.len) {
-        Py_ssize_t bit = row + validity_start;
-        if (!(validity[bit >> 3] >> (bit & 7) & 1))
-            return column_append_null(decoder->columns, 0);
-    }
-    const uint8_t *data = buffers->data.buf;
-    Cursor cursor = {data + offsets[row], data + offsets[row + 1]};
-    if (cursor.end - cursor.at < prefix)
-        return ENDS_EARLY;
-    cursor.at += prefix;
-    decoder->depth = 0;
-    decoder->empty_items = 0;
-    int status = decoder_run(decoder, 0, &cursor);
-    return status == FINE && cursor.at != cursor.end ? BYTES_LEFT : status;
-}
-
 static bool offsets_are_good(const Buffers *buffers, Py_ssize_t rows, int validity_start) {
     const int32_t *offsets = buffers->offsets.buf;
     if (rows < 0 || buffers->offsets.len / (Py_ssize_t)sizeof *offsets < rows + 1 || offsets[0] < 0)
@@ -113,62 +93,104 @@ static PyObject *all_finished(Column *columns, int count, int status) {
     return made;
 }
 
+/* A call of `decode` or `decode_messages`: what it was given, and the columns that it fills. For messages, the bytes that are expected before
+ * each of them stand where the defaults do. */
+typedef struct {
+    Buffers buffers;
+    Column *columns;
+    int column_count, validity_start, prefix;
+    Py_ssize_t rows;
+} Decoding;
+
+/* False if it cannot begin: then an exception is set, and nothing is held. */
+static bool begin_decoding(PyObject *arguments, Decoding *work) {
+    memset(work, 0, sizeof *work);
+    Buffers *buffers = &work->buffers;
+    if (!PyArg_ParseTuple(arguments, "y*y*iy*y*y*y*ini", &buffers->program, &buffers->table, &work->column_count,
+                          &buffers->defaults, &buffers->data, &buffers->offsets, &buffers->validity, &work->validity_start,
+                          &work->rows, &work->prefix))
+        return false;
+    if (work->column_count < 1 || work->prefix < 0 || !offsets_are_good(buffers, work->rows, work->validity_start)) {
+        release(buffers);
+        PyErr_SetString(PyExc_ValueError, "offsets, validity or columns do not fit the data");
+        return false;
+    }
+    work->columns = make_columns(buffers->table.buf, buffers->table.len / (Py_ssize_t)sizeof(int32_t), work->column_count);
+    if (work->columns == NULL) {
+        release(buffers);
+        PyErr_NoMemory();
+        return false;
+    }
+    return true;
+}
+
+static PyObject *end_decoding(Decoding *work, Py_ssize_t row, int status) {
+    PyObject *made = all_finished(work->columns, work->column_count, status);
+    release(&work->buffers);
+    return made == NULL ? NULL : Py_BuildValue("(niN)", row, status, made);
+}
+
+static bool is_null(const Decoding *work, Py_ssize_t row) {
+    const uint8_t *validity = work->buffers.validity.buf;
+    Py_ssize_t bit = row + work->validity_start;
+    return work->buffers.validity.len && !(validity[bit >> 3] >> (bit & 7) & 1);
+}
+
+static Cursor bytes_of(const Decoding *work, Py_ssize_t row) {
+    const int32_t *offsets = work->buffers.offsets.buf;
+    const uint8_t *data = work->buffers.data.buf;
+    return (Cursor){data + offsets[row], data + offsets[row + 1]};
+}
+
+/* One row: null, or its bytes behind the prefix. */
+static int decode_row(Decoder *decoder, const Decoding *work, Py_ssize_t row) {
+    if (is_null(work, row))
+        return column_append_null(decoder->columns, 0);
+    Cursor cursor = bytes_of(work, row);
+    if (cursor.end - cursor.at < work->prefix)
+        return ENDS_EARLY;
+    cursor.at += work->prefix;
+    decoder->depth = 0;
+    decoder->empty_items = 0;
+    int status = decoder_run(decoder, 0, &cursor);
+    return status == FINE && cursor.at != cursor.end ? BYTES_LEFT : status;
+}
+
 PyDoc_STRVAR(decode_doc, "decode(program, table, column_count, defaults, data, offsets, validity, validity_start, rows, prefix)\n\n"
                          "-> (rows decoded, why not more or 0, a tuple for each column). The first column is that of the rows.");
 
 static PyObject *decode(PyObject *module, PyObject *arguments) {
     (void)module;
-    Buffers buffers;
-    memset(&buffers, 0, sizeof buffers);
-    int column_count, validity_start, prefix;
-    Py_ssize_t rows;
-    if (!PyArg_ParseTuple(arguments, "y*y*iy*y*y*y*ini", &buffers.program, &buffers.table, &column_count, &buffers.defaults,
-                          &buffers.data, &buffers.offsets, &buffers.validity, &validity_start, &rows, &prefix))
+    Decoding work;
+    if (!begin_decoding(arguments, &work))
         return NULL;
-    if (column_count < 1 || prefix < 0 || !offsets_are_good(&buffers, rows, validity_start)) {
-        release(&buffers);
-        PyErr_SetString(PyExc_ValueError, "offsets, validity or columns do not fit the data");
-        return NULL;
-    }
-    Column *columns = make_columns(buffers.table.buf, buffers.table.len / (Py_ssize_t)sizeof(int32_t), column_count);
-    if (columns == NULL) {
-        release(&buffers);
-        return PyErr_NoMemory();
-    }
-    Decoder decoder = {buffers.program.buf, columns, buffers.defaults.buf, 0, 0};
+    Decoder decoder = {work.buffers.program.buf, work.columns, work.buffers.defaults.buf, 0, 0};
     Py_ssize_t row = 0;
     int status = FINE;
     Py_BEGIN_ALLOW_THREADS
-    for (; row < rows; row++) {
-        status = decode_row(&decoder, &buffers, row, validity_start, prefix);
+    for (; row < work.rows; row++) {
+        status = decode_row(&decoder, &work, row);
         if (status != FINE)
             break;
     }
     Py_END_ALLOW_THREADS
-    PyObject *made = all_finished(columns, column_count, status);
-    release(&buffers);
-    return made == NULL ? NULL : Py_BuildValue("(niN)", row, status, made);
+    return end_decoding(&work, row, status);
 }
 
-/* One row of Protobuf: null, or its message behind `prefix` bytes and the path to it, which must be the one that is expected. */
-static int decode_message_row(
-    MessageDecoder *decoder, const Buffers *buffers, const Py_buffer *expected, Py_ssize_t row, int validity_start, int prefix) {
-    const int32_t *offsets = buffers->offsets.buf;
-    const uint8_t *validity = buffers->validity.buf, *data = buffers->data.buf;
-    if (buffers->validity.len) {
-        Py_ssize_t bit = row + validity_start;
-        if (!(validity[bit >> 3] >> (bit & 7) & 1))
-            return column_append_null(decoder->columns, 0);
-    }
-    const uint8_t *at = data + offsets[row], *end = data + offsets[row + 1];
-    if (end - at < prefix)
+/* One row of Protobuf: null, or its message behind the prefix and the path to it, which must be the one that is expected. */
+static int decode_message_row(MessageDecoder *decoder, const Decoding *work, Py_ssize_t row) {
+    if (is_null(work, row))
+        return column_append_null(decoder->columns, 0);
+    Cursor cursor = bytes_of(work, row);
+    const Py_buffer *expected = &work->buffers.defaults;
+    if (cursor.end - cursor.at < work->prefix)
         return ENDS_EARLY;
-    at += prefix;
-    if (end - at < expected->len || (expected->len && memcmp(at, expected->buf, (size_t)expected->len) != 0))
+    cursor.at += work->prefix;
+    if (cursor.end - cursor.at < expected->len || (expected->len && memcmp(cursor.at, expected->buf, (size_t)expected->len) != 0))
         return OTHER_MESSAGE;
     decoder->depth = 0;
     decoder->empty = 0;
-    return message_decode(decoder, 0, at + expected->len, end);
+    return message_decode(decoder, 0, cursor.at + expected->len, cursor.end);
 }
 
 PyDoc_STRVAR(decode_messages_doc,
@@ -177,37 +199,21 @@ PyDoc_STRVAR(decode_messages_doc,
 
 static PyObject *decode_messages(PyObject *module, PyObject *arguments) {
     (void)module;
-    Buffers buffers;
-    memset(&buffers, 0, sizeof buffers);
-    int column_count, validity_start, prefix;
-    Py_ssize_t rows;
-    if (!PyArg_ParseTuple(arguments, "y*y*iy*y*y*y*ini", &buffers.program, &buffers.table, &column_count, &buffers.defaults,
-                          &buffers.data, &buffers.offsets, &buffers.validity, &validity_start, &rows, &prefix))
+    Decoding work;
+    if (!begin_decoding(arguments, &work))
         return NULL;
-    if (column_count < 1 || prefix < 0 || !offsets_are_good(&buffers, rows, validity_start)) {
-        release(&buffers);
-        PyErr_SetString(PyExc_ValueError, "offsets, validity or columns do not fit the data");
-        return NULL;
-    }
-    Column *columns = make_columns(buffers.table.buf, buffers.table.len / (Py_ssize_t)sizeof(int32_t), column_count);
-    if (columns == NULL) {
-        release(&buffers);
-        return PyErr_NoMemory();
-    }
-    MessageDecoder decoder = {buffers.program.buf, columns, {0}, {0}, 0, 0};
+    MessageDecoder decoder = {work.buffers.program.buf, work.columns, {0}, {0}, 0, 0};
     Py_ssize_t row = 0;
     int status = FINE;
     Py_BEGIN_ALLOW_THREADS
-    for (; row < rows; row++) {
-        status = decode_message_row(&decoder, &buffers, &buffers.defaults, row, validity_start, prefix);
+    for (; row < work.rows; row++) {
+        status = decode_message_row(&decoder, &work, row);
         if (status != FINE)
             break;
     }
     Py_END_ALLOW_THREADS
     message_decoder_free(&decoder);
-    PyObject *made = all_finished(columns, column_count, status);
-    release(&buffers);
-    return made == NULL ? NULL : Py_BuildValue("(niN)", row, status, made);
+    return end_decoding(&work, row, status);
 }
 
 PyDoc_STRVAR(schema_ids_doc, "schema_ids(data, offsets, rows) -> bytes: an int64 for each row, the id behind a byte 0; -1 where there is none.");

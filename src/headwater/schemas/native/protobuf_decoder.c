@@ -2,7 +2,7 @@
  *
  * A message is walked over once, and each occurrence of a field that the program knows is noted; then each column gets its value. So fields
  * may come in any order, the last of several wins, and parts of one message that come apart are merged, by reading them as one. */
-#include "protobuf.h"
+#include "protobuf_wire.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +10,6 @@
 #define DEPTH_MAX 100
 #define EMPTY_MAX 4000000
 #define NUMBER_MAX ((1u << 29) - 1)
-
-enum { VARINT, FIXED64, LENGTH, GROUP, END_GROUP, FIXED32 };
 
 static int read_varint(Cursor *cursor, uint64_t *value) {
     const uint8_t *at = cursor->at;
@@ -104,28 +102,6 @@ static int skip_group(Cursor *cursor, uint32_t number, int depth, const uint8_t 
         status = read_entry(cursor, inner, wire, depth, &ignored);
         if (status != FINE)
             return status;
-    }
-}
-
-static int32_t wire_of(int32_t kind) {
-    switch (kind) {
-    case PB_DOUBLE:
-    case PB_FIXED64:
-    case PB_SFIXED64:
-        return FIXED64;
-    case PB_FLOAT:
-    case PB_FIXED32:
-    case PB_SFIXED32:
-        return FIXED32;
-    case PB_STRING:
-    case PB_BYTES:
-    case PB_MESSAGE:
-    case PB_TIMESTAMP:
-    case PB_DURATION:
-    case PB_WRAPPER:
-        return LENGTH;
-    default:
-        return VARINT;
     }
 }
 

@@ -1,9 +1,7 @@
 /* Runs a program over one row of columns and writes a message. The columns are pyarrow's, cast to the schema's types before. */
-#include "protobuf.h"
+#include "protobuf_wire.h"
 
 #include <string.h>
-
-enum { VARINT, FIXED64, LENGTH, GROUP, END_GROUP, FIXED32 };
 
 static int put(Block *out, const void *data, size_t size) {
     if (!block_reserve(out, size))
@@ -60,28 +58,6 @@ static int open_length(Block *out, size_t *start) {
 static bool is_null(const Source *source, int64_t row) {
     int64_t bit = source->offset + row;
     return source->validity != NULL && !(source->validity[bit >> 3] >> (bit & 7) & 1);
-}
-
-static int32_t wire_of(int32_t kind) {
-    switch (kind) {
-    case PB_DOUBLE:
-    case PB_FIXED64:
-    case PB_SFIXED64:
-        return FIXED64;
-    case PB_FLOAT:
-    case PB_FIXED32:
-    case PB_SFIXED32:
-        return FIXED32;
-    case PB_STRING:
-    case PB_BYTES:
-    case PB_MESSAGE:
-    case PB_TIMESTAMP:
-    case PB_DURATION:
-    case PB_WRAPPER:
-        return LENGTH;
-    default:
-        return VARINT;
-    }
 }
 
 /* The bits of a number, as its column has them. */
