@@ -130,7 +130,17 @@ def _refusal_of(code: int) -> str:
     return {TOPIC_DENIED: "Topic", GROUP_DENIED: "Group", CLUSTER_DENIED: "Cluster"}[code] + " authorization failed."
 
 
-def _configs(operation: int, list_name: str, refused: Callable[[Any, int], Any]) -> Guard:
+def _configs(operation: int, list_name: str, result: Callable[..., Any]) -> Guard:
+    """Each resource by itself. `result` makes that of a refused one, in the list of the response that is named."""
+
+    def refused(resource: Any, code: int) -> Any:
+        return result(
+            error_code=code,
+            error_message=_refusal_of(code),
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+        )
+
     def guard(_broker: "Broker", caller: Caller, request: Any, _version: int) -> Outcome:
         request.resources, denied = divide(
             request.resources, lambda resource: not _may_config(caller, operation, resource)
@@ -148,33 +158,9 @@ def _configs(operation: int, list_name: str, refused: Callable[[Any, int], Any])
 
 
 describe_configs = _configs(
-    Operation.DESCRIBE_CONFIGS,
-    "results",
-    lambda resource, code: describe_wire.DescribeConfigsResult(
-        error_code=code,
-        error_message=_refusal_of(code),
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
-        configs=[],
-    ),
+    Operation.DESCRIBE_CONFIGS, "results", lambda **told: describe_wire.DescribeConfigsResult(**told, configs=[])
 )
-alter_configs = _configs(
-    Operation.ALTER_CONFIGS,
-    "responses",
-    lambda resource, code: alter_wire.AlterConfigsResourceResponse(
-        error_code=code,
-        error_message=_refusal_of(code),
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
-    ),
-)
+alter_configs = _configs(Operation.ALTER_CONFIGS, "responses", alter_wire.AlterConfigsResourceResponse)
 incremental_alter_configs = _configs(
-    Operation.ALTER_CONFIGS,
-    "responses",
-    lambda resource, code: incremental_wire.AlterConfigsResourceResponse(
-        error_code=code,
-        error_message=_refusal_of(code),
-        resource_type=resource.resource_type,
-        resource_name=resource.resource_name,
-    ),
+    Operation.ALTER_CONFIGS, "responses", incremental_wire.AlterConfigsResourceResponse
 )
