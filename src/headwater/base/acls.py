@@ -20,7 +20,7 @@ class ResourceType(IntEnum):
 
 
 class PatternType(IntEnum):
-    """ANY and MATCH are for filters: MATCH finds every rule that holds for the name."""
+    """How a rule's resource name is meant. ANY and MATCH are for filters: MATCH finds every rule that holds for the name."""
 
     UNKNOWN = 0
     ANY = 1

@@ -58,10 +58,10 @@ def _rule(resource: Resource, given: Given, pattern: PatternType) -> AclBinding:
 
 def _pattern_of(options: Options) -> PatternType:
     text = options.get("resource-pattern-type", "literal") or ""
-    try:
-        return PatternType[text.upper()]
-    except KeyError:
-        raise Usage(f"Invalid resource-pattern-type {text}: literal, prefixed, any or match") from None
+    found = PatternType.__members__.get(text.upper(), PatternType.UNKNOWN)
+    if found is PatternType.UNKNOWN:
+        raise Usage(f"Invalid resource-pattern-type {text}: literal, prefixed, any or match")
+    return found
 
 
 def _resources(options: Options) -> list[Resource]:
@@ -76,9 +76,9 @@ def _operations(options: Options) -> list[AclOperation]:
     for text in options.all("operation") or ["All"]:
         spelled = "".join(f"_{c}" if c.isupper() and at else c for at, c in enumerate(text)).upper()
         name = spelled if spelled in AclOperation.__members__ else text.upper()
-        if name not in AclOperation.__members__ or name == "ANY":
+        if name not in AclOperation.__members__ or name in ("ANY", "UNKNOWN"):
             raise Usage(f"Invalid operation {text}")
-        found.append(AclOperation[name])
+        found.append(AclOperation.__members__[name])
     return found
 
 

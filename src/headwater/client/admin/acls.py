@@ -1,9 +1,9 @@
 """Admin calls about access rules: who may do what with which resource, from where. No state."""
 
 from collections.abc import Iterable
-from enum import IntEnum
 from typing import NamedTuple
 
+from headwater.base import acls
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.client.admin.call_routing import failure, of_any, of_controller
 from headwater.client.errors import error_for, raise_for
@@ -12,48 +12,11 @@ from headwater.wire.messages import create_acls as create_wire
 from headwater.wire.messages import delete_acls as delete_wire
 from headwater.wire.messages import describe_acls as describe_wire
 
-
-class AclResourceType(IntEnum):
-    ANY = 1
-    TOPIC = 2
-    GROUP = 3
-    CLUSTER = 4
-    TRANSACTIONAL_ID = 5
-    DELEGATION_TOKEN = 6
-    USER = 7
-
-
-class PatternType(IntEnum):
-    """How a rule's resource name is meant. ANY and MATCH are for filters: MATCH finds every rule that holds for the name."""
-
-    ANY = 1
-    MATCH = 2
-    LITERAL = 3
-    PREFIXED = 4
-
-
-class AclOperation(IntEnum):
-    ANY = 1
-    ALL = 2
-    READ = 3
-    WRITE = 4
-    CREATE = 5
-    DELETE = 6
-    ALTER = 7
-    DESCRIBE = 8
-    CLUSTER_ACTION = 9
-    DESCRIBE_CONFIGS = 10
-    ALTER_CONFIGS = 11
-    IDEMPOTENT_WRITE = 12
-    CREATE_TOKENS = 13
-    DESCRIBE_TOKENS = 14
-    TWO_PHASE_COMMIT = 15
-
-
-class AclPermission(IntEnum):
-    ANY = 1
-    DENY = 2
-    ALLOW = 3
+# The numbers are those of the brokers. UNKNOWN is none that a rule may have.
+AclResourceType = acls.ResourceType
+PatternType = acls.PatternType
+AclOperation = acls.Operation
+AclPermission = acls.Permission
 
 
 class AclBinding(NamedTuple):
