@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from headwater.base.config.alter import ConfigOperation, altered_broker_configs, altered_topic_configs
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.names import validate_topic_name
-from headwater.broker.deferred import Deferred
+from headwater.broker.requested_change import RequestedChange
 from headwater.metadata.image import BrokerConfigured, Change, GroupConfigured, TopicConfigured
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ class Alteration(NamedTuple):
     operations: Callable[[dict[str, str]], list[ConfigOperation]]
 
 
-class Alterations:
-    """One request on its way through the queue of changes. The two APIs have the same fields in messages of their own."""
+class Alterations(RequestedChange):
+    """The two APIs have the same fields in messages of their own."""
 
     def __init__(
         self,
@@ -43,19 +43,14 @@ class Alterations:
         resource_response: Callable[..., object],
         validate_only: bool,
     ) -> None:
-        self.deferred = Deferred()
-        self._broker = broker
+        super().__init__(broker)
         self._alterations = alterations
         self._response = response
         self._resource_response = resource_response
         self._validate_only = validate_only
         self._outcomes: list[KafkaError | None] = []
 
-    def submit(self) -> Deferred:
-        self._broker.changes.submit(self._plan, self._done)
-        return self.deferred
-
-    def _plan(self) -> Sequence[Change]:
+    def plan(self) -> Sequence[Change]:
         changes: list[Change] = []
         groups: set[str] = set()  # that get configs by this request
         counts = Counter((a.resource_type, a.resource_name) for a in self._alterations)
@@ -72,7 +67,7 @@ class Alterations:
                     changes.append(change)
         return [] if self._validate_only else changes
 
-    def _done(self, error: KafkaError | None) -> None:
+    def done(self, error: KafkaError | None) -> None:
         answers = [
             self._answer(alteration, outcome or error)
             for alteration, outcome in zip(self._alterations, self._outcomes, strict=True)

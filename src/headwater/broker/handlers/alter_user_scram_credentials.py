@@ -12,6 +12,7 @@ from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.security import scram
 from headwater.broker.context import RequestContext
 from headwater.broker.deferred import Deferred
+from headwater.broker.requested_change import RequestedChange
 from headwater.metadata.image import Change, UserConfigured
 from headwater.wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -32,17 +33,12 @@ def handle(
     context: RequestContext,  # noqa: ARG001
     request: AlterUserScramCredentialsRequest,
 ) -> Deferred:
-    alteration = _Alteration(broker, request)
-    broker.changes.submit(alteration.plan, alteration.done)
-    return alteration.deferred
+    return _Alteration(broker, request).submit()
 
 
-class _Alteration:
-    """One request on its way through the queue of changes."""
-
+class _Alteration(RequestedChange):
     def __init__(self, broker: "Broker", request: AlterUserScramCredentialsRequest) -> None:
-        self.deferred = Deferred()
-        self._broker = broker
+        super().__init__(broker)
         self._request = request
         self._outcomes: dict[str, KafkaError | None] = {}
 

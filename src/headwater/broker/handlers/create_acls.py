@@ -8,6 +8,7 @@ from headwater.base.acls import Pattern, Rule
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.broker.context import RequestContext
 from headwater.broker.deferred import Deferred
+from headwater.broker.requested_change import RequestedChange
 from headwater.metadata.image import AclsSet
 from headwater.wire.messages.create_acls import AclCreation, AclCreationResult, CreateAclsRequest, CreateAclsResponse
 
@@ -23,17 +24,12 @@ def handle(broker: "Broker", context: RequestContext, request: CreateAclsRequest
     if broker.authorizer is None:
         disabled = KafkaError(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
         return CreateAclsResponse(results=[_result(disabled) for _ in request.creations])
-    work = _Creation(broker, context.connection.principal, request)
-    broker.changes.submit(work.plan, work.done)
-    return work.deferred
+    return _Creation(broker, context.connection.principal, request).submit()
 
 
-class _Creation:
-    """One request on its way through the queue of changes."""
-
+class _Creation(RequestedChange):
     def __init__(self, broker: "Broker", principal: str, request: CreateAclsRequest) -> None:
-        self.deferred = Deferred()
-        self._broker = broker
+        super().__init__(broker)
         self._principal = principal
         self._creations = request.creations
         self._results: list[AclCreationResult] = []

@@ -11,6 +11,7 @@ from headwater.base.errors import ErrorCode, KafkaError
 from headwater.broker.assignments import check_replicas, check_same_factor
 from headwater.broker.context import RequestContext
 from headwater.broker.deferred import Deferred
+from headwater.broker.requested_change import RequestedChange, refuse, refuse_rest
 from headwater.broker.topics import PARTITIONS_PER_REQUEST_MAX, place
 from headwater.metadata.image import PartitionsAdded, TopicState
 from headwater.wire.messages.create_partitions import (
@@ -29,15 +30,12 @@ def handle(
     context: RequestContext,  # noqa: ARG001
     request: CreatePartitionsRequest,
 ) -> Deferred:
-    work = _Addition(broker, request)
-    broker.changes.submit(work.plan, work.done)
-    return work.deferred
+    return _Addition(broker, request).submit()
 
 
-class _Addition:
+class _Addition(RequestedChange):
     def __init__(self, broker: "Broker", request: CreatePartitionsRequest) -> None:
-        self.deferred = Deferred()
-        self._broker = broker
+        super().__init__(broker)
         self._request = request
         self._results: list[CreatePartitionsTopicResult] = []
 
@@ -55,14 +53,12 @@ class _Addition:
                     raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
                 changes.append(_plan_one(self._broker, asked))
             except KafkaError as problem:
-                result.error_code, result.error_message = int(problem.code), problem.message
+                refuse(result, problem)
         return [] if self._request.validate_only else changes
 
     def done(self, error: KafkaError | None) -> None:
         if error is not None:
-            for result in self._results:
-                if result.error_code == 0:
-                    result.error_code, result.error_message = int(error.code), error.message
+            refuse_rest(self._results, error)
         self.deferred.complete(CreatePartitionsResponse(results=self._results))
 
 

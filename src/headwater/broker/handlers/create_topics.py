@@ -16,6 +16,7 @@ from headwater.base.names import colliding_topic
 from headwater.broker.assignments import checked_new_topic
 from headwater.broker.context import RequestContext
 from headwater.broker.deferred import Deferred
+from headwater.broker.requested_change import RequestedChange
 from headwater.broker.topics import PARTITIONS_PER_REQUEST_MAX, plan_topic
 from headwater.metadata.image import TopicCreated
 from headwater.wire.messages.create_topics import (
@@ -42,17 +43,12 @@ def handle(
 
 def create(broker: "Broker", request: CreateTopicsRequest) -> Deferred:
     """Also for topics that make themselves (`broker/forwarding.py`)."""
-    work = _Creation(broker, request)
-    broker.changes.submit(work.plan, work.done)
-    return work.deferred
+    return _Creation(broker, request).submit()
 
 
-class _Creation:
-    """One request on its way through the queue of changes."""
-
+class _Creation(RequestedChange):
     def __init__(self, broker: "Broker", request: CreateTopicsRequest) -> None:
-        self.deferred = Deferred()
-        self._broker = broker
+        super().__init__(broker)
         self._request = request
         self._results: list[CreatableTopicResult] = []
         self._made: list[CreatableTopicResult] = []

@@ -9,6 +9,7 @@ from headwater.base.errors import ErrorCode, KafkaError
 from headwater.broker.context import RequestContext
 from headwater.broker.deferred import Deferred
 from headwater.broker.handlers.create_acls import NO_AUTHORIZER
+from headwater.broker.requested_change import RequestedChange
 from headwater.metadata.image import AclsSet
 from headwater.wire.messages.delete_acls import (
     DeleteAclsFilter,
@@ -28,17 +29,14 @@ def handle(broker: "Broker", context: RequestContext, request: DeleteAclsRequest
     if broker.authorizer is None:
         disabled = KafkaError(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
         return DeleteAclsResponse(filter_results=[_refused(disabled) for _ in request.filters])
-    work = _Deletion(broker, context.connection.principal, request)
-    broker.changes.submit(work.plan, work.done)
-    return work.deferred
+    return _Deletion(broker, context.connection.principal, request).submit()
 
 
-class _Deletion:
-    """One request on its way through the queue of changes. A rule that two filters mean is told by both."""
+class _Deletion(RequestedChange):
+    """A rule that two filters mean is told by both."""
 
     def __init__(self, broker: "Broker", principal: str, request: DeleteAclsRequest) -> None:
-        self.deferred = Deferred()
-        self._broker = broker
+        super().__init__(broker)
         self._principal = principal
         self._filters = request.filters
         self._results: list[DeleteAclsFilterResult] = []

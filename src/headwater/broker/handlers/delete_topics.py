@@ -11,6 +11,7 @@ from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import NO_TOPIC_ID, TopicId
 from headwater.broker.context import RequestContext
 from headwater.broker.deferred import Deferred
+from headwater.broker.requested_change import RequestedChange, refuse, refuse_rest
 from headwater.metadata.image import TopicDeleted, TopicState
 from headwater.wire.messages.delete_topics import (
     DeletableTopicResult,
@@ -30,15 +31,12 @@ def handle(broker: "Broker", context: RequestContext, request: DeleteTopicsReque
     asked = request.topics
     if context.api_version < _FIRST_WITH_IDS:
         asked = [DeleteTopicState(name=name, topic_id=NO_TOPIC_ID) for name in request.topic_names]
-    work = _Deletion(broker, context.api_version, asked)
-    broker.changes.submit(work.plan, work.done)
-    return work.deferred
+    return _Deletion(broker, context.api_version, asked).submit()
 
 
-class _Deletion:
+class _Deletion(RequestedChange):
     def __init__(self, broker: "Broker", version: int, asked: list[DeleteTopicState]) -> None:
-        self.deferred = Deferred()
-        self._broker = broker
+        super().__init__(broker)
         self._version = version
         self._asked = asked
         self._results: list[DeletableTopicResult] = []
@@ -58,7 +56,7 @@ class _Deletion:
                     raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic id.")
                 self._refuse_if_disabled()
             except KafkaError as problem:
-                result.error_code, result.error_message = int(problem.code), problem.message
+                refuse(result, problem)
             else:
                 result.name, result.topic_id = topic.name, topic.topic_id
                 changes[topic.topic_id] = TopicDeleted(topic.topic_id)
@@ -66,9 +64,7 @@ class _Deletion:
 
     def done(self, error: KafkaError | None) -> None:
         if error is not None:
-            for result in self._results:
-                if result.error_code == 0:
-                    result.error_code, result.error_message = int(error.code), error.message
+            refuse_rest(self._results, error)
         self.deferred.complete(DeleteTopicsResponse(responses=self._results))
 
     def _find(self, asked: DeleteTopicState, *, is_repeated: bool) -> TopicState:

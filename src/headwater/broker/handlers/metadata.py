@@ -17,6 +17,7 @@ from headwater.base.names import INTERNAL_TOPICS, colliding_topic, is_legal_topi
 from headwater.broker.context import RequestContext
 from headwater.broker.deferred import Deferred
 from headwater.broker.forwarding import create_topics
+from headwater.broker.requested_change import RequestedChange
 from headwater.broker.topics import PARTITIONS_PER_REQUEST_MAX, plan_topic
 from headwater.metadata.image import Change, PartitionState, TopicCreated, TopicState
 from headwater.wire.messages.metadata import (
@@ -49,17 +50,14 @@ def handle(broker: "Broker", context: RequestContext, request: MetadataRequest) 
         return _respond(broker, context, request, {})
     if broker.peers is not None:
         return _create_in_cluster(broker, context, request, missing)
-    creation = _Creation(broker, context, request, missing)
-    broker.changes.submit(creation.plan, creation.done)
-    return creation.deferred
+    return _Creation(broker, context, request, missing).submit()
 
 
-class _Creation:
+class _Creation(RequestedChange):
     """Topics on their way through the queue of changes, and the request that waits for them."""
 
     def __init__(self, broker: "Broker", context: RequestContext, request: MetadataRequest, names: list[str]) -> None:
-        self.deferred = Deferred()
-        self._broker = broker
+        super().__init__(broker)
         self._context = context
         self._request = request
         self._names = names
