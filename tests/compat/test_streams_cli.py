@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -79,7 +80,7 @@ class _Running:
 
 
 @contextmanager
-def _process(*arguments: str) -> Iterator[_Running]:
+def _process(*arguments: str, killed: bool = False) -> Iterator[_Running]:
     code = "from headwater.cli.main import main; main()"
     with subprocess.Popen(
         [sys.executable, "-c", code, "stream", *arguments], stdout=subprocess.PIPE, text=True
@@ -90,7 +91,7 @@ def _process(*arguments: str) -> Iterator[_Running]:
             assert line.startswith("ready application=counter")
             yield _Running(process, line)
             process.send_signal(signal.SIGTERM)
-            assert process.wait() == 0
+            assert process.wait() == (-signal.SIGKILL if killed else 0)
         finally:
             process.kill()
 
@@ -215,3 +216,44 @@ def test_an_application_that_runs_is_not_reset(broker: Broker, app: Path, tmp_pa
         assert run(["stream", "reset", str(app)]) == 1
         arguments = ["--bootstrap-server", broker.bootstrap_servers, "--application-id", "counter"]
         assert script([*arguments, "--input-topics", "words"]) == 1
+
+
+def _status(state: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    assert run(["stream", "status", "counter", "--state-dir", str(state), "-o", "json"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_a_run_tells_its_status_and_one_that_was_killed_is_said_not_to_run(
+    app: Path, broker: Broker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state, results = app.parent / "state", Results(broker)
+    try:
+        with _process("run", str(app), "--state-dir", str(state)) as running:
+            send_words(broker, WORDS)
+            results.until(3)
+            give_up_at = time.monotonic() + 120
+            found = _status(state, capsys)
+            while [task["lag"] for task in found["tasks"]] != [0] * 4 or found["records"] < 6:
+                assert time.monotonic() < give_up_at, found  # notes are a moment behind
+                time.sleep(0.1)
+                found = _status(state, capsys)
+            assert found["state"] == "running"
+            assert found["slots"][0]["tasks"] == ["0_0", "0_1", "1_0", "1_1"]
+            assert found["process"].endswith(f":{running.process.pid}")
+            read = {each["topic"]: each["position"] for task in found["tasks"][:2] for each in task["inputs"]}
+            assert read == {"words": 1}  # of the second partition; the first has two
+            assert run(["stream", "list", "--state-dir", str(state)]) == 0
+            listed = capsys.readouterr().out.splitlines()[1].split()
+            assert listed == ["counter", "running", "4", "1", "0", found["process"]]
+        assert run(["stream", "status", str(app), "--state-dir", str(state)]) == 1
+        assert "The application counter does not run" in capsys.readouterr().err
+        with _process("run", str(app), "--state-dir", str(state), killed=True) as running:
+            assert [task["restored_records"] for task in _status(state, capsys)["tasks"]] == [0] * 4  # it is all there
+            running.process.kill()
+        assert run(["stream", "status", "counter", "--state-dir", str(state)]) == 1
+        assert "has ended without a word" in capsys.readouterr().err
+        assert run(["stream", "list", "--state-dir", str(state)]) == 0
+        assert capsys.readouterr().out.splitlines()[1].split() == ["counter", "not", "running", "-", "-", "-", "-"]
+    finally:
+        results.close()

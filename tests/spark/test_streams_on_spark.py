@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from headwater.base.errors import UserError
+from headwater.cli.lead_status import status_of
 from headwater.cli.stream_on_spark import with_retries
 from headwater.client import Admin, Consumer, NewTopic, Producer, TopicPartition
 from headwater.streams.on_spark import slots_for
@@ -99,6 +100,9 @@ def test_leases_and_kills_are_not_seen_in_the_results(bench: Bench, drivers: Any
     opened = driver.ask(run="steady", servers=bench.servers, state=state, lease=3600.0)["open"]
     assert [len(slot["tasks"]) for slot in opened["slots"]] == [2, 2]
     assert bench.read("steady") == bench.expected()
+    told = status_of(Path(state), "steady")  # as `headwater stream status` asks it, from outside the driver
+    assert isinstance(told, dict)
+    assert (told["state"], [task["slot"] for task in told["tasks"]]) == ("running", [0, 1, 0, 1])
     driver.ask(stop="steady")
     bench.check_stopped("steady")
 

@@ -15,6 +15,12 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 _LAZY = {
+    "list": LazyCommand(f"{_COMMANDS}.stream_status", "list_applications", "List the applications of this machine."),
+    "status": LazyCommand(
+        f"{_COMMANDS}.stream_status",
+        "status",
+        "Show how an application runs: slots, tasks, positions, lag, restores, what went wrong.",
+    ),
     "reprocess": LazyCommand(
         f"{_COMMANDS}.stream_reprocess",
         "reprocess",

@@ -9,6 +9,7 @@ import logging
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -18,6 +19,7 @@ from headwater.base.ids import TopicPartition
 from headwater.client.consumer.positions import OffsetAndMetadata
 from headwater.streams.lead.membership import Lead, slot_id
 from headwater.streams.lead.slot_links import SlotLink
+from headwater.streams.lead.status import SlotStatus, document
 from headwater.streams.lead.task_moves import Action, Grant, TaskMoves
 from headwater.streams.protocol import slot_messages as messages
 from headwater.streams.protocol import task_ownership as protocol
@@ -29,6 +31,8 @@ _START_PATIENCE_MS: Final = 5_000  # for all slots, before the first tasks are d
 _RETURN_PATIENCE_MS: Final = 10_000  # between two leases
 _STOP_PATIENCE_S: Final = 30.0
 _NEVER_MS: Final = 1 << 62
+_ERRORS_MAX: Final = 10
+_NOTHING: Final = messages.Progress("", 0, {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,8 @@ class ApplicationLead:
         self._started = threading.Event()
         self._error: BaseException | None = None
         self._stopping = False
-        self._status: dict[str, Any] = {"application": self.name, "state": "starting", "slots": []}
+        self._errors: deque[dict[str, Any]] = deque(maxlen=_ERRORS_MAX)
+        self._status = document(self.name, program.tasks, (), phase="starting")
         self._thread = threading.Thread(target=self._main, name=f"headwater-lead-{self.name}", daemon=True)
 
     # From other threads
@@ -127,7 +132,9 @@ class ApplicationLead:
             self._error = error
         finally:
             state = "stopped" if self._error is None else "failed"
-            self._status = {**self._status, "state": state, "error": str(self._error or ""), "slots": []}
+            tasks = [{**task, "slot": None, "state": "stopped"} for task in self._status["tasks"]]
+            ended = {"state": state, "error": str(self._error or ""), "slots": [], "tasks": tasks}
+            self._status = {**self._status, **ended}
             self._started.set()
 
     def _run(self) -> None:
@@ -201,6 +208,8 @@ class ApplicationLead:
             self._admit(link)
         elif event.kind == "gone":
             assert link is not None
+            if self._moves.is_current(link.number, link.life):
+                self._note_error(f"the slot is gone: {link.process}", link.number)
             self._forget(link)
             self._do(self._moves.lost(link.number, link.life, _now_ms()))
         elif event.message is not None:
@@ -220,6 +229,7 @@ class ApplicationLead:
                 self._forget(link)
                 self._do(self._moves.released(*slot, now))
             case messages.GaveUp():
+                self._note_error("the slot gave its tasks up", link.number)
                 self._forget(link)
                 self._do(self._moves.lost(*slot, now))
                 if not self._stopping and link.life not in self._ending:
@@ -317,14 +327,18 @@ class ApplicationLead:
         try:
             ask()
         except TimeoutError as error:
-            _log.warning("the cluster does not answer application=%s error=%s", self.name, error)
+            self._warn(error)
             return error
         except KafkaError as error:
             if not error.code.retriable and error.code != ErrorCode.BROKER_NOT_AVAILABLE:
                 raise
-            _log.warning("the cluster does not answer application=%s error=%s", self.name, error)
+            self._warn(error)
             return error
         return None
+
+    def _warn(self, error: Exception) -> None:
+        _log.warning("the cluster does not answer application=%s error=%s", self.name, error)
+        self._note_error(f"the cluster does not answer: {error}")
 
     def _forget(self, link: SlotLink) -> None:
         self._links.pop(link.life, None)
@@ -352,24 +366,27 @@ class ApplicationLead:
         return self._moves.idle
 
     def _show(self) -> None:
-        slots = [
-            {
-                "slot": link.number,
-                "process": link.process,
-                "life": link.life,
-                "tasks": self._moves.tasks_of(link.number),
-                "records": self._progress[link.life].records if link.life in self._progress else 0,
-            }
-            for link in sorted(self._links.values(), key=lambda link: link.number)
-        ]
-        waiting = [task for task in self._moves.tasks if self._moves.owner(task) is None]
-        self._status = {
-            "application": self.name,
-            "state": "stopping" if self._stopping else "running" if not waiting else "rebalancing",
-            "slots": slots,
-            "tasks_waiting": waiting,
-            "records": self._records_before + sum(each.records for each in self._progress.values()),
-        }
+        slots = []
+        for link in sorted(self._links.values(), key=lambda link: link.number):
+            told = self._progress.get(link.life, _NOTHING)
+            tasks = self._moves.tasks_of(link.number)
+            slots.append(
+                SlotStatus(
+                    link.number, link.process, link.life, tasks, told.records, told.dropped, told.tasks, told.errors
+                )
+            )
+        self._status = document(
+            self.name,
+            self._moves.tasks,
+            slots,
+            self._moves.had_owner,
+            phase="stopping" if self._stopping else "",
+            records_before=self._records_before,
+            errors=list(self._errors),
+        )
+
+    def _note_error(self, what: str, slot: int | None = None) -> None:
+        self._errors.append({"at_ms": time.time_ns() // 1_000_000, "slot": slot, "error": what})
 
 
 def _check_steps(member: protocol.Member) -> protocol.Steps:

@@ -11,6 +11,7 @@ from typing import Any
 from headwater.base.errors import UserError
 from headwater.streams.lead.application import ApplicationLead
 from headwater.streams.lead.slot_links import SILENCE_S, SlotLink, SlotServer
+from headwater.streams.lead.status_server import Published, publish
 from headwater.streams.protocol.slot_messages import Message
 from headwater.streams.slot.program import Program
 
@@ -20,6 +21,7 @@ class SlotRuntime:
         self.slots = slots
         self._lock = threading.Lock()
         self._applications: dict[str, ApplicationLead] = {}
+        self._published: dict[str, Published] = {}
         self._server = SlotServer(self, host, silence_s)
 
     @property
@@ -55,10 +57,19 @@ class SlotRuntime:
                 )
             application = ApplicationLead(program, pickled, tuple(range(self.slots)), self._load_beside(program.name))
             self._applications[program.name] = application
+            self._publish(application, program)
             for link in self._server.links:
                 application.joined(link)
             application.start()
         return application
+
+    def _publish(self, application: ApplicationLead, program: Program) -> None:
+        """Also one that has failed is told of, until the runtime ends or the application runs again."""
+        former = self._published.pop(program.name, None)
+        if former is not None:
+            former.close()
+        status = publish(program.name, lambda: application.status, program.settings.state_dir)
+        self._published[program.name] = status
 
     def end_lease(self, *, late_ones: bool = False) -> None:
         """Slots end and come again; nothing is lost, and nothing moves. `late_ones`: also those that come before `begin_lease`."""
@@ -86,6 +97,9 @@ class SlotRuntime:
     def close_port(self) -> None:
         """When no slot is left, or nobody waits for those that are."""
         self._server.close()
+        for each in self._published.values():
+            each.close()
+        self._published = {}
 
     def _load_beside(self, name: str) -> Callable[[], dict[int, int]]:
         def load() -> dict[int, int]:

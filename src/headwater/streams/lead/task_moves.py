@@ -76,6 +76,11 @@ class TaskMoves:
         found = self._slots.get(slot)
         return sorted(found.opened) if found is not None else []
 
+    @property
+    def had_owner(self) -> set[str]:
+        """Tasks that were granted to some slot."""
+        return set(self._last_owner)
+
     def is_current(self, slot: int, life: int) -> bool:
         return slot in self._slots and self._slots[slot].life == life
 

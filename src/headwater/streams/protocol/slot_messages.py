@@ -6,7 +6,7 @@ slot that has proved that it is one, and to whom the lead has proved that it is 
 """
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Final, get_type_hints
 
 # From a slot
@@ -59,11 +59,13 @@ class CommitOffsets:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Since the slot has the application. `dropped`: by reason."""
+    """Since the slot has the application. `dropped`: by reason; `tasks`, `errors`: rows of `slot_report`."""
 
     application: str
     records: int
     dropped: dict[str, Any]
+    tasks: list[Any] = field(default_factory=list)
+    errors: list[Any] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

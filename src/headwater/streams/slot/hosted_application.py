@@ -92,8 +92,12 @@ class HostedApplication:
 
     def progress(self) -> messages.Progress:
         slot = self._slot
-        fetched = slot.fetched if slot is not None else 0
-        return messages.Progress(self.name, self._fetched_before + fetched, dict(slot.dropped) if slot else {})
+        if slot is None:
+            return messages.Progress(self.name, self._fetched_before, {})
+        report = slot.report
+        return messages.Progress(
+            self.name, self._fetched_before + slot.fetched, dict(slot.dropped), report.rows(slot.tasks), report.errors
+        )
 
     # The application's thread
 

@@ -11,15 +11,17 @@ leaves the group. What a record's processing raises ends the run; `stop` and `wa
 import logging
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.errors import UserError
 from headwater.streams.lead.membership import slot_id
+from headwater.streams.lead.status import SlotStatus, document, this_process
+from headwater.streams.lead.status_server import publish
 from headwater.streams.protocol import task_ownership as protocol
 from headwater.streams.query.local import LocalStore
 from headwater.streams.query.server import QueryServer
 from headwater.streams.slot.open_task import Stopped
-from headwater.streams.slot.program import lead_of, prepare
+from headwater.streams.slot.program import Program, lead_of, prepare
 from headwater.streams.slot.settings import RunSettings
 from headwater.streams.slot.slot import Slot
 
@@ -38,6 +40,8 @@ class LocalRun:
         self._started = threading.Event()
         self._error: BaseException | None = None
         self._slot: Slot | None = None
+        self._opening: Slot | None = None
+        self._program: Program | None = None
         self.queries: QueryServer | None = None
         self._lock = threading.Lock()
         self._has_ended = False
@@ -107,14 +111,33 @@ class LocalRun:
                 return
         callback()
 
+    def status(self) -> dict[str, Any]:
+        """Tasks with their positions, lag and how much is restored; what went wrong lately. See `lead.status`."""
+        slot, program = self._opening, self._program
+        if slot is None or program is None:
+            phase = "failed" if self._error is not None else "stopped" if self._has_ended else "starting"
+            told = document(self._app.name, program.tasks if program is not None else (), (), phase=phase)
+            return {**told, "error": str(self._error or "")}
+        tasks = [task.name for task in slot.tasks if task.is_running]
+        rows, errors = slot.report.rows(slot.tasks), slot.report.errors
+        mine = SlotStatus(0, this_process(), 1, tasks, slot.fetched, dict(slot.dropped), rows, errors)
+        return document(self._app.name, program.tasks, [mine], phase="stopping" if self._stopping.is_set() else "")
+
     def _run(self) -> None:
-        program = prepare(self._app, self._settings)
+        self._program = program = prepare(self._app, self._settings)
+        published = publish(self._app.name, self.status, self._settings.state_dir)
+        try:
+            self._run_program(program)
+        finally:
+            published.close()
+
+    def _run_program(self, program: Program) -> None:
         lead = lead_of(program)
         clean = False
         try:
             name = slot_id(self._app.name, 0)
             run: protocol.Run = lead.drive(protocol.start_steps((name,)))
-            slot = program.slot(lead, run, name, program.tasks, self._stopping)
+            self._opening = slot = program.slot(lead, run, name, program.tasks, self._stopping)
             try:
                 slot.open()
                 self._slot = slot
@@ -131,7 +154,7 @@ class LocalRun:
                         "ended without a last commit: the next run goes on before it application=%s", self._app.name
                     )
             finally:
-                self._slot = None
+                self._slot = self._opening = None
                 if self.queries is not None:
                     self.queries.stop()
                 slot.close()

@@ -12,17 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from headwater.base.errors import KafkaError
 from headwater.base.ids import TopicPartition
 from headwater.client.admin import Admin
 from headwater.client.consumer.ranges import RangeReader
-from headwater.client.types import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED
+from headwater.client.types import LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from headwater.streams.engine.task import Runs, Task, TaskOutput, TaskSettings
 from headwater.streams.plan.topology import SubTopology
 from headwater.streams.query.readable import NotReady
+from headwater.streams.slot.changelogs import RestoreProgress, changelogs_of, offsets_of, read_from
 from headwater.streams.slot.offset_metadata import decode_metadata
 from headwater.streams.stores.build import build_store
-from headwater.streams.stores.expiring import note_times, times_fit
 from headwater.streams.stores.lmdb import LmdbSnapshot, LmdbState, StateInUse, remove_unused
 from headwater.streams.stores.state import ChangelogPartition, Owner
 
@@ -68,11 +67,8 @@ class OpenTask:
         self._positions: dict[ChangelogPartition, int] = {}
         self._task: Task | None = None
         self.runs = Runs()
-        self.changelogs = {
-            ChangelogPartition(topic, partition): store.spec
-            for store in plan.stores
-            if (topic := store.changelog_topic(settings.application_id)) is not None and store.source_topic is None
-        }
+        self.changelogs = changelogs_of(plan, partition, settings.application_id)
+        self.restore = RestoreProgress()  # of the last time that it was opened
 
     @property
     def state(self) -> LmdbState:
@@ -83,6 +79,11 @@ class OpenTask:
     def task(self) -> Task:
         assert self._task is not None, f"task {self.name} has not been started"
         return self._task
+
+    @property
+    def is_running(self) -> bool:
+        """False while it is opened: its state is being restored, or waits for that."""
+        return self._task is not None
 
     def inputs(self, counts: Mapping[str, int]) -> list[TopicPartition]:
         """The task's partition of each topic it reads, where the topic has so many."""
@@ -112,38 +113,29 @@ class OpenTask:
 
     def ends(self, isolation: str) -> dict[ChangelogPartition, int]:
         level = READ_UNCOMMITTED if isolation == "read_uncommitted" else READ_COMMITTED
-        return self._offsets(LATEST, level)
+        return offsets_of(self._clients.admin, self.changelogs, LATEST, level)
 
     def replay(self, ends: Mapping[ChangelogPartition, int]) -> None:
-        begins = self._offsets(EARLIEST, READ_UNCOMMITTED)
-        known = self.state.positions
-        topic_ids = {each.topic: self._clients.admin.describe_topic(each.topic).topic_id for each in ends}
-        notes, specs = self.state.notes, [store.spec for store in self.plan.stores]
-        if not times_fit(specs, self.state) or any(
-            not begins[each] <= known[each] <= ends[each] or notes.get(_note(each.topic)) != topic_ids[each.topic]
-            for each in ends
-            if each in known
-        ):
-            self.state.wipe()
-            known = {}
-        for topic, topic_id in topic_ids.items():
-            notes.put(_note(topic), topic_id)
-        note_times(specs, self.state)
+        begins = read_from(self._clients.admin, self.plan, self.changelogs, self.state, ends)
         self._positions = {}
+        self.restore = progress = RestoreProgress(offsets_total=sum(ends[each] - begins[each] for each in ends))
         for changelog, end in ends.items():
             store = build_store(self.changelogs[changelog], self.state)
-            begin = known.get(changelog, begins[changelog])
-            unsaved = 0
+            unsaved, through = 0, progress.offsets - begins[changelog]
             partition = TopicPartition(changelog.topic, changelog.partition)
             given_up = self._clients.stopping.is_set
-            for record in self._clients.reader.records(partition, begin, end, lost="skip", given_up=given_up):
+            records = self._clients.reader.records(partition, begins[changelog], end, lost="skip", given_up=given_up)
+            for record in records:
                 store.restore(record.key, record.value, record.timestamp_ms)
                 unsaved += 1
+                progress.records += 1
+                progress.offsets = through + record.offset + 1
                 if unsaved == _SAVE_EVERY:
                     self._positions[changelog] = record.offset + 1
                     self.save()
                     unsaved = 0
             self._clients.check()  # before a position is noted that was not reached
+            progress.offsets = through + end
             self._positions[changelog] = end
 
     def save(self) -> None:
@@ -186,18 +178,3 @@ class OpenTask:
         if self._state is not None:
             self._state.close()
             self._state = None
-
-    def _offsets(self, which: int, level: int) -> dict[ChangelogPartition, int]:
-        if not self.changelogs:
-            return {}
-        wanted = {TopicPartition(each.topic, each.partition): which for each in self.changelogs}
-        found = {}
-        for partition, answer in self._clients.admin.list_offsets(wanted, isolation_level=level).items():
-            if isinstance(answer, KafkaError):
-                raise answer
-            found[ChangelogPartition(partition.topic, partition.partition)] = answer.offset
-        return found
-
-
-def _note(topic: str) -> bytes:
-    return b"topic-id\x00" + topic.encode()

@@ -31,6 +31,7 @@ from headwater.streams.slot.partition_counts import PartitionCounts
 from headwater.streams.slot.program import Program
 from headwater.streams.slot.purging import Purge
 from headwater.streams.slot.refusals import Refused
+from headwater.streams.slot.slot_report import SlotReport
 from headwater.streams.slot.start_offsets import StartOffsets
 from headwater.streams.stores.state import Owner
 from headwater.streams.stores.task_counts import write_task_counts
@@ -88,6 +89,7 @@ class Slot:
         )
         self._purge = Purge(program.topics, settings.repartition_purge_interval_ms)
         self._commit_at = 0.0
+        self.report = SlotReport()
         self.fetched = 0
         self.dropped: dict[str, int] = {}
 
@@ -142,7 +144,7 @@ class Slot:
         try:
             self._read_from(self._open_tasks(added), stay)
         except (KafkaError, TimeoutError) as error:
-            _log.warning("tasks are opened again application=%s error=%s", self._name, error)
+            self._warn("tasks are opened again", error)
             self._recover()
 
     def _add_tasks(self, names: Iterable[str]) -> list[OpenTask]:
@@ -178,23 +180,28 @@ class Slot:
         except ClusterFailure as failure:
             if isinstance(failure.cause, UserError):
                 raise failure.cause from None
-            _log.warning("records are processed again application=%s error=%s", self._name, failure)
+            self._warn("records are processed again", failure)
             self._recover()
             return
+        self.report.note_inputs(self.tasks, self._topics.sources, self._consumer)
         due = time.monotonic() >= self._commit_at
         if wants_commit or due or self._writer.is_full():
             self.commit()
+
+    def _warn(self, what: str, error: object) -> None:
+        _log.warning("%s application=%s error=%s", what, self._name, error)
+        self.report.note_error(what, error)
 
     def _tick(self) -> None:
         """The membership; a coordinator that is away or moves is asked again the next time."""
         try:
             self._lead.tick()
         except TimeoutError as error:
-            _log.warning("the group does not answer application=%s error=%s", self._name, error)
+            self._warn("the group does not answer", error)
         except KafkaError as error:
             if not error.code.retriable and error.code != ErrorCode.BROKER_NOT_AVAILABLE:
                 raise
-            _log.warning("the group does not answer application=%s error=%s", self._name, error)
+            self._warn("the group does not answer", error)
 
     def _read_and_process(self) -> bool:
         """Whether a record's processing asked for a commit."""
@@ -293,7 +300,7 @@ class Slot:
         try:
             committed = self._drive_commit()
         except (KafkaError, TimeoutError) as error:
-            _log.warning("a commit failed, its records are processed again application=%s error=%s", self._name, error)
+            self._warn("a commit failed, its records are processed again", error)
             committed = False
         if not committed:
             self._recover()
@@ -340,7 +347,7 @@ class Slot:
             except (KafkaError, TimeoutError) as error:
                 if time.monotonic() > give_up_at:
                     raise
-                _log.warning("the slot does not recover yet application=%s error=%s", self._name, error)
+                self._warn("the slot does not recover yet", error)
                 self._stopping.wait(_PAUSE_S)
                 self._tick()
 

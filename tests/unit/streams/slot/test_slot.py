@@ -20,6 +20,7 @@ from headwater.streams.slot.global_tables import GlobalTables
 from headwater.streams.slot.open_task import Clients, OpenTask, Stopped
 from headwater.streams.slot.settings import RunSettings
 from headwater.streams.slot.slot import Slot
+from headwater.streams.slot.slot_report import SlotReport
 from headwater.streams.stores.state import ChangelogPartition, Owner
 
 
@@ -59,10 +60,13 @@ def test_a_run_that_is_to_end_does_not_wait_for_brokers_that_are_away() -> None:
     stopping, lead = threading.Event(), Away()
     clients = Clients(None, None, stopping)  # type: ignore[arg-type]
     attributes = {"_lead": lead, "_clients": clients, "_stopping": stopping, "_writer": _writer(stopping)}
-    slot = _bare_slot(**attributes, _identity=None, tasks=[])
+    slot = _bare_slot(**attributes, _identity=None, tasks=[], report=SlotReport())
     with pytest.raises(Stopped):
         slot._recover()
     assert lead.asked == 1
+    assert next(each["error"] for each in slot.report.errors) == (
+        "the slot does not recover yet: NETWORK_EXCEPTION: nobody answers"
+    )
 
 
 def test_a_replay_that_is_given_up_notes_no_position_that_it_has_not_reached(tmp_path: Path) -> None:

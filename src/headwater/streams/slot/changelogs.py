@@ -1,0 +1,78 @@
+"""Where the changelogs of a task are read from, so that its state on disk, or an empty one, becomes what they say.
+
+Whoever opens a task asks this, and whoever keeps a copy of another slot's (`standby`). State that does not fit its changelogs (they are
+shorter, their beginning is gone, a topic was deleted and made anew, rows have no times where a store has a time to live) is wiped.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from headwater.base.errors import KafkaError
+from headwater.base.ids import TopicPartition
+from headwater.client.admin import Admin
+from headwater.client.types import EARLIEST, READ_UNCOMMITTED
+from headwater.streams.plan.topology import SubTopology
+from headwater.streams.stores.expiring import note_times, times_fit
+from headwater.streams.stores.spec import StoreSpec
+from headwater.streams.stores.state import ChangelogPartition, TaskState
+
+
+@dataclass(slots=True)
+class RestoreProgress:
+    """Changed by the thread that restores, read by any. `offsets` are more than `records`: some hold none."""
+
+    records: int = 0
+    offsets: int = 0
+    offsets_total: int = 0
+
+
+def changelogs_of(plan: SubTopology, partition: int, application_id: str) -> dict[ChangelogPartition, StoreSpec]:
+    """Of a task. A store whose changelog is its source topic is not among them: it is read again."""
+    return {
+        ChangelogPartition(topic, partition): store.spec
+        for store in plan.stores
+        if (topic := store.changelog_topic(application_id)) is not None and store.source_topic is None
+    }
+
+
+def offsets_of(
+    admin: Admin, changelogs: Mapping[ChangelogPartition, StoreSpec], which: int, level: int
+) -> dict[ChangelogPartition, int]:
+    if not changelogs:
+        return {}
+    wanted = {TopicPartition(each.topic, each.partition): which for each in changelogs}
+    found = {}
+    for partition, answer in admin.list_offsets(wanted, isolation_level=level).items():
+        if isinstance(answer, KafkaError):
+            raise answer
+        found[ChangelogPartition(partition.topic, partition.partition)] = answer.offset
+    return found
+
+
+def read_from(
+    admin: Admin,
+    plan: SubTopology,
+    changelogs: Mapping[ChangelogPartition, StoreSpec],
+    state: TaskState,
+    ends: Mapping[ChangelogPartition, int],
+) -> dict[ChangelogPartition, int]:
+    """The first offset of each changelog that the state does not have. Wipes state that does not fit; `ends`: high watermarks."""
+    begins = offsets_of(admin, changelogs, EARLIEST, READ_UNCOMMITTED)
+    known = state.positions
+    topic_ids = {each.topic: admin.describe_topic(each.topic).topic_id for each in ends}
+    notes, specs = state.notes, [store.spec for store in plan.stores]
+    if not times_fit(specs, state) or any(
+        not begins[each] <= known[each] <= ends[each] or notes.get(_note(each.topic)) != topic_ids[each.topic]
+        for each in ends
+        if each in known
+    ):
+        state.wipe()
+        known = {}
+    for topic, topic_id in topic_ids.items():
+        notes.put(_note(topic), topic_id)
+    note_times(specs, state)
+    return {each: known.get(each, begins[each]) for each in ends}
+
+
+def _note(topic: str) -> bytes:
+    return b"topic-id\x00" + topic.encode()
