@@ -14,14 +14,18 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from headwater.base.errors import UserError
-from headwater.client.schema_registry.client import SchemaRegistryClient
-from headwater.client.schema_registry.columns import FramedColumns, in_groups
-from headwater.client.schema_registry.settings import registry_for
+from headwater.client.schema_registry.client import RegisteredSchema, SchemaRegistryClient
+from headwater.client.schema_registry.framed_columns import (
+    PREFIX_BYTES,
+    ColumnSerializer,
+    Encode,
+    ReaderColumns,
+    in_groups,
+)
 from headwater.schemas import SchemaType, StoredSchema, incompatibilities
 from headwater.schemas.columns import NoColumns
 from headwater.schemas.columns.protobuf import (
     DecodeMessages,
-    EncodeMessages,
     OtherMessage,
     protobuf_columns,
     protobuf_rows,
@@ -36,7 +40,6 @@ from headwater.schemas.protobuf.types import Message
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_PREFIX_BYTES = 5
 GivenMessage = str | StoredSchema | type | None
 
 
@@ -88,8 +91,9 @@ def path_of(schema: ProtobufSchema, name: str) -> tuple[int, ...] | None:
     return None
 
 
-class ProtobufColumns(FramedColumns):
+class ProtobufColumns(ReaderColumns):
     format_name = "Protobuf"
+    schema_type = SchemaType.PROTOBUF
 
     def __init__(
         self,
@@ -99,17 +103,16 @@ class ProtobufColumns(FramedColumns):
         subject: str = "",
         message: str = "",
     ) -> None:
-        self.registry = registry_for(registry)
-        self._reader, named = stored_protobuf(schema)
+        reader, named = stored_protobuf(schema)
+        super().__init__(registry, reader, subject)
         self._message = message or named
-        self._subject = subject
         self._decoders: dict[tuple[int, bytes], DecodeMessages] = {}
 
     def known_type(self) -> "pa.DataType | None":
-        reader = self._known_reader()
+        reader = self.known_reader()
         if reader is None:
             return None
-        parsed = self._parsed(reader)
+        parsed = self.parsed_as(ProtobufSchema, reader)
         path = path_of(parsed, self._message)
         return None if path is None else message_type(shape_of(message_at(parsed, path)))
 
@@ -138,18 +141,13 @@ class ProtobufColumns(FramedColumns):
         decode = self._decoders.get((schema_id, path))
         if decode is None:
             decode = self._decoders[schema_id, path] = self._compile(schema_id, path)
-        return decode(column, _PREFIX_BYTES, path)
+        return decode(column, PREFIX_BYTES, path)
 
     def _compile(self, schema_id: int, path: bytes) -> DecodeMessages:
-        stored = self.registry.schema_by_id(schema_id, self._subject or None)
-        if stored.schema_type is not SchemaType.PROTOBUF:
-            raise self.undecodable(f"the schema {schema_id} is {stored.schema_type}, not Protobuf")
-        writer = self._parsed(stored)
+        stored = self.written_with(schema_id)
+        writer = self.parsed_as(ProtobufSchema, stored)
         written = message_at(writer, read_indexes(path, 0)[0])
-        reader_stored = self._known_reader()
-        if reader_stored is None:
-            reader_stored = self._reader = stored
-        reader = self._parsed(reader_stored)
+        reader = self.parsed_as(ProtobufSchema, self.reader_beside(stored))
         if not self._message:
             self._message = written.full_name
         found = path_of(reader, self._message)
@@ -165,28 +163,16 @@ class ProtobufColumns(FramedColumns):
                 "These records cannot be read as columns", str(error), "Read them one by one, with ProtobufDeserializer"
             ) from error
 
-    def _known_reader(self) -> StoredSchema | None:
-        if self._reader is None and self._subject:
-            self._reader = self.registry.version(self._subject).schema
-        return self._reader
-
-    def _parsed(self, schema: StoredSchema) -> ProtobufSchema:
-        parsed = self.registry.parsed(schema)
-        if not isinstance(parsed, ProtobufSchema):
-            raise self.undecodable(f"the reader's schema is {parsed.schema_type}, not Protobuf")
-        return parsed
-
 
 def path_bytes(data: bytes) -> bytes:
     """As they stand in the record, which need not be the shortest way to write them."""
-    return data[_PREFIX_BYTES : read_indexes(data, _PREFIX_BYTES)[1]]
+    return data[PREFIX_BYTES : read_indexes(data, PREFIX_BYTES)[1]]
 
 
-class ProtobufColumnSerializer:
-    """A function of a column of structs, for `send_arrow`: messages with the schema's id and the path to the message before each. Null stays null.
+class ProtobufColumnSerializer(ColumnSerializer):
+    """Of structs, for a message; the path to the message stands behind the schema's id."""
 
-    The schema is registered under the subject when the first column comes; without a schema, the subject's latest version is written.
-    """
+    format_name = "Protobuf"
 
     def __init__(
         self,
@@ -198,46 +184,16 @@ class ProtobufColumnSerializer:
         auto_register_schemas: bool = True,
         normalize_schemas: bool = False,
     ) -> None:
-        self.registry = registry_for(registry)
-        self._given, named = stored_protobuf(schema)
+        given, named = stored_protobuf(schema)
+        super().__init__(registry, given, subject, auto_register=auto_register_schemas, normalize=normalize_schemas)
         self._message = message or named
-        self._subject = subject
-        self._auto_register = auto_register_schemas
-        self._normalize = normalize_schemas
-        self._prefix = b""
-        self._encode: EncodeMessages | None = None
 
-    def __call__(self, column: "pa.Array") -> "pa.Array":
-        if self._encode is None:
-            self._prepare()
-        assert self._encode is not None
-        try:
-            return self._encode(column, self._prefix)
-        except DataError as error:
-            raise _unencodable(str(error)) from error
-
-    def _prepare(self) -> None:
-        if self._given is None:
-            registered = self.registry.version(self._subject)
-        else:
-            ask = self.registry.register if self._auto_register else self.registry.lookup
-            registered = ask(self._subject, self._given, normalize=self._normalize)
-        parsed = self.registry.parsed(registered.schema)
-        if not isinstance(parsed, ProtobufSchema):
-            raise _unencodable(f"the schema of {self._subject!r} is {parsed.schema_type}")
+    def compile(self, registered: RegisteredSchema) -> tuple[Encode, bytes]:
+        parsed = self.parsed_as(ProtobufSchema, registered.schema)
         path = path_of(parsed, self._message)
         if path is None:
-            raise _unencodable(f"the schema of {self._subject!r} has no message {self._message}")
-        self._prefix = SchemaId(registered.id, None, path).prefix()
+            raise self.unencodable(f"the schema of {self._subject!r} has no message {self._message}")
         try:
-            self._encode = protobuf_rows(shape_of(message_at(parsed, path)))
+            return protobuf_rows(shape_of(message_at(parsed, path))), SchemaId(registered.id, None, path).prefix()
         except NoColumns as error:
-            raise UserError(
-                "A column cannot be encoded as Protobuf",
-                str(error),
-                "Send messages one by one, with ProtobufSerializer",
-            ) from error
-
-
-def _unencodable(why: str) -> UserError:
-    return UserError("A column cannot be encoded as Protobuf", why)
+            raise self.unencodable(str(error), "Send messages one by one, with ProtobufSerializer") from error

@@ -10,15 +10,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from headwater.client.schema_registry.client import SchemaRegistryClient
-from headwater.client.schema_registry.columns import AvroColumns, FramedColumns
+from headwater.client.schema_registry.columns import AvroColumns
 from headwater.client.schema_registry.errors import SchemaRegistryError
+from headwater.client.schema_registry.framed_columns import PREFIX_BYTES, FramedColumns
 from headwater.client.schema_registry.settings import registry_for
 from headwater.schemas import SchemaType
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_PREFIX_BYTES = 5
 _NOT_FOUND = 404
 
 
@@ -75,7 +75,7 @@ class _JsonColumns(FramedColumns):
             found = self.registry.schema_by_id(schema_id).schema_type
             if found is not SchemaType.JSON:
                 raise self.undecodable(f"the schema {schema_id} is {found}, not JSON")
-        rows = [None if data is None else data[_PREFIX_BYTES:] for data in column.to_pylist()]
+        rows = [None if data is None else data[PREFIX_BYTES:] for data in column.to_pylist()]
         return decode_column(pa.array(rows, pa.binary()), "json")
 
     def known_type(self) -> "pa.DataType | None":
