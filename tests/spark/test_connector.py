@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from headwater.demo import engine
+from headwater.demo import demo_run
 from headwater.testing import Broker
 
 Make = Callable[..., None]
@@ -52,7 +52,7 @@ def test_it_writes_and_its_checkpoint_is_taken_over_by_one_word(
 
     def run(source: str) -> None:
         options: dict[str, Any] = {"subscribe": topic, "startingOffsets": "earliest", "maxOffsetsPerTrigger": 3}
-        query = engine.start(
+        query = demo_run.start(
             connector.readStream.format(source)
             .option("kafka.bootstrap.servers", broker.bootstrap_servers)
             .options(**options)

@@ -1,4 +1,4 @@
-"""The exactly-once protocol with its real hands, against a real broker, without Spark: cut off after every step.
+"""The exactly-once protocol with its real driver, against a real broker, without Spark: cut off after every step.
 
 A batch of two tasks is run up to some step and dropped there, as by a crash; then it is run again, and must be there
 once. The next batch must follow.
@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from headwater.client import NewTopic, read
 from headwater.client.admin import Admin
+from headwater.spark.abandoned_transactions import abort_abandoned
 from headwater.spark.exactly_once import (
     CommitAll,
     Digest,
@@ -23,12 +24,11 @@ from headwater.spark.exactly_once import (
     commit_steps,
     task_steps,
 )
-from headwater.spark.leftovers import abandon
-from headwater.spark.writer.asking import Clients
-from headwater.spark.writer.decisions import ensure_topics
+from headwater.spark.writer.decision_topic import ensure_topics
 from headwater.spark.writer.digest import RunningDigest
-from headwater.spark.writer.hands import Hands
 from headwater.spark.writer.options import SinkOptions
+from headwater.spark.writer.protocol_driver import ProtocolDriver
+from headwater.spark.writer.sink_clients import SinkClients
 from headwater.testing import Broker
 
 STEPS_OF_A_RUN = 30  # more than there are: the last cuts nothing off
@@ -72,8 +72,8 @@ class Run:
         self._run(commit_steps(number, reports))
 
     def _run(self, steps: Any, batches: Iterator[pa.RecordBatch] | None = None) -> Any:
-        clients = Clients(self.options)  # each its own: none of it is in one process
-        hands = Hands(self.options, self.query, clients, batches, run_id=self.run_id)
+        clients = SinkClients(self.options)  # each its own: none of it is in one process
+        driver = ProtocolDriver(self.options, self.query, clients, batches, run_id=self.run_id)
 
         def counted() -> Iterator[Any]:
             answer = None
@@ -90,9 +90,9 @@ class Run:
                 answer = yield step
 
         try:
-            return hands.run(counted())
+            return driver.run(counted())
         finally:
-            hands.close()
+            driver.close()
             clients.close()
 
 
@@ -258,9 +258,9 @@ def test_the_end_of_a_run_aborts_what_it_has_left_open_and_nothing_of_its_succes
             return [each.transactional_id for each in found if each.transactional_id.startswith(f"test-{topic}-")]
 
         assert opened() == [f"test-{topic}-{task}" for task in range(3)]
-        abandon(old.options, topic, "old", lambda: True)  # it has been started again in its own process
+        abort_abandoned(old.options, topic, "old", lambda: True)  # it has been started again in its own process
         assert len(opened()) == 3
-        abandon(old.options, topic, "old", lambda: False)
+        abort_abandoned(old.options, topic, "old", lambda: False)
         assert opened() == [f"test-{topic}-{task}" for task in range(2)]
     successor.commit(0, reports)
     assert output() == ["0/0", "0/1"]

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from headwater.demo import engine
+from headwater.demo import demo_run
 from headwater.spark import sinks
 from headwater.spark.sinks.hadoop import HadoopFiles
 from headwater.testing import Broker
@@ -34,7 +34,7 @@ def copy(
     create_topic(topic, 2)
 
     def query(write: Callable[[DataFrame, int], None]) -> None:
-        started = engine.start(
+        started = demo_run.start(
             spark.readStream.format("headwater")
             .option("kafka.bootstrap.servers", broker.bootstrap_servers)
             .option("subscribe", topic)

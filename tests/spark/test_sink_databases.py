@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from headwater.demo import engine
+from headwater.demo import demo_run
 from headwater.spark import sinks
 from headwater.testing import Broker
 from spark.support.postgres import Postgres, postgres  # noqa: F401
@@ -74,7 +74,7 @@ def numbers(
 
 def finish(writer: Any, tmp_path: Path) -> None:
     writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
-    query = engine.start(writer.trigger(availableNow=True))
+    query = demo_run.start(writer.trigger(availableNow=True))
     assert query.awaitTermination(300)
 
 

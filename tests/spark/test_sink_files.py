@@ -13,7 +13,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.base.errors import UserError
-from headwater.demo import engine
+from headwater.demo import demo_run
 from headwater.spark import sinks
 from headwater.spark.sinks.hadoop import HadoopFiles
 from headwater.testing import Broker
@@ -29,7 +29,7 @@ def run(
     create_topic(topic, 2)
 
     def query(write: Write, checkpoint: str = "checkpoint", **options: Any) -> None:
-        started = engine.start(
+        started = demo_run.start(
             spark.readStream.format("headwater")
             .option("kafka.bootstrap.servers", broker.bootstrap_servers)
             .option("subscribe", topic)

@@ -9,7 +9,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from headwater.client.admin import Admin
-from headwater.demo import engine
+from headwater.demo import demo_run
 from headwater.testing import Broker
 
 Make = Callable[..., None]
@@ -25,7 +25,7 @@ class Pipe:
         self.checkpoint = directory / "checkpoint"
 
     def run(self, **options: Any) -> None:
-        query = engine.start(
+        query = demo_run.start(
             self.spark.readStream.format("headwater")
             .option("kafka.bootstrap.servers", self.servers)
             .option("subscribe", self.topic)

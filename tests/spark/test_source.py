@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from headwater.demo import engine
+from headwater.demo import demo_run
 from headwater.testing import Broker
 
 Make = Callable[..., None]
@@ -36,7 +36,7 @@ class Source:
         """The batches that a query finds until there is no more."""
         batches: list[list[str]] = []
         given = {"startingOffsets": "earliest", "kafka.bootstrap.servers": self.servers, **options}
-        query = engine.start(
+        query = demo_run.start(
             self.spark.readStream.format("headwater")
             .options(**given)
             .load()

@@ -16,7 +16,7 @@ from pyspark.sql.streaming import StreamingQuery
 from headwater.base.ids import TopicPartition
 from headwater.client import Admin, NewTopic
 from headwater.client.types import LATEST
-from headwater.demo import engine
+from headwater.demo import demo_run
 from headwater.testing import Broker
 
 Make = Callable[..., None]
@@ -58,7 +58,7 @@ def running(
     frame = spark.readStream.format("headwater").options(**given).load()
     writer = frame.selectExpr("cast(value as string) value").writeStream.foreachBatch(take)
     writer = writer.option("checkpointLocation", str(checkpoint))
-    query = engine.start(writer.trigger(**(trigger or {"processingTime": "0 seconds"})))
+    query = demo_run.start(writer.trigger(**(trigger or {"processingTime": "0 seconds"})))
     try:
         yield Running(query, values)
     finally:

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 from compat.support.registry import Registry
-from headwater.demo import engine
+from headwater.demo import demo_run
 from headwater.testing import Broker
 
 Make = Callable[..., None]
@@ -84,7 +84,7 @@ def test_avro_from_topic_to_topic(typed: Typed, create_topic: Make, produce: Mak
     produce(typed.topic, typed.encoded(FIRST, [{"page": "/", "n": 1}]))
     produce(typed.topic, [b"no avro"], key=b"k", headers=[("h", b"1")])
     produce(typed.topic, typed.encoded(SECOND, [{"page": "/b", "n": 2**40, "at": 1_700_000_000_123}]))
-    query = engine.start(
+    query = demo_run.start(
         typed.spark.readStream.format("headwater")
         .options(**typed.options, **{"value.format": "avro", "badRecords": f"dead-letter:{dead}"})
         .option("subscribe", typed.topic)

@@ -14,7 +14,7 @@ import sys
 
 def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    command = [sys.executable, "-m", "headwater.demo.engine", *sys.argv[1:]]
+    command = [sys.executable, "-m", "headwater.demo.demo_run", *sys.argv[1:]]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
     assert process.stdin is not None
     try:

@@ -10,7 +10,7 @@ from headwater.base.ids import TopicPartition
 from headwater.client.admin import Admin
 from headwater.client.errors import BootstrapFailed
 from headwater.client.session import Session
-from headwater.spark.clients import shared_settings
+from headwater.spark.client_options import shared_settings
 
 T = TypeVar("T")
 
@@ -22,7 +22,7 @@ def open_admin(bootstrap_servers: str, client: Mapping[str, str], patience_ms: i
     return Admin({"client.id": "headwater-spark", **shared_settings(client), **ours})
 
 
-def tell_group(admin: Admin, group: str, ends: Mapping[TopicPartition, int]) -> bool:
+def commit_group_offsets(admin: Admin, group: str, ends: Mapping[TopicPartition, int]) -> bool:
     """Commits them, so that lag shows in every tool. The offsets that count are Spark's: what fails only warns. Whether anything was told."""
     try:
         answers = admin.alter_group_offsets(group, ends)
@@ -35,7 +35,7 @@ def tell_group(admin: Admin, group: str, ends: Mapping[TopicPartition, int]) -> 
     return True
 
 
-def patiently(admin: Admin, call: Callable[[], T]) -> T:
+def with_retries(admin: Admin, call: Callable[[], T]) -> T:
     """Nobody reachable now may be someone reachable in a while."""
     deadline = admin.session.deadline()
     attempt = 0

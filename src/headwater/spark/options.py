@@ -13,9 +13,9 @@ from typing import Final, Literal
 
 from headwater.base.errors import UserError
 from headwater.base.ids import TopicPartition
-from headwater.spark import positions
-from headwater.spark.clients import KAFKA, bad_value, bootstrap_servers, check_consumer, client_settings
-from headwater.spark.positions import Everywhere, Offsets, Position, Times
+from headwater.spark import offset_options
+from headwater.spark.client_options import KAFKA, bad_value, bootstrap_servers, check_consumer, client_settings
+from headwater.spark.offset_options import Everywhere, Offsets, Position, Times
 from headwater.spark.serdes.options import SerdeOptions, is_serde_option, serde_options
 
 _SUBSCRIPTIONS: Final = ("assign", "subscribe", "subscribePattern")
@@ -91,7 +91,7 @@ class SourceOptions:
     starting: Position
     starting_option: str
     young_is_latest: bool  # a starting time later than all records means the end, not an error
-    ending: Position = Everywhere(positions.LATEST)  # noqa: RUF009 (frozen)
+    ending: Position = Everywhere(offset_options.LATEST)  # noqa: RUF009 (frozen)
     ending_option: str = "endingOffsets"
     max_offsets_per_trigger: int | None = None
     min_offsets_per_trigger: int | None = None
@@ -110,12 +110,16 @@ def parse_source_options(options: Mapping[str, str], *, streaming: bool) -> Sour
     given = {name.lower(): value for name, value in options.items()}
     _refuse_unknown(given, streaming)
     starting_option, starting = _position(
-        given, "starting", Everywhere(positions.LATEST if streaming else positions.EARLIEST)
+        given, "starting", Everywhere(offset_options.LATEST if streaming else offset_options.EARLIEST)
     )
-    ending_option, ending = _position(given, "ending", Everywhere(positions.LATEST))
+    ending_option, ending = _position(given, "ending", Everywhere(offset_options.LATEST))
     if not streaming:
-        _refuse_number(starting_option, starting, positions.LATEST, "a batch that begins at the end would be empty")
-        _refuse_number(ending_option, ending, positions.EARLIEST, "a batch that ends at the beginning would be empty")
+        _refuse_number(
+            starting_option, starting, offset_options.LATEST, "a batch that begins at the end would be empty"
+        )
+        _refuse_number(
+            ending_option, ending, offset_options.EARLIEST, "a batch that ends at the beginning would be empty"
+        )
     max_offsets = _count(given, "maxOffsetsPerTrigger")
     min_offsets = _count(given, "minOffsetsPerTrigger")
     if max_offsets is not None and min_offsets is not None and min_offsets > max_offsets:
@@ -267,15 +271,15 @@ def _position(given: Mapping[str, str], end: str, default: Position) -> tuple[st
         return option, Times({}, int(text))
     option = f"{end}OffsetsByTimestamp"
     if option.lower() in given:
-        return option, positions.parse_times(option, given[option.lower()])
+        return option, offset_options.parse_times(option, given[option.lower()])
     option = f"{end}Offsets"
     if option.lower() in given:
-        return option, positions.parse_offsets(option, given[option.lower()])
+        return option, offset_options.parse_offsets(option, given[option.lower()])
     return option, default
 
 
 def _refuse_number(option: str, position: Position, number: int, why: str) -> None:
-    word = "latest" if number == positions.LATEST else "earliest"
+    word = "latest" if number == offset_options.LATEST else "earliest"
     if isinstance(position, Everywhere) and position.offset == number:
         raise bad_value(option, word, why)
     if isinstance(position, Offsets):

@@ -53,7 +53,7 @@ def session(name: str, *, master: str | None = None, **options: Any) -> "SparkSe
     """
     from pyspark.sql import SparkSession
 
-    from headwater.spark.homes import lean_home
+    from headwater.spark.spark_home import lean_home
 
     chosen = master or os.environ.get("SPARK_MASTER") or "local[*]"
     is_new = SparkSession.getActiveSession() is None
@@ -72,9 +72,9 @@ def session(name: str, *, master: str | None = None, **options: Any) -> "SparkSe
 
 def register(spark: "SparkSession") -> None:
     """Adds `format("headwater")`, and the formats of the database sinks, to a session that exists."""
-    from headwater.spark.following import follow
+    from headwater.spark.data_source import HeadwaterDataSource
+    from headwater.spark.query_listener import add_query_listener
     from headwater.spark.sinks import register as register_sinks
-    from headwater.spark.source import HeadwaterDataSource
 
     if str(spark.conf.get("spark.speculation", "false")).lower() == "true":
         raise UserError(
@@ -85,7 +85,7 @@ def register(spark: "SparkSession") -> None:
     spark.conf.set("spark.sql.adaptive.streaming.stateless.enabled", "false")
     spark.dataSource.register(HeadwaterDataSource)
     register_sinks(spark)
-    follow(spark)
+    add_query_listener(spark)
 
 
 def settings_for(master: str, options: Mapping[str, Any], cores: int, sockets: Path | None = None) -> dict[str, str]:

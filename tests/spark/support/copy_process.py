@@ -18,19 +18,19 @@ from pyspark.sql.streaming import StreamingQuery
 
 import headwater.spark
 from headwater.spark import exactly_once as protocol
+from headwater.spark.data_source import HeadwaterDataSource
 from headwater.spark.exactly_once import commit_steps
-from headwater.spark.source import HeadwaterDataSource
-from headwater.spark.writer.asking import kept_clients
-from headwater.spark.writer.hands import Hands
+from headwater.spark.writer.data_source_writers import ExactlyOnceWriter
 from headwater.spark.writer.options import parse_sink_options
-from headwater.spark.writer.stream import ExactlyOnceWriter
+from headwater.spark.writer.protocol_driver import ProtocolDriver
+from headwater.spark.writer.sink_clients import cached_clients
 
 STARTS = 5
 SLOW_START = "Python worker failed to connect back"  # Spark gives it ten seconds, which a busy machine exceeds
 STEPS = ("WriteDecision", "End", "between", "settled")
 
 
-class MortalHands(Hands):
+class MortalDriver(ProtocolDriver):
     """Spark's Python process that commits a batch gets this by value, with the two numbers in it."""
 
     die = ""
@@ -62,12 +62,12 @@ class MortalWriter(ExactlyOnceWriter):
     group = 0
 
     def commit(self, messages: Sequence[Any], batchId: int) -> None:
-        hands = MortalHands(self._options, messages[0].query, kept_clients(self._options))
-        hands.die, hands.group = self.die, self.group
+        driver = MortalDriver(self._options, messages[0].query, cached_clients(self._options))
+        driver.die, driver.group = self.die, self.group
         try:
-            hands.run(commit_steps(batchId, [message.report for message in messages]))
+            driver.run(commit_steps(batchId, [message.report for message in messages]))
         finally:
-            hands.close()
+            driver.close()
 
 
 def mortal_source(die: str, group: int) -> type[HeadwaterDataSource]:

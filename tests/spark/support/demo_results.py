@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow.parquet
 
 from headwater.client import Admin, NewTopic, Producer, read
-from headwater.demo import engine
+from headwater.demo import demo_run
 from headwater.demo.activity import SITE, Website
 
 SECTION_OF = {page.path: page.section for page in SITE}
@@ -26,14 +26,14 @@ class Visits:
         self._windows: Counter[tuple[int, str]] = Counter()
         self.count = 0
         with Admin(bootstrap_servers=servers) as admin:
-            admin.create_topics([NewTopic(engine.VIEWS, 3), NewTopic(engine.SECTIONS, 3)])
+            admin.create_topics([NewTopic(demo_run.VIEWS, 3), NewTopic(demo_run.SECTIONS, 3)])
 
     def send(self, count: int = 1500) -> None:
         with Producer(bootstrap_servers=self._servers) as producer:
             for number in range(count):
                 now_ms = BEGIN_MS + self._rounds * ROUND_MS + number * ROUND_MS // count
                 key, value = self._website.next_record(now_ms)
-                producer.send(engine.VIEWS, value, key=key)
+                producer.send(demo_run.VIEWS, value, key=key)
                 if value.startswith(b"{"):
                     self.count += 1
                     self._windows[now_ms // 10_000 * 10, SECTION_OF[json.loads(value)["page"]]] += 1
@@ -47,7 +47,9 @@ class Visits:
         assert {(start, section): views for start, section, views in rows} == dict(self._windows)
         files = list((directory / "views").glob("topic=*/partition=*/*.parquet"))
         assert sum(pyarrow.parquet.read_metadata(file).num_rows for file in files) == self.count
-        frame = read(engine.SECTIONS, bootstrap_servers=self._servers, progress=False, isolation_level="read_committed")
+        frame = read(
+            demo_run.SECTIONS, bootstrap_servers=self._servers, progress=False, isolation_level="read_committed"
+        )
         final = [json.loads(value) for value in frame.to_arrow().column("value").to_pylist()]
         assert len(final) == len({(each["window_start"], each["section"]) for each in final}), "no window twice"
         # The last round pushed the watermark to 20 seconds before its end: what began before that and is over, is out.

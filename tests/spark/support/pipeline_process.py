@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 import headwater.spark
-from headwater.demo import engine, pipeline
+from headwater.demo import demo_run, engine, pipeline
 
 
 def main() -> None:
@@ -26,12 +26,12 @@ def main() -> None:
     queries = engine.start_queries(spark, told["servers"], directory, until_now=told["until_now"])
     if told["postgres"]:
         records = spark.readStream.format("headwater").option("kafka.bootstrap.servers", told["servers"])
-        records = records.option("subscribe", engine.VIEWS).option("startingOffsets", "earliest")
+        records = records.option("subscribe", demo_run.VIEWS).option("startingOffsets", "earliest")
         views = pipeline.page_views(records.option("maxOffsetsPerTrigger", 400).load())
         writer = views.writeStream.format("headwater-postgres").option("url", told["postgres"]).option("table", "views")
         writer = writer.option("checkpointLocation", str(directory / "checkpoints/postgres"))
         trigger: dict[str, Any] = {"availableNow": True} if told["until_now"] else {"processingTime": "0 seconds"}
-        queries.append(engine.start(writer.trigger(**trigger)))
+        queries.append(demo_run.start(writer.trigger(**trigger)))
     sys.stdout.write("started\n")
     sys.stdout.flush()
     for query in queries:

@@ -6,7 +6,7 @@ import pytest
 
 from headwater.base.errors import UserError
 from headwater.base.ids import TopicPartition
-from headwater.spark import readers
+from headwater.spark import data_source_readers
 from headwater.spark.options import parse_source_options
 from headwater.spark.schema import source_schema
 
@@ -23,9 +23,11 @@ def partitions(monkeypatch: pytest.MonkeyPatch, start: int, end: int, **options:
 
         def close(self) -> None: ...
 
-    monkeypatch.setattr(readers, "Logs", FakeLogs)
+    monkeypatch.setattr(data_source_readers, "TopicLogs", FakeLogs)
     given = {"kafka.bootstrap.servers": "h:1", "subscribe": "a", **options}
-    return readers.BatchReader(parse_source_options(given, streaming=False), source_schema(headers=False)).partitions()
+    return data_source_readers.BatchReader(
+        parse_source_options(given, streaming=False), source_schema(headers=False)
+    ).partitions()
 
 
 def test_from_one_end_to_the_other(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,9 +9,18 @@ from hypothesis import strategies as st
 
 from headwater.base.errors import UserError
 from headwater.base.ids import TopicPartition
-from headwater.spark.offsets import advance, from_json, from_tree, lag, past_their_end, raise_losses, share, to_tree
-from headwater.spark.planning import OffsetRange, ranges, split
-from headwater.spark.positions import LogFacts
+from headwater.spark.input_partitions import OffsetRange, ranges, split
+from headwater.spark.offset_options import LogFacts
+from headwater.spark.stream_offsets import (
+    advance,
+    from_json,
+    from_tree,
+    lag,
+    past_their_end,
+    raise_losses,
+    share,
+    to_tree,
+)
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 

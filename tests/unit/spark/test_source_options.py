@@ -7,8 +7,8 @@ import pytest
 
 from headwater.base.errors import UserError
 from headwater.base.ids import TopicPartition
+from headwater.spark.offset_options import EARLIEST, LATEST, Everywhere, LogFacts, Offsets, Times, resolve
 from headwater.spark.options import SourceOptions, parse_source_options
-from headwater.spark.positions import EARLIEST, LATEST, Everywhere, LogFacts, Offsets, Times, resolve
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from headwater.client.errors import BootstrapFailed
-from headwater.spark import admin, source
-from headwater.spark.writer import decisions
+from headwater.spark import admin, data_source
+from headwater.spark.writer import decision_topic
 from headwater.spark.writer.options import SinkOptions
 
 
@@ -34,9 +34,9 @@ def test_a_broker_that_is_away_when_a_commit_begins_is_waited_for(monkeypatch: p
             raise problem
 
     monkeypatch.setattr(admin, "open_admin", lambda *_: FakeAdmin())
-    monkeypatch.setattr(decisions, "ensure_topics", ensure)
-    monkeypatch.setattr(source, "_ensured", set())
+    monkeypatch.setattr(decision_topic, "ensure_topics", ensure)
+    monkeypatch.setattr(data_source, "_ensured", set())
     options = SinkOptions("h:1", "out", "exactly-once", "headwater")
-    source.ensure_sink_topics(options)
+    data_source.ensure_sink_topics(options)
     assert answers == []
-    source.ensure_sink_topics(options)  # and is not asked again
+    data_source.ensure_sink_topics(options)  # and is not asked again

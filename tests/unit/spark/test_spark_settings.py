@@ -7,7 +7,7 @@ import pytest
 from headwater.base.errors import UserError
 from headwater.spark.exactly_once import Decision, Digest, Entry, Producer, Progress
 from headwater.spark.sessions import private_directory, settings_for
-from headwater.spark.writer.decisions import (
+from headwater.spark.writer.decision_topic import (
     decode_decision,
     decode_progress,
     encode_decision,

@@ -7,7 +7,7 @@ import pyarrow
 import pytest
 
 from headwater.base.errors import ErrorCode, KafkaError, UserError
-from headwater.spark.writer import stream
+from headwater.spark.writer import data_source_writers
 from headwater.spark.writer.options import SinkOptions
 from headwater.spark.writer.rows import send_rows
 
@@ -51,9 +51,9 @@ class FakeProducer:
 
 def written(monkeypatch: pytest.MonkeyPatch, *answers: FakeDelivery) -> None:
     producer = FakeProducer(list(answers))
-    monkeypatch.setattr(stream, "Producer", lambda _: producer)
+    monkeypatch.setattr(data_source_writers, "Producer", lambda _: producer)
     rows = [pyarrow.RecordBatch.from_pydict({"value": [str(number)]}) for number in range(len(answers))]
-    stream.write_plainly(SinkOptions("localhost:9092", "out", "at-least-once", "headwater"), iter(rows))
+    data_source_writers.write_plainly(SinkOptions("localhost:9092", "out", "at-least-once", "headwater"), iter(rows))
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])

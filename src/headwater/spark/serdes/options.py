@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from headwater.base.errors import UserError
-from headwater.spark.clients import bad_value
+from headwater.spark.client_options import bad_value
 
 Column = Literal["key", "value"]
 Format = Literal["avro", "json", "protobuf"]

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 from headwater.client.schema_registry import SchemaRegistryClient
 
-_kept: dict[str, SchemaRegistryClient] = {}
+_cached: dict[str, SchemaRegistryClient] = {}
 
 
-def kept_registry(settings: Mapping[str, str]) -> SchemaRegistryClient:
+def cached_registry(settings: Mapping[str, str]) -> SchemaRegistryClient:
     key = repr(sorted(settings.items()))
-    if key not in _kept:
-        _kept[key] = SchemaRegistryClient(dict(settings))
-    return _kept[key]
+    if key not in _cached:
+        _cached[key] = SchemaRegistryClient(dict(settings))
+    return _cached[key]

@@ -62,7 +62,7 @@ def into(form: str, **options: object) -> "Callable[[DataFrame, int], None]":
 
 def register(spark: "SparkSession") -> None:
     """Adds `format("headwater-sqlite")` and `format("headwater-postgres")` to a session."""
-    from headwater.spark.sinks.formats import PostgresDataSource, SqliteDataSource
+    from headwater.spark.sinks.database_sources import PostgresDataSource, SqliteDataSource
 
     spark.dataSource.register(SqliteDataSource)
     spark.dataSource.register(PostgresDataSource)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from headwater.base.errors import UserError
 from headwater.spark.sinks import postgres_sql as sql
 from headwater.spark.sinks.options import FAIL, SinkOptions, quoted_table
-from headwater.spark.sinks.patience import Patience
+from headwater.spark.sinks.retries import RetryUntilDeadline
 from headwater.spark.sinks.sqlite import bad_row
 from headwater.spark.sinks.staging import Attempt, Batch, is_done, refuse_skipped
 
@@ -195,7 +195,7 @@ class Connection:
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
-        self._patience = Patience(options.patience_s, time.monotonic, time.sleep, is_passing)
+        self._retries = RetryUntilDeadline(options.patience_s, time.monotonic, time.sleep, is_passing)
         self._current: psycopg.Connection[Any] | None = None
 
     def __enter__(self) -> "Connection":
@@ -209,7 +209,7 @@ class Connection:
         import psycopg
 
         try:
-            return self._patience.call(lambda: self._try(action))
+            return self._retries.call(lambda: self._try(action))
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             raise explained(error, self._options) from error
 

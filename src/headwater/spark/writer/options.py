@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from headwater.base.errors import UserError
-from headwater.spark.clients import bad_value, bootstrap_servers, check_producer, client_settings
+from headwater.spark.client_options import bad_value, bootstrap_servers, check_producer, client_settings
 from headwater.spark.serdes.options import SerdeOptions, is_serde_option, serde_options
 
 if TYPE_CHECKING:

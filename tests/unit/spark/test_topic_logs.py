@@ -9,9 +9,9 @@ from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.base.ids import TopicPartition
 from headwater.client.errors import BootstrapFailed
 from headwater.client.types import EARLIEST, READ_COMMITTED, Topic
-from headwater.spark import logs
+from headwater.spark import topic_logs
+from headwater.spark.offset_options import LogFacts
 from headwater.spark.options import parse_source_options
-from headwater.spark.positions import LogFacts
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 
@@ -45,10 +45,10 @@ class FakeAdmin:
         return {each: SimpleNamespace(offset=0 if at == EARLIEST else end) for each, at in wanted.items()}
 
 
-def logs_of(monkeypatch: pytest.MonkeyPatch, admin: FakeAdmin, **options: str) -> logs.Logs:
-    monkeypatch.setattr(logs, "open_admin", lambda *_: admin)
+def logs_of(monkeypatch: pytest.MonkeyPatch, admin: FakeAdmin, **options: str) -> topic_logs.TopicLogs:
+    monkeypatch.setattr(topic_logs, "open_admin", lambda *_: admin)
     given = {"kafka.bootstrap.servers": "h:1", **(options or {"subscribe": "a"})}
-    return logs.Logs(parse_source_options(given, streaming=True))
+    return topic_logs.TopicLogs(parse_source_options(given, streaming=True))
 
 
 @pytest.mark.parametrize(

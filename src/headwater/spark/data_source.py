@@ -12,7 +12,7 @@ from pyspark.sql.types import DataType, StructType
 from headwater.base.errors import UserError
 
 if TYPE_CHECKING:
-    from headwater.spark.readers import BatchReader, StreamReader
+    from headwater.spark.data_source_readers import BatchReader, StreamReader
     from headwater.spark.serdes.source_plan import TypedColumn
     from headwater.spark.writer.options import SinkOptions
 
@@ -40,35 +40,35 @@ class HeadwaterDataSource(DataSource):
             serdes = source_serdes(self.options)
             self._typed = ()
             if serdes is not None:
-                from headwater.spark.serdes.registries import kept_registry
+                from headwater.spark.serdes.registries import cached_registry
                 from headwater.spark.serdes.source_plan import plan_source
 
-                self._typed = plan_source(serdes, kept_registry(serdes.registry) if serdes.registry else None)
+                self._typed = plan_source(serdes, cached_registry(serdes.registry) if serdes.registry else None)
         return self._typed
 
     def reader(self, schema: StructType) -> "BatchReader":
+        from headwater.spark.data_source_readers import BatchReader
         from headwater.spark.options import parse_source_options
-        from headwater.spark.readers import BatchReader
 
         return BatchReader(parse_source_options(self.options, streaming=False), schema, self._typed_columns())
 
     def streamReader(self, schema: StructType) -> "StreamReader":  # noqa: N802
+        from headwater.spark.data_source_readers import StreamReader
         from headwater.spark.options import parse_source_options
-        from headwater.spark.readers import StreamReader
 
         return StreamReader(parse_source_options(self.options, streaming=True), schema, self._typed_columns())
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from headwater.spark.writer.data_source_writers import BatchWriter
         from headwater.spark.writer.options import parse_sink_options
-        from headwater.spark.writer.stream import BatchWriter
 
         if overwrite:
             raise UserError("A topic cannot be overwritten", "it is a log", 'Use mode("append")')
         return BatchWriter(with_encodings(parse_sink_options(self.options, schema.names, streaming=False), schema))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002, N802
+        from headwater.spark.writer.data_source_writers import AtLeastOnceWriter, ExactlyOnceWriter
         from headwater.spark.writer.options import EXACTLY_ONCE, parse_sink_options
-        from headwater.spark.writer.stream import AtLeastOnceWriter, ExactlyOnceWriter
 
         options = with_encodings(parse_sink_options(self.options, schema.names, streaming=True), schema)
         if options.delivery != EXACTLY_ONCE:
@@ -84,9 +84,9 @@ def with_encodings(options: "SinkOptions", schema: StructType) -> "SinkOptions":
     from dataclasses import replace
 
     from headwater.spark.serdes.encoding import plan_sink
-    from headwater.spark.serdes.registries import kept_registry
+    from headwater.spark.serdes.registries import cached_registry
 
-    registry = kept_registry(options.serdes.registry) if options.serdes.registry else None
+    registry = cached_registry(options.serdes.registry) if options.serdes.registry else None
     return replace(options, encodings=plan_sink(options.serdes, schema, registry))
 
 
@@ -94,10 +94,10 @@ _ensured: set[str] = set()  # clusters that have the sink's topics; Spark keeps 
 
 
 def ensure_sink_topics(options: "SinkOptions") -> None:
-    from headwater.spark.admin import open_admin, patiently
-    from headwater.spark.writer.decisions import ensure_topics
+    from headwater.spark.admin import open_admin, with_retries
+    from headwater.spark.writer.decision_topic import ensure_topics
 
     if options.bootstrap_servers not in _ensured:
         with open_admin(options.bootstrap_servers, options.client) as admin:
-            patiently(admin, lambda: ensure_topics(admin))
+            with_retries(admin, lambda: ensure_topics(admin))
         _ensured.add(options.bootstrap_servers)

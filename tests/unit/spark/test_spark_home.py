@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.spark.homes import lean_home, make_home, serves
+from headwater.spark.spark_home import lean_home, make_home, serves
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from headwater.base.errors import UserError
 from headwater.base.ids import TopicPartition
-from headwater.spark.clients import bad_value
+from headwater.spark.client_options import bad_value
 
 EARLIEST: Final = -2
 LATEST: Final = -1

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from headwater.base.errors import UserError
 from headwater.base.ids import TopicPartition
-from headwater.spark.positions import LogFacts, parse_by_partition
+from headwater.spark.offset_options import LogFacts, parse_by_partition
 
 OffsetTree = dict[str, dict[str, int]]
 PartitionOffsets = dict[TopicPartition, int]

@@ -1,12 +1,12 @@
 """What the exactly-once sink of a query that has ended leaves open is aborted: readers of committed records would stop there for 15 minutes.
 
-The sink itself ends what its tasks have reported when a batch fails (`writer/stream`). But tasks that are killed, as by
+The sink itself ends what its tasks have reported when a batch fails (`writer/data_source_writers`). But tasks that are killed, as by
 `query.stop()` in the middle of a batch, report to nobody. Spark tells the driver's process of the end of each run of a query, and what that
 run has open then and not decided is aborted from here: at once, and once more when killed tasks are sure to be gone. A process that ends
 does not wait for that: it looks once more and goes.
 
 Another run of the query may be at work already, in this process or in another. Its transactions have the same names, and are told from those
-of the run that has ended by their time-outs (`writer/runs`): they are never touched. A query that is active again in this session takes care
+of the run that has ended by their time-outs (`writer/run_timeouts`): they are never touched. A query that is active again in this session takes care
 of itself. Owns a thread for each run that has just ended. What goes wrong here is said and nothing more: transactions end by their time-out.
 """
 
@@ -32,7 +32,7 @@ Sink = Callable[[], SinkOptions | None]
 Abandon = Callable[[SinkOptions, str, str, Callable[[], bool]], None]  # of a query the run, unless it runs again
 
 
-class Leftovers:
+class AbandonedTransactions:
     """`find(query)` tells, of a query that has just started, how to ask for the options of its sink; None if it has another sink."""
 
     def __init__(
@@ -62,7 +62,7 @@ class Leftovers:
         for thread in tuple(self._threads):
             thread.join(max(0.0, give_up_at - time.monotonic()))
 
-    def started(self, query: str, run: str) -> None:
+    def query_started(self, query: str, run: str) -> None:
         try:
             sink = self._find(query)
         except Exception as error:  # noqa: BLE001 - a query must not fail for it
@@ -71,7 +71,7 @@ class Leftovers:
         if sink is not None:
             self._sinks[run] = sink
 
-    def terminated(self, query: str, run: str, problem: str) -> None:
+    def query_terminated(self, query: str, run: str, problem: str) -> None:
         sink = self._sinks.pop(run, None)
         if sink is None or any(word in problem for word in _REPLACED):
             return
@@ -82,7 +82,7 @@ class Leftovers:
         if options is None or options.delivery != EXACTLY_ONCE:
             return
         thread = threading.Thread(
-            target=self._look, args=(query, run, options), name="headwater-leftovers", daemon=True
+            target=self._look, args=(query, run, options), name="headwater-abandoned", daemon=True
         )
         self._threads.add(thread)
         thread.start()
@@ -102,16 +102,16 @@ class Leftovers:
             self._threads.discard(threading.current_thread())
 
 
-def abandon(options: SinkOptions, query: str, run: str, runs_again: Callable[[], bool]) -> None:
-    from headwater.spark.writer.asking import Clients
-    from headwater.spark.writer.hands import ABORT_PATIENCE_S, Hands
+def abort_abandoned(options: SinkOptions, query: str, run: str, runs_again: Callable[[], bool]) -> None:
+    from headwater.spark.writer.protocol_driver import ABORT_PATIENCE_S, ProtocolDriver
+    from headwater.spark.writer.sink_clients import SinkClients
 
-    clients = Clients(options, patience_s=ABORT_PATIENCE_S)
-    hands = Hands(options, query, clients, patience_s=ABORT_PATIENCE_S, runs_again=runs_again)
+    clients = SinkClients(options, patience_s=ABORT_PATIENCE_S)
+    driver = ProtocolDriver(options, query, clients, patience_s=ABORT_PATIENCE_S, runs_again=runs_again)
     try:
-        hands.run(abandon_steps(run))
+        driver.run(abandon_steps(run))
     finally:
-        hands.close()
+        driver.close()
         clients.close()
 
 

@@ -8,30 +8,30 @@ from typing import Any
 import pytest
 
 from headwater.base.ids import TopicPartition
-from headwater.spark.following import Follower, ahead, follow
 from headwater.spark.options import SourceOptions, parse_source_options
+from headwater.spark.query_listener import GroupOffsetCommitter, add_query_listener, newer_offsets
 
 FIRST, SECOND = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
 class Told:
-    """The groups, and a follower of one query with the sources that it is given."""
+    """The groups, and a committer of one query with the sources that it is given."""
 
     def __init__(self, *sources: SourceOptions | None, quiet_s: float = 0.01) -> None:
         self.groups: list[tuple[str | None, dict[TopicPartition, int]]] = []
         self.heard = threading.Event()
-        self.follower = Follower(lambda _query: sources, self._tell, quiet_s)
-        self.follower.started("query", "run")
+        self.committer = GroupOffsetCommitter(lambda _query: sources, self._tell, quiet_s)
+        self.committer.query_started("query", "run")
 
     def _tell(self, options: SourceOptions, ends: Mapping[TopicPartition, int]) -> None:
         self.groups.append((options.group_id, dict(ends)))
         self.heard.set()
 
     def progress(self, *ends: str | None) -> None:
-        self.follower.progressed("run", lambda: ends)
+        self.committer.query_progressed("run", lambda: ends)
 
     def terminated(self) -> None:
-        self.follower.terminated("run")
+        self.committer.query_terminated("run")
 
 
 def source(**options: Any) -> SourceOptions:
@@ -85,7 +85,7 @@ def test_a_timer_that_outlives_its_session_says_nothing_and_fails_nothing(capsys
     def gone() -> list[str]:
         raise ConnectionRefusedError("the JVM is gone")
 
-    told.follower.progressed("run", gone)
+    told.committer.query_progressed("run", gone)
     told.terminated()
     assert told.groups == []
     assert capsys.readouterr() == ("", "")
@@ -112,11 +112,11 @@ def test_a_session_without_listeners_is_made_all_the_same(capsys: pytest.Capture
     spark: Any = SimpleNamespace(
         _jsparkSession=Session(), sparkContext=SimpleNamespace(applicationId="app"), streams=Streams()
     )
-    follow(spark)
+    add_query_listener(spark)
     assert "PythonStreamingQueryListenerWrapper" in capsys.readouterr().err
 
 
 def test_a_group_is_never_set_back() -> None:
-    assert ahead({FIRST: 5, SECOND: 5}, {FIRST: 6}) == {SECOND: 5}
-    assert ahead({FIRST: 5}, {FIRST: 5}) == {}
-    assert ahead({FIRST: 0}, {}) == {FIRST: 0}
+    assert newer_offsets({FIRST: 5, SECOND: 5}, {FIRST: 6}) == {SECOND: 5}
+    assert newer_offsets({FIRST: 5}, {FIRST: 5}) == {}
+    assert newer_offsets({FIRST: 0}, {}) == {FIRST: 0}

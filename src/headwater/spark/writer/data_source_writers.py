@@ -15,10 +15,10 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from headwater.base.errors import KafkaError, UserError
 from headwater.client.producer.producer import Producer
 from headwater.spark.exactly_once import Report, abort_steps, commit_steps, task_steps
-from headwater.spark.writer.asking import Clients, kept_clients
-from headwater.spark.writer.hands import ABORT_PATIENCE_S, Hands
 from headwater.spark.writer.options import SinkOptions
+from headwater.spark.writer.protocol_driver import ABORT_PATIENCE_S, ProtocolDriver
 from headwater.spark.writer.rows import send_rows
+from headwater.spark.writer.sink_clients import SinkClients, cached_clients
 
 if TYPE_CHECKING:
     import pyarrow
@@ -39,10 +39,10 @@ class ExactlyOnceWriter(DataSourceStreamArrowWriter):
     def write(self, iterator: Iterator["pyarrow.RecordBatch"]) -> WriterCommitMessage:
         query, run, batch, task = _place()
         rows = encoded_rows(self._options, iterator)
-        hands = Hands(self._options, query, kept_clients(self._options), rows, run_id=run)
+        driver = ProtocolDriver(self._options, query, cached_clients(self._options), rows, run_id=run)
         report: Report | None = None
         try:
-            report = hands.run(task_steps(batch, task))
+            report = driver.run(task_steps(batch, task))
             for _ in iterator:  # a task that had nothing to write leaves nothing behind in its input, either
                 pass
         except BaseException:
@@ -50,18 +50,18 @@ class ExactlyOnceWriter(DataSourceStreamArrowWriter):
                 _abort(self._options, query, [report])
             raise
         finally:
-            hands.close()
+            driver.close()
         return TaskReport(query, report)
 
     def commit(self, messages: list[Any], batchId: int) -> None:  # noqa: N803
         reports = [message.report for message in messages]
         if not reports:
             return
-        hands = Hands(self._options, messages[0].query, kept_clients(self._options))
+        driver = ProtocolDriver(self._options, messages[0].query, cached_clients(self._options))
         try:
-            hands.run(commit_steps(batchId, reports))
+            driver.run(commit_steps(batchId, reports))
         finally:
-            hands.close()
+            driver.close()
 
     def abort(self, messages: list[Any], batchId: int) -> None:  # noqa: ARG002, N803
         """After a task or the commit has failed: there is no message of tasks that did. What they opened they have aborted."""
@@ -122,14 +122,14 @@ def write_plainly(options: SinkOptions, rows: Iterator["pyarrow.RecordBatch"]) -
 
 def _abort(options: SinkOptions, query: str, reports: Sequence[Report]) -> None:
     """Within ten seconds or not at all: what failed before matters more, and is to be told."""
-    clients = Clients(options, patience_s=ABORT_PATIENCE_S)
-    hands = Hands(options, query, clients, patience_s=ABORT_PATIENCE_S)
+    clients = SinkClients(options, patience_s=ABORT_PATIENCE_S)
+    driver = ProtocolDriver(options, query, clients, patience_s=ABORT_PATIENCE_S)
     try:
-        hands.run(abort_steps(reports))
+        driver.run(abort_steps(reports))
     except KafkaError as error:
         sys.stderr.write(f"headwater sink: transactions of a failed batch end by their time-out: {error}\n")
     finally:
-        hands.close()
+        driver.close()
         clients.close()
 
 

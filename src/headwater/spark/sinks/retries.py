@@ -1,4 +1,4 @@
-"""A database that is gone for a while: try again until the patience ends, then say what happened.
+"""A database that is gone for a while: tried again until a deadline, then its error is raised.
 
 Pure but for the clock and the sleep, which come in. What is tried must be safe to repeat: the caller sees to that.
 """
@@ -14,7 +14,7 @@ _LONGEST_WAIT_S: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RetryUntilDeadline:
     """`now` and `sleep` in seconds; `passing` says whether an error may go away by itself."""
 
     limit_s: float

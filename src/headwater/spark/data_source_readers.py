@@ -13,13 +13,13 @@ from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, Inp
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from headwater.spark import offsets
-from headwater.spark.admin import tell_group
-from headwater.spark.logs import Logs
+from headwater.spark import stream_offsets
+from headwater.spark.admin import commit_group_offsets
+from headwater.spark.input_partitions import OffsetRange, ranges, split
+from headwater.spark.offset_options import LogFacts
 from headwater.spark.options import SourceOptions
-from headwater.spark.planning import OffsetRange, ranges, split
-from headwater.spark.positions import LogFacts
 from headwater.spark.schema import arrow_schema, source_schema
+from headwater.spark.topic_logs import TopicLogs
 
 if TYPE_CHECKING:
     import pyarrow
@@ -42,7 +42,7 @@ class RangePartition(InputPartition):
 def _read(
     options: SourceOptions, schema: StructType, typed: "tuple[TypedColumn, ...]", partition: InputPartition
 ) -> Iterator["pyarrow.RecordBatch"]:
-    from headwater.spark.read import read_range, read_typed_range
+    from headwater.spark.partition_reader import read_range, read_typed_range
 
     if not isinstance(partition, RangePartition):  # an empty plan has a partition all the same, of Spark's own making
         return
@@ -61,14 +61,14 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         options = self._options
-        logs = Logs(options)
+        logs = TopicLogs(options)
         try:
             start = logs.offsets_at(options.starting, options.starting_option, or_latest=options.young_is_latest)
             end = logs.offsets_at(options.ending, options.ending_option, or_latest=True)
         finally:
             logs.close()
         if options.fail_on_data_loss:
-            offsets.raise_losses(offsets.past_their_end(start, end))
+            stream_offsets.raise_losses(stream_offsets.past_their_end(start, end))
         pieces = split(ranges(start, end), options.min_partitions, options.max_records_per_partition)
         return [RangePartition(each) for each in pieces]
 
@@ -83,8 +83,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._schema = schema
         self._typed = typed
-        self._logs: Logs | None = None
-        self._target: offsets.PartitionOffsets | None = None
+        self._logs: TopicLogs | None = None
+        self._target: stream_offsets.PartitionOffsets | None = None
         self._seen: dict[TopicPartition, LogFacts] | None = None
         self._committed: dict[str, dict[str, int]] | None = None
         self._moved_at = 0.0
@@ -92,7 +92,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         options = self._options
         found = self._open().offsets_at(options.starting, options.starting_option, or_latest=options.young_is_latest)
-        return offsets.to_tree(found)
+        return stream_offsets.to_tree(found)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         most = self._options.max_offsets_per_trigger
@@ -105,18 +105,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """The end of the next batch. All before `start` is done by now, so the consumer group is told first."""
         self._commit_group(start)
-        begin = offsets.from_tree(start)
+        begin = stream_offsets.from_tree(start)
         self._seen = facts = self._open().since(begin)
-        if self._waits(offsets.lag(begin, facts), limit):
+        if self._waits(stream_offsets.lag(begin, facts), limit):
             return start
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        found = offsets.advance(begin, facts, max_records=most, target=self._target)
+        found = stream_offsets.advance(begin, facts, max_records=most, target=self._target)
         if self._options.fail_on_data_loss:
-            offsets.raise_losses(found.losses)
+            stream_offsets.raise_losses(found.losses)
         self._open().accept_topics()
         for each in found.losses:
             sys.stderr.write(f"headwater source: {each}\n")
-        return offsets.to_tree(found.end)
+        return stream_offsets.to_tree(found.end)
 
     def _waits(self, lag: int, limit: ReadLimit) -> bool:
         """Whether `minOffsetsPerTrigger` are not there yet, and `maxTriggerDelay` is not over."""
@@ -131,11 +131,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return False
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802
-        return None if self._seen is None else offsets.to_tree({each: fact.latest for each, fact in self._seen.items()})
+        return (
+            None
+            if self._seen is None
+            else stream_offsets.to_tree({each: fact.latest for each, fact in self._seen.items()})
+        )
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """From the two offsets alone: a batch that is tried again has the same tasks."""
-        whole = ranges(offsets.from_tree(start), offsets.from_tree(end))
+        whole = ranges(stream_offsets.from_tree(start), stream_offsets.from_tree(end))
         pieces = split(whole, self._options.min_partitions, self._options.max_records_per_partition)
         return [RangePartition(each) for each in pieces]
 
@@ -150,15 +154,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._logs.close()
             self._logs = None
 
-    def _open(self) -> Logs:
+    def _open(self) -> TopicLogs:
         if self._logs is None:
-            self._logs = Logs(self._options)
+            self._logs = TopicLogs(self._options)
         return self._logs
 
     def _commit_group(self, done: dict[str, Any]) -> None:
-        """So that the lag shows in every tool, where no `following` did so before."""
+        """So that the lag shows in every tool, where no `query_listener` did so before."""
         group = self._options.group_id
         if group is None or done == self._committed:
             return
-        if tell_group(self._open().admin, group, offsets.from_tree(done)):
+        if commit_group_offsets(self._open().admin, group, stream_offsets.from_tree(done)):
             self._committed = done

@@ -12,14 +12,14 @@ from typing import Final
 from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.base.ids import TopicPartition
 from headwater.client.types import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, Topic
-from headwater.spark.admin import open_admin, patiently
+from headwater.spark.admin import open_admin, with_retries
+from headwater.spark.offset_options import LogFacts, Position, Times, resolve
 from headwater.spark.options import SourceOptions, Subscription
-from headwater.spark.positions import LogFacts, Position, Times, resolve
 
 _GONE: Final = frozenset((ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID))
 
 
-class Logs:
+class TopicLogs:
     def __init__(self, options: SourceOptions) -> None:
         self.admin = open_admin(options.bootstrap_servers, options.client)
         self._options = options
@@ -32,7 +32,7 @@ class Logs:
 
     def facts(self, *, must_exist: bool) -> dict[TopicPartition, LogFacts]:
         """Every partition that the subscription means. `must_exist`: topics that are named and missing are an error."""
-        return patiently(self.admin, lambda: self._facts(must_exist))
+        return with_retries(self.admin, lambda: self._facts(must_exist))
 
     def offsets_at(self, position: Position, option: str, *, or_latest: bool) -> dict[TopicPartition, int]:
         """Where the option says, in every partition there is."""
@@ -54,7 +54,7 @@ class Logs:
         A topic that was deleted and made again since the last look has another id. It is told as `anew` at each look until
         `accept_topics`; whether one was made anew while nobody looked, before the query was started, cannot be told.
         """
-        return patiently(self.admin, lambda: self._since(begin))
+        return with_retries(self.admin, lambda: self._since(begin))
 
     def accept_topics(self) -> None:
         """The stream has taken note of what `since` told it last."""

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicPartition
 from headwater.client.consumer.ranges import RangeReader
-from headwater.spark.offsets import raise_losses
+from headwater.spark.input_partitions import OffsetRange
 from headwater.spark.options import SourceOptions
-from headwater.spark.planning import OffsetRange
+from headwater.spark.stream_offsets import raise_losses
 
 if TYPE_CHECKING:
     import pyarrow
@@ -62,10 +62,10 @@ def read_typed_range(
     schema: "pyarrow.Schema",
 ) -> Iterator["pyarrow.RecordBatch"]:
     """The same with keys and values decoded. `raw` has all columns of the source, for a record that does not decode is kept whole."""
-    from headwater.spark.clients import shared_settings
+    from headwater.spark.client_options import shared_settings
     from headwater.spark.serdes.bad_records import DeadLetterTopic, typed_batches
     from headwater.spark.serdes.decoding import column_decoders
-    from headwater.spark.serdes.registries import kept_registry
+    from headwater.spark.serdes.registries import cached_registry
 
     serdes = options.serdes
     assert serdes is not None
@@ -73,7 +73,7 @@ def read_typed_range(
     if serdes.dead_letter_topic:
         settings = {**shared_settings(options.client), "bootstrap.servers": options.bootstrap_servers}
         letters = DeadLetterTopic(settings, serdes.dead_letter_topic)
-    registry = kept_registry(serdes.registry) if serdes.registry else None
+    registry = cached_registry(serdes.registry) if serdes.registry else None
     decoders = column_decoders(typed, schema, registry)
     yield from typed_batches(read_range(options, wanted, raw), decoders, serdes, letters, schema.names)
 

@@ -10,11 +10,11 @@ from headwater.client.admin.transactions import TransactionDescription
 from headwater.client.errors import BootstrapFailed
 from headwater.client.partitioner import partition_for_key
 from headwater.spark import exactly_once as protocol
-from headwater.spark.writer import asking, decisions, hands, stream
-from headwater.spark.writer.asking import Clients
-from headwater.spark.writer.decisions import DECIDING_TIMEOUT_MS, DECISIONS
+from headwater.spark.writer import data_source_writers, decision_topic, protocol_driver, sink_clients
+from headwater.spark.writer.decision_topic import DECIDING_TIMEOUT_MS, DECISIONS
 from headwater.spark.writer.options import SinkOptions
-from headwater.spark.writer.runs import timeout_of_run
+from headwater.spark.writer.run_timeouts import timeout_of_run
+from headwater.spark.writer.sink_clients import SinkClients
 
 PARTITIONS = 4
 
@@ -52,11 +52,11 @@ class Reader:
 
 def decided(monkeypatch: pytest.MonkeyPatch, query: str = "q", **client: str) -> FakeProducer:
     """The producer of a driver that has written one decision, with these settings given by the user."""
-    monkeypatch.setattr(hands, "ProducerClient", FakeProducer)
-    monkeypatch.setattr(Clients, "reader", Reader())
+    monkeypatch.setattr(protocol_driver, "ProducerClient", FakeProducer)
+    monkeypatch.setattr(SinkClients, "reader", Reader())
     given = {name.replace("_", "."): text for name, text in client.items()}
     options = SinkOptions("localhost:9092", "out", "exactly-once", "headwater", given)
-    driver = hands.Hands(options, query, Clients(options))
+    driver = protocol_driver.ProtocolDriver(options, query, SinkClients(options))
     point = protocol.Producer("headwater-q-0", 1, 0)
 
     def steps() -> protocol.Steps:
@@ -89,10 +89,10 @@ def test_a_decision_is_written_where_it_is_looked_for(monkeypatch: pytest.Monkey
 def test_settings_of_producers_are_not_for_the_clients_that_ask(monkeypatch: pytest.MonkeyPatch) -> None:
     """An admin client refuses a name that it does not know, and the sink could not be told how to compress."""
     seen: dict[str, dict[str, str]] = {}
-    monkeypatch.setattr(asking, "Admin", lambda settings: seen.setdefault("admin", settings))
-    monkeypatch.setattr(asking, "RangeReader", lambda settings: seen.setdefault("reader", settings))
+    monkeypatch.setattr(sink_clients, "Admin", lambda settings: seen.setdefault("admin", settings))
+    monkeypatch.setattr(sink_clients, "RangeReader", lambda settings: seen.setdefault("reader", settings))
     given = {"compression.type": "zstd", "linger.ms": "5", "client.id": "me"}
-    clients = Clients(SinkOptions("localhost:9092", "out", "exactly-once", "headwater", given))
+    clients = SinkClients(SinkOptions("localhost:9092", "out", "exactly-once", "headwater", given))
     shared = {"bootstrap.servers": "localhost:9092", "client.id": "me"}
     assert (clients.admin, clients.reader) == (seen["admin"], seen["reader"])
     assert seen == {"admin": shared, "reader": {**shared, "isolation.level": "read_committed"}}
@@ -107,15 +107,15 @@ def test_a_cluster_that_allows_only_short_transactions_is_told_of(
         raise KafkaError(ErrorCode.INVALID_TRANSACTION_TIMEOUT, "no")
 
     monkeypatch.setattr(FakeProducer, "init_transactions", refused)
-    monkeypatch.setattr(hands, "ProducerClient", FakeProducer)
-    monkeypatch.setattr(Clients, "reader", Reader())
+    monkeypatch.setattr(protocol_driver, "ProducerClient", FakeProducer)
+    monkeypatch.setattr(SinkClients, "reader", Reader())
     options = SinkOptions("localhost:9092", "out", "exactly-once", "headwater")
 
     def steps() -> protocol.Steps:
         yield step
 
     with pytest.raises(UserError, match=r"kafka\.transaction\.timeout\.ms"):
-        hands.Hands(options, "q", Clients(options)).run(steps())
+        protocol_driver.ProtocolDriver(options, "q", SinkClients(options)).run(steps())
 
 
 def test_a_task_waits_for_a_broker_that_is_away_when_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,17 +126,17 @@ def test_a_task_waits_for_a_broker_that_is_away_when_it_begins(monkeypatch: pyte
         if (problem := answers.pop(0)) is not None:
             raise problem
 
-    monkeypatch.setattr(hands, "_PAUSE_S", 0.0)
+    monkeypatch.setattr(protocol_driver, "_PAUSE_S", 0.0)
     monkeypatch.setattr(FakeProducer, "made", [])
     monkeypatch.setattr(FakeProducer, "init_transactions", away)
-    monkeypatch.setattr(hands, "ProducerClient", FakeProducer)
+    monkeypatch.setattr(protocol_driver, "ProducerClient", FakeProducer)
     options = SinkOptions("localhost:9092", "out", "exactly-once", "headwater")
     found: list[protocol.Producer] = []
 
     def steps() -> protocol.Steps:
         found.append((yield protocol.Begin(3)))
 
-    hands.Hands(options, "q", Clients(options)).run(steps())
+    protocol_driver.ProtocolDriver(options, "q", SinkClients(options)).run(steps())
     assert found == [protocol.Producer("headwater-q-3", 7, 2)]
     assert [each.closed for each in FakeProducer.made] == [True, True, False]
 
@@ -165,7 +165,10 @@ def found(step: protocol.FindOpen, options: SinkOptions = OPTIONS) -> list[str]:
     def steps() -> protocol.Steps:
         return (yield step)
 
-    return [each.transactional_id for each in hands.Hands(options, "q", Clients(options)).run(steps())]
+    return [
+        each.transactional_id
+        for each in protocol_driver.ProtocolDriver(options, "q", SinkClients(options)).run(steps())
+    ]
 
 
 @pytest.mark.parametrize("given", [None, "60000"])
@@ -176,16 +179,16 @@ def test_what_one_run_has_begun_is_told_from_what_another_has(
     options = SinkOptions("localhost:9092", "out", "exactly-once", "headwater")
     if given is not None:
         options = SinkOptions("localhost:9092", "out", "exactly-once", "headwater", {"transaction.timeout.ms": given})
-    monkeypatch.setattr(hands, "ProducerClient", FakeProducer)
+    monkeypatch.setattr(protocol_driver, "ProducerClient", FakeProducer)
     timeouts_ms = []
     for task, run in enumerate(("old", "new", "old", "")):
 
         def steps(task: int = task) -> protocol.Steps:
             yield protocol.Begin(task)
 
-        hands.Hands(options, "q", Clients(options), run_id=run).run(steps())
+        protocol_driver.ProtocolDriver(options, "q", SinkClients(options), run_id=run).run(steps())
         timeouts_ms.append(int(FakeProducer.made[-1].settings["transaction.timeout.ms"]))
-    monkeypatch.setattr(Clients, "admin", OpenTransactions(*timeouts_ms))
+    monkeypatch.setattr(SinkClients, "admin", OpenTransactions(*timeouts_ms))
     assert found(protocol.FindOpen("old"), options) == ["headwater-q-0", "headwater-q-2"]
     assert found(protocol.FindOpen("new"), options) == ["headwater-q-1"]
     assert found(protocol.FindOpen(), options) == [f"headwater-q-{task}" for task in range(4)]
@@ -207,10 +210,10 @@ class NeverStable:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now_s = 0.0
         time = SimpleNamespace(monotonic=lambda: self.now_s, sleep=self.sleep, time_ns=lambda: 0)
-        monkeypatch.setattr(hands, "time", time)
-        monkeypatch.setattr(decisions, "time", time)
-        monkeypatch.setattr(Clients, "reader", self)
-        monkeypatch.setattr(Clients, "admin", self)
+        monkeypatch.setattr(protocol_driver, "time", time)
+        monkeypatch.setattr(decision_topic, "time", time)
+        monkeypatch.setattr(SinkClients, "reader", self)
+        monkeypatch.setattr(SinkClients, "admin", self)
 
     def sleep(self, seconds: float) -> None:
         self.now_s += seconds
@@ -232,8 +235,8 @@ def test_an_abort_gives_up_when_decisions_cannot_be_read_for_ten_seconds(
     """It took two minutes, in which the query could not end."""
     clock = NeverStable(monkeypatch)
     report = protocol.Open(0, protocol.Producer("headwater-q-0", 7, 1), protocol.Digest(1, 2))
-    stream.ExactlyOnceWriter(OPTIONS).abort([stream.TaskReport("q", report)], 3)
-    assert hands.ABORT_PATIENCE_S <= clock.now_s < hands.ABORT_PATIENCE_S + 1
+    data_source_writers.ExactlyOnceWriter(OPTIONS).abort([data_source_writers.TaskReport("q", report)], 3)
+    assert protocol_driver.ABORT_PATIENCE_S <= clock.now_s < protocol_driver.ABORT_PATIENCE_S + 1
     assert "end by their time-out" in capsys.readouterr().err
 
 
@@ -249,11 +252,11 @@ def test_a_task_that_fails_when_it_has_written_tells_its_own_error_and_soon(monk
         return protocol.Open(0, protocol.Producer("headwater-q-0", 7, 1), protocol.Digest(0, 0))
         yield
 
-    monkeypatch.setattr(stream, "task_steps", written)
-    monkeypatch.setattr(stream, "_place", lambda: ("q", "run", 3, 0))
+    monkeypatch.setattr(data_source_writers, "task_steps", written)
+    monkeypatch.setattr(data_source_writers, "_place", lambda: ("q", "run", 3, 0))
     with pytest.raises(OSError, match="the input breaks"):
-        stream.ExactlyOnceWriter(OPTIONS).write(rows())
-    assert clock.now_s < hands.ABORT_PATIENCE_S + 1
+        data_source_writers.ExactlyOnceWriter(OPTIONS).write(rows())
+    assert clock.now_s < protocol_driver.ABORT_PATIENCE_S + 1
 
 
 def test_all_steps_of_an_abort_share_one_patience(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,12 +276,12 @@ def test_all_steps_of_an_abort_share_one_patience(monkeypatch: pytest.MonkeyPatc
             yield protocol.End(protocol.Producer(f"headwater-q-{task}", 7, 1), commit=False)
 
     with pytest.raises(KafkaError, match="no time left"):
-        hands.Hands(OPTIONS, "q", Clients(OPTIONS), patience_s=10.0).run(steps())
+        protocol_driver.ProtocolDriver(OPTIONS, "q", SinkClients(OPTIONS), patience_s=10.0).run(steps())
     assert ended == [4.0, 8.0, 12.0]
 
 
 def test_clients_of_an_abort_wait_for_no_answer_longer_than_it_has_patience() -> None:
-    asking_ms = Clients(OPTIONS, patience_s=10.0)._asking
-    assert (asking_ms["default.api.timeout.ms"], asking_ms["request.timeout.ms"]) == (10_000, 10_000)
+    limits_ms = SinkClients(OPTIONS, patience_s=10.0)._settings
+    assert (limits_ms["default.api.timeout.ms"], limits_ms["request.timeout.ms"]) == (10_000, 10_000)
     short = SinkOptions("localhost:9092", "out", "exactly-once", "headwater", {"request.timeout.ms": "3000"})
-    assert Clients(short, patience_s=10.0)._asking["request.timeout.ms"] == 3000
+    assert SinkClients(short, patience_s=10.0)._settings["request.timeout.ms"] == 3000

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from headwater.spark.abandoned_transactions import AbandonedTransactions
 from headwater.spark.exactly_once import (
     Decision,
     Digest,
@@ -22,7 +23,6 @@ from headwater.spark.exactly_once import (
     abandon_steps,
     abort_steps,
 )
-from headwater.spark.leftovers import Leftovers
 from headwater.spark.writer.options import SinkOptions
 
 DIGEST = Digest(1, 2)
@@ -79,7 +79,7 @@ def test_what_is_decided_stays_open_for_whoever_finds_the_decision(steps: Any) -
 class Ended:
     def __init__(self, options: SinkOptions | None = OPTIONS, *, is_active: bool = False) -> None:
         self.abandoned: list[tuple[str, str]] = []
-        self.leftovers = Leftovers(
+        self.abandoned = AbandonedTransactions(
             lambda query: (lambda: options) if query == "q" else None,
             lambda _query: is_active,
             lambda _options, query, run, _runs_again: self.abandoned.append((query, run)),
@@ -87,9 +87,9 @@ class Ended:
         )
 
     def run(self, query: str, problem: str = "") -> list[tuple[str, str]]:
-        self.leftovers.started(query, "run")
-        self.leftovers.terminated(query, "run", problem)
-        self.leftovers.wait(60)
+        self.abandoned.query_started(query, "run")
+        self.abandoned.query_terminated(query, "run", problem)
+        self.abandoned.wait(60)
         return self.abandoned
 
 
@@ -108,14 +108,14 @@ def test_a_process_that_ends_looks_once_more_and_does_not_wait_for_the_later_loo
             looks.append(run)  # noqa: B023
             looked.release()  # noqa: B023
 
-        leftovers = Leftovers(
+        abandoned = AbandonedTransactions(
             lambda _query: lambda: OPTIONS, lambda _query: False, look, [*[0.0] * looks_before, 3600.0, 3600.0]
         )
-        leftovers.started("q", "run")
-        leftovers.terminated("q", "run", "")
+        abandoned.query_started("q", "run")
+        abandoned.query_terminated("q", "run", "")
         for _ in range(looks_before):
             assert looked.acquire(timeout=60)
-        leftovers.leave(60)
+        abandoned.leave(60)
         assert looks == ["run"] * (looks_before + 1)
 
 
@@ -139,8 +139,8 @@ def test_what_goes_wrong_is_said_and_nothing_more(capsys: pytest.CaptureFixture[
         raise OSError("no broker")
 
     for find, abandon in ((fails, fails), (lambda _query: lambda: OPTIONS, fails)):
-        leftovers = Leftovers(find, lambda _query: False, abandon, (0.0,))
-        leftovers.started("q", "run")
-        leftovers.terminated("q", "run", "")
-        leftovers.wait(60)
+        abandoned = AbandonedTransactions(find, lambda _query: False, abandon, (0.0,))
+        abandoned.query_started("q", "run")
+        abandoned.query_terminated("q", "run", "")
+        abandoned.wait(60)
         assert "no broker" in capsys.readouterr().err

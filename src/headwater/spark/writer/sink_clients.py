@@ -5,31 +5,31 @@ from typing import Any, cast
 
 from headwater.client.admin import Admin
 from headwater.client.consumer.ranges import RangeReader
-from headwater.spark.clients import shared_settings
+from headwater.spark.client_options import shared_settings
 from headwater.spark.writer.options import SinkOptions
 
 
-class Clients:
+class SinkClients:
     """What asks and ends: an admin client, which ends transactions, too, and a reader of decisions. Made on first use.
 
     With a patience, no call of theirs takes much longer than that."""
 
     def __init__(self, options: SinkOptions, *, patience_s: float | None = None) -> None:
         self.settings = {**options.client, "bootstrap.servers": options.bootstrap_servers}  # of producers
-        self._asking: dict[str, Any] = dict(shared_settings(self.settings))
+        self._settings: dict[str, Any] = dict(shared_settings(self.settings))
         if patience_s is not None:
             patience_ms = int(patience_s * 1000)
-            request_ms = min(patience_ms, int(self._asking.get("request.timeout.ms", patience_ms)))
-            self._asking |= {"default.api.timeout.ms": patience_ms, "request.timeout.ms": request_ms}
+            request_ms = min(patience_ms, int(self._settings.get("request.timeout.ms", patience_ms)))
+            self._settings |= {"default.api.timeout.ms": patience_ms, "request.timeout.ms": request_ms}
         self._made: dict[str, Any] = {}
 
     @property
     def admin(self) -> Admin:
-        return cast(Admin, self._get("admin", lambda: Admin(self._asking)))
+        return cast(Admin, self._get("admin", lambda: Admin(self._settings)))
 
     @property
     def reader(self) -> RangeReader:
-        settings = {**self._asking, "isolation.level": "read_committed"}
+        settings = {**self._settings, "isolation.level": "read_committed"}
         return cast(RangeReader, self._get("reader", lambda: RangeReader(settings)))
 
     def close(self) -> None:
@@ -43,9 +43,9 @@ class Clients:
         return self._made[name]
 
 
-_kept: dict[str, Clients] = {}
+_cached: dict[str, SinkClients] = {}
 
 
-def kept_clients(options: SinkOptions) -> Clients:
+def cached_clients(options: SinkOptions) -> SinkClients:
     """Spark keeps its Python workers from batch to batch: so they keep their connections. One task at a time uses them."""
-    return _kept.setdefault(repr((options.bootstrap_servers, sorted(options.client.items()))), Clients(options))
+    return _cached.setdefault(repr((options.bootstrap_servers, sorted(options.client.items()))), SinkClients(options))

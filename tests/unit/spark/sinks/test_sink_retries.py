@@ -2,7 +2,7 @@
 
 import pytest
 
-from headwater.spark.sinks.patience import Patience
+from headwater.spark.sinks.retries import RetryUntilDeadline
 
 
 class World:
@@ -21,13 +21,15 @@ class World:
             raise ConnectionError("away")
         return "done"
 
-    def patience(self, limit_s: float) -> Patience:
-        return Patience(limit_s, lambda: self.now_s, self.sleep, lambda error: isinstance(error, ConnectionError))
+    def retries(self, limit_s: float) -> RetryUntilDeadline:
+        return RetryUntilDeadline(
+            limit_s, lambda: self.now_s, self.sleep, lambda error: isinstance(error, ConnectionError)
+        )
 
 
 def test_it_waits_until_it_works() -> None:
     world = World(well_at_s=45)
-    assert world.patience(60).call(world.action) == "done"
+    assert world.retries(60).call(world.action) == "done"
     assert world.now_s <= 48
     assert world.tries < 35, "the waits grow"
 
@@ -35,14 +37,14 @@ def test_it_waits_until_it_works() -> None:
 def test_it_gives_up_in_time() -> None:
     world = World(well_at_s=61)
     with pytest.raises(ConnectionError):
-        world.patience(60).call(world.action)
+        world.retries(60).call(world.action)
     assert world.now_s == pytest.approx(60)
 
 
-def test_without_patience_there_is_one_try() -> None:
+def test_with_a_limit_of_zero_there_is_one_try() -> None:
     world = World(well_at_s=1)
     with pytest.raises(ConnectionError):
-        world.patience(0).call(world.action)
+        world.retries(0).call(world.action)
     assert world.tries == 1
 
 
@@ -54,5 +56,5 @@ def test_an_error_that_stays_is_raised_at_once() -> None:
         raise ValueError("no such user")
 
     with pytest.raises(ValueError, match="no such user"):
-        world.patience(60).call(refused)
+        world.retries(60).call(refused)
     assert world.tries == 1

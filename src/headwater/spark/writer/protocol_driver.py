@@ -1,4 +1,4 @@
-"""The hands of the exactly-once protocol: each step that `exactly_once` asks for is done here, with the client.
+"""The driver of the exactly-once protocol: each step that `exactly_once` asks for is done here, with the client.
 
 One for a task's attempt or for a driver's commit; it owns the task's producer, or that of decisions. A prepared transaction outlives it.
 """
@@ -15,8 +15,7 @@ from headwater.client.producer.producer import Producer as ProducerClient
 from headwater.client.producer.transaction_manager import OpenTransaction
 from headwater.client.session import KeyType, Session
 from headwater.spark import exactly_once as protocol
-from headwater.spark.writer.asking import Clients
-from headwater.spark.writer.decisions import (
+from headwater.spark.writer.decision_topic import (
     DECIDING_TIMEOUT_MS,
     DECISIONS,
     STABLE_PATIENCE_S,
@@ -33,7 +32,8 @@ from headwater.spark.writer.decisions import (
 from headwater.spark.writer.digest import RunningDigest
 from headwater.spark.writer.options import SinkOptions
 from headwater.spark.writer.rows import send_rows
-from headwater.spark.writer.runs import timeout_of_run
+from headwater.spark.writer.run_timeouts import timeout_of_run
+from headwater.spark.writer.sink_clients import SinkClients
 
 if TYPE_CHECKING:
     import pyarrow
@@ -69,7 +69,7 @@ _PAUSE_S: Final = 0.25
 _STABLE_WAIT_S: Final = 0.02
 
 
-class Hands:
+class ProtocolDriver:
     """`run_id` is that of the run whose task this is: its transactions can be told from those of other runs. With a `patience_s`, all steps
     together have so long; without, each has as long as a broker may be gone."""
 
@@ -77,7 +77,7 @@ class Hands:
         self,
         options: SinkOptions,
         query: str,
-        clients: Clients,
+        clients: SinkClients,
         rows: "Iterator[pyarrow.RecordBatch] | None" = None,
         *,
         run_id: str = "",
