@@ -287,7 +287,7 @@ def commit_steps(batch: int, reports: Sequence[Report]) -> Steps:
     lost = yield from _commit_others(decision)
     if lost:
         raise LostAfterDecision(batch, lost)
-    yield from _abort_leftovers(decision)
+    yield from _abort_abandoned(decision)
     yield WriteDecision(replace(decision, settled=True))
     return None
 
@@ -393,7 +393,7 @@ def _commit_others(decision: Decision) -> Generator[Step, Any, list[int]]:
     return lost
 
 
-def _abort_leftovers(decision: Decision) -> Generator[Step, Any, None]:
+def _abort_abandoned(decision: Decision) -> Generator[Step, Any, None]:
     """All rows of the batch are committed: what is open is of runs that are gone or came too late, or of a later batch.
 
     There is no later batch before this one is settled. So the decision is read after the look: if nobody has settled the

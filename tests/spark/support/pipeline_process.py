@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 import headwater.spark
-from headwater.demo import demo_run, engine, pipeline
+from headwater.demo import demo_run, pipeline
 
 
 def main() -> None:
@@ -23,7 +23,7 @@ def main() -> None:
     if told["executors"]:
         _wait_for_executors(spark, told["executors"])
     directory = Path(told["directory"])
-    queries = engine.start_queries(spark, told["servers"], directory, until_now=told["until_now"])
+    queries = demo_run.start_queries(spark, told["servers"], directory, until_now=told["until_now"])
     if told["postgres"]:
         records = spark.readStream.format("headwater").option("kafka.bootstrap.servers", told["servers"])
         records = records.option("subscribe", demo_run.VIEWS).option("startingOffsets", "earliest")

@@ -78,11 +78,11 @@ def test_what_is_decided_stays_open_for_whoever_finds_the_decision(steps: Any) -
 
 class Ended:
     def __init__(self, options: SinkOptions | None = OPTIONS, *, is_active: bool = False) -> None:
-        self.abandoned: list[tuple[str, str]] = []
+        self.aborted: list[tuple[str, str]] = []
         self.abandoned = AbandonedTransactions(
             lambda query: (lambda: options) if query == "q" else None,
             lambda _query: is_active,
-            lambda _options, query, run, _runs_again: self.abandoned.append((query, run)),
+            lambda _options, query, run, _runs_again: self.aborted.append((query, run)),
             looks_after_s=(0.0, 0.0),
         )
 
@@ -90,7 +90,7 @@ class Ended:
         self.abandoned.query_started(query, "run")
         self.abandoned.query_terminated(query, "run", problem)
         self.abandoned.wait(60)
-        return self.abandoned
+        return self.aborted
 
 
 def test_a_query_that_has_ended_is_looked_after_twice() -> None:

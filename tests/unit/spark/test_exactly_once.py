@@ -242,21 +242,21 @@ BROKEN = [
     ),
     (
         "nobody aborts what runs with more tasks have left open",
-        "    yield from _abort_leftovers(decision)\n",
+        "    yield from _abort_abandoned(decision)\n",
         "",
         replace(CRASHES, counts=(4, 2)),
     ),
     (
         "it is aborted only when the batch is settled",
-        "    yield from _abort_leftovers(decision)\n    yield WriteDecision(replace(decision, settled=True))\n",
-        "    yield WriteDecision(replace(decision, settled=True))\n    yield from _abort_leftovers(decision)\n",
+        "    yield from _abort_abandoned(decision)\n    yield WriteDecision(replace(decision, settled=True))\n",
+        "    yield WriteDecision(replace(decision, settled=True))\n    yield from _abort_abandoned(decision)\n",
         replace(CRASHES, counts=(4, 2)),
     ),
     (
         "it is looked for before all of the batch is committed",
         "    lost = yield from _commit_others(decision)\n    if lost:\n        raise LostAfterDecision(batch, lost)\n"
-        "    yield from _abort_leftovers(decision)\n",
-        "    yield from _abort_leftovers(decision)\n    lost = yield from _commit_others(decision)\n    if lost:\n"
+        "    yield from _abort_abandoned(decision)\n",
+        "    yield from _abort_abandoned(decision)\n    lost = yield from _commit_others(decision)\n    if lost:\n"
         "        raise LostAfterDecision(batch, lost)\n",
         FEWER,
     ),

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from headwater.base.errors import UserError
+from headwater.spark.sinks.file_names import STAGING
 from headwater.spark.sinks.hadoop import Files, HadoopFiles, query_id
-from headwater.spark.sinks.topic_files import STAGING
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

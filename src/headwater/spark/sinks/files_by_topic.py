@@ -1,4 +1,4 @@
-"""A topic straight to Parquet files whose names say which offsets they hold (see `topic_files`).
+"""A topic straight to Parquet files whose names say which offsets they hold (see `file_names`).
 
 A batch goes like this: rows that files hold already are left out; Spark writes the rest below `_staging`; the least and
 greatest offset of each file are read from its footer; the files get their names, in the order of their offsets. Killed
@@ -11,9 +11,9 @@ from uuid import uuid4
 
 from headwater.base.errors import UserError
 from headwater.base.ids import TopicPartition
-from headwater.spark.sinks import topic_files
+from headwater.spark.sinks import file_names
+from headwater.spark.sinks.file_names import STAGING, TopicFile
 from headwater.spark.sinks.hadoop import HadoopFiles, query_id
-from headwater.spark.sinks.topic_files import STAGING, TopicFile
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -46,7 +46,7 @@ class TopicFiles:
                     files.delete(f"{self.root}/{STAGING}/{name}")
         done, self._done = self._done, None  # until the batch is through
         staging = f"{self.root}/{STAGING}/{whose}-{uuid4().hex}"
-        condition = topic_files.not_yet_in_files(done)
+        condition = file_names.not_yet_in_files(done)
         staged = self._stage(frame if condition is None else frame.where(condition), files, staging)
         for file, path in sorted(staged.items()):
             files.rename(path, f"{self.root}/{file.directory}/{file.name}")
@@ -75,13 +75,13 @@ class TopicFiles:
 
 
 def starting_offsets(spark: "SparkSession", path: str) -> str:
-    return topic_files.starting_offsets_json(_last_offsets(HadoopFiles(spark), path.rstrip("/")))
+    return file_names.starting_offsets_json(_last_offsets(HadoopFiles(spark), path.rstrip("/")))
 
 
 def _last_offsets(files: HadoopFiles, root: str) -> dict[TopicPartition, int]:
     found = [path.rpartition("/")[2] for path in files.files_under(root)]
-    topic_files.refuse_overlap(root, found)
-    return topic_files.last_offsets(found)
+    file_names.refuse_overlap(root, found)
+    return file_names.last_offsets(found)
 
 
 def _write(frame: "DataFrame", path: str) -> None:
@@ -100,5 +100,5 @@ def _ranges(files: HadoopFiles, root: str) -> tuple[dict[TopicFile, str], TopicP
         if file in found:
             return {}, file.topic_partition
         found[file] = f"{root}/{relative}"
-    clash = topic_files.overlap(found)
+    clash = file_names.overlap(found)
     return found, clash[0].topic_partition if clash else None

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from headwater.base.errors import UserError
 from headwater.base.ids import TopicPartition
-from headwater.spark.sinks import topic_files
-from headwater.spark.sinks.topic_files import TopicFile
+from headwater.spark.sinks import file_names
+from headwater.spark.sinks.file_names import TopicFile
 
 topics = st.from_regex(r"[a-zA-Z0-9._-]{1,30}", fullmatch=True)
 offsets = st.integers(min_value=0, max_value=(1 << 63) - 1)
@@ -18,7 +18,7 @@ offsets = st.integers(min_value=0, max_value=(1 << 63) - 1)
 @given(topics, st.integers(min_value=0, max_value=99999), offsets, offsets)
 def test_a_name_is_read_as_it_was_written(topic: str, partition: int, start: int, end: int) -> None:
     file = TopicFile(topic, partition, start, end)
-    assert topic_files.parse(file.name) == file
+    assert file_names.parse(file.name) == file
 
 
 def test_names_are_padded_as_confluents_sink_pads_them() -> None:
@@ -33,24 +33,24 @@ def test_names_sort_as_their_offsets_do() -> None:
 
 @pytest.mark.parametrize("name", ["part-0000.parquet", "t+0+1+2.parquet", "t+0+0000000001+0000000002.parquet.crc", ""])
 def test_files_of_others_are_passed_over(name: str) -> None:
-    assert topic_files.parse(name) is None
-    assert topic_files.last_offsets([name]) == {}
+    assert file_names.parse(name) is None
+    assert file_names.last_offsets([name]) == {}
 
 
 def test_the_last_end_counts() -> None:
     files = [TopicFile("t", 0, 10, 19), TopicFile("t", 0, 0, 9), TopicFile("t", 1, 0, 3), TopicFile("u", 0, 5, 5)]
-    done = topic_files.last_offsets(file.name for file in files)
+    done = file_names.last_offsets(file.name for file in files)
     assert done == {TopicPartition("t", 0): 19, TopicPartition("t", 1): 3, TopicPartition("u", 0): 5}
-    assert json.loads(topic_files.starting_offsets_json(done)) == {"t": {"0": 20, "1": 4}, "u": {"0": 6}}
+    assert json.loads(file_names.starting_offsets_json(done)) == {"t": {"0": 20, "1": 4}, "u": {"0": 6}}
 
 
 def test_files_that_overlap_are_told() -> None:
     first, second = TopicFile("t", 0, 0, 9), TopicFile("t", 0, 9, 12)
-    assert topic_files.overlap([second, TopicFile("t", 1, 0, 9), first]) == (first, second)
-    assert topic_files.overlap([first, TopicFile("t", 0, 10, 12), TopicFile("u", 0, 0, 5)]) is None
+    assert file_names.overlap([second, TopicFile("t", 1, 0, 9), first]) == (first, second)
+    assert file_names.overlap([first, TopicFile("t", 0, 10, 12), TopicFile("u", 0, 0, 5)]) is None
     with pytest.raises(UserError, match="both hold offset 9"):
-        topic_files.refuse_overlap("/out", [second.name, first.name])
+        file_names.refuse_overlap("/out", [second.name, first.name])
 
 
 def test_no_files_no_condition() -> None:
-    assert topic_files.not_yet_in_files({}) is None
+    assert file_names.not_yet_in_files({}) is None
