@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 from pyspark.sql import SparkSession
 
-from headwater.demo import engine, pipeline
+from headwater.demo import demo_run, pipeline
 from headwater.testing import Broker
 from spark.support.demo_results import BEGIN_MS, Visits
 
@@ -55,7 +55,7 @@ def test_each_page_view_is_in_each_output_once(spark: SparkSession, broker: Brok
     visits = Visits(broker.bootstrap_servers)
     for _ in range(2):
         visits.send()
-        for query in engine.start_queries(spark, broker.bootstrap_servers, tmp_path, until_now=True):
+        for query in demo_run.start_queries(spark, broker.bootstrap_servers, tmp_path, until_now=True):
             assert query.awaitTermination(300)
     visits.check(tmp_path)
 
