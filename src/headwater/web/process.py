@@ -10,7 +10,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol, TypeAlias
 
 from headwater.base.errors import UserError
@@ -99,6 +99,14 @@ async def listen(server: HttpServer, host: str, port: int, what: str, hint: str)
     except OSError as problem:
         why = problem.strerror or str(problem)
         raise UserError(f"{what} cannot listen on {host or '*'}:{port}", why, hint) from None
+
+
+def http_listeners(texts: Iterable[str], default_port: int) -> tuple[tuple[str, int], ...]:
+    """At least one. Raises UserError."""
+    listeners = tuple(parse_listener(each, default_port) for each in texts)
+    if not listeners:
+        raise UserError("listeners names no address", hint=f"Write it as http://127.0.0.1:{default_port}")
+    return listeners
 
 
 def parse_listener(text: str, default_port: int) -> tuple[str, int]:

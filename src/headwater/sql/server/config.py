@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from headwater.base.config.definition import ConfigType, Definition
-from headwater.base.config.properties import parse_properties
-from headwater.base.config.validators import AtLeast, ConfigValueError
-from headwater.base.errors import UserError
-from headwater.web.process import parse_listener
+from headwater.base.config.server_properties import given_properties, read_properties
+from headwater.base.config.validators import AtLeast
+from headwater.web.process import http_listeners
 
 DEFAULT_PORT: Final = 8088
 _S, _I, _L, _P = ConfigType.STRING, ConfigType.INT, ConfigType.LIST, ConfigType.PASSWORD
@@ -98,30 +97,12 @@ class SqlServerConfig:
     @classmethod
     def load(cls, properties_text: str | None, overrides: list[str]) -> tuple[SqlServerConfig, list[str]]:
         """The config, and warnings about names that have no effect. Raises UserError."""
-        given = parse_properties(properties_text) if properties_text is not None else {}
-        for override in overrides:
-            name, equals, value = override.partition("=")
-            if not equals:
-                raise UserError(f"--set {override!r} has no value", hint="Write it as --set name=value")
-            given[name.strip()] = value
-        return cls.of(given)
+        return cls.of(given_properties(properties_text, overrides))
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> tuple[SqlServerConfig, list[str]]:
-        values: dict[str, Any] = {name: row.default for name, row in TABLE.items()}
-        warnings = []
-        for name, text in given.items():
-            row = TABLE.get(name)
-            if row is None:
-                warnings.append(f"{name} has no effect: the server does not know it")
-                continue
-            try:
-                values[name] = row.parse(text)
-            except ConfigValueError as problem:
-                raise UserError(f"{name} cannot be {text!r}", problem.reason, f"It is {row.allowed}") from None
-        listeners = tuple(parse_listener(each, DEFAULT_PORT) for each in values["listeners"])
-        if not listeners:
-            raise UserError("listeners names no address", hint=f"Write it as http://127.0.0.1:{DEFAULT_PORT}")
+        values, warnings = read_properties(TABLE, given, "the server")
+        listeners = http_listeners(values["listeners"], DEFAULT_PORT)
         return cls(values, listeners), warnings
 
     def text(self, name: str) -> str:

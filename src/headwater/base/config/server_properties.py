@@ -1,0 +1,38 @@
+"""The properties of servers beside the broker (registry, SQL): a file and what the command line sets, read by a table of definitions."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from headwater.base.config.definition import Definition
+from headwater.base.config.properties import parse_properties
+from headwater.base.config.validators import ConfigValueError
+from headwater.base.errors import UserError
+
+
+def given_properties(text: str | None, overrides: Sequence[str]) -> dict[str, str]:
+    """Those of the file, if there is one, and over them each `name=value`. Raises UserError."""
+    given = parse_properties(text) if text is not None else {}
+    for override in overrides:
+        name, equals, value = override.partition("=")
+        if not equals:
+            raise UserError(f"--set {override!r} has no value", hint="Write it as --set name=value")
+        given[name.strip()] = value
+    return given
+
+
+def read_properties(
+    table: Mapping[str, Definition], given: Mapping[str, str], server: str
+) -> tuple[dict[str, Any], list[str]]:
+    """Every value of the table, and warnings about names that have no effect. Raises UserError."""
+    values: dict[str, Any] = {name: row.default for name, row in table.items()}
+    warnings = []
+    for name, text in given.items():
+        row = table.get(name)
+        if row is None:
+            warnings.append(f"{name} has no effect: {server} does not know it")
+            continue
+        try:
+            values[name] = row.parse(text)
+        except ConfigValueError as problem:
+            raise UserError(f"{name} cannot be {text!r}", problem.reason, f"It is {row.allowed}") from None
+    return values, warnings
