@@ -7,7 +7,7 @@ second: they come, go, and are made anew. Stores in memory (global tables) are n
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -19,9 +19,8 @@ from headwater.streams.engine.task import TaskSettings
 from headwater.streams.plan.topology import SubTopology
 from headwater.streams.query.directory import Host
 from headwater.streams.query.readable import NotReady
-from headwater.streams.stores.lmdb import LmdbMap, NoRows, boot_id, owner_in
-from headwater.streams.stores.ordered import PendingMap
-from headwater.streams.stores.state import ChangelogPartition, Owner
+from headwater.streams.stores.lmdb import LmdbSnapshot, boot_id, owner_in
+from headwater.streams.stores.state import Owner
 from headwater.streams.stores.task_counts import read_task_counts
 
 _LOOK_EVERY_S: Final = 1.0
@@ -48,12 +47,12 @@ class StateOfTask:
             return owner_in(self._environment, reading)
 
     @contextmanager
-    def snapshot(self) -> "Iterator[_Snapshot]":
+    def snapshot(self) -> Iterator[LmdbSnapshot]:
         if self._environment.stat()["entries"] != len(self._databases):
             self._open_databases()
         reading = self._begin()
         try:
-            yield _Snapshot(reading, self._databases)
+            yield LmdbSnapshot(reading, self._databases)
         finally:
             reading.abort()
 
@@ -72,37 +71,6 @@ class StateOfTask:
 
     def close(self) -> None:
         self._environment.close()
-
-
-class _Snapshot:
-    """A `state.TaskState` to read from."""
-
-    def __init__(self, reading: Any, databases: Mapping[str, Any]) -> None:
-        self.reading = reading
-        self._databases = databases
-        self.positions: Mapping[ChangelogPartition, int] = {}
-
-    def map(self, name: str) -> PendingMap:
-        database = self._databases.get(name)  # None until the first commit has made it
-        return PendingMap(NoRows() if database is None else LmdbMap(self, database))
-
-    @property
-    def notes(self) -> PendingMap:
-        return self.map("/notes")
-
-    def on_discard(self, reload: Callable[[], None]) -> None:
-        """Nothing is discarded here."""
-
-    def claim(self, owner: Owner) -> None:
-        raise AssertionError(f"a snapshot cannot be claimed by {owner}")
-
-    def commit(self, positions: Mapping[ChangelogPartition, int]) -> None:
-        raise AssertionError(f"a snapshot is not written: {positions}")
-
-    def discard(self) -> None:
-        """Nothing is pending."""
-
-    wipe = close = discard
 
 
 class StateReader:
