@@ -10,7 +10,7 @@ from typing import Any
 from headwater.streams.engine.emit_on_close import ClosingProcessor, EmitOnClose
 from headwater.streams.engine.processor import Context, Processor
 from headwater.streams.engine.record import Change, Record
-from headwater.streams.engine.table import View
+from headwater.streams.engine.table import StoredTable, View
 from headwater.streams.engine.typed_stores import ValueAndTimestamp
 from headwater.streams.engine.window_aggregate import Aggregator
 from headwater.streams.engine.windows import SessionWindows, Windowed
@@ -18,7 +18,7 @@ from headwater.streams.engine.windows import SessionWindows, Windowed
 Merger = Callable[[Any, Any, Any], Any]  # (key, one aggregate, the other)
 
 
-class SessionAggregate:
+class SessionAggregate(StoredTable):
     """The supplier."""
 
     def __init__(
@@ -31,14 +31,9 @@ class SessionAggregate:
         emit_on_close: bool = False,
     ) -> None:
         self.windows = windows
-        self._store_name = store_name
+        super().__init__(store_name)
         self._functions = (initializer, aggregator, merger)
         self._emit_on_close = emit_on_close
-        self._send_old_values = False
-
-    def enable_sending_old_values(self, force_materialization: bool) -> bool:  # noqa: ARG002 - it has a store anyway
-        self._send_old_values = True
-        return True
 
     def view(self) -> View:
         return View(lambda: SessionGetter(self._store_name), [self._store_name])

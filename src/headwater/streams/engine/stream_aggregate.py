@@ -9,7 +9,7 @@ from typing import Any
 from headwater.streams.engine.expiry import ExpiringTable
 from headwater.streams.engine.processor import Context, Processor
 from headwater.streams.engine.record import Record
-from headwater.streams.engine.table import View, forward_change, store_view
+from headwater.streams.engine.table import StoredTable, forward_change
 from headwater.streams.engine.typed_stores import IS_LATEST, NOT_PUT
 
 
@@ -22,23 +22,15 @@ def zero() -> int:
     return 0
 
 
-class StreamAggregate:
+class StreamAggregate(StoredTable):
     """The supplier. Without an initializer it reduces: the first value is the aggregate."""
 
     def __init__(
         self, store_name: str, initializer: Callable[[], Any] | None, aggregator: Callable[[Any, Any, Any], Any]
     ) -> None:
-        self._store_name = store_name
+        super().__init__(store_name)
         self._initializer = initializer
         self._aggregator = aggregator
-        self._send_old_values = False
-
-    def enable_sending_old_values(self, force_materialization: bool) -> bool:  # noqa: ARG002 - it has a store anyway
-        self._send_old_values = True
-        return True
-
-    def view(self) -> View:
-        return store_view(self._store_name)
 
     def __call__(self) -> Processor:
         return StreamAggregateProcessor(self._store_name, self._initializer, self._aggregator, self._send_old_values)

@@ -73,6 +73,21 @@ def store_view(name: str) -> View:
     return View(lambda: StoreGetter(name), [name])
 
 
+class StoredTable:
+    """A supplier whose table has a store in any case, so old values are there for the asking."""
+
+    def __init__(self, store_name: str) -> None:
+        self._store_name = store_name
+        self._send_old_values = False
+
+    def enable_sending_old_values(self, force_materialization: bool) -> bool:  # noqa: ARG002 - it has a store anyway
+        self._send_old_values = True
+        return True
+
+    def view(self) -> View:
+        return store_view(self._store_name)
+
+
 class ComputedGetter:
     """Looks up in the parent, and computes from what it finds."""
 

@@ -6,28 +6,20 @@ from typing import Any
 from headwater.base.errors import UserError
 from headwater.streams.engine.processor import Context, Processor
 from headwater.streams.engine.record import Record
-from headwater.streams.engine.table import View, forward_change, store_view
+from headwater.streams.engine.table import StoredTable, forward_change
 from headwater.streams.engine.typed_stores import IS_LATEST, NOT_PUT
 
 Combine = Callable[[Any, Any, Any], Any]  # (key, value, aggregate)
 
 
-class TableAggregate:
+class TableAggregate(StoredTable):
     """The supplier. Without an initializer it reduces: the first value is the aggregate."""
 
     def __init__(self, store_name: str, initializer: Callable[[], Any] | None, add: Combine, subtract: Combine) -> None:
-        self._store_name = store_name
+        super().__init__(store_name)
         self._initializer = initializer
         self._add = add
         self._subtract = subtract
-        self._send_old_values = False
-
-    def enable_sending_old_values(self, force_materialization: bool) -> bool:  # noqa: ARG002 - it has a store anyway
-        self._send_old_values = True
-        return True
-
-    def view(self) -> View:
-        return store_view(self._store_name)
 
     def __call__(self) -> Processor:
         return TableAggregateProcessor(

@@ -11,14 +11,14 @@ from headwater.streams.engine.emit_on_close import ClosingProcessor, EmitOnClose
 from headwater.streams.engine.processor import Context, Processor
 from headwater.streams.engine.record import Change, Record
 from headwater.streams.engine.stream_aggregate import one_more
-from headwater.streams.engine.table import View
+from headwater.streams.engine.table import StoredTable, View
 from headwater.streams.engine.typed_stores import ValueAndTimestamp
 from headwater.streams.engine.windows import TimeWindowing, TimeWindows, Windowed
 
 Aggregator = Callable[[Any, Any, Any], Any]  # (key, value, aggregate)
 
 
-class WindowAggregate:
+class WindowAggregate(StoredTable):
     """The supplier. Without `emit_on_close` every update goes out."""
 
     def __init__(
@@ -30,15 +30,10 @@ class WindowAggregate:
         emit_on_close: bool = False,
     ) -> None:
         self.windows = windows
-        self._store_name = store_name
+        super().__init__(store_name)
         self._initializer = initializer
         self._aggregator = aggregator
         self._emit_on_close = emit_on_close
-        self._send_old_values = False
-
-    def enable_sending_old_values(self, force_materialization: bool) -> bool:  # noqa: ARG002 - it has a store anyway
-        self._send_old_values = True
-        return True
 
     def view(self) -> View:
         return View(lambda: WindowGetter(self._store_name), [self._store_name])
