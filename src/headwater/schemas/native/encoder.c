@@ -1,5 +1,6 @@
 /* Runs a program over one row of columns. The columns are pyarrow's, cast to the schema's types before; lengths were looked at there. */
 #include "encoder.h"
+#include "output_bytes.h"
 
 #include <string.h>
 
@@ -18,25 +19,8 @@ enum {
     OP_MAP,      /* column of keys, node */
 };
 
-static int put(Block *out, const void *data, size_t size) {
-    if (!block_reserve(out, size))
-        return NO_MEMORY;
-    if (size)
-        memcpy(out->data + out->used, data, size);
-    out->used += size;
-    return FINE;
-}
-
 static int put_long(Block *out, int64_t value) {
-    if (!block_reserve(out, 10))
-        return NO_MEMORY;
-    uint64_t bits = ((uint64_t)value << 1) ^ (uint64_t)(value >> 63);
-    while (bits > 0x7f) {
-        out->data[out->used++] = (uint8_t)(bits | 0x80);
-        bits >>= 7;
-    }
-    out->data[out->used++] = (uint8_t)bits;
-    return FINE;
+    return put_varint(out, ((uint64_t)value << 1) ^ (uint64_t)(value >> 63));
 }
 
 static bool is_null(const Source *source, int64_t row) {

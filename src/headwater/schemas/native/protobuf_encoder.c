@@ -1,27 +1,8 @@
 /* Runs a program over one row of columns and writes a message. The columns are pyarrow's, cast to the schema's types before. */
+#include "output_bytes.h"
 #include "protobuf_wire.h"
 
 #include <string.h>
-
-static int put(Block *out, const void *data, size_t size) {
-    if (!block_reserve(out, size))
-        return NO_MEMORY;
-    if (size)
-        memcpy(out->data + out->used, data, size);
-    out->used += size;
-    return FINE;
-}
-
-static int put_varint(Block *out, uint64_t bits) {
-    if (!block_reserve(out, 10))
-        return NO_MEMORY;
-    while (bits > 0x7f) {
-        out->data[out->used++] = (uint8_t)(bits | 0x80);
-        bits >>= 7;
-    }
-    out->data[out->used++] = (uint8_t)bits;
-    return FINE;
-}
 
 static int put_tag(Block *out, int32_t number, int32_t wire) {
     return put_varint(out, (uint64_t)(uint32_t)number << 3 | (uint32_t)wire);
