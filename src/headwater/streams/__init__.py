@@ -7,6 +7,7 @@ from headwater.streams.dsl.materialized import Materialized
 from headwater.streams.dsl.stores import key_value_store, session_store, versioned_store, window_store
 from headwater.streams.dsl.stream import Stream
 from headwater.streams.dsl.table import Table
+from headwater.streams.dsl.vectorized import vectorized
 from headwater.streams.dsl.windows import daily, hopping, monthly, session, sliding, tumbling, unlimited, weekly
 from headwater.streams.engine.failures import ErrorPolicy, Failure, StreamsError
 from headwater.streams.engine.processor import Context, Processor
@@ -43,6 +44,7 @@ __all__ = [
     "tumbling",
     "unlimited",
     "use_partition_time_on_invalid_timestamp",
+    "vectorized",
     "versioned_store",
     "weekly",
     "window_store",

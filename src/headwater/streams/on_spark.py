@@ -1,4 +1,4 @@
-"""Slots on Spark: the only file of streams that knows PySpark.
+"""Slots on Spark. This file and `frames` alone know PySpark.
 
 A Structured Streaming query supplies the slots: a micro-batch with one row per slot, and each row is a task of Spark's that becomes a
 slot (`slot.host.run_slot`) for the time of a lease. Spark schedules, supervises, tries again and shows them; no record of the
@@ -16,10 +16,8 @@ A query that fails because a slot died (on `local[N]` Spark does not try tasks a
 """
 
 import base64
-import copyreg
 import logging
 import shutil
-import struct
 import tempfile
 import threading
 import time
@@ -33,6 +31,7 @@ from pyspark.sql import functions
 
 from headwater.base.errors import UserError
 from headwater.spark.sessions import is_local
+from headwater.streams.frames import Feeds, feed
 from headwater.streams.lead.application import ApplicationLead
 from headwater.streams.lead.runtime import SlotRuntime
 from headwater.streams.slot.program import Program, prepare
@@ -54,7 +53,6 @@ _HEALTHY_S: Final = 60.0
 _PAUSE_S: Final = 0.5
 _END_PATIENCE_S: Final = 30.0
 _PAUSE_MAX_S: Final = 10.0
-copyreg.pickle(struct.Struct, lambda layout: (struct.Struct, (layout.format,)))  # serdes of numbers have one
 _SCHEMA: Final = "slot long, records long, seconds double"
 
 
@@ -65,6 +63,11 @@ class SparkRun:
         self._application = application
         self._runtime = runtime
         self._owns_runtime = owns_runtime
+        self.feeds: Feeds | None = None  # DataFrames that are written to its topics
+
+    def ask_to_stop(self, error: UserError | None = None) -> None:
+        """`error`: why, if it is none of its own doing; whoever waits is told."""
+        self._application.ask_to_stop(error)
 
     def stop(self) -> None:
         """Commits and ends; no transaction is left open. Raises what ended the application, if something did."""
@@ -72,6 +75,8 @@ class SparkRun:
         try:
             self._application.wait()
         finally:
+            if self.feeds is not None:
+                self.feeds.close()
             if self._owns_runtime:
                 self._runtime.stop()
 
@@ -157,11 +162,18 @@ class Runtime:
         chosen = RunSettings(app.brokers, Path(state_dir).absolute(), client=client, **settings)
         program = prepare(app, chosen)
         application = self._slots.run(program, pickled_program(program))
-        started = SparkRun(application, self, owns_runtime=owned)
+        started = app.current_run = SparkRun(application, self, owns_runtime=owned)
         if owned:
             self._until_idle = True
         if wait:
             application.wait_started()
+        if app.feeds:
+            try:
+                started.feeds = feed(app, started, chosen, self._spark)
+            except BaseException:
+                application.ask_to_stop()
+                application.join()
+                raise
         return started
 
     # The supervisor

@@ -29,3 +29,12 @@ def test_the_processor() -> None:
     driver.pipe("beats", "a", {"n": 1}, 5)
     assert [(record.key, record.value) for record in driver.read("alarms")] == [("a", "ok")]
     assert driver.store("seen").get("a") == 5
+
+
+def test_functions_of_arrays() -> None:
+    names: dict[str, Any] = {}
+    exec(block("@vectorized(float, int)"), names)
+    with names["app"].test() as driver:
+        driver.pipe("orders", "1", {"amount": 125, "count": 2, "country": "de"})
+        assert [record.value for record in driver.read("net")] == [100.0]
+        assert [record.value for record in driver.read("large")] == [{"country": "de", "total": 250.0}]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from headwater.base.errors import UserError
-from headwater.streams import App, hopping, session, sliding, tumbling
+from headwater.streams import App, JoinWindows, hopping, session, sliding, tumbling
 from headwater.streams.engine.columns import Chunk
 from headwater.streams.engine.lane.lane import compile_lane
 from headwater.streams.engine.task import Task
@@ -129,3 +129,82 @@ def test_records_by_column_are_kept_too_in_the_output_of_their_commit() -> None:
     assert headers_of(output.records[1])["offset"] == b"6"
     assert output.dropped == {"late": 1}
     assert task.collect().records == []
+
+
+def joining(kind: str = "join", grace: int = 5, late_records_to: str | None = "late") -> App:
+    app = App("app", value="text", late_records_to=late_records_to)
+    left, right = app.stream("left"), app.stream("right")
+    window = JoinWindows(20, 10, grace)
+    getattr(left, kind)(right, lambda one, two: f"{one}{two}", window=window, name="met").to("out")
+    return app
+
+
+@pytest.mark.parametrize("kind", ["join", "left_join", "outer_join"])
+def test_a_record_is_late_for_a_join_when_its_window_and_grace_are_over(kind: str) -> None:
+    with joining(kind).test() as driver:
+        driver.pipe("right", "a", "r", timestamp=100)
+        driver.pipe("left", "a", "l", timestamp=85)  # what is younger by 10 at most, and 5 more
+        assert driver.dropped == {}
+        driver.pipe("left", "a", "l", timestamp=84)
+        driver.pipe("right", "a", "r", timestamp=75)  # the right one may be older by 20
+        assert driver.dropped == {"late for a join": 1}
+        driver.pipe("right", "b", "r", timestamp=71)
+        assert driver.dropped == {"late for a join": 2}
+        late = driver.read_raw("late")
+        assert [(each.key, each.timestamp, headers_of(each)["topic"]) for each in late] == [
+            (b"a", 84, b"left"),
+            (b"b", 71, b"right"),
+        ]
+        assert [headers_of(each)["by_ms"] for each in late] == [b"1", b"4"]
+        assert {headers_of(each)["node"] for each in late} <= {b"met-this-join", b"met-other-join", b"met-outer-this-join", b"met-outer-other-join"}  # fmt: skip
+
+
+def test_with_so_much_more_grace_it_is_in_time_for_the_join() -> None:
+    def run(grace: int) -> list[int]:
+        with joining(grace=grace).test() as driver:
+            driver.pipe("right", "x", "r", timestamp=100)
+            driver.pipe("left", "a", "l", timestamp=40)
+            return [int(headers_of(record)["by_ms"]) for record in driver.read_raw("late")]
+
+    assert run(0) == [50]
+    assert run(49) == [1]
+    assert run(50) == []
+
+
+def test_a_record_that_is_late_for_a_join_still_meets_who_is_there() -> None:
+    with joining().test() as driver:
+        driver.pipe("right", "a", "r", timestamp=80)
+        driver.pipe("right", "a", "R", timestamp=100)
+        driver.pipe("left", "a", "l", timestamp=80)
+        assert [(row.value, row.timestamp) for row in driver.read("out")] == [("lr", 80)]
+        assert driver.dropped == {"late for a join": 1}
+
+
+def test_late_for_a_join_with_itself() -> None:
+    app = App("app", value="text", late_records_to="late", config={"topology.optimization": "single.store.self.join"})
+    stream = app.stream("in")
+    stream.join(stream, lambda one, two: one + two, window=JoinWindows(20, 10, 5)).to("out")
+    assert "KSTREAM-WINDOWED" in app.describe()
+    with app.test() as driver:
+        driver.pipe("in", "a", "1", timestamp=100)
+        driver.pipe("in", "a", "2", timestamp=75)
+        assert driver.dropped == {}
+        driver.pipe("in", "a", "3", timestamp=74)
+        assert driver.dropped == {"late for a join": 1}
+        assert [headers_of(each)["by_ms"] for each in driver.read_raw("late")] == [b"1"]
+
+
+def test_joins_by_column_count_them_and_those_that_keep_them_go_by_nodes() -> None:
+    def task(late_records_to: str | None) -> Task:
+        app = joining(late_records_to=late_records_to)
+        (plan,) = app.topology().sub_topologies()
+        return Task(plan, 0, app.settings(), MemoryState())
+
+    assert compile_lane(task("late")) is None
+    quick = task(None)
+    quick.add_columns(Chunk("right", 0, [0], [100], [b"a"], [b"r"]))
+    quick.add_columns(Chunk("left", 0, [0, 1], [120, 84], [b"a", b"a"], [b"l", b"l"]))
+    while quick.process_next(100):
+        pass
+    assert quick._lane is not None
+    assert quick.collect().dropped == {"late for a join": 1}

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwater.base.errors import UserError
+from headwater.streams.dsl.frames import NOTHING, FrameFeed, from_df
 from headwater.streams.dsl.global_table import GlobalTable
 from headwater.streams.dsl.materialized import StoreLike, keep
 from headwater.streams.dsl.stream import Stream
@@ -24,7 +25,7 @@ from headwater.streams.plan.topology import SourceNode, Topology
 from headwater.streams.serdes.port import SerdeLike, resolve, resolve_optional
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from headwater.streams.on_spark import SparkRun
     from headwater.streams.query.local import LocalStore
@@ -73,8 +74,10 @@ class App:
             )
         self.late_records_to = late_records_to
         self.graph = Graph()
+        self.feeds: list[FrameFeed] = []  # DataFrames that are written to topics while it runs
         self._built: tuple[int, Topology] | None = None
         self._run: LocalRun | None = None
+        self.current_run: LocalRun | SparkRun | None = None
 
     def stream(
         self,
@@ -148,6 +151,38 @@ class App:
         self.graph.add(self.graph.root, node)
         return GlobalTable(self, kept.store_name, kept.queryable_name)
 
+    def from_df(
+        self,
+        frame: "DataFrame | Callable[[SparkSession], DataFrame]",
+        name: str,
+        *,
+        key: SerdeLike | None = None,
+        value: SerdeLike | None = None,
+        key_column: str | None = None,
+        timestamp: Callable[..., Any] | None = None,
+        partitions: int | None = None,
+        checkpoint: str | None = None,
+        options: Mapping[str, str] = NOTHING,
+    ) -> Stream:
+        """The rows of a DataFrame, streaming or not, as a stream: written to the topic `<app>-<name>-df` while the application runs, exactly once.
+
+        `frame`: or a function of the session that gives it. `key_column` is the key, and the other columns together are the value; or there are
+        columns `key` and `value` (and `headers`) alone. `timestamp`: as of `stream`; without one, records have the time of their writing.
+        `partitions`: of the topic. `checkpoint`: of the query that writes, instead of one in `state_dir`.
+        """
+        return from_df(
+            self,
+            frame,
+            name,
+            key=key,
+            value=value,
+            key_column=key_column,
+            timestamp=timestamp,
+            partitions=partitions,
+            checkpoint=checkpoint,
+            options=options,
+        )
+
     def add_store(self, store: StorePlan) -> None:
         """A store for processors, which name it in `stores=[...]`."""
         self.graph.add(self.graph.root, StateStoreNode(store))
@@ -217,7 +252,15 @@ class App:
             client=dict(client or {}),
             **settings,
         )
-        self._run = LocalRun(self, chosen, stopping).start()
+        self._run = self.current_run = LocalRun(self, chosen, stopping).start()
+        if self.feeds:
+            from headwater.streams.frames import feed
+
+            try:
+                self._run.on_end(feed(self, self._run, chosen, None).close)
+            except BaseException:
+                self._run.stop()
+                raise
         return self._run
 
     def run(
@@ -237,6 +280,15 @@ class App:
         from headwater.streams.on_spark import run_on_spark
 
         return run_on_spark(self, spark, slots, lease, state_dir, settings)
+
+    def refuse_change(self, why: str) -> None:
+        """Of an application that runs: what is added would not be in its tasks."""
+        if self.current_run is not None and self.current_run.running:
+            raise UserError(
+                f"The application {self.name} runs already",
+                why,
+                "Add it before the application starts, or stop the application",
+            )
 
     def store(self, name: str) -> "LocalStore":
         """A store of the application that runs here, to read, as of the last commit."""

@@ -12,16 +12,25 @@ from typing import Any, Final
 from headwater.base.errors import UserError
 
 Evaluate = Callable[[Any, Any], Any]
+EvaluateAll = Callable[[list[Any], list[Any]], list[Any]]
 
 
 class Column:
-    """An expression. `text` is how it was written, for `describe` and errors."""
+    """An expression. `text` is how it was written, for `describe` and errors. `evaluate_all`, of one that takes whole columns, is of lists."""
 
-    __slots__ = ("evaluate", "text")
+    __slots__ = ("evaluate", "evaluate_all", "text")
 
-    def __init__(self, evaluate: Evaluate, text: str) -> None:
+    def __init__(self, evaluate: Evaluate, text: str, evaluate_all: EvaluateAll | None = None) -> None:
         self.evaluate = evaluate
         self.text = text
+        self.evaluate_all = evaluate_all
+
+    def evaluate_for(self, keys: list[Any], values: list[Any]) -> list[Any]:
+        """For each record."""
+        if self.evaluate_all is not None:
+            return self.evaluate_all(keys, values)
+        evaluate = self.evaluate
+        return [evaluate(key, value) for key, value in zip(keys, values, strict=True)]
 
     def __repr__(self) -> str:
         return f"Column<{self.text}>"
@@ -184,7 +193,12 @@ def binary(sign: str, combine: Callable[[Any, Any], Any], left: Any, right: Any)
         a, b = first(key, value), second(key, value)
         return None if a is None or b is None else combine(a, b)
 
-    return Column(evaluate, f"({one.text} {sign} {two.text})")
+    def evaluate_all(keys: list[Any], values: list[Any]) -> list[Any]:
+        pairs = zip(one.evaluate_for(keys, values), two.evaluate_for(keys, values), strict=True)
+        return [None if a is None or b is None else combine(a, b) for a, b in pairs]
+
+    by_column = one.evaluate_all is not None or two.evaluate_all is not None
+    return Column(evaluate, f"({one.text} {sign} {two.text})", evaluate_all if by_column else None)
 
 
 def unary(sign: str, change: Callable[[Any], Any], inner: Column) -> Column:
@@ -194,19 +208,33 @@ def unary(sign: str, change: Callable[[Any], Any], inner: Column) -> Column:
         found = evaluate(key, value)
         return None if found is None else change(found)
 
-    return Column(changed, f"{sign}{inner.text}")
+    def all_changed(keys: list[Any], values: list[Any]) -> list[Any]:
+        return [None if found is None else change(found) for found in inner.evaluate_for(keys, values)]
+
+    return Column(changed, f"{sign}{inner.text}", None if inner.evaluate_all is None else all_changed)
 
 
 def row(names: tuple[str | Column, ...], named: dict[str, Any]) -> Evaluate:
     """A dict of columns, for `select`."""
-    made: dict[str, Evaluate] = {}
+    columns: dict[str, Column] = {}
     for name in names:
         if isinstance(name, str):
-            made[name] = field(name).evaluate
+            columns[name] = field(name)
         else:
-            made[name.text.rsplit(".", 1)[-1]] = name.evaluate
-    made.update({name: column(expression).evaluate for name, expression in named.items()})
-    return lambda key, value: {name: evaluate(key, value) for name, evaluate in made.items()}
+            columns[name.text.rsplit(".", 1)[-1]] = name
+    columns.update({name: column(expression) for name, expression in named.items()})
+    made = {name: each.evaluate for name, each in columns.items()}
+
+    def dict_of(key: Any, value: Any) -> Any:
+        return {name: evaluate(key, value) for name, evaluate in made.items()}
+
+    def all_dicts(keys: list[Any], values: list[Any]) -> list[Any]:
+        rows = zip(*(each.evaluate_for(keys, values) for each in columns.values()), strict=True)
+        return [dict(zip(columns, row, strict=True)) for row in rows]
+
+    if any(each.evaluate_all is not None for each in columns.values()):
+        dict_of.evaluate_all = all_dicts  # type: ignore[attr-defined]  # for the lane
+    return dict_of
 
 
 class HasColumns:

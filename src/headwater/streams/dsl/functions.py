@@ -9,6 +9,7 @@ from typing import Any
 
 from headwater.base.errors import UserError
 from headwater.streams.dsl.expressions import Column
+from headwater.streams.dsl.vectorized import Vectorized
 from headwater.streams.serdes.port import Serde, resolve_optional
 from headwater.streams.serdes.stock import JSON
 
@@ -43,9 +44,21 @@ def _by_signature(function: Callable[..., Any]) -> int | None:
 
 def with_key(function: Callable[..., Any], operator: str) -> Callable[[Any, Any], Any]:
     """`f(value)` or `f(key, value)` as `f(key, value)`; or a column."""
+    if isinstance(function, Vectorized):
+        return function.of_records(operator)
     if isinstance(function, Column):
-        return function.evaluate
+        return function.evaluate if function.evaluate_all is None else _by_column(function)
     return _shape(function, operator, 2, _of_value)
+
+
+def _by_column(expression: Column) -> Callable[[Any, Any], Any]:
+    evaluate = expression.evaluate
+
+    def call(key: Any, value: Any) -> Any:
+        return evaluate(key, value)
+
+    call.evaluate_all = expression.evaluate_all  # type: ignore[attr-defined]  # for the lane
+    return call
 
 
 def _of_value(function: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from headwater.streams.dsl.branched import BranchedStream
 from headwater.streams.dsl.expressions import Column, HasColumns, field, row
+from headwater.streams.dsl.frames import HasFrames
 from headwater.streams.dsl.functions import with_key
 from headwater.streams.dsl.grouped_stream import GroupedStream, Grouping
 from headwater.streams.dsl.materialized import StoreLike, keep
@@ -36,10 +37,10 @@ if TYPE_CHECKING:
     from headwater.streams.dsl.app import App
 
 
-class Stream(StreamJoins, HasColumns):
+class Stream(StreamJoins, HasFrames, HasColumns):
     """A stream of an application. `key` and `value` are its serdes, None where the application's defaults serve.
 
-    `join`, `left_join` and `outer_join` are in `stream_joins`.
+    `join`, `left_join` and `outer_join` are in `stream_joins`, `df` is in `frames`.
     """
 
     def __init__(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from headwater.streams.dsl.expressions import Column, HasColumns, field, row
+from headwater.streams.dsl.frames import HasFrames
 from headwater.streams.dsl.functions import with_key
 from headwater.streams.dsl.materialized import Kept, StoreLike, keep_if_named
 from headwater.streams.dsl.table_joins import TableJoins
@@ -28,11 +29,13 @@ if TYPE_CHECKING:
     from headwater.streams.dsl.stream import Stream
 
 
-class Table(TableJoins, HasColumns):
+class Table(TableJoins, HasFrames, HasColumns):
     """A table of an application. `supplier` makes its processors and knows where its values are.
 
-    `join`, `left_join` and `outer_join` are in `table_joins`.
+    `join`, `left_join` and `outer_join` are in `table_joins`, `df` is in `frames`.
     """
+
+    is_table = True
 
     def __init__(
         self,

@@ -100,5 +100,5 @@ class NodeContext:
     def drop(self, reason: str) -> None:
         self._task.drop(reason)
 
-    def drop_late(self, by_ms: int) -> None:
-        self._task.drop_late(self.node_name, by_ms)
+    def drop_late(self, by_ms: int, reason: str = "late") -> None:
+        self._task.drop_late(self.node_name, by_ms, reason)

@@ -70,8 +70,8 @@ class Context(Protocol):
     def drop(self, reason: str) -> None:
         """Counts a record that an operator leaves out: without a key, ..."""
 
-    def drop_late(self, by_ms: int) -> None:
-        """Counts a record that a window leaves out; with so much more grace it would have been in time."""
+    def drop_late(self, by_ms: int, reason: str = "late") -> None:
+        """Counts a record that a window leaves out, or that is late for a join; with so much more grace it would have been in time."""
 
 
 class Processor:

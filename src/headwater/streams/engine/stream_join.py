@@ -3,6 +3,9 @@
 A side puts its records into a window store after it has joined them, and looks into the store of the other one. In a left or
 outer join a record that has met nobody waits in a shared store, ordered by (timestamp, right before left, key), until the stream
 time of both sides has closed its window; then it goes on without a partner. A record that is late already goes on at once.
+
+A record is late when its window and grace are over by the stream time of both sides. As in Kafka Streams it meets those that are still kept; it is counted,
+and on request kept in a topic, since others that it should have met may be gone.
 Both sides of one task share `JoinTime`, which hangs on the task's shared store.
 """
 
@@ -18,6 +21,7 @@ from headwater.streams.serdes.port import Serde
 
 Joiner = Callable[[Any, Any, Any], Any]  # (key, left, right)
 NEVER: Final = (1 << 63) - 1
+LATE: Final = "late for a join"  # counted: its window has closed, so partners may be gone
 
 _HEAD: Final = Struct(">q?")
 _COUNT: Final = Struct(">i")
@@ -121,6 +125,9 @@ class StreamJoinSide(Processor):
         if key is None or value is None:
             self.context.drop("null key or value")
             return
+        late_by = max(time.stream_time, self._other.stream_time) - timestamp - self.after - self.sides.grace_ms
+        if late_by > 0:
+            self.context.drop_late(late_by, LATE)
         if self._waiting is not None and timestamp == time.stream_time:
             self._emit_closed(record)
         latest = max(0, timestamp + self.after)
@@ -188,6 +195,9 @@ class StreamSelfJoin(Processor):
         if self._stream_time < 0:
             self._stream_time = self._store.stream_time  # from an earlier life
         self._stream_time = max(self._stream_time, timestamp)
+        late_by = self._stream_time - timestamp - max(sides.before_ms, sides.after_ms) - sides.grace_ms
+        if late_by > 0:
+            self.context.drop_late(late_by, LATE)
         retention = sides.before_ms + sides.after_ms + sides.grace_ms
         itself = timestamp > self._stream_time - retention + 1
         for met, other in self._store.fetch(

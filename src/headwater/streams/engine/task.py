@@ -69,7 +69,9 @@ class TaskSettings:
     errors: ErrorPolicy = field(default_factory=ErrorPolicy)
     emit_interval_ms: int = 1000
     partition_count: Callable[[str], int] | None = None  # of a topic, for partitioners
-    late_records_topic: str | None = None  # where records go that windows left out; None: they are counted only
+    late_records_topic: str | None = (
+        None  # where records go that are late for windows and joins; None: they are counted only
+    )
 
 
 @dataclass(slots=True)
@@ -454,8 +456,8 @@ class Task:
     def _production_failed(self, error: Exception, node: str) -> None:
         self._failures.handle("production", error, self._current, self.record_timestamp, node)
 
-    def drop_late(self, node: str, by_ms: int) -> None:
-        self.drop("late")
+    def drop_late(self, node: str, by_ms: int, reason: str = "late") -> None:
+        self.drop(reason)
         if self._late is not None and self._current is not None and self._pretended is None:
             self._late.add(node, by_ms)
 

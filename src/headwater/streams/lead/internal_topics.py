@@ -7,6 +7,7 @@ from headwater.client.admin import Admin
 from headwater.client.admin.call_routing import metadata
 from headwater.client.types import NewTopic
 from headwater.streams.lead.topics import InternalTopic
+from headwater.streams.plan.topology import Topology
 
 
 def partitions_of(admin: Admin, topics: Iterable[str]) -> dict[str, int]:
@@ -25,20 +26,46 @@ def ensure_topics(admin: Admin, topics: list[InternalTopic]) -> None:
                 "the number of partitions of an input has changed since the application ran first",
                 "Keep the number, or reset the application and begin anew",
             )
-    missing = [
-        NewTopic(topic.name, partitions=topic.partitions, configs=dict(topic.config))
-        for topic in topics
-        if topic.name not in found
-    ]
-    for answer in (admin.create_topics(missing) if missing else {}).values():
-        if isinstance(answer, KafkaError) and answer.code != ErrorCode.TOPIC_ALREADY_EXISTS:
-            raise answer
+    _create(admin, [topic for topic in topics if topic.name not in found])
 
 
 def ensure_exists(admin: Admin, topic: str) -> None:
     """Makes it with the brokers' defaults if it is not there."""
-    if partitions_of(admin, [topic]):
-        return
-    for answer in admin.create_topics([NewTopic(topic)]).values():
+    if not partitions_of(admin, [topic]):
+        _create_new(admin, [NewTopic(topic)])
+
+
+def ensure_frame_inputs(admin: Admin, topology: Topology) -> None:
+    """Topics that DataFrames are written to, before the application that reads them is planned."""
+    inputs = [topic for topic in topology.frame_topics.values() if topic.is_input]
+    found = partitions_of(admin, (topic.name for topic in inputs))
+    missing = [topic for topic in inputs if topic.name not in found]
+    _create_new(
+        admin,
+        [NewTopic(topic.name, partitions=topic.partitions or -1, configs=dict(topic.config)) for topic in missing],
+    )
+    for topic in inputs:
+        if topic.partitions is not None and found.get(topic.name, topic.partitions) != topic.partitions:
+            raise UserError(
+                f"The topic {topic.name} has {found[topic.name]} partitions, and {topic.partitions} are asked for",
+                "it was made by an earlier run",
+                "Keep the number, or delete the topic and reset the application",
+            )
+
+
+def ensure_frame_outputs(admin: Admin, topics: list[InternalTopic]) -> None:
+    """Topics that DataFrames read. One that is there stays as it is, whatever its number of partitions."""
+    found = partitions_of(admin, (topic.name for topic in topics))
+    _create(admin, [topic for topic in topics if topic.name not in found])
+
+
+def _create(admin: Admin, topics: list[InternalTopic]) -> None:
+    _create_new(
+        admin, [NewTopic(topic.name, partitions=topic.partitions, configs=dict(topic.config)) for topic in topics]
+    )
+
+
+def _create_new(admin: Admin, topics: list[NewTopic]) -> None:
+    for answer in (admin.create_topics(topics) if topics else {}).values():
         if isinstance(answer, KafkaError) and answer.code != ErrorCode.TOPIC_ALREADY_EXISTS:
             raise answer

@@ -29,6 +29,7 @@ class TopicPlan:
     sources: dict[str, int] = field(default_factory=dict)  # every topic that tasks read -> partitions
     globals: dict[str, int] = field(default_factory=dict)
     internal: list[InternalTopic] = field(default_factory=list)
+    frames: list[InternalTopic] = field(default_factory=list)  # that DataFrames read
 
 
 def external_topics(topology: Topology) -> set[str]:
@@ -72,6 +73,11 @@ def plan_topics(application_id: str, topology: Topology, known: Mapping[str, int
         plan.internal += [
             InternalTopic(name_of(topic), counts[topic], REPARTITION_CONFIG, is_repartition=True)
             for topic in sub.internal_topics
+        ]
+        plan.frames += [
+            InternalTopic(node.topic, plan.tasks[sub.number], topology.frame_topics[node.topic].config)
+            for node in sub.nodes
+            if isinstance(node, SinkNode) and isinstance(node.topic, str) and node.topic in topology.frame_topics
         ]
         for store in sub.stores:
             changelog = store.changelog_topic(application_id)

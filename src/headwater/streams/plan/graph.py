@@ -7,12 +7,15 @@ Owned by one App.
 
 from collections.abc import Iterable
 from heapq import heappop, heappush
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.errors import UserError
 from headwater.streams.engine.processor import Processor, Supplier
 from headwater.streams.plan.stores import StorePlan
 from headwater.streams.plan.topology import Topology
+
+if TYPE_CHECKING:
+    from headwater.streams.plan.frames import FrameTopic
 
 
 class GraphNode:
@@ -103,6 +106,7 @@ class Graph:
         self._index = 0
         self._priority = 0
         self.copartitioned: list[set[str]] = []  # names of source nodes whose topics must have equally many partitions
+        self.frame_inputs: dict[str, FrameTopic] = {}  # topics that DataFrames are written to, by name
         self.changed = 0  # counts what was added, so that a topology built before is known to be old
 
     def new_name(self, prefix: str) -> str:
@@ -148,6 +152,7 @@ class Graph:
             for child in node.children:
                 sequence += 1
                 heappush(waiting, (child.build_priority, sequence, child))
+        topology.frame_topics |= self.frame_inputs
         topology.copartitioned = [set(group) for group in self.copartitioned]
         topology.check_copartitioned()
         return topology

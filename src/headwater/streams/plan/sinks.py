@@ -27,4 +27,7 @@ class StreamSinkNode(GraphNode):
         self.partitioner = partitioner
 
     def write(self, topology: Topology) -> None:
-        topology.add_sink(SinkNode(self.name, self.topic, self.key, self.value, self.partitioner, self.parent_names))
+        topology.add_sink(self.sink(self.parent_names))
+
+    def sink(self, parents: list[str]) -> SinkNode:
+        return SinkNode(self.name, self.topic, self.key, self.value, self.partitioner, parents)

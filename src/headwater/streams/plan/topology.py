@@ -7,7 +7,7 @@ is a sink of one and a source of another.
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headwater.base.errors import UserError
 from headwater.streams.engine.processor import Supplier
@@ -15,6 +15,9 @@ from headwater.streams.engine.record import Record
 from headwater.streams.engine.time import TimestampExtractor
 from headwater.streams.plan.stores import StorePlan
 from headwater.streams.serdes.port import Serde
+
+if TYPE_CHECKING:
+    from headwater.streams.plan.frames import FrameTopic
 
 TopicExtractor = Callable[[Record, Any], str]
 Partitioner = Callable[[str, Any, Any, int], "int | Iterable[int] | None"]
@@ -84,6 +87,7 @@ class Topology:
         self.nodes: dict[str, Node] = {}
         self.stores: dict[str, StorePlan] = {}
         self.internal_topics: dict[str, int | None] = {}
+        self.frame_topics: dict[str, FrameTopic] = {}  # between the application and DataFrames
         self.copartitioned: list[set[str]] = []
         self._users: dict[str, list[str]] = {}  # store -> processors
         self._group: dict[str, str] = {}  # node -> another of its sub-topology, towards a root

@@ -14,13 +14,14 @@ _encode: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).enc
 class FunctionSerde:
     """A pair of functions under a name."""
 
-    __slots__ = ("check_all", "deserialize", "deserialize_all", "exact", "name", "serialize")
+    __slots__ = ("check_all", "deserialize", "deserialize_all", "exact", "name", "record_type", "serialize")
 
     def __init__(self, name: str, serialize: Callable[[Any], bytes], deserialize: Callable[[bytes], Any]) -> None:
         self.name = name
         self.serialize = serialize
         self.deserialize = deserialize
         self.exact = False  # what it reads it writes again as the same bytes, and it never reads None
+        self.record_type: type | None = None  # of typed records: what it reads
         self.deserialize_all: Callable[[list[bytes | None]], list[Any]] | None = None
         self.check_all: Callable[[list[bytes | None]], Any] | None = None
 

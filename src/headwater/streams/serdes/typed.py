@@ -19,6 +19,12 @@ Convert = Callable[[Any], Any]
 
 def typed(kind: type) -> Serde:
     """The serde of a type."""
+    made = _typed(kind)
+    made.record_type = kind
+    return made
+
+
+def _typed(kind: type) -> FunctionSerde:
     if dataclasses.is_dataclass(kind):
         return _dataclass_serde(kind)
     if hasattr(kind, "model_validate_json"):
@@ -32,7 +38,7 @@ def typed(kind: type) -> Serde:
     )
 
 
-def _pydantic_serde(kind: Any) -> Serde:
+def _pydantic_serde(kind: Any) -> FunctionSerde:
     def read(data: bytes) -> Any:
         try:
             return kind.model_validate_json(data)
@@ -42,7 +48,7 @@ def _pydantic_serde(kind: Any) -> Serde:
     return FunctionSerde(kind.__name__, lambda value: value.model_dump_json().encode(), read)
 
 
-def _msgspec_serde(kind: Any) -> Serde:
+def _msgspec_serde(kind: Any) -> FunctionSerde:
     import msgspec
 
     decoder, encoder = msgspec.json.Decoder(kind), msgspec.json.Encoder()
@@ -56,7 +62,7 @@ def _msgspec_serde(kind: Any) -> Serde:
     return FunctionSerde(kind.__name__, encoder.encode, read)
 
 
-def _dataclass_serde(kind: type) -> Serde:
+def _dataclass_serde(kind: type) -> FunctionSerde:
     convert: Convert | None = None  # made when first used: annotations may name what comes later
 
     def write(value: Any) -> bytes:

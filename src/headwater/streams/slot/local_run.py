@@ -56,6 +56,12 @@ class LocalRun:
             self.wait()
         return self
 
+    def ask_to_stop(self, error: UserError | None = None) -> None:
+        """Commits and ends, some time. `error`: why, if it is none of its own doing; whoever waits is told."""
+        if error is not None and self._error is None:
+            self._error = error
+        self._stopping.set()
+
     def stop(self) -> None:
         """Commits and ends. While brokers are away it ends without: the next run processes again what was not committed."""
         self._stopping.set()

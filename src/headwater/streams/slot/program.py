@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING
 from headwater.client.admin import Admin
 from headwater.streams.engine.failures import dead_letter_topic
 from headwater.streams.engine.task import TaskSettings
-from headwater.streams.lead.internal_topics import ensure_exists, ensure_topics, partitions_of
+from headwater.streams.lead.internal_topics import (
+    ensure_exists,
+    ensure_frame_inputs,
+    ensure_frame_outputs,
+    ensure_topics,
+    partitions_of,
+)
 from headwater.streams.lead.membership import Lead
 from headwater.streams.lead.topics import TopicPlan, external_topics, partitioned_outputs, plan_topics
 from headwater.streams.plan.topology import SubTopology
@@ -63,11 +69,13 @@ def prepare(app: "App", settings: RunSettings) -> Program:
     """Makes the internal topics that are missing. Raises UserError where topics of users are."""
     topology = app.topology()
     with Admin(settings.for_admins) as admin:
+        ensure_frame_inputs(admin, topology)
         known = partitions_of(admin, external_topics(topology))
         topics = plan_topics(app.name, topology, known)
         state = settings.state_dir / app.name / (admin.describe_cluster().cluster_id or "cluster")
         check_upgrade(admin, app.name, topology, state, allowed=settings.allow_state_loss)
         ensure_topics(admin, topics.internal)
+        ensure_frame_outputs(admin, topics.frames)
         if app.errors.writes_dead_letters:
             ensure_exists(admin, dead_letter_topic(app.errors, app.name))
         if app.late_records_to is not None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from headwater.streams.engine.columns import OutputColumns
+from headwater.streams.engine.lane.batches import LeadingSteps, leading_steps
 from headwater.streams.engine.lane.code import Code, Flow, NotInLane, Raw
 from headwater.streams.engine.lane.stateful import STATEFUL, Rows
 from headwater.streams.engine.lane.stateless import STATELESS
@@ -106,15 +107,18 @@ class Compiler:
         raw = {
             what: Raw(serde, f"in_raw_{what}_{number}") if self.exact(serde) else None for what, serde in serdes.items()
         }
-        self.forward(
-            node.name, Flow(f"in_key_{number}", f"in_value_{number}", f"in_time_{number}", raw["key"], raw["value"])
-        )
+        flow = Flow(f"in_key_{number}", f"in_value_{number}", f"in_time_{number}", raw["key"], raw["value"])
         columns = {f"in_time_{number}": f"in_times_{number}"}
+        steps = leading_steps(node.name, self._children, self.task.nodes)
+        if steps:
+            self._by_column(number, steps, flow, columns)
+        else:
+            self.forward(node.name, flow)
         for what, serde in serdes.items():
             as_object, as_bytes = f"in_{what}_{number}", f"in_raw_{what}_{number}"
             if code.uses(as_bytes):
                 columns[as_bytes] = f"in_raw_{what}s_{number}"
-            needed = code.uses(as_object)
+            needed = bool(steps) or code.uses(as_object)
             read = code.bind(decoder(serde) if needed else checker(serde), "decode")
             code.before.insert(
                 number * 2, f"in_{what}s_{number} = {read}(in_raw_{what}s_{number})"
@@ -122,6 +126,19 @@ class Compiler:
             if needed:
                 columns[as_object] = f"in_{what}s_{number}"
         return columns
+
+    def _by_column(self, number: int, steps: list[str], flow: Flow, columns: dict[str, str]) -> None:
+        """These nodes run before the loop; what is left of the records goes on in it."""
+        run = LeadingSteps([self.task.nodes[step] for step in steps])  # type: ignore[misc]
+        passes, values = f"in_pass_{number}", f"in_changed_{number}"
+        call = f"{self.code.bind(run, 'by_column')}(in_keys_{number}, in_values_{number})"
+        self.code.before.append(f"{passes}s, {values}s = {call}")
+        columns[passes] = f"{passes}s"
+        if run.maps:
+            columns[values] = f"{values}s"
+            flow = flow.with_value(values)
+        with self.code.block(f"if {passes}:"):
+            self.forward(steps[-1], flow)
 
     # -- for those who write nodes
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from headwater.streams.engine.lane.code import Flow, NotInLane, Raw, WindowKey
 from headwater.streams.engine.processor import Processor
 from headwater.streams.engine.stream_aggregate import StreamAggregateProcessor
-from headwater.streams.engine.stream_join import JoinWindowKeeper, StreamJoinSide
+from headwater.streams.engine.stream_join import LATE, JoinWindowKeeper, StreamJoinSide
 from headwater.streams.engine.stream_table_join import StreamTableJoin
 from headwater.streams.engine.table import StoreGetter
 from headwater.streams.engine.table_source import TableSourceProcessor
@@ -322,6 +322,8 @@ def _stream_join(compiler: "Compiler", node: str, processor: StreamJoinSide, flo
     code, sides = compiler.code, processor.sides
     if sides.waiting_store is not None or processor.outer or flow.old is not None or not flow.at_source_time:
         raise NotInLane("a join that waits")
+    if compiler.task.settings.late_records_topic is not None:
+        raise NotInLane("late records are kept as they were read, which only the nodes know")
     rows = _side_store(compiler, sides.other_store if processor.is_left else sides.this_store)
     names = _window_store(compiler, rows)
     seen, fresh = (_kept(compiler, node, processor, each) for each in ("stream_time", "fresh"))
@@ -334,6 +336,9 @@ def _stream_join(compiler: "Compiler", node: str, processor: StreamJoinSide, flo
         compiler.drop(_NULL)
     with code.block("else:"):
         key = compiler.held(compiler.raw_key(flow, rows.key))
+        closes = f"{time} + {processor.after + sides.grace_ms}"
+        with code.block(f"if {closes} < {seen} or {closes} < {names['latest']}:"):
+            compiler.drop(LATE)
         bounds = f"max(0, {time} - {processor.before}), max(0, {time} + {processor.after})"
         fetch = code.bind(rows.store.fetch_with, "fetch")
         found = f"{fetch}({key}, {bounds}, {names['latest']}, {names['put']}.get({key}))"
