@@ -25,6 +25,8 @@ from bench.rows import (
 from bench.spark import spark_scenarios
 from bench.sql import sql_scenarios
 from bench.streams import streams_scenarios
+from bench.streams_latency import latency_scenarios as streams_latency_scenarios
+from bench.streams_state import state_scenarios as streams_state_scenarios
 
 
 def scenarios() -> list[Scenario]:
@@ -91,6 +93,8 @@ def scenarios() -> list[Scenario]:
         + client_scenarios()
         + registry_scenarios()
         + streams_scenarios()
+        + streams_latency_scenarios()
+        + streams_state_scenarios()
         + sql_scenarios()
         + spark_scenarios()
         + cluster_scenarios()

@@ -33,10 +33,17 @@ def test_targets():
         "streams-table": 3.0,
         "streams-stream": 1.0,
         "streams-function": 1.0,
+        **{f"streams-latency-{commit}ms-{share}": 1.0 for commit in (100, 20) for share in ("p50", "p99")},
+        "streams-restart": 1_000,
+        "streams-restore": 3_000,
+        "streams-query-p99": 2,
+        "streams-driver-first": 150,
+        "streams-driver-1000": 2,
     }
     of_limit = {row for row, kind in BROKER.items() if kind.of_limit}
     transactions = {"transactions-1000", "transactions-1000-own"}
     streams = {f"streams-{what}" for what in ("count", "windowed", "table", "stream", "function")}
+    streams |= {row for row in BROKER if row.startswith("streams-latency-")}
     assert of_limit == {"produce-1mb", "fetch-1mb", "round-trip-p50", "round-trip-p99"} | transactions | streams
 
 

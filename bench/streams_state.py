@@ -1,0 +1,213 @@
+"""State of a million keys: a restart with the state in place, a restore from the changelog, and queries over HTTP beside half the load that the application bears.
+
+A start is counted from the process to its `ready`, when all tasks are open: the interpreter is in it. The query server is `headwater stream
+serve`, a process of its own, and so are the application and the load.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from bench import limits
+from bench.brokers import ROOT, die_with_parent
+from bench.report import LESS, Figure, Kind
+from bench.requests import Broken, Calls
+from bench.rows import Bench, Figures, Scenario
+from bench.streams import PARTITIONS, commands, fill, pace, running
+from bench.streams_latency import quantile
+from headwater.base.ids import TopicPartition
+from headwater.client.admin import Admin
+from headwater.streams.query import connect
+
+KEYS = 1_000_000
+QUERIES = 4_000
+QUERIES_S = 200
+TOKEN = "the-secret-of-this-measurement"
+FIRST_MS = 1_700_000_000_000
+
+
+class Counted:
+    """An application that has counted `keys` keys, once each, and was stopped."""
+
+    def __init__(self, bench: Bench, keys: int) -> None:
+        bench._used += 1
+        self.bench = bench
+        self.name = f"bench-state-{bench._used}"
+        self.brokers = f"127.0.0.1:{bench.port()}"
+        self.state = bench.folder / self.name
+        self.command = commands("headwater", "count", bench.port(), self.name, self.state)
+        self.topics = [f"{self.name}.in", f"{self.name}.out", f"{self.name}-counts-changelog"]
+        with Calls(bench.port()) as calls:
+            for topic in self.topics[:2]:
+                calls.create_topic(topic, PARTITIONS, {"file.delete.delay.ms": "1"})
+        fill(self.brokers, self.topics[0], np.arange(keys), FIRST_MS)
+        with self.running() as process, Admin(bootstrap_servers=self.brokers) as admin:
+            self.records_s = pace(admin, process, self.name, self.partitions)
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        return [TopicPartition(self.topics[0], partition) for partition in range(PARTITIONS)]
+
+    @contextmanager
+    def running(self) -> Iterator[subprocess.Popen[str]]:
+        with running(self.command, self.bench.folder / f"{self.name}.said") as process:
+            yield process
+
+    def start_ms(self) -> float:
+        began = time.perf_counter()
+        with self.running():
+            return (time.perf_counter() - began) * 1e3
+
+    def close(self) -> None:
+        with Calls(self.bench.port()) as calls:
+            for topic in self.topics:
+                calls.delete_topic(topic)
+        shutil.rmtree(self.state, ignore_errors=True)
+
+
+@contextmanager
+def counted(bench: Bench) -> Iterator[Counted]:
+    made = Counted(bench, bench.count(KEYS))
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def starts(bench: Bench) -> Figures:
+    limit = limits.interpreter_start_ms()
+    with counted(bench) as application:
+        restart = min(application.start_ms() for _ in range(2))
+        shutil.rmtree(application.state)
+        restore = application.start_ms()
+    keys = f"{bench.count(KEYS):,} keys"
+    return {"streams-restart": Figure(restart, limit, keys), "streams-restore": Figure(restore, limit, keys)}
+
+
+def queries(bench: Bench) -> Figures:
+    keys = bench.count(KEYS)
+    with counted(bench) as application:
+        load_s, asked = application.records_s / 2, bench.count(QUERIES)
+        seconds = asked / QUERIES_S
+        with application.running(), _served(application) as url:
+            load = _load(application, load_s, seconds + 2, keys)
+            try:
+                found = _ask(url, keys, asked)
+                if load.poll() is not None:
+                    raise Broken("the load ended before the queries")
+            finally:
+                load.terminate()
+                load.wait()
+    return {
+        "streams-query-p99": Figure(
+            quantile(found, 0.99),
+            None,
+            f"p50 {quantile(found, 0.5):.2f} ms, beside {load_s:,.0f} records/s, {keys:,} keys",
+        )
+    }
+
+
+@contextmanager
+def _served(application: Counted) -> Iterator[str]:
+    """`headwater stream serve` beside it."""
+    file = application.bench.folder / f"{application.name}.py"
+    file.write_text(
+        f"from bench.streams_apps import make\n\napp = make('count', {application.brokers!r}, {application.name!r})\n"
+    )
+    command = [sys.executable, "-m", "headwater.cli.main", "stream", "serve", str(file), "--port", "0"]
+    environment = {**os.environ, "HEADWATER_QUERY_TOKEN": TOKEN, "PYTHONPATH": str(ROOT)}
+    said = application.bench.folder / f"{application.name}.served"
+    with said.open("ab") as errors:
+        process = subprocess.Popen(
+            [*command, "--state-dir", str(application.state)],
+            cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True, preexec_fn=die_with_parent,
+        )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        addresses = [word.partition("=")[2] for word in line.split() if "http://" in word]
+        if not addresses:
+            raise Broken(f"stream serve did not start: {line} {said.read_text(errors='replace')[-500:]}")
+        yield addresses[0]
+    finally:
+        process.terminate()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def _load(application: Counted, records_s: float, seconds: float, keys: int) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "bench.streams_load", application.brokers, application.topics[0]]
+    return subprocess.Popen(
+        [*command, str(int(records_s)), str(seconds), str(keys)], cwd=ROOT, preexec_fn=die_with_parent
+    )
+
+
+def _ask(url: str, keys: int, count: int) -> list[float]:
+    """How long each took, in milliseconds; one after the other, at their pace."""
+    numbers = np.random.default_rng(11).integers(0, keys, count).tolist()
+    taken = []
+    with connect(url, token=TOKEN) as client:
+        store = client.store("counts")
+        began = time.perf_counter()
+        for place, number in enumerate(numbers):
+            pause = began + place / QUERIES_S - time.perf_counter()
+            if pause > 0:
+                time.sleep(pause)
+            asked = time.perf_counter()
+            if store.get(f"key-{number:07d}") is None:
+                raise Broken(f"key-{number:07d} is not in the store")
+            taken.append((time.perf_counter() - asked) * 1e3)
+    return sorted(taken)
+
+
+def test_driver(bench: Bench) -> Figures:
+    """In a process that has imported nothing."""
+    command = [sys.executable, "-m", "bench.streams_driver", str(bench.count(1_000))]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
+    if done.returncode:
+        raise Broken(f"{' '.join(command)}: {done.stderr.strip()[-500:]}")
+    found = json.loads(done.stdout)
+    each = f"{found['topologies']:,} topologies, {found['seconds'] / found['topologies'] * 1e3:.2f} ms each"
+    return {
+        "streams-driver-first": Figure(found["first_ms"], limits.interpreter_start_ms()),
+        "streams-driver-1000": Figure(found["seconds"] * 1000 / found["topologies"], None, each),
+    }
+
+
+def state_scenarios() -> list[Scenario]:
+    started = "a Python that starts and does nothing"
+    return [
+        Scenario(
+            (
+                Kind("streams-restart", "Streams: restart with 1 M keys", "ms", LESS, started, 1_000),
+                Kind("streams-restore", "Streams: restore of 1 M keys", "ms", LESS, started, 3_000),
+            ),
+            starts,
+            1,
+            about_broker=False,
+        ),
+        Scenario(
+            (Kind("streams-query-p99", "Streams: query over HTTP at half load, p99", "ms", LESS, "", 2),),
+            queries,
+            1,
+            about_broker=False,
+        ),
+        Scenario(
+            (
+                Kind("streams-driver-first", "Streams: test driver, import to first output", "ms", LESS, started, 150),
+                Kind("streams-driver-1000", "Streams: test driver, 1,000 small topologies", "s", LESS, "", 2),
+            ),
+            test_driver,
+            3,
+            needs_broker=False,
+            about_broker=False,
+        ),
+    ]
