@@ -189,17 +189,9 @@ def _note(
     marker: EndTransactionMarker | None = None,
 ) -> None:
     """The batch is in the segment now: indexes, producer state and end offset follow. `batch` may be missing if it is no control batch."""
-    position = segment.size_bytes
     size_bytes = header.batch_length + LENGTH_PREFIX_BYTES
     last_offset = header.base_offset + header.last_offset_delta
-    segment.size_bytes = position + size_bytes
-    segment.recent[header.base_offset] = position
-    if header.max_timestamp > segment.max_timestamp:
-        segment.max_timestamp = header.max_timestamp
-        segment.max_timestamp_offset = last_offset
-    if segment.bytes_since_index > segment.index_interval_bytes:
-        segment.add_index_entry(last_offset, position)
-    segment.bytes_since_index += size_bytes
+    segment.note_batch(size_bytes, header.base_offset, last_offset, header.max_timestamp)
     log.log_end_offset = last_offset + 1
     if header.producer_id < 0:
         return

@@ -30,7 +30,7 @@ from headwater.log.config import KEEP_PRODUCERS_CODEC, LogConfig
 from headwater.log.context import LogContext
 from headwater.log.epochs import LeaderEpochs
 from headwater.log.flushing import Done, Flusher, WholeFlush
-from headwater.log.producer_state import SEQUENCES, Producer, ProducerStates
+from headwater.log.producer_state import Producer, ProducerStates
 from headwater.log.results import AppendResult, TimestampOffset
 from headwater.log.rolling import make_room, take_snapshot
 from headwater.log.segment import Segment
@@ -212,26 +212,13 @@ class Log:
         except OSError as error:
             raise self.storage_error(error, producer_id) from error
 
-        position = segment.size_bytes
-        segment.size_bytes = position + size
         segment.recently_used = True
-        segment.recent[base_offset] = position
-        if max_timestamp > segment.max_timestamp:
-            segment.max_timestamp = max_timestamp
-            segment.max_timestamp_offset = last_offset
-        if segment.bytes_since_index > segment.index_interval_bytes:
-            segment.add_index_entry(last_offset, position)
-        segment.bytes_since_index += size
+        segment.note_batch(size, base_offset, last_offset, max_timestamp)
         self.log_end_offset = last_offset + 1
         if producer is not None:
-            last_sequence = base_sequence + last_delta
-            if last_sequence >= SEQUENCES:
-                last_sequence -= SEQUENCES
-            producer.batches.append((base_sequence, last_sequence, base_offset, last_offset, max_timestamp))
-            producer.next_sequence = last_sequence + 1 if last_sequence < SEQUENCES - 1 else 0
-            producer.last_timestamp = max_timestamp
-            if transactional and producer.transaction_first_offset < 0:
-                self.producers.begin_transaction(producer, base_offset)
+            self.producers.note_batch(
+                producer, base_sequence, base_offset, last_offset, max_timestamp, transactional != 0
+            )
         if last_offset - self.flush_requested_offset >= self._flush_messages - 1:
             self.flush_if_due()
         return AppendResult(base_offset, last_offset, -1, self.log_start_offset, False)

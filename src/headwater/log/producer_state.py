@@ -164,6 +164,18 @@ class ProducerStates:
         if producer is None:
             producer = self.producers[producer_id] = Producer(producer_id, epoch)
         producer.set_epoch(epoch)
+        self.note_batch(producer, first_sequence, first_offset, last_offset, timestamp, transactional)
+
+    def note_batch(
+        self,
+        producer: Producer,
+        first_sequence: int,
+        first_offset: int,
+        last_offset: int,
+        timestamp: int,
+        transactional: bool,
+    ) -> None:
+        """The same for a batch of the producer's present epoch. Also in C (`server/native/append.c`), of which this is the oracle."""
         if first_sequence >= 0:  # a coordinator's own transactional writes have none
             last_sequence = (first_sequence + last_offset - first_offset) % SEQUENCES
             producer.batches.append((first_sequence, last_sequence, first_offset, last_offset, timestamp))

@@ -261,6 +261,19 @@ class Segment:
         self._offset_index, self._time_index = offset_index, time_index
         self.indexes_dirty = True
 
+    def note_batch(self, size_bytes: int, base_offset: int, last_offset: int, max_timestamp: int) -> None:
+        """A batch stands at the end of the file now: size, times and indexes follow. Also in C (`server/native/append.c`), of which
+        this is the oracle."""
+        position = self.size_bytes
+        self.size_bytes = position + size_bytes
+        self.recent[base_offset] = position
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+            self.max_timestamp_offset = last_offset
+        if self.bytes_since_index > self.index_interval_bytes:
+            self.add_index_entry(last_offset, position)
+        self.bytes_since_index += size_bytes
+
     def add_index_entry(self, last_offset: int, position: int) -> None:
         """For the batch at `position`; the append path calls it every `index.interval.bytes`."""
         try:

@@ -81,15 +81,21 @@ class Offsets:
     # Changes
 
     def note(
-        self, group: str, topic: str, topic_id: bytes, parts: Iterable[tuple[int, int, int, str]], now_ms: int
+        self,
+        group: str,
+        topic: str,
+        topic_id: bytes,
+        parts: Iterable[tuple[int, int, int, str]],
+        committed_ms: int,
+        expire_ms: int = NO_EXPIRY,
     ) -> None:
-        """What `commit` does to memory for (partition, offset, leader epoch, metadata), whose records somebody else has written."""
+        """Commits (partition, offset, leader epoch, metadata), whose records are written: the one place where that is done to memory."""
         partitions = self._committed.groups.setdefault(group, {}).setdefault(topic, {})
         sequence = self._sequence
         for partition, offset, leader_epoch, metadata in parts:
             sequence += 1
             partitions[partition] = CommittedOffset(
-                offset, leader_epoch, metadata, now_ms, NO_EXPIRY, topic_id, sequence
+                offset, leader_epoch, metadata, committed_ms, expire_ms, topic_id, sequence
             )
         self._sequence = sequence
 
@@ -114,6 +120,10 @@ class Offsets:
                 self._pending[producer_id].remove(group, topic, partition)
                 self._forget_if_empty(producer_id, group)
             return
+        if producer is None:
+            part = partition, value.offset, value.leader_epoch, value.metadata
+            self.note(group, topic, value.topic_id, (part,), value.commit_timestamp, value.expire_timestamp)
+            return
         self._sequence += 1
         offset = CommittedOffset(
             value.offset,
@@ -124,11 +134,8 @@ class Offsets:
             value.topic_id,
             self._sequence,
         )
-        if producer is None:
-            self._committed.put(group, topic, partition, offset)
-        else:
-            self._pending.setdefault(producer.producer_id, _Table()).put(group, topic, partition, offset)
-            self._open.setdefault(group, {})[producer.producer_id] = None
+        self._pending.setdefault(producer.producer_id, _Table()).put(group, topic, partition, offset)
+        self._open.setdefault(group, {})[producer.producer_id] = None
 
     def end_transaction(self, producer_id: int, *, committed: bool) -> None:
         pending = self._pending.pop(producer_id, None)
