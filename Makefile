@@ -54,6 +54,7 @@ check: venv
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/lint-imports --config import_circles.ini
 
 format: venv
 	$(BIN)/ruff format .

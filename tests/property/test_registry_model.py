@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from headwater.registry.decisions import deleting, registering, settings
 from headwater.registry.decisions.documents import schema_request
 from headwater.registry.decisions.registering import Registry
+from headwater.registry.decisions.schema_parser import SchemaParser
 from headwater.registry.decisions.steps import Decision, Rules, run_in_place
-from headwater.registry.parsing import SchemaParser
 from headwater.registry.records import encode_key, encode_value
 from headwater.registry.state import State
 from headwater.registry.subjects import beside, parse_subject

@@ -200,7 +200,7 @@ def create_topics(
     done: Callable[[dict[str, KafkaError]], None],
 ) -> None:
     """In a cluster: `done` gets what went wrong with each, when this broker knows the others too."""
-    from headwater.broker.handlers.create_topics import create
+    from headwater.broker.topic_creation import create
     from headwater.wire.messages.create_topics import CreateTopicsRequest
 
     until_ms = broker.clock.monotonic_ms() + timeout_ms

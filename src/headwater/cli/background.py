@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from headwater.cli.kafka.options import Stop
 from headwater.cli.log_files import log_since, size_bytes
+from headwater.cli.script_errors import Stop
 
 
 class Background(NamedTuple):

@@ -15,9 +15,9 @@ from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.registry import errors
 from headwater.registry.config import RegistryConfig
 from headwater.registry.decisions.registering import Registry
+from headwater.registry.decisions.schema_parser import SchemaParser
 from headwater.registry.decisions.steps import Decision, Steps
 from headwater.registry.election import Elector, Identity
-from headwater.registry.parsing import SchemaParser
 from headwater.registry.schema_log import NotLeading, SchemaLog, WriteFailed
 from headwater.registry.state import State
 from headwater.web.client import HttpClient, HttpClientError

@@ -39,8 +39,8 @@ def shared_settings(client: Mapping[str, str]) -> dict[str, str]:
 
 def check_consumer(client: Mapping[str, str]) -> None:
     """Raises what a consumer would, on the driver and not in every task."""
+    from headwater.client.consumer.consumer_settings import consumer_settings
     from headwater.client.settings.common import session_settings
-    from headwater.client.settings.consumer import consumer_settings
 
     known = consumer_settings(client, {})
     session_settings(known.raw, known.api_timeout_ms)

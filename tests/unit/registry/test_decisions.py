@@ -9,8 +9,8 @@ from headwater.registry import records
 from headwater.registry.decisions import deleting, reading, registering, settings
 from headwater.registry.decisions.documents import schema_request
 from headwater.registry.decisions.registering import Registry
+from headwater.registry.decisions.schema_parser import SchemaParser
 from headwater.registry.decisions.steps import Decision, Page, Rules, run_in_place
-from headwater.registry.parsing import SchemaParser
 from headwater.registry.records import decode_key, encode_key, encode_value
 from headwater.registry.state import State
 from headwater.web.messages import HttpError

@@ -85,7 +85,7 @@ def member_settings(
 ) -> dict[str, str]:
     """What the consumer of a group is made with; keys and values are read by the formatter. Settings that no consumer of
     ours has are left out with a warning, as Kafka's tool does: files of settings often have some for other programs."""
-    from headwater.client.settings.consumer import CONSUMER, OLD_NAMES
+    from headwater.client.consumer.consumer_settings import CONSUMER, OLD_NAMES
 
     settings = {"client.id": "console-consumer"}
     for name, value in properties.items():

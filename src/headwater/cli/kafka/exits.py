@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Final
 
 from headwater.base.errors import ErrorCode, KafkaError, UserError
-from headwater.cli.kafka.script_errors import Stop, Usage
 from headwater.cli.lost_output import forget_stdout, unwritten
+from headwater.cli.script_errors import Stop, Usage
 
 _PACKAGE: Final = "org.apache.kafka.common.errors."
 _NAMES: Final = {

@@ -11,8 +11,8 @@ import textwrap
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Final, NamedTuple, NoReturn
 
-from headwater.cli.kafka.script_errors import Stop as Stop
-from headwater.cli.kafka.script_errors import Usage as Usage
+from headwater.cli.script_errors import Stop as Stop
+from headwater.cli.script_errors import Usage as Usage
 
 KAFKA_VERSION: Final = "4.3.0"  # whose tools these follow
 _HELP_WIDTH: Final = 80

@@ -22,6 +22,7 @@ from headwater.client.consumer.arguments import (
     offsets_of,
     partitions_of,
 )
+from headwater.client.consumer.consumer_settings import consumer_settings
 from headwater.client.consumer.core import ConsumerCore, Turn
 from headwater.client.consumer.face import ConsumerFace
 from headwater.client.consumer.membership.port import Departure, RebalanceEvent
@@ -30,7 +31,6 @@ from headwater.client.consumer.record import ConsumerRecord
 from headwater.client.reactor.aio import AioEngine
 from headwater.client.session import Session
 from headwater.client.settings.common import network, session_settings
-from headwater.client.settings.consumer import consumer_settings
 from headwater.client.types import OffsetAt, Partition, Topic
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from headwater.base.errors import KafkaError, UserError
 from headwater.base.ids import TopicPartition
 from headwater.client.consumer.commits import CommitCallback, Commits, Finished, Offsets
+from headwater.client.consumer.consumer_settings import ConsumerSettings
 from headwater.client.consumer.draining import Drain
 from headwater.client.consumer.errors import WakeupError
 from headwater.client.consumer.fetching import Fetcher
@@ -24,7 +25,6 @@ from headwater.client.consumer.subscription import Kind, Subscription, Subscript
 from headwater.client.consumer.topics import TopicWatch
 from headwater.client.reactor.kernel import Signal, TimedOut
 from headwater.client.session import Session
-from headwater.client.settings.consumer import ConsumerSettings
 
 
 class GroupMetadata(NamedTuple):

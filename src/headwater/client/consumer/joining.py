@@ -1,10 +1,10 @@
 """The membership that a consumer's settings ask for."""
 
 from headwater.client.consumer.assignors.named import assignors_for
+from headwater.client.consumer.consumer_settings import ConsumerSettings
 from headwater.client.consumer.membership.factory import membership_for
 from headwater.client.consumer.membership.port import Membership, MembershipHost
 from headwater.client.consumer.membership.settings import MembershipSettings
-from headwater.client.settings.consumer import ConsumerSettings
 
 
 def new_membership(host: MembershipHost, settings: ConsumerSettings) -> Membership:

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.base.ids import TopicPartition
 from headwater.client.consumer.arrow import ArrowTaker, Decode, decoded
+from headwater.client.consumer.consumer_settings import consumer_settings
 from headwater.client.consumer.core import ConsumerCore
 from headwater.client.consumer.errors import OffsetOutOfRange
 from headwater.client.consumer.record import ConsumerRecord
 from headwater.client.reactor.thread_engine import Engine
 from headwater.client.session import Session
 from headwater.client.settings.common import network, session_settings
-from headwater.client.settings.consumer import consumer_settings
 from headwater.client.types import OffsetAt, Topic
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import Any
 
 from headwater.registry import errors, records
 from headwater.registry.decisions.documents import SchemaRequest, content_document
+from headwater.registry.decisions.schema_parser import SchemaParser
 from headwater.registry.decisions.settings import config_in_scope, is_import, mode_in_scope, require_writable
 from headwater.registry.decisions.steps import Decision, Rules, Steps, Work
-from headwater.registry.parsing import SchemaParser
 from headwater.registry.records import Key, Record
 from headwater.registry.state import SchemaContent, State, Version, value_of
 from headwater.registry.subjects import DEFAULT_CONTEXT, beside, is_valid, parse_subject

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from headwater.base.errors import UserError
-from headwater.client.settings import admin, common, consumer, producer
+from headwater.client.consumer import consumer_settings
+from headwater.client.settings import admin, common, producer
 
 EXACTLY_ONCE: Final = "exactly_once_v2"
 AT_LEAST_ONCE: Final = "at_least_once"
-_CONSUMER: Final = consumer.CONSUMER.keys() | consumer.OLD_NAMES
+_CONSUMER: Final = consumer_settings.CONSUMER.keys() | consumer_settings.OLD_NAMES
 _PRODUCER: Final = producer.PRODUCER.keys() | producer.OLD_NAMES
 _ADMIN: Final = admin.ADMIN.keys() | common.OLD_NAMES
 

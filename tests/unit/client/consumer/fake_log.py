@@ -5,9 +5,9 @@ from typing import Any
 
 from headwater.base.ids import TopicPartition
 from headwater.client.consumer.arguments import listener_method
+from headwater.client.consumer.consumer_settings import consumer_settings
 from headwater.client.consumer.core import ConsumerCore
 from headwater.client.consumer.record import ConsumerRecord
-from headwater.client.settings.consumer import consumer_settings
 from headwater.records.builder import build_batch
 from headwater.records.record import Record
 from headwater.wire.messages import fetch, list_offsets, offset_commit, offset_fetch, offset_for_leader_epoch

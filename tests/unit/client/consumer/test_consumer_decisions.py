@@ -7,6 +7,7 @@ import pytest
 from headwater.base.errors import ErrorCode, UserError
 from headwater.base.ids import TopicPartition
 from headwater.client.consumer.arguments import Callbacks, listener_method, offsets_of, partitions_of
+from headwater.client.consumer.consumer_settings import consumer_settings
 from headwater.client.consumer.fetch_errors import Remedy, remedy_for
 from headwater.client.consumer.fetch_session import FetchSession, Wanted
 from headwater.client.consumer.membership.port import RebalanceKind
@@ -14,7 +15,6 @@ from headwater.client.consumer.positions import EARLIEST, LATEST, OffsetAndMetad
 from headwater.client.consumer.record import ConsumerRecord, TimestampType
 from headwater.client.consumer.resolving import ResetPolicy, parse_duration_ms
 from headwater.client.consumer.subscription import Kind, Subscription, SubscriptionPattern
-from headwater.client.settings.consumer import consumer_settings
 
 P0 = TopicPartition("orders", 0)
 P1 = TopicPartition("orders", 1)

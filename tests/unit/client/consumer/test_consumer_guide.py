@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from headwater.base.config.definition import format_value
+from headwater.client.consumer.consumer_settings import CONSUMER
 from headwater.client.settings.common import COMMON
-from headwater.client.settings.consumer import CONSUMER
 
 GUIDE = Path(__file__).parents[4] / "docs" / "CLIENT.md"
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from headwater.base.errors import ErrorCode, KafkaError, UserError
+from headwater.client.consumer.consumer_settings import consumer_settings
 from headwater.client.settings.admin import read_admin_settings
-from headwater.client.settings.consumer import consumer_settings
 from headwater.client.settings.producer import read_producer_settings
 from headwater.streams import App
 from headwater.streams.engine.failures import ErrorPolicy
