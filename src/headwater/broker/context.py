@@ -1,6 +1,10 @@
 """What a handler knows about who asks: the request's header and its connection."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from headwater.broker.rights.connection_rights import ConnectionRights
 
 
 @dataclass(slots=True)
@@ -13,6 +17,7 @@ class ConnectionContext:
     principal: str = "User:ANONYMOUS"
     client_software: str = ""
     client_software_version: str = ""
+    rights: "ConnectionRights | None" = None  # what the quick ways compare; None where they are open, or not used
 
 
 @dataclass(slots=True)

@@ -39,6 +39,7 @@ class Reader:
         "_from_followers",
         "_has_told",
         "_is_read_committed",
+        "_noted",
         "_now_ms",
         "_rack",
         "_replica_epoch",
@@ -56,6 +57,7 @@ class Reader:
         self._replica_epoch = -1 if state is None else state.replica_epoch
         self.is_follower = self.replica_id >= 0
         self._caller = None if self.is_follower else caller_of(broker.authorizer, context.connection)
+        self._noted = context.connection.rights
         self._from_followers = version >= _FIRST_FROM_FOLLOWERS and not self.is_follower
         self._rack = request.rack_id
         self._is_read_committed = request.isolation_level == _READ_COMMITTED and not self.is_follower
@@ -93,6 +95,10 @@ class Reader:
         name = spec.topic if not self._by_id else None if topic is None else topic.name
         if name is not None and not caller.may_topic(Operation.READ, name):
             raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        if self._noted is not None:
+            topic_id = TopicId(spec.topic_id) if self._by_id else self._broker.image.ids_by_name.get(spec.topic)
+            if topic_id in self._broker.image.topics:
+                self._noted.note_readable(topic_id)
 
     def has_read(self) -> None:
         """What a follower has, it says once, when it asks; not again each time that it is woken."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.ports import FileSlice
 from headwater.broker.fetch_sessions import FetchSession, FetchSessions, FetchSpec
+from headwater.broker.rights.connection_rights import ConnectionRights
 from headwater.log.log import Log
 from headwater.log.offset_index import OffsetIndex
 from headwater.log.producer_state import ProducerStates
@@ -25,7 +26,7 @@ from headwater.server.disk import OsFile
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
 
-HandleFrame = Callable[["Broker", memoryview, int, int, int, int], list[Any] | None]
+HandleFrame = Callable[["Broker | ConnectionRights", memoryview, int, int, int, int], list[Any] | None]
 SendChunks = Callable[
     [int, list[Any]], tuple[int, int] | None
 ]  # None: all is out; else whole chunks, bytes of the next
@@ -45,6 +46,7 @@ def classes(file: type = OsFile) -> tuple[type, ...]:
         FetchSessions,
         FetchSession,
         FetchSpec,
+        ConnectionRights,
     )
 
 
@@ -62,7 +64,9 @@ def _compiled() -> tuple[HandleFrame, SendChunks] | None:
     return _fetch.handle_frame, _fetch.send_chunks
 
 
-def _general_way(_broker: "Broker", _frame: memoryview, _at: int, _end: int, _version: int, _id: int) -> None:
+def _general_way(
+    _asked: "Broker | ConnectionRights", _frame: memoryview, _at: int, _end: int, _version: int, _id: int
+) -> None:
     return None
 
 

@@ -12,6 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from headwater.broker.handlers import produce
+from headwater.broker.rights.connection_rights import ConnectionRights
 from headwater.log.log import Log
 from headwater.log.producer_state import Producer, ProducerStates
 from headwater.log.segment import Segment
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     from headwater.broker.handlers.offset_commit_frames import CommitFrames
     from headwater.broker.quick_writes import QuickWrites
 
-HandleFrame = Callable[["Broker", memoryview, int, int, int, int], bytes | None]
+HandleFrame = Callable[["Broker | ConnectionRights", memoryview, int, int, int, int], bytes | None]
+
+TransactionFrame = Callable[["Broker", memoryview, int, int, int, int], bytes | None]
 
 
 def _compiled() -> HandleFrame | None:
@@ -35,6 +38,7 @@ def _compiled() -> HandleFrame | None:
         return None
     try:
         _produce.configure(Partition, Log, Segment, ProducerStates, Producer, OsFile, produce.handle_frame)
+        _produce.configure_rights(ConnectionRights)
     except (AttributeError, TypeError):
         return None  # built for other classes than these: an old build beside newer Python
     return _produce.handle_frame if hasattr(_produce, "commit_transaction") else None
@@ -58,7 +62,7 @@ def commit_frames() -> "CommitFrames":
 
 
 @cache
-def transaction_frames() -> Mapping[int, HandleFrame]:
+def transaction_frames() -> Mapping[int, TransactionFrame]:
     """By API key. Not at start-up: the first transaction brings their code."""
     from headwater.broker.handlers.transaction_frames import HANDLERS
 

@@ -11,6 +11,7 @@ State: the table itself, which only fills.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from headwater.broker.rights.connection_rights import FOR_EVER_NS, ConnectionRights
 from headwater.server import hot_fetch, hot_path
 
 if TYPE_CHECKING:
@@ -52,10 +53,29 @@ QUICK: Final[dict[int, QuickHandler]] = {
     END_TXN: _first_of_a_transaction(END_TXN),
 }
 
-_NONE: Final[dict[int, QuickHandler]] = {}
 
-
-def quick_handlers_for(broker: "Broker", connection: "ConnectionContext") -> dict[int, QuickHandler]:
-    """Quick handlers ask nobody whether the sender may: where an authorizer does, they are for super users only."""
+def quick_handlers_for(
+    broker: "Broker", connection: "ConnectionContext", session_ends_ns: int = FOR_EVER_NS
+) -> dict[int, QuickHandler]:
+    """Quick handlers ask nobody whether the sender may. Where an authorizer does, all of them are for super users only; of others, a
+    connection remembers what it may, and Produce and Fetch compare that."""
     authorizer = broker.authorizer
-    return QUICK if authorizer is None or connection.principal in authorizer.super_users else _NONE
+    if authorizer is None or connection.principal in authorizer.super_users:
+        connection.rights = None
+        return QUICK
+    connection.rights = ConnectionRights(broker, session_ends_ns)
+    return _by_rights(connection.rights)
+
+
+def _by_rights(rights: ConnectionRights) -> dict[int, QuickHandler]:
+    def produce(
+        _broker: "Broker", frame: memoryview, at: int, end: int, version: int, correlation_id: int
+    ) -> bytes | None:
+        return hot_path.handle_frame(rights, frame, at, end, version, correlation_id)
+
+    def fetch(
+        _broker: "Broker", frame: memoryview, at: int, end: int, version: int, correlation_id: int
+    ) -> list[Any] | None:
+        return hot_fetch.handle_frame(rights, frame, at, end, version, correlation_id)
+
+    return {PRODUCE: produce, FETCH: fetch}

@@ -20,6 +20,7 @@ from headwater.base.errors import KafkaError
 from headwater.broker.context import RequestContext
 from headwater.broker.deferred import Deferred
 from headwater.broker.produce_appends import ACKS_NONE, FIRST_TOPIC_ID, append_all
+from headwater.broker.rights.connection_rights import ConnectionRights
 from headwater.replication.partition import Partition
 from headwater.wire.headers import response_header_bytes
 from headwater.wire.messages.produce import (
@@ -46,10 +47,20 @@ _NO_TAGS: Final = b"\0\0\0"  # partition, topic, request
 
 
 def handle_frame(
-    broker: "Broker", frame: memoryview, at: int, end: int, version: int, correlation_id: int
+    asked: "Broker | ConnectionRights", frame: memoryview, at: int, end: int, version: int, correlation_id: int
 ) -> bytes | None:
-    """The whole answer, framed (empty for acks=0), or None: take the general way. `at` is behind the correlation id."""
+    """The whole answer, framed (empty for acks=0), or None: take the general way. `at` is behind the correlation id.
+
+    `asked` is the broker or, where its sender has access rules, the rights of its connection, which then have to allow it.
+    """
     transactional_id = None
+    rights = None
+    if type(asked) is ConnectionRights:
+        rights, broker = asked, asked.broker
+        if not rights.hold():
+            return None
+    else:
+        broker = asked
     try:
         (size,) = _SHORT.unpack_from(frame, at)  # the client id
         at += 2 + size if size > 0 else 2  # null is -1
@@ -106,6 +117,8 @@ def handle_frame(
     except (struct.error, IndexError):
         return None  # the general way says what is wrong
     if not partition.is_alone:
+        return None
+    if rights is not None and (transactional_id is not None or partition.topic_id not in rights.writable):
         return None
     try:
         if transactional_id is None:

@@ -134,12 +134,13 @@ class Authorizer:
 class Caller:
     """Who sends a request, and what it may do."""
 
-    __slots__ = ("_authorizer", "_host", "_principal")
+    __slots__ = ("_authorizer", "_host", "_principal", "noted")
 
     def __init__(self, authorizer: Authorizer, connection: ConnectionContext) -> None:
         self._authorizer = authorizer
         self._principal = connection.principal
         self._host = connection.client_host
+        self.noted = connection.rights
 
     def may(self, operation: int, resource_type: int, name: str) -> bool:
         return self._authorizer.allows(self._principal, self._host, operation, resource_type, name)

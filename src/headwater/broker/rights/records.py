@@ -61,6 +61,11 @@ def produce(broker: "Broker", caller: Caller, request: ProduceRequest, _version:
         return name is None or caller.may_topic(Operation.WRITE, name)
 
     allowed, denied = divide(request.topic_data, may_write)
+    if caller.noted is not None:
+        for topic in allowed:
+            topic_id = TopicId(bytes(topic.topic_id)) if not topic.name else broker.image.ids_by_name.get(topic.name)
+            if topic_id in broker.image.topics:
+                caller.noted.note_writable(topic_id)
     if not denied:
         return None
     if not allowed or request.acks == 0:

@@ -18,6 +18,7 @@ enum type { PARTITION, LOG, SEGMENT, PRODUCERS, PRODUCER, FILE_, TYPES };
     X(PARTITION, partition_leader_epoch, "leader_epoch") X(PARTITION, partition_replies, "produce_replies")             \
     X(PARTITION, partition_records_in, "records_in") X(PARTITION, partition_bytes_in, "bytes_in")                       \
     X(PARTITION, partition_high_watermark, "high_watermark") X(PARTITION, partition_waiters, "waiters")                 \
+    X(PARTITION, partition_topic_id, "topic_id")                                                                        \
     X(LOG, log_latest_epoch, "latest_epoch") X(LOG, log_failed, "failed") X(LOG, log_bytes_max, "_fast_bytes_max")      \
     X(LOG, log_own_bytes_max, "own_bytes_max")                                                                          \
     X(LOG, log_after_max_ms, "_after_max_ms") X(LOG, log_before_max_ms, "_before_max_ms")                               \

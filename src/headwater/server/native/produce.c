@@ -5,10 +5,17 @@
  * `log/log.Log.append_as_leader` and `server/disk.OsFile.append` do together, for the requests that are plainly fine.
  * Whatever is not goes to `handle_frame` in Python, before anything was changed. There the rules are written down; what
  * is here must not differ, and a test compares both.
+ *
+ * Of users with access rules, the rights of their connection come in the place of the broker (rights.h): then only topics that
+ * are noted there are written, and nothing in transactions.
  */
 #include "append.h"
 
 #include <stddef.h>
+
+static Py_ssize_t rights_broker, rights_generation, rights_deadline, rights_writable;
+
+#include "rights.h"
 
 #include "../../records/native/crc32c.h"
 
@@ -18,7 +25,8 @@ enum { FIRST_VERSION = 3, FIRST_WITH_START_OFFSET = 5, FIRST_FLEXIBLE = 9, FIRST
 typedef __int128 wide; /* timestamps are the client's: their differences need not fit 64 bits */
 
 static PyObject *in_python; /* handle_frame, for everything else */
-static PyObject *name_by_wire_name, *name_by_topic_id, *name_now_ms;
+static PyTypeObject *rights_type; /* NULL: nobody has any */
+static PyObject *name_by_wire_name, *name_by_topic_id, *name_now_ms, *name_image, *name_acl_generation;
 
 /* The request */
 
@@ -185,17 +193,23 @@ static int64_t now_ms_of(PyObject *broker) {
 /* The answer; NULL without an exception: nothing was changed, and it is for the way in Python. */
 static PyObject *handle(PyObject *broker, uint8_t *frame, Py_ssize_t at, Py_ssize_t end, PyObject *version_object,
                         long correlation_id) {
+    PyObject *rights = rights_type != NULL && Py_TYPE(broker) == rights_type ? broker : NULL;
+    if (rights != NULL) {
+        if (!rights_hold(rights, name_image, name_acl_generation)) return NULL;
+        broker = SLOT(rights, rights_broker);
+    }
     Request r;
     Batch b;
     Target t;
     PyObject *producer;
     long version = PyLong_AsLong(version_object);
     if (!read_request(frame, at, end, version, &r) || r.acks < -1 || r.acks > 1 || r.records_bytes > SIZE_MAX_BYTES ||
-        (r.transactional && r.acks == 0))
+        (r.transactional && (r.acks == 0 || rights != NULL)))
         return NULL;
     int64_t now_ms = now_ms_of(broker); /* before anything is borrowed: it runs Python, which may let go of it */
     PyObject *partition = now_ms < 0 ? NULL : find_partition(broker, &r);
     if (partition == NULL || !find_target(partition, &t)) return NULL;
+    if (rights != NULL && !rights_have(SLOT(rights, rights_writable), SLOT(partition, partition_topic_id))) return NULL;
     PyObject *reply = find_reply(partition, r.acks, version_object);
     uint8_t *records = frame + r.records_at;
     if (reply == NULL || !read_batch(records, r.records_bytes, t.log, now_ms, r.transactional, &b) ||
@@ -244,7 +258,20 @@ static PyObject *configure(PyObject *module, PyObject *args) {
     Py_RETURN_NONE;
 }
 
+/* configure_rights(ConnectionRights) */
+static PyObject *configure_rights(PyObject *module, PyObject *type) {
+    (void)module;
+    if (!PyType_Check(type)) return PyErr_Format(PyExc_TypeError, "configure_rights takes a class");
+    PyTypeObject *given = (PyTypeObject *)type;
+    if (look_up(given, "broker", &rights_broker) || look_up(given, "generation", &rights_generation) ||
+        look_up(given, "deadline_ns", &rights_deadline) || look_up(given, "writable", &rights_writable))
+        return NULL;
+    Py_XSETREF(rights_type, (PyTypeObject *)Py_NewRef(type));
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
+    {"configure_rights", configure_rights, METH_O, "Takes the class of a connection's rights."},
     {"configure", configure, METH_VARARGS, "Takes the classes of the hot path, and what to do with everything else."},
     {"handle_frame", (PyCFunction)(void (*)(void))handle_frame, METH_FASTCALL,
      "As `broker.handlers.produce.handle_frame`."},
@@ -278,6 +305,8 @@ PyMODINIT_FUNC PyInit__produce(void) {
         {&name_by_wire_name, "partitions_by_wire_name"},
         {&name_by_topic_id, "partitions_by_topic_id"},
         {&name_now_ms, "now_ms"},
+        {&name_image, "image"},
+        {&name_acl_generation, "acl_generation"},
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (*names[i].name == NULL && (*names[i].name = PyUnicode_InternFromString(names[i].text)) == NULL) return NULL;

@@ -20,6 +20,7 @@ from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.security.tls_socket import TlsSocket
 from headwater.broker.context import ConnectionContext
 from headwater.broker.registry import APIS
+from headwater.broker.rights.connection_rights import FOR_EVER_NS
 from headwater.server.connection import Connection
 from headwater.server.dispatch import Begun
 from headwater.server.quick_handlers import quick_handlers_for
@@ -227,8 +228,9 @@ class SecureConnection(Connection):
         self._timer.cancel()
         is_first = self._open_until_ns == 0
         self.context.principal = f"User:{user}"
-        self._quick = quick_handlers_for(self._broker, self.context)
         self._open_until_ns = self._loop.turn_ns + session_ms * 1_000_000
+        ends_ns = FOR_EVER_NS if session_ms == FOR_EVER else int(self._open_until_ns)
+        self._quick = quick_handlers_for(self._broker, self.context, ends_ns)
         if is_first:
             self._security.logged_in(self.context, by)
 

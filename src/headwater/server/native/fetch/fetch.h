@@ -19,7 +19,8 @@ enum { FIRST_FLEXIBLE = 12, FIRST_TOPIC_ID = 13, FIRST_REPLICA_STATE = 15, FIRST
 enum { TOPICS_MAX = 32, PARTS_MAX = 256, FINAL_EPOCH = -1, READ_COMMITTED = 1 };
 
 enum type {
-    PARTITION, LOG, SEGMENT, OFFSET_INDEX, TRANSACTION_INDEX, PRODUCERS, FILE_, SLICE, SESSIONS, SESSION, SPEC, TYPES
+    PARTITION, LOG, SEGMENT, OFFSET_INDEX, TRANSACTION_INDEX, PRODUCERS, FILE_, SLICE, SESSIONS, SESSION, SPEC, RIGHTS,
+    TYPES
 };
 
 /* Every slot that is used: its type, its name in C, its name in Python. */
@@ -27,7 +28,7 @@ enum type {
     X(PARTITION, partition_log, "log") X(PARTITION, partition_is_leader, "is_leader")                                   \
     X(PARTITION, partition_deleted, "deleted") X(PARTITION, partition_leader_epoch, "leader_epoch")                     \
     X(PARTITION, partition_high_watermark, "high_watermark") X(PARTITION, partition_bytes_out, "bytes_out")             \
-    X(PARTITION, partition_in_sync, "in_sync")                                                                          \
+    X(PARTITION, partition_in_sync, "in_sync") X(PARTITION, partition_topic_id, "topic_id")                             \
     X(LOG, log_start_offset, "log_start_offset") X(LOG, log_end_offset, "log_end_offset")                               \
     X(LOG, log_active, "active") X(LOG, log_segments, "segments") X(LOG, log_base_offsets, "base_offsets")              \
     X(LOG, log_producers, "producers")                                                                                  \
@@ -48,7 +49,9 @@ enum type {
     X(SPEC, spec_offset, "fetch_offset") X(SPEC, spec_max_bytes, "max_bytes")                                           \
     X(SPEC, spec_leader_epoch, "current_leader_epoch") X(SPEC, spec_last_epoch, "last_fetched_epoch")                   \
     X(SPEC, spec_told_high_watermark, "told_high_watermark") X(SPEC, spec_told_start, "told_log_start_offset")          \
-    X(SPEC, spec_found, "found") X(SPEC, spec_noted_ms, "noted_ms") X(SPEC, spec_log_start, "log_start_offset")
+    X(SPEC, spec_found, "found") X(SPEC, spec_noted_ms, "noted_ms") X(SPEC, spec_log_start, "log_start_offset")         \
+    X(RIGHTS, rights_broker, "broker") X(RIGHTS, rights_generation, "generation")                                       \
+    X(RIGHTS, rights_deadline, "deadline_ns") X(RIGHTS, rights_readable, "readable")
 
 #define DECLARE(type, name, text) extern Py_ssize_t name;
 SLOTS(DECLARE)
@@ -60,13 +63,16 @@ SLOTS(DECLARE)
     X(int, "int") X(fetch_max_bytes, "fetch.max.bytes") X(last_stable_offset, "last_stable_offset") X(find, "find")     \
     X(cut, "cut") X(batch_end, "batch_end") X(open_file, "open_file") X(release, "release") X(clock, "clock")           \
     X(monotonic_ms, "monotonic_ms") X(fetch_sessions, "fetch_sessions") X(replicas, "replicas") X(keeper, "keeper")     \
-    X(follower_fetched, "follower_fetched") X(members, "members")
+    X(follower_fetched, "follower_fetched") X(members, "members") X(image, "image")                                     \
+    X(acl_generation, "acl_generation")
 
 #define DECLARE(name, text) extern PyObject *name_##name;
 NAMES(DECLARE)
 #undef DECLARE
 
 extern PyTypeObject *types[TYPES];
+
+#include "../rights.h"
 
 static inline int is_a(PyObject *object, enum type type) { return object != NULL && Py_TYPE(object) == types[type]; }
 static inline int is_dict(PyObject *object) { return object != NULL && PyDict_CheckExact(object); }
@@ -103,6 +109,7 @@ typedef struct {
 /* What will be answered. */
 typedef struct {
     PyObject *broker, *sessions, *session; /* the last two NULL without a session; held */
+    PyObject *rights;                      /* of the connection; NULL: whoever asks may read everything; borrowed */
     PyObject *keeper, *replica;            /* of a follower's fetch; held */
     int64_t now_ms;
     int topic_count, part_count, is_cut;

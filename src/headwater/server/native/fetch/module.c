@@ -5,6 +5,9 @@
  * the general way in Python, before anything was changed. There the rules are written down; what is here must not differ, and a test
  * compares both.
  *
+ * Of users with access rules, the rights of their connection come in the place of the broker (../rights.h): then every partition that is read,
+ * of the request or of its session, must be of a topic that is noted there, and followers go the general way.
+ *
  * The objects are those of Python, with `__slots__`: `configure` looks up where each slot lies. Nothing is kept here but these places.
  * One thread calls it, the owner of the loop.
  */
@@ -143,6 +146,7 @@ static int note_bytes(void) {
 static PyObject *handle(PyObject *broker, const Request *r, int32_t correlation_id) {
     int64_t limit = 0;
     int has_session = r->session_epoch > 0;
+    if (plan.rights != NULL && (r->replica_id >= 0 || !rights_hold(plan.rights, name_image, name_acl_generation))) return NULL;
     if (!has_session && (r->session_id != 0 || r->session_epoch != FINAL_EPOCH || r->replica_id >= 0)) return NULL;
     PyObject *config = PyObject_GetAttr(broker, name_config);
     int done = config != NULL && number_of(PyObject_CallMethodOneArg(config, name_int, name_fetch_max_bytes), &limit);
@@ -171,7 +175,7 @@ static void clear_plan(void) {
     Py_CLEAR(plan.replica);
     plan.part_count = plan.topic_count = plan.is_cut = 0;
     plan.size = 0;
-    plan.broker = NULL;
+    plan.broker = plan.rights = NULL;
 }
 
 /* handle_frame(broker, frame, at, end, version, correlation_id): the answer's chunks, or None for the general way. */
@@ -188,8 +192,9 @@ static PyObject *handle_frame(PyObject *module, PyObject *const *args, Py_ssize_
     if (PyErr_Occurred() || PyObject_GetBuffer(args[1], &frame, PyBUF_SIMPLE)) return NULL;
     PyObject *found = NULL;
     if (0 <= at && at <= end && end <= frame.len && read_request(frame.buf, at, end, (int)version, &request)) {
-        plan.broker = args[0];
-        found = handle(args[0], &request, (int32_t)correlation_id);
+        plan.rights = is_a(args[0], RIGHTS) ? args[0] : NULL;
+        plan.broker = plan.rights == NULL ? args[0] : SLOT(plan.rights, rights_broker);
+        if (plan.broker != NULL) found = handle(plan.broker, &request, (int32_t)correlation_id);
         clear_plan();
     }
     PyBuffer_Release(&frame);

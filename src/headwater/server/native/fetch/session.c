@@ -27,6 +27,9 @@ static int find_partition(Plan *plan, Part *part) {
     if (part->index < 0 || part->index >= PyList_GET_SIZE(listed)) return 0;
     PyObject *found = PyList_GET_ITEM(listed, part->index);
     if (!is_a(found, PARTITION)) return 0;
+    if (plan->rights != NULL &&
+        !rights_have(SLOT(plan->rights, rights_readable), SLOT(found, partition_topic_id)))
+        return 0;
     part->partition = Py_NewRef(found);
     return 1;
 }
