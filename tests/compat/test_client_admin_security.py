@@ -1,4 +1,4 @@
-"""Our admin client on access rules, quotas and credentials. Headwater has no quotas yet: then it says so in words."""
+"""Our admin client on access rules, quotas and credentials."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -67,13 +67,8 @@ def test_access_rules(broker_factory: Callable[..., BrokerProcess], tmp_path: Pa
         until(lambda: admin.describe_acls() == [read], admin.describe_acls)
 
 
-def test_quotas(admin: Admin, topic: str, apache: bool) -> None:
+def test_quotas(admin: Admin, topic: str) -> None:
     entity = quota_entity(user=topic, client_id=None)
-    if not apache:
-        with pytest.raises(KafkaError, match="does not offer DescribeClientQuotas") as refused:
-            admin.describe_client_quotas()
-        assert refused.value.code == ErrorCode.UNSUPPORTED_VERSION
-        return
     all_or_raise(admin.alter_client_quotas({entity: {"producer_byte_rate": 1024.0, "request_percentage": 50.0}}))
     wrong = admin.alter_client_quotas({entity: {"no_such_quota": 1.0}}, validate_only=True)
     assert isinstance(wrong[entity], KafkaError)

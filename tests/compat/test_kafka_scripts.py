@@ -420,6 +420,53 @@ def test_configs(same: Callable[..., Ran], filled: str) -> None:
         same("configs", *arguments)
 
 
+def test_quotas_by_kafka_configs(same: Callable[..., Ran], broker_address: str, filled: str) -> None:
+    user = ["--entity-type", "users", "--entity-name", filled]
+    client = ["--entity-type", "clients", "--entity-name", "some client"]
+    address = ["--entity-type", "ips", "--entity-name", "192.0.2.7"]
+    for arguments in (
+        ["--alter", *user, "--add-config", "producer_byte_rate=1024,request_percentage=12.5"],
+        ["--describe", *user],
+        ["--alter", *user, *client, "--add-config", "consumer_byte_rate=2048"],
+        ["--describe", *user, *client],
+        ["--describe", "--user", filled, "--client", "some client"],
+        [
+            "--alter",
+            *user,
+            "--entity-type",
+            "clients",
+            "--entity-default",
+            "--add-config",
+            "controller_mutation_rate=5",
+        ],
+        ["--describe", *user, "--entity-type", "clients", "--entity-default"],
+        ["--describe", *user, "--entity-type", "clients"],
+        ["--describe", "--user", filled, "--client-defaults"],
+        ["--alter", "--entity-type", "clients", "--entity-default", "--add-config", "producer_byte_rate=1e9"],
+        ["--describe", "--entity-type", "clients", "--entity-default"],
+        ["--describe", "--client-defaults"],
+        ["--describe", "--entity-type", "clients"],
+        ["--alter", *address, "--add-config", "connection_creation_rate=7"],
+        ["--describe", *address],
+        ["--describe", "--entity-type", "ips"],
+        ["--describe", "--ip", "192.0.2.7"],
+    ):
+        same("configs", *arguments)
+    server = ["--bootstrap-server", broker_address]
+    for arguments in (
+        ["--client-defaults", "--delete-config", "producer_byte_rate"],
+        [*address, "--delete-config", "connection_creation_rate"],
+        [*user, "--delete-config", "producer_byte_rate,request_percentage"],
+        [*user, *client, "--delete-config", "consumer_byte_rate"],
+        [*user, "--entity-type", "clients", "--entity-default", "--delete-config", "controller_mutation_rate"],
+    ):
+        assert ours("configs", *server, "--alter", *arguments).status == 0
+        again = ours("configs", *server, "--alter", *arguments)
+        assert (again.status, "Invalid config(s): " in again.stderr) == (1, True), again
+    for kind in ("users", "clients", "ips"):
+        same("configs", "--describe", "--entity-type", kind)
+
+
 def test_configs_refuses(refused: Callable[..., None], filled: str) -> None:
     entity = ["--entity-type", "topics", "--entity-name", filled]
     for arguments in (

@@ -24,8 +24,10 @@ from headwater.log.config import LogConfig
 from headwater.log.log import Log
 from headwater.log.manager import LogManager
 from headwater.metadata.image import (
+    AddressConfigured,
     BrokerConfigured,
     Change,
+    ClientConfigured,
     ClusterImage,
     MetadataStore,
     PartitionsAdded,
@@ -33,6 +35,7 @@ from headwater.metadata.image import (
     TopicCreated,
     TopicDeleted,
     TopicState,
+    UserConfigured,
 )
 from headwater.replication.partition import Partition
 
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
     from headwater.broker.coordinators.transaction_coordinator import TransactionCoordinator
     from headwater.broker.known_schemas import KnownSchemas
     from headwater.broker.quick_writes import QuickWrites
+    from headwater.broker.quotas.client_quotas import ClientQuotas
     from headwater.broker.replicas import Replicas
     from headwater.broker.rights.authorizer import Authorizer
     from headwater.controller.controller import Controller
@@ -48,6 +52,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("headwater.broker")
 
 _TOPIC_CHANGES: Final = (TopicCreated, TopicDeleted, PartitionsAdded)
+_QUOTA_CHANGES: Final = (UserConfigured, ClientConfigured, AddressConfigured)
 _ELSEWHERE: Final = Partition.__new__(Partition)  # stands where the produce path has nothing to find
 _ELSEWHERE.is_alone = False
 
@@ -93,6 +98,10 @@ class Broker:
         self._unfound: set[PartitionKey] = set()  # their logs may lie in a directory that is offline: none are made
         self.replicas = None if peers is None else _replicas(self, peers)
         self.authorizer = _authorizer(self)
+        self.quotas: ClientQuotas | None = None  # before anybody has been given one
+        self.on_quotas: Callable[[], None] | None = None  # of the server, whose connections look at them
+        if image.quota_generation:
+            self._follow_quotas()
         self.woken: list[Any] = []  # parked requests that are due
 
     # Partitions
@@ -162,8 +171,19 @@ class Broker:
                     self.configure()
                 case _:
                     pass
+        if any(isinstance(change, _QUOTA_CHANGES) for change in changes):
+            self._follow_quotas()
         if "groups" in self.__dict__ and any(isinstance(change, _TOPIC_CHANGES) for change in changes):
             self.groups.topics_changed()
+
+    def _follow_quotas(self) -> None:
+        from headwater.broker.quotas.client_quotas import ClientQuotas  # a broker without quotas does not read it
+
+        if self.quotas is None:
+            self.quotas = ClientQuotas(self.image, self.config)
+        self.quotas.follow()
+        if self.on_quotas is not None:
+            self.on_quotas()
 
     def _open_topic(self, topic: TopicState) -> None:
         config = self.log_config(topic)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from headwater.broker.quotas.meter import Meter
     from headwater.broker.rights.connection_rights import ConnectionRights
 
 
@@ -18,6 +19,7 @@ class ConnectionContext:
     client_software: str = ""
     client_software_version: str = ""
     rights: "ConnectionRights | None" = None  # what the quick ways compare; None where they are open, or not used
+    meter: "Meter | None" = None  # of what its requests use of quotas; None while there are none
 
 
 @dataclass(slots=True)

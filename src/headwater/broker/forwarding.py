@@ -35,6 +35,7 @@ _NAMES: Final = {
     "list_partition_reassignments",
     "update_features",
     "alter_user_scram_credentials",
+    "alter_client_quotas",
 }
 FORWARDED: Final = frozenset(key for key, api in APIS.items() if api.name in _NAMES)
 FIRST_FORWARDED: Final = min(FORWARDED)

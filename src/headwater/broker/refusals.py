@@ -4,6 +4,11 @@ from typing import Any, Final
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import NO_TOPIC_ID
+from headwater.wire.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
+    EntryResult,
+)
 from headwater.wire.messages.alter_configs import (
     AlterConfigsRequest,
     AlterConfigsResourceResponse,
@@ -52,6 +57,7 @@ _PARTS: Final = (
     "responses",
     "results",
     "filter_results",
+    "entries",
 )  # of responses that have an error for each part of the request
 
 
@@ -109,6 +115,10 @@ def refusal(request: Any, version: int, problem: KafkaError) -> Any:
             users.update(dict.fromkeys(each.name for each in request.upsertions))
             return AlterUserScramCredentialsResponse(
                 throttle_time_ms=0, results=[AlterUserScramCredentialsResult(user=user, **error) for user in users]
+            )
+        case AlterClientQuotasRequest():
+            return AlterClientQuotasResponse(
+                throttle_time_ms=0, entries=[EntryResult(entity=each.entity, **error) for each in request.entries]
             )
         case UpdateFeaturesRequest():
             return UpdateFeaturesResponse(results=[], **error)

@@ -130,6 +130,23 @@ class UserConfigured:
 
 
 @dataclass(slots=True, frozen=True)
+class ClientConfigured:
+    """The quotas of a client id (the empty string: of those that have none), for one user (the same), or (None) whoever its user is: the whole of them."""
+
+    user: str | None
+    client: str
+    config: dict[str, str]
+
+
+@dataclass(slots=True, frozen=True)
+class AddressConfigured:
+    """The quotas of connections from one address (the empty string: from those that have none): the whole of them."""
+
+    address: str
+    config: dict[str, str]
+
+
+@dataclass(slots=True, frozen=True)
 class AclsSet:
     """The access rules on one resource, or on all whose names begin so: the whole of them. Each is principal, host, operation, permission."""
 
@@ -194,6 +211,8 @@ Change = (
     | BrokerConfigured
     | GroupConfigured
     | UserConfigured
+    | ClientConfigured
+    | AddressConfigured
     | AclsSet
     | ProducerIdsReserved
     | PartitionChanged
@@ -237,6 +256,12 @@ class ClusterImage:
     # Groups whose node in ZooKeeper is there and says nothing, or nothing that can be read: who configs one finds it there.
     empty_group_nodes: set[str] = field(default_factory=set, compare=False)
     user_configs: dict[str, dict[str, str]] = field(default_factory=dict)  # also of users that have none any more
+    client_configs: dict[tuple[str | None, str], dict[str, str]] = field(default_factory=dict)  # likewise
+    address_configs: dict[str, dict[str, str]] = field(default_factory=dict)  # likewise
+    quota_generation: int = field(default=0, compare=False)  # of the three above
+    client_directories: set[str] = field(
+        default_factory=set, compare=False
+    )  # users below whose node in ZooKeeper clients can stand
     acls: dict[Pattern, Rules] = field(default_factory=dict)
     acl_generation: int = field(default=0, compare=False)  # of `acls`: who remembers something of them compares it
     # Patterns whose node in ZooKeeper is there and has no rule that can be read.
@@ -285,7 +310,16 @@ class ClusterImage:
                 else:  # groups come and go: one without configs leaves nothing behind
                     self.group_configs.pop(group, None)
             case UserConfigured(user, config):
+                self.quota_generation += 1
                 self.user_configs[user] = dict(config)
+            case ClientConfigured(user_or_all, client, config):
+                self.quota_generation += 1
+                self.client_configs[user_or_all, client] = dict(config)
+                if user_or_all is not None:
+                    self.client_directories.add(user_or_all)
+            case AddressConfigured(address, config):
+                self.quota_generation += 1
+                self.address_configs[address] = dict(config)
             case AclsSet(rules=rules):
                 self.acl_generation += 1
                 self.empty_acl_nodes.discard(change.pattern)

@@ -35,6 +35,8 @@ _TYPES: Final[dict[str, type[Any]]] = {
         image.BrokerConfigured,
         image.GroupConfigured,
         image.UserConfigured,
+        image.ClientConfigured,
+        image.AddressConfigured,
         image.AclsSet,
         image.ProducerIdsReserved,
     )
@@ -121,6 +123,8 @@ def snapshot(state: ClusterImage) -> list[Change]:
     changes += [image.BrokerConfigured(broker, config) for broker, config in state.broker_configs.items()]
     changes += [image.GroupConfigured(group, config) for group, config in state.group_configs.items() if config]
     changes += [image.UserConfigured(user, config) for user, config in state.user_configs.items() if config]
+    changes += [image.ClientConfigured(*key, config) for key, config in state.client_configs.items() if config]
+    changes += [image.AddressConfigured(address, config) for address, config in state.address_configs.items() if config]
     changes += [image.AclsSet(*pattern, rules) for pattern, rules in state.acls.items()]
     changes += [image.TopicDeleted(topic_id) for topic_id in state.deleted_topics]
     changes.append(image.ProducerIdsReserved(state.next_producer_id))

@@ -110,11 +110,15 @@ class Connection:
         self._pending: deque[Slot] = deque()
         self._blocked = False
         self._awaits_memory = False
-        self._quick = quick_handlers_for(server.broker, context)
+        self.choose_ways()
         self._events = select.EPOLLIN
         self.closed = False
         self.last_active_ns = self._loop.turn_ns
         self.frame_progress_ns = 0
+
+    def choose_ways(self) -> None:
+        """Anew, when it is known who asks, and when quotas have changed."""
+        self._quick = quick_handlers_for(self._broker, self.context)
 
     def fileno(self) -> int:
         return self._fd
@@ -365,6 +369,16 @@ class Connection:
             self._events = events
             self._loop.modify(self._fd, events)
 
+    def mute(self, for_ms: int) -> None:
+        """Nothing more of this client is begun for so long (KIP-219). What was begun before is answered."""
+        if self.closed:
+            return
+        slot = self.answer_later()
+        timer = self._loop.call_later(for_ms, lambda: self.answered(slot, []))
+        slot.deferred = Deferred(timer.cancel, holds_order=True)
+        if not self._blocked:
+            self._block()
+
     # Responses
 
     def answer(self, chunks: list[Any]) -> None:
@@ -396,7 +410,8 @@ class Connection:
             if ready is None:
                 break
             pending.popleft()
-            (self._outbox.put if len(ready) == 1 else self._outbox.send)(ready)
+            if ready:  # else it is the end of a pause
+                (self._outbox.put if len(ready) == 1 else self._outbox.send)(ready)
         if self._out:
             self._flush()
         if self._blocked and not self.closed:

@@ -26,6 +26,8 @@ class Begun(NamedTuple):
     version: int  # of the answer
     correlation_id: int
     result: Any  # a response, a Deferred, or None where the client wants no answer
+    client_id: str | None = None
+    is_exempt: bool = False  # from quotas: brokers among themselves
 
     def frame(self, response: Any) -> list[Any]:
         """Length prefix, header and body as chunks; file slices stay as they are."""
@@ -59,11 +61,32 @@ def begin(broker: "Broker", connection: ConnectionContext, frame: memoryview) ->
         assert api.handle is not None
     request = api.decode(frame, header.body_at, version)
     context = RequestContext(connection, api.key, version, header.client_id)
+    if connection.meter is not None:
+        return _metered(broker, context, api, request, header.correlation_id)
     if broker.authorizer is not None:
         return Begun(api, version, header.correlation_id, _guarded(broker, context, api, request))
     if api.key >= FIRST_FORWARDED and broker.peers is not None and api.key in FORWARDED:
         return Begun(api, version, header.correlation_id, forward(broker, context, request, api.handle))
     return Begun(api, version, header.correlation_id, api.handle(broker, context, request))
+
+
+def _metered(broker: "Broker", context: RequestContext, api: Api, request: Any, correlation_id: int) -> Begun:
+    """As `begin`, where quotas may hold for whoever asks."""
+    from headwater.broker.quotas.meter import is_between_brokers
+    from headwater.broker.quotas.mutations import STRICT_SINCE, charged
+
+    def serve() -> Any:
+        assert api.handle is not None
+        if broker.authorizer is not None:
+            return _guarded(broker, context, api, request)
+        if api.key in FORWARDED and broker.peers is not None:
+            return forward(broker, context, request, api.handle)
+        return api.handle(broker, context, request)
+
+    is_exempt = is_between_brokers(broker, context, request)
+    is_charged = api.key in STRICT_SINCE and not is_exempt
+    result = charged(broker, context, request, serve) if is_charged else serve()
+    return Begun(api, context.api_version, correlation_id, result, context.client_id, is_exempt)
 
 
 def _guarded(broker: "Broker", context: RequestContext, api: Api, request: Any) -> Any:

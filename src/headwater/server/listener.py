@@ -19,6 +19,7 @@ from headwater.broker.deferred import Deferred
 from headwater.broker.registry import APIS
 from headwater.server.admission import Admission
 from headwater.server.buffers import BufferPool
+from headwater.server.charges import Charge
 from headwater.server.connection import SHARED_BYTES, Connection, Slot
 from headwater.server.dispatch import Begun, begin, release_response
 from headwater.server.loopback import send_unpaced
@@ -36,6 +37,7 @@ _LOAD_AFTER_MS: Final = 200
 _LOAD_EVERY_MS: Final = 20
 _STUCK_FRAME_NS: Final = 20_000_000_000
 _BACKLOG: Final = 1024
+_HELD_MAX: Final = 1000
 
 logger = logging.getLogger("headwater.server")
 
@@ -65,6 +67,8 @@ class Server:
         loop.call_later(self._idle_check_ms, self._close_idle)
         self._to_load = [api for api in APIS.values() if api.handle is None]
         loop.call_later(_LOAD_AFTER_MS, self._load_next)
+        self._held: set[socket.socket] = set()  # from addresses that have connected too often: they are closed later
+        broker.on_quotas = self._quotas_changed
 
     # Listening
 
@@ -131,6 +135,13 @@ class Server:
             self._count_refused(host, refusal)
             sock.close()
             return
+        quotas = self.broker.quotas
+        if quotas is not None and quotas.concerns_addresses:
+            throttle_ms = quotas.connection_throttle_ms(host, self.broker.clock.monotonic_ms())
+            if throttle_ms:
+                self._count_refused(host, "connections come faster from this address than its quota allows")
+                self._hold(sock, throttle_ms)
+                return
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection = self._connection(sock, ConnectionContext(host, port, listener))
@@ -141,6 +152,23 @@ class Server:
         self._connections[connection.fileno()] = connection
         self.broker.metrics.connections_total += 1
         self.loop.register(connection.fileno(), select.EPOLLIN, connection.on_events, connection.on_failure)
+
+    def _hold(self, sock: socket.socket, for_ms: int) -> None:
+        """Closed at once it would come again at once."""
+        if len(self._held) >= _HELD_MAX:
+            sock.close()
+            return
+
+        def let_go() -> None:
+            self._held.discard(sock)
+            sock.close()
+
+        self._held.add(sock)
+        self.loop.call_later(for_ms, let_go)
+
+    def _quotas_changed(self) -> None:
+        for connection in self._connections.values():
+            connection.choose_ways()
 
     def _count_refused(self, host: str, why: str) -> None:
         self.broker.metrics.connections_refused += 1
@@ -183,6 +211,8 @@ class Server:
         for listener, _name in self._bound:
             listener.close()
         self._bound.clear()
+        for held in self._held:
+            held.close()
         for connection in list(self._connections.values()):
             connection.close("the broker is shutting down")
 
@@ -237,17 +267,25 @@ class Server:
             logger.exception("event=handler-failed peer=%s", connection.context.client_host)
             connection.close("internal error")
             return
+        charge = None
+        if connection.context.meter is not None:
+            charge = Charge(connection, begun, len(frame), time.perf_counter_ns() - began_ns)
         if type(begun.result) is Deferred:
-            self._answer_later(connection, begun, begun.result, began_ns)
+            self._answer_later(connection, begun, begun.result, began_ns, charge)
             return
+        throttle_ms = 0 if charge is None else charge.throttle_ms(begun.result, self.broker.clock.monotonic_ms())
         if begun.result is not None:  # None: a produce with acks=0
             chunks = self._encode(connection, begun, begun.result)
             if chunks is None:
                 return
             connection.answer(chunks)
+        if throttle_ms:
+            connection.mute(throttle_ms)
         self.metrics[begun.api.key].observe(time.perf_counter_ns() - began_ns)
 
-    def _answer_later(self, connection: Connection, begun: Begun, deferred: Deferred, began_ns: int) -> None:
+    def _answer_later(
+        self, connection: Connection, begun: Begun, deferred: Deferred, began_ns: int, charge: "Charge | None"
+    ) -> None:
         slot: Slot = connection.answer_later()
         slot.deferred = deferred
 
@@ -255,10 +293,13 @@ class Server:
             if isinstance(response, BaseException):
                 self.refuse(connection, str(response))
                 return
+            throttle_ms = 0 if charge is None else charge.throttle_ms(response, self.broker.clock.monotonic_ms())
             chunks = self._encode(connection, begun, response)
             if chunks is not None:
+                if throttle_ms:  # before the answer, which may begin the requests that waited behind it
+                    connection.mute(throttle_ms)
                 try:
-                    connection.answered(slot, chunks)  # which may begin the requests that waited behind it
+                    connection.answered(slot, chunks)
                 except Exception:
                     logger.exception("event=handler-failed peer=%s", connection.context.client_host)
                     connection.close("internal error")

@@ -62,9 +62,19 @@ def quick_handlers_for(
     authorizer = broker.authorizer
     if authorizer is None or connection.principal in authorizer.super_users:
         connection.rights = None
-        return QUICK
-    connection.rights = ConnectionRights(broker, session_ends_ns)
-    return _by_rights(connection.rights)
+        handlers = QUICK
+    else:
+        connection.rights = ConnectionRights(broker, session_ends_ns)
+        handlers = _by_rights(connection.rights)
+    quotas = broker.quotas
+    if quotas is None or not quotas.concerns_clients:
+        connection.meter = None
+        return handlers
+    from headwater.broker.quotas.meter import Meter  # not where there are no quotas
+    from headwater.server.metered_handlers import metered
+
+    connection.meter = Meter(quotas, connection.principal)
+    return metered(handlers, connection.meter)
 
 
 def _by_rights(rights: ConnectionRights) -> dict[int, QuickHandler]:

@@ -14,6 +14,7 @@ from headwater.broker.refusals import is_from_no_controller, refusal
 from headwater.broker.registry import APIS
 from headwater.server.dispatch import begin
 from headwater.wire.headers import encode_request_header
+from headwater.wire.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData
 from headwater.wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource
 from headwater.wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from headwater.wire.messages.alter_user_scram_credentials import (
@@ -251,6 +252,7 @@ WHOLE = [
     AlterPartitionReassignmentsRequest(topics=[]),
     ListPartitionReassignmentsRequest(topics=None),
     UpdateFeaturesRequest(feature_updates=[]),
+    AlterClientQuotasRequest(entries=[EntryData(entity=[EntityData(entity_type="user", entity_name="a")], ops=[])]),
     AlterUserScramCredentialsRequest(deletions=[ScramCredentialDeletion(name="alice", mechanism=1)], upsertions=[]),
 ]
 

@@ -34,6 +34,7 @@ def test_values_follow_or_are_joined_by_a_sign() -> None:
     assert found.get("state") is None
     assert parse(["--state", "Empty", "--list"], OPTIONS).get("state") == "Empty"
     assert parse(["--group", "-1"], OPTIONS).number("group") == -1
+    assert found.order == (("group", "a"), ("group", "b=c"), ("list", None), ("state", None))
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,10 @@ import pytest
 from headwater.base.errors import UserError
 from headwater.base.ids import TopicId
 from headwater.metadata.image import (
+    AddressConfigured,
     BrokerConfigured,
     Change,
+    ClientConfigured,
     ClusterImage,
     GroupConfigured,
     PartitionsAdded,
@@ -14,6 +16,7 @@ from headwater.metadata.image import (
     TopicConfigured,
     TopicCreated,
     TopicDeleted,
+    UserConfigured,
 )
 from headwater.metadata.journal import decode_entries, encode_entry, snapshot
 
@@ -24,6 +27,14 @@ HISTORY: list[list[Change]] = [
     [TopicCreated("clicks", CLICKS, ((0,),), {}), ProducerIdsReserved(1000)],
     [PartitionsAdded(ORDERS, ((0,),)), TopicConfigured(ORDERS, {"cleanup.policy": "compact"})],
     [TopicDeleted(CLICKS), BrokerConfigured("", {"log.retention.ms": "5"}), GroupConfigured("g", {"a": "b"})],
+    [
+        UserConfigured("alice", {"producer_byte_rate": "5"}),
+        ClientConfigured("alice", "", {"request_percentage": "5.0"}),
+    ],
+    [
+        ClientConfigured(None, "c", {"producer_byte_rate": "6"}),
+        AddressConfigured("", {"connection_creation_rate": "7"}),
+    ],
 ]
 
 

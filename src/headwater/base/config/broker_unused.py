@@ -31,8 +31,6 @@ metrics.recording.level string read-only low INFO
 metrics.sample.window.ms long read-only low 30000
 num.replica.alter.log.dirs.threads int read-only high -
 producer.purgatory.purge.interval.requests int read-only medium 1000
-quota.window.num int read-only low 11
-quota.window.size.seconds int read-only low 1
 replication.quota.window.num int read-only low 11
 replication.quota.window.size.seconds int read-only low 1
 socket.connection.setup.timeout.max.ms long read-only medium 30000
@@ -101,8 +99,6 @@ controller.quorum.fetch.timeout.ms int read-only high 2000
 controller.quorum.request.timeout.ms int read-only medium 2000
 controller.quorum.retry.backoff.ms int read-only low 20
 controller.quorum.voters list read-only high ""
-controller.quota.window.num int read-only low 11
-controller.quota.window.size.seconds int read-only low 1
 controller.socket.timeout.ms int read-only medium 30000
 early.start.listeners list read-only high -
 initial.broker.registration.timeout.ms int read-only medium 60000

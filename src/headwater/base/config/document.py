@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from headwater.base.config import (
     broker_log,
     broker_network,
+    broker_quotas,
     broker_replication,
     broker_rights,
     broker_security,
@@ -40,6 +41,7 @@ _SECTIONS = (
     ("Broker: TLS and logins", broker_security.DEFINITIONS),
     ("Broker: the log, and the defaults of topics", broker_log.DEFINITIONS),
     ("Broker: rights", broker_rights.DEFINITIONS),
+    ("Broker: quotas", broker_quotas.DEFINITIONS),
     ("Broker: replication", broker_replication.REPLICATION),
     (
         "Broker: groups and transactions",

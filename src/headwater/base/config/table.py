@@ -5,6 +5,7 @@ from typing import Final
 from headwater.base.config import (
     broker_log,
     broker_network,
+    broker_quotas,
     broker_replication,
     broker_rights,
     broker_security,
@@ -21,6 +22,7 @@ BROKER: Final[dict[str, Definition]] = {
         broker_replication.DEFINITIONS,
         broker_security.DEFINITIONS,
         broker_rights.DEFINITIONS,
+        broker_quotas.DEFINITIONS,
         broker_unused.DEFINITIONS,
     )
     for definition in definitions

@@ -88,6 +88,7 @@ class Fetch:
     __slots__ = (
         "_broker",
         "_bytes_to_come",
+        "_client_id",
         "_is_expired",
         "_is_incremental",
         "_is_woken",
@@ -95,6 +96,7 @@ class Fetch:
         "_listener",
         "_max_bytes",
         "_max_wait_ms",
+        "_meter",
         "_min_bytes",
         "_parked_on",
         "_reader",
@@ -123,7 +125,11 @@ class Fetch:
         self._is_incremental = is_incremental
         self._reader = Reader(broker, context, request)
         self._knows_storage_errors = version >= _FIRST_STORAGE_ERROR
+        self._client_id = context.client_id
+        self._meter = None if self._reader.is_follower else context.connection.meter
         self._max_bytes = min(request.max_bytes, broker.config.int("fetch.max.bytes"))
+        if self._meter is not None:
+            self._max_bytes = min(self._max_bytes, self._meter.fetch_bytes_max(self._client_id) or self._max_bytes)
         self._min_bytes = min(request.min_bytes, self._max_bytes)
         self._max_wait_ms = request.max_wait_ms
         self._is_woken = False
@@ -268,6 +274,11 @@ class Fetch:
 
     def _respond(self, read: list[_Read]) -> FetchResponse:
         session = self._session
+        if self._meter is not None:
+            size = sum(len(data.records or b"") for _, _, data in read)
+            throttle_ms = self._meter.fetch_throttle_ms(self._client_id, size, self._broker.clock.monotonic_ms())
+            if throttle_ms:
+                return self._throttled(read, throttle_ms)
         topics: dict[str | bytes, FetchableTopicResponse] = {}
         for spec, partition, data in read:
             size = len(data.records or b"")
@@ -294,6 +305,20 @@ class Fetch:
             session_id=session.session_id if session is not None else 0,
             responses=list(topics.values()),
             node_endpoints=self._endpoints(read),
+        )
+
+    def _throttled(self, read: list[_Read], throttle_ms: int) -> FetchResponse:
+        """Too much for its quota: an answer without anything, and the client asks again later. A session that was to begin does not."""
+        _release(read)
+        session = self._session
+        if session is not None and not self._is_incremental:
+            self._broker.fetch_sessions.close(session.session_id)
+            session = None
+        return FetchResponse(
+            throttle_time_ms=throttle_ms,
+            error_code=0,
+            session_id=session.session_id if session is not None else 0,
+            responses=[],
         )
 
     def _endpoints(self, read: list[_Read]) -> list[NodeEndpoint]:

@@ -28,6 +28,7 @@ from headwater.wire.messages.alter_replica_log_dirs import (
 from headwater.wire.messages.create_acls import AclCreationResult, CreateAclsResponse
 from headwater.wire.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsResponse
 from headwater.wire.messages.describe_acls import DescribeAclsResponse
+from headwater.wire.messages.describe_client_quotas import DescribeClientQuotasResponse
 from headwater.wire.messages.describe_log_dirs import DescribeLogDirsResponse
 from headwater.wire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsResponse
 from headwater.wire.messages.list_config_resources import ListConfigResourcesResponse
@@ -87,6 +88,13 @@ describe_user_scram_credentials = _needs(
     Operation.DESCRIBE,
     lambda _request, _version: DescribeUserScramCredentialsResponse(
         error_code=CLUSTER_DENIED, error_message=_DENIED, results=[]
+    ),
+)
+alter_client_quotas = _needs(Operation.ALTER_CONFIGS, _forwarded)
+describe_client_quotas = _needs(
+    Operation.DESCRIBE_CONFIGS,
+    lambda _request, _version: DescribeClientQuotasResponse(
+        error_code=CLUSTER_DENIED, error_message=_DENIED, entries=None
     ),
 )
 describe_log_dirs = _needs(

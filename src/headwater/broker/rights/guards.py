@@ -37,6 +37,8 @@ GUARDS: Final[dict[str, Guard]] = {
     "sasl_authenticate": open_to_all,
     "describe_user_scram_credentials": cluster.describe_user_scram_credentials,
     "alter_user_scram_credentials": cluster.alter_user_scram_credentials,
+    "describe_client_quotas": cluster.describe_client_quotas,
+    "alter_client_quotas": cluster.alter_client_quotas,
     "create_topics": topics.create_topics,
     "delete_topics": topics.delete_topics,
     "delete_records": records.delete_records,

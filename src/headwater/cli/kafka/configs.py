@@ -1,7 +1,7 @@
 """`kafka-configs`: the dynamic configs of topics and brokers, with where each value comes from.
 
-Of users, SCRAM credentials are given and taken away (`--add-config 'SCRAM-SHA-512=[iterations=8192,password=secret]'`); quotas are not
-set here. Clients, IP addresses, groups and client metrics have none here. Each is said so.
+Of users, SCRAM credentials are given and taken away (`--add-config 'SCRAM-SHA-512=[iterations=8192,password=secret]'`); of users, clients and
+IP addresses, quotas (`client_quotas.py`). Groups and client metrics have none here, which is said.
 """
 
 import re
@@ -31,13 +31,20 @@ OPTIONS: Final = (
     Option("add-config-file", "Path to a properties file with configs to add.", "file"),
     Option("delete-config", "config keys to remove 'k1,k2'.", "keys"),
     Option("entity-type", f"Type of entity ({'/'.join(_TYPES)}).", "type"),
-    Option("entity-name", "Name of entity (topic name/broker id).", "name"),
-    Option("entity-default", "Default entity name for brokers."),
+    Option("entity-name", "Name of entity (topic name/client id/user principal name/broker id/ip).", "name"),
+    Option(
+        "entity-default", "Default entity name for clients/users/brokers/ips (applies to corresponding entity type)."
+    ),
     Option("topic", "The topic's name.", "topic"),
     Option("broker", "The broker's ID.", "broker"),
     Option("broker-defaults", "The config defaults for all brokers."),
-    *(Option(name, "Not here.", name) for name in ("client", "user", "ip", "group", "client-metrics", "broker-logger")),
-    *(Option(name, "Not here.") for name in ("client-defaults", "user-defaults", "ip-defaults")),
+    Option("user", "The user's principal name.", "user"),
+    Option("user-defaults", "The config defaults for all users."),
+    Option("client", "The client's ID.", "client"),
+    Option("client-defaults", "The config defaults for all clients."),
+    Option("ip", "The IP address.", "ip"),
+    Option("ip-defaults", "The config defaults for all IPs."),
+    *(Option(name, "Not here.", name) for name in ("group", "client-metrics", "broker-logger")),
 )
 _SHORT: Final = {"topic": "topics", "broker": "brokers", "client": "clients", "user": "users", "ip": "ips"}
 _SHORT_MORE: Final = {"group": "groups", "client-metrics": "client-metrics", "broker-logger": "broker-loggers"}
@@ -82,10 +89,11 @@ def act(options: Options) -> int:
         raise Usage("Command must include exactly one action: --describe, --alter")
     if not any(name in options for name in ("bootstrap-server", "broker-list", "zookeeper")):
         raise Stop(1, "Either --bootstrap-server or --bootstrap-controller must be specified.")
-    if options.get("entity-type") == "users" or "user" in options:
-        from headwater.cli.kafka.scram_users import act_on_users
+    from headwater.cli.kafka.client_quotas import act_on_clients, clients_named_by
 
-        return act_on_users(options, _changes(options) if "alter" in options else {})
+    clients = clients_named_by(options)
+    if clients:
+        return act_on_clients(options, clients, _changes(options) if "alter" in options else {})
     entity = _entity(options)
     changes = _changes(options) if "alter" in options else {}
     try:
@@ -114,10 +122,7 @@ def _entity(options: Options) -> Entity:
     if kind is None and "broker-defaults" in options:
         kind = "brokers"
     if kind is None:
-        if any(f"{name}-defaults" in options for name in ("client", "user", "ip")):
-            kind = "users"
-        else:
-            raise Stop(1, "At least one entity type must be specified")
+        raise Stop(1, "At least one entity type must be specified")
     if kind not in _TYPES:
         raise Stop(
             1,
@@ -125,7 +130,9 @@ def _entity(options: Options) -> Entity:
             "or --bootstrap-controller argument",
         )
     if kind not in _RESOURCES:
-        raise Stop(1, f"There are no configs of {kind} here yet: only topics and brokers have some.")
+        raise Stop(
+            1, f"There are no configs of {kind} here yet: only topics, brokers, users, clients and ips have some."
+        )
     name = options.get("entity-name") or next((options.get(each) for each in short if each in options), None)
     if "entity-default" in options or "broker-defaults" in options:
         name = ""

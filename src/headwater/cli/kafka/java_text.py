@@ -34,6 +34,18 @@ def number(value: float, digits: int) -> str:
     return f"{value:.{digits}f}"
 
 
+def double(value: float) -> str:
+    """As Double.toString writes it: with an exponent below a thousandth and from ten million on."""
+    if not value or 1e-3 <= abs(value) < 1e7 or math.isinf(value) or math.isnan(value):
+        return repr(float(value))
+    mantissa, _, shift = repr(float(value)).partition("e")
+    whole, _, part = mantissa.lstrip("-").partition(".")
+    significant = (whole + part).lstrip("0").rstrip("0") or "0"
+    exponent = int(shift or 0) + (len(whole) - 1 if whole.strip("0") else -(len(part) - len(part.lstrip("0"))) - 1)
+    sign = "-" if value < 0 else ""
+    return f"{sign}{significant[0]}.{significant[1:] or '0'}E{exponent}"
+
+
 def ratio(amount: float, by: float) -> float:
     """A division that may be by zero."""
     if by:

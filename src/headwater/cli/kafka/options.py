@@ -42,8 +42,9 @@ _OLD: Final = (Option("broker-list", "", "server"), Option("zookeeper", "", "url
 class Options:
     """What was typed: every value of every option, in order. Owned by one run of one script."""
 
-    def __init__(self, found: dict[str, list[str | None]]) -> None:
+    def __init__(self, found: dict[str, list[str | None]], order: Sequence[tuple[str, str | None]] = ()) -> None:
         self._found = found
+        self.order = tuple(order)  # every option with its value, as they were typed
 
     def __contains__(self, name: str) -> bool:
         return name in self._found
@@ -55,7 +56,7 @@ class Options:
 
     def with_value(self, name: str, value: str) -> "Options":
         """The same, and this one beside them."""
-        return Options({**self._found, name: [value]})
+        return Options({**self._found, name: [value]}, self.order)
 
     def all(self, name: str) -> list[str]:
         return [value for value in self._found.get(name, ()) if value is not None]
@@ -131,6 +132,7 @@ def parse(arguments: Sequence[str], options: Sequence[Option]) -> Options:
     known = {option.name: option for option in (*_OLD, *_COMMON, *options)}
     old_names = {option.old: option.name for option in options if option.old}
     found: dict[str, list[str | None]] = {}
+    order: list[tuple[str, str | None]] = []
     words = list(arguments)
     while words:
         spelled = todays(words.pop(0), known, old_names)
@@ -147,7 +149,8 @@ def parse(arguments: Sequence[str], options: Sequence[Option]) -> Options:
             elif not option.optional:
                 raise Usage(f"Option {name} requires an argument")
         found.setdefault(name, []).append(value if option.value else None)
-    return Options(found)
+        order.append((name, value if option.value else None))
+    return Options(found, order)
 
 
 def todays(word: str, known: Container[str], old_names: Mapping[str, str]) -> list[str]:

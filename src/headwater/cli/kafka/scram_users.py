@@ -1,50 +1,46 @@
 """`kafka-configs --entity-type users`: the SCRAM credentials of users. A password never leaves this process: its salted hash does."""
 
 import sys
-from typing import Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
 
-from headwater.cli.kafka.options import Options, Stop
+from headwater.cli.kafka.options import Stop
+
+if TYPE_CHECKING:
+    from headwater.client.admin import Admin
 
 _ITERATIONS: Final = 4096
 
 
-def act_on_users(options: Options, changes: dict[str, str | None]) -> int:
+def describe_credentials(admin: "Admin", name: str | None) -> None:
+    """Of one user, or of all."""
     from headwater.base.errors import KafkaError
+
+    try:
+        found = admin.describe_user_scram_credentials([name] if name else None)
+    except KafkaError as error:
+        raise Stop(1, f"Error: {error.message or error.code.name}") from None
+    for user, infos in found.items():
+        if not isinstance(infos, KafkaError):
+            told = ", ".join(f"{_kafka_name(info.mechanism)}=iterations={info.iterations}" for info in infos)
+            sys.stdout.write(f"SCRAM credential configs for user-principal '{user}' are {told}\n")
+
+
+def alter_credentials(admin: "Admin", name: str, changes: Mapping[str, str | None]) -> None:
     from headwater.base.security.scram import MECHANISMS
-    from headwater.cli.kafka.connecting import connected
     from headwater.client.admin.scram import ScramDeletion, ScramMechanism, ScramUpsertion
 
-    name = options.get("entity-name") or options.get("user")
-    if "alter" in options and not name:
-        raise Stop(1, "An entity name must be specified with --alter of users")
-    other = sorted(key for key in changes if key not in MECHANISMS)
-    if other:
-        raise Stop(1, f"Only {', '.join(MECHANISMS)} can be set for users here, not {', '.join(other)}.")
-    with connected(options) as admin:
-        if "alter" not in options:
-            try:
-                found = admin.describe_user_scram_credentials([name] if name else None)
-            except KafkaError as error:
-                raise Stop(1, f"Error: {error.message or error.code.name}") from None
-            for user, infos in found.items():
-                if not isinstance(infos, KafkaError):
-                    told = ", ".join(f"{_kafka_name(info.mechanism)}=iterations={info.iterations}" for info in infos)
-                    sys.stdout.write(f"SCRAM credential configs for user-principal '{user}' are {told}\n")
-            return 0
-        assert name is not None
-        alterations: list[ScramUpsertion | ScramDeletion] = []
-        for key, text in changes.items():
-            mechanism = ScramMechanism(MECHANISMS[key].number)
-            if text is None:
-                alterations.append(ScramDeletion(name, mechanism))
-            else:
-                iterations, password = parse_credential(key, text)
-                alterations.append(ScramUpsertion(name, password.encode(), mechanism, iterations))
-        problem = admin.alter_user_scram_credentials(alterations)[name]
-        if problem is not None:
-            raise Stop(1, f"Error: {problem.message or problem.code.name}")
-    sys.stdout.write(f"Completed updating config for user {name}.\n")
-    return 0
+    alterations: list[ScramUpsertion | ScramDeletion] = []
+    for key, text in changes.items():
+        mechanism = ScramMechanism(MECHANISMS[key].number)
+        if text is None:
+            alterations.append(ScramDeletion(name, mechanism))
+        else:
+            iterations, password = parse_credential(key, text)
+            alterations.append(ScramUpsertion(name, password.encode(), mechanism, iterations))
+    problem = admin.alter_user_scram_credentials(alterations)[name]
+    if problem is not None:
+        raise Stop(1, f"Error: {problem.message or problem.code.name}")
 
 
 def parse_credential(mechanism: str, text: str) -> tuple[int, str]:

@@ -14,10 +14,12 @@ from headwater.base.ids import TopicId
 from headwater.metadata.cluster import layout
 from headwater.metadata.image import (
     AclsSet,
+    AddressConfigured,
     BrokerConfigured,
     BrokerRegistered,
     BrokerState,
     Change,
+    ClientConfigured,
     ClusterImage,
     Endpoint,
     GroupConfigured,
@@ -49,6 +51,8 @@ Announced = (
     | BrokerConfigured
     | GroupConfigured
     | UserConfigured
+    | ClientConfigured
+    | AddressConfigured
     | AclsSet
     | PartitionChanged
     | BrokerRegistered
@@ -62,6 +66,8 @@ _KINDS: Final[dict[str, type[Any]]] = {
     "BrokerConfigured": BrokerConfigured,
     "GroupConfigured": GroupConfigured,
     "UserConfigured": UserConfigured,
+    "ClientConfigured": ClientConfigured,
+    "AddressConfigured": AddressConfigured,
     "AclsSet": AclsSet,
     "PartitionChanged": PartitionChanged,
     "BrokerRegistered": BrokerRegistered,
@@ -161,6 +167,10 @@ def _news(change: Announced, image: ClusterImage) -> Change | None:
             return change if image.group_configs.get(group, {}) != config else None
         case UserConfigured(user, config):
             return change if image.user_configs.get(user) != config else None
+        case ClientConfigured(user_or_all, client, config):
+            return change if image.client_configs.get((user_or_all, client)) != config else None
+        case AddressConfigured(address, config):
+            return change if image.address_configs.get(address) != config else None
         case AclsSet(rules=rules):
             return change if image.acls.get(change.pattern, ()) != rules else None
         case PartitionChanged():

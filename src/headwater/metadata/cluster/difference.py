@@ -7,11 +7,13 @@ from headwater.base.acls import Pattern, Rules
 from headwater.base.ids import BrokerId, TopicId
 from headwater.metadata.image import (
     AclsSet,
+    AddressConfigured,
     BrokerConfigured,
     BrokerGone,
     BrokerRegistered,
     BrokerState,
     Change,
+    ClientConfigured,
     ClusterImage,
     GroupConfigured,
     PartitionChanged,
@@ -35,6 +37,9 @@ class Snapshot:
     broker_configs: dict[str, dict[str, str]] = field(default_factory=dict)
     group_configs: dict[str, dict[str, str]] = field(default_factory=dict)
     user_configs: dict[str, dict[str, str]] = field(default_factory=dict)
+    client_configs: dict[tuple[str | None, str], dict[str, str]] = field(default_factory=dict)
+    client_directories: set[str] = field(default_factory=set)
+    address_configs: dict[str, dict[str, str]] = field(default_factory=dict)
     acls: dict[Pattern, Rules] = field(default_factory=dict)
 
 
@@ -59,11 +64,24 @@ def difference(snapshot: Snapshot, image: ClusterImage) -> list[Change]:
         config = snapshot.user_configs.get(user, {})
         if config != image.user_configs.get(user, {}) or user not in image.user_configs:
             changes.append(UserConfigured(user, config))
+    for key in sorted(image.client_configs.keys() | snapshot.client_configs.keys(), key=_client_order):
+        config = snapshot.client_configs.get(key, {})
+        if config != image.client_configs.get(key):
+            changes.append(ClientConfigured(*key, config))
+    for address in sorted(image.address_configs.keys() | snapshot.address_configs.keys()):
+        config = snapshot.address_configs.get(address, {})
+        if config != image.address_configs.get(address):
+            changes.append(AddressConfigured(address, config))
     for pattern in sorted(image.acls.keys() | snapshot.acls.keys()):
         rules = snapshot.acls.get(pattern, ())
         if rules != image.acls.get(pattern, ()):
             changes.append(AclsSet(*pattern, rules))
     return changes
+
+
+def _client_order(key: tuple[str | None, str]) -> tuple[bool, str, str]:
+    user, client = key
+    return user is not None, user or "", client
 
 
 def _topic_difference(topic: TopicState, known: TopicState | None) -> list[Change]:

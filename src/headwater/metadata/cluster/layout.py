@@ -6,6 +6,9 @@
     /brokers/topics/<topic>/partitions/<n>/state   leader, leader epoch, in-sync replicas
     /config/topics/<topic>, /config/brokers/<id or "<default>">
     /config/users/<user or "<default>">         SCRAM credentials and quotas of a user, whose name is URL-encoded
+    /config/users/<user>/clients/<client>       quotas of a client id of that user
+    /config/clients/<client or "<default>">     quotas of a client id, whoever its user is
+    /config/ips/<address or "<default>">        how fast connections may come from an address
     /kafka-acl/<type>/<name>                    access rules on one resource, or (the name *) on all of a type
     /kafka-acl-extended/prefixed/<type>/<name>  and on those whose names begin so
     /controller, /controller_epoch              who is the controller (ephemeral), and how many there have been
@@ -38,6 +41,8 @@ TOPIC_CONFIGS: Final = "/config/topics"
 BROKER_CONFIGS: Final = "/config/brokers"
 GROUP_CONFIGS: Final = "/config/groups"
 USER_CONFIGS: Final = "/config/users"
+CLIENT_CONFIGS: Final = "/config/clients"
+ADDRESS_CONFIGS: Final = "/config/ips"
 ACLS: Final = "/kafka-acl"
 PREFIXED_ACLS: Final = "/kafka-acl-extended/prefixed"
 CONTROLLER: Final = "/controller"
@@ -72,6 +77,8 @@ BASE_NODES: Final[tuple[tuple[str, bytes], ...]] = (
     (BROKER_CONFIGS, b""),
     (GROUP_CONFIGS, b""),
     (USER_CONFIGS, b""),
+    (CLIENT_CONFIGS, b""),
+    (ADDRESS_CONFIGS, b""),
     (ACLS, b""),
     ("/kafka-acl-extended", b""),
     (PREFIXED_ACLS, b""),
@@ -87,7 +94,7 @@ UNREADABLE: Final = (ValueError, KeyError, TypeError, AttributeError, IndexError
 """What reading a node raises that is not as it should be."""
 
 _ALL_BROKERS: Final = "<default>"
-_OTHER_USERS: Final = "<default>"
+_OTHERS: Final = "<default>"
 _SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _NO_TIMESTAMP: Final = "-1"
 
@@ -190,12 +197,32 @@ def group_of_config(name: str) -> str:
 
 def user_config_path(user: str) -> str:
     """Encoded as Kafka's Sanitizer does: what is safe in a URL stays, but for `*`; a name of dots only cannot be a node."""
-    name = quote(user, safe="") if user else _OTHER_USERS
-    return f"{USER_CONFIGS}/{name.replace('.', '%2E') if name.strip('.') == '' else name}"
+    return f"{USER_CONFIGS}/{_node_name(user) if user else _OTHERS}"
 
 
 def user_of_config(name: str) -> str:
-    return "" if name == _OTHER_USERS else unquote(name)
+    return "" if name == _OTHERS else unquote(name)
+
+
+def client_directory(user: str | None) -> str:
+    """Where the clients of a user are, or (None) those of all users."""
+    return CLIENT_CONFIGS if user is None else f"{user_config_path(user)}/clients"
+
+
+def client_config_path(user: str | None, client: str) -> str:
+    return f"{client_directory(user)}/{_node_name(client) if client else _OTHERS}"
+
+
+def client_of_config(name: str) -> str:
+    return "" if name == _OTHERS else unquote(name)
+
+
+def address_config_path(address: str) -> str:
+    return f"{ADDRESS_CONFIGS}/{address or _OTHERS}"
+
+
+def address_of_config(name: str) -> str:
+    return "" if name == _OTHERS else name
 
 
 def change_path(sequence: int) -> str:

@@ -36,6 +36,8 @@ class Loading:
         self._children(layout.BROKER_CONFIGS, self._broker_config_listed)
         self._children(layout.GROUP_CONFIGS, self._group_config_listed)
         self._children(layout.USER_CONFIGS, self._user_config_listed)
+        self._children(layout.CLIENT_CONFIGS, partial(self._client_config_listed, None))
+        self._children(layout.ADDRESS_CONFIGS, self._address_config_listed)
         for directory, (resource_type, pattern_type) in layout.ACL_DIRECTORIES.items():
             self._children(directory, partial(self._acls_listed, resource_type, pattern_type))
 
@@ -98,10 +100,32 @@ class Loading:
     def _user_config_listed(self, name: str) -> None:
         user = layout.user_of_config(name)
         self.get(f"{layout.USER_CONFIGS}/{name}", partial(self._user_config_read, user))
+        self._children(f"{layout.USER_CONFIGS}/{name}", partial(self._below_user_listed, user, name))
 
     def _user_config_read(self, user: str, node: Node | None) -> None:
         if node is not None:
             self._snapshot.user_configs[user] = _config_of(node, is_secret=True)
+
+    def _below_user_listed(self, user: str, name: str, child: str) -> None:
+        if child == "clients":
+            self._snapshot.client_directories.add(user)
+            self._children(f"{layout.USER_CONFIGS}/{name}/clients", partial(self._client_config_listed, user))
+
+    def _client_config_listed(self, user: str | None, name: str) -> None:
+        key = (user, layout.client_of_config(name))
+        self.get(f"{layout.client_directory(user)}/{name}", partial(self._client_config_read, key))
+
+    def _client_config_read(self, key: tuple[str | None, str], node: Node | None) -> None:
+        if node is not None:
+            self._snapshot.client_configs[key] = _config_of(node)
+
+    def _address_config_listed(self, name: str) -> None:
+        address = layout.address_of_config(name)
+        self.get(layout.address_config_path(address), partial(self._address_config_read, address))
+
+    def _address_config_read(self, address: str, node: Node | None) -> None:
+        if node is not None:
+            self._snapshot.address_configs[address] = _config_of(node)
 
     def _acls_listed(self, resource_type: int, pattern_type: int, node_name: str) -> None:
         pattern = Pattern(resource_type, pattern_type, layout.acl_name_of(node_name))

@@ -18,8 +18,10 @@ from headwater.metadata.cluster.layout import TopicNode
 from headwater.metadata.cluster.writing import WRITES_MAX, log_entry, new_partition, removal, state_write, written
 from headwater.metadata.image import (
     AclsSet,
+    AddressConfigured,
     BrokerConfigured,
     Change,
+    ClientConfigured,
     ClusterImage,
     GroupConfigured,
     PartitionChanged,
@@ -91,6 +93,11 @@ class _Planner:
             case UserConfigured(user, config):
                 path = layout.user_config_path(user)
                 self._configure(change, path, config, is_known=user in self._image.user_configs)
+            case ClientConfigured():
+                self._configure_client(change)
+            case AddressConfigured(address, config):
+                path = layout.address_config_path(address)
+                self._configure(change, path, config, is_known=address in self._image.address_configs)
             case AclsSet(rules=rules):
                 is_known = change.pattern in self._image.acls or change.pattern in self._image.empty_acl_nodes
                 data = layout.encode_rules(rules) if rules else None
@@ -200,13 +207,31 @@ class _Planner:
 
     def _configure(
         self,
-        change: BrokerConfigured | GroupConfigured | UserConfigured,
+        change: BrokerConfigured | GroupConfigured | UserConfigured | AddressConfigured,
         path: str,
         config: dict[str, str] | None,
         *,
         is_known: bool,
     ) -> None:
         self._put(change, path, None if config is None else layout.encode_config(config), is_known=is_known)
+
+    def _configure_client(self, change: ClientConfigured) -> None:
+        """One of a user stands below the user's node, which may not be there yet: then the user has an empty config from now on."""
+        user, path = change.user, layout.client_config_path(change.user, change.client)
+        writes: list[Write] = []
+        changes: list[Announced] = [change]
+        if user is not None:
+            parent, directory = layout.user_config_path(user), layout.client_directory(user)
+            if not self._has_node.get(parent, user in self._image.user_configs):
+                writes.append(Create(parent, layout.encode_config({})))
+                changes.insert(0, UserConfigured(user, {}))
+            if not self._has_node.get(directory, user in self._image.client_directories):
+                writes.append(Create(directory))
+            self._has_node[parent] = self._has_node[directory] = True
+        exists = self._has_node.get(path, (user, change.client) in self._image.client_configs)
+        self._has_node[path] = True
+        data = layout.encode_config(change.config)
+        self._add([*writes, SetData(path, data) if exists else Create(path, data)], changes)
 
     def _put(self, change: Announced, path: str, data: bytes | None, *, is_known: bool) -> None:
         """None removes the node."""

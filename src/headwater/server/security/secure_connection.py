@@ -54,17 +54,21 @@ class SecureConnection(Connection):
         shared: memoryview,
         security: "ListenerSecurity",
     ) -> None:
+        self._open_until_ns: float = 0
         super().__init__(server, sock, context, shared)  # type: ignore[arg-type]
         self._security = security
         self._tls = sock if isinstance(sock, TlsSocket) else None
         self._is_shaking = self._tls is not None
         self._login: Login | None = security.new_login()
-        self._open_until_ns: float = 0
         self._is_refused = False
         if self._tls is not None:
             self._outbox = TlsOutbox(sock, server.disk, self._warmed)  # type: ignore[arg-type]
             self._out = self._outbox.chunks
         self._timer: LoopTimer = self._loop.call_later(LOGIN_MS, self._too_slow)
+
+    def choose_ways(self) -> None:
+        ends_ns = FOR_EVER_NS if self._open_until_ns == FOR_EVER else int(self._open_until_ns)
+        self._quick = quick_handlers_for(self._broker, self.context, ends_ns)
 
     # TLS
 
@@ -229,8 +233,7 @@ class SecureConnection(Connection):
         is_first = self._open_until_ns == 0
         self.context.principal = f"User:{user}"
         self._open_until_ns = self._loop.turn_ns + session_ms * 1_000_000
-        ends_ns = FOR_EVER_NS if session_ms == FOR_EVER else int(self._open_until_ns)
-        self._quick = quick_handlers_for(self._broker, self.context, ends_ns)
+        self.choose_ways()
         if is_first:
             self._security.logged_in(self.context, by)
 

@@ -15,6 +15,7 @@ from headwater.records.reader import Record
 from headwater.wire.messages import (
     add_offsets_to_txn,
     add_partitions_to_txn,
+    alter_client_quotas,
     alter_configs,
     alter_partition_reassignments,
     alter_replica_log_dirs,
@@ -30,6 +31,7 @@ from headwater.wire.messages import (
     delete_records,
     delete_topics,
     describe_acls,
+    describe_client_quotas,
     describe_cluster,
     describe_configs,
     describe_groups,
@@ -436,6 +438,23 @@ CASES = [
             deletions=[alter_user_scram_credentials.ScramCredentialDeletion(name="a", mechanism=1)], upsertions=[]
         ),
         [(Operation.ALTER, CLUSTER, C_DENIED)],
+    ),
+    Case(
+        "describe_client_quotas",
+        describe_client_quotas.DescribeClientQuotasRequest(components=[], strict=False),
+        [(Operation.DESCRIBE_CONFIGS, CLUSTER, C_DENIED)],
+    ),
+    Case(
+        "alter_client_quotas",
+        alter_client_quotas.AlterClientQuotasRequest(
+            entries=[
+                alter_client_quotas.EntryData(
+                    entity=[alter_client_quotas.EntityData(entity_type="user", entity_name="a")], ops=[]
+                )
+            ],
+            validate_only=False,
+        ),
+        [(Operation.ALTER_CONFIGS, CLUSTER, C_DENIED)],
     ),
     Case("describe_log_dirs", describe_log_dirs.DescribeLogDirsRequest(topics=None), [(D, CLUSTER, C_DENIED)]),
     Case(

@@ -13,10 +13,12 @@ from headwater.metadata.cluster.changes import (
     encode_entry,
 )
 from headwater.metadata.image import (
+    AddressConfigured,
     BrokerConfigured,
     BrokerGone,
     BrokerRegistered,
     Change,
+    ClientConfigured,
     ClusterImage,
     GroupConfigured,
     PartitionChanged,
@@ -24,6 +26,7 @@ from headwater.metadata.image import (
     TopicConfigured,
     TopicCreated,
     TopicDeleted,
+    UserConfigured,
 )
 from unit.metadata.cluster.cluster_store_support import me, topic_id
 
@@ -45,6 +48,10 @@ EVERYTHING: list[Announced] = [
     TopicConfigured(ONE, {"x": "z"}),
     BrokerConfigured("", {"a": "b"}),
     GroupConfigured("g", {"a": "b"}),
+    UserConfigured("u", {"a": "b"}),
+    ClientConfigured("u", "c", {"a": "b"}),
+    ClientConfigured(None, "", {"a": "b"}),
+    AddressConfigured("10.0.0.1", {"a": "b"}),
     BrokerRegistered(replace(me(1), epoch=5, is_stopping=True)),
     TopicDeleted(topic_id(2)),
 ]

@@ -12,9 +12,11 @@ from headwater.metadata.cluster import layout
 from headwater.metadata.image import (
     NEW_DATA,
     AclsSet,
+    AddressConfigured,
     BrokerConfigured,
     BrokerGone,
     BrokerRegistered,
+    ClientConfigured,
     GroupConfigured,
     PartitionsAdded,
     TopicConfigured,
@@ -75,6 +77,10 @@ def test_every_kind_of_change_comes_through_the_log_and_through_loading() -> Non
     rules = (("User:a", "*", 3, 3), ("User:CN=b,O=c", "10.0.0.1", 9, 2))
     cluster.commit(AclsSet(2, 3, "*", rules), AclsSet(3, 4, "team/", rules[:1]), AclsSet(4, 3, "kafka-cluster", rules))
     cluster.commit(AclsSet(4, 3, "kafka-cluster", ()))
+    cluster.commit(ClientConfigured("u/v", "", {"x": "1"}), ClientConfigured(None, "c d", {"x": "2"}))
+    cluster.commit(
+        AddressConfigured("::1", {"x": "3"}), AddressConfigured("", {}), ClientConfigured("", "c", {"x": "4"})
+    )
     cluster.settle()
     late = cluster.broker(3)
     cluster.wait(late.join_answer)
@@ -90,6 +96,9 @@ def test_every_kind_of_change_comes_through_the_log_and_through_loading() -> Non
     assert list(late.image.ids_by_name) == ["a"]
     assert late.image.broker_configs == {"": {"log.retention.ms": "8"}, "1": {"x": "y"}}
     assert late.image.group_configs == {"a/b.c": {"x": "1"}, ".": {"x": "2"}}
+    assert late.image.client_configs == {("u/v", ""): {"x": "1"}, (None, "c d"): {"x": "2"}, ("", "c"): {"x": "4"}}
+    assert late.image.address_configs == {"::1": {"x": "3"}, "": {}}
+    assert late.image.client_directories == {"u/v", ""}
     assert late.image.acls == {(2, 3, "*"): rules, (3, 4, "team/"): rules[:1]}
 
 

@@ -15,9 +15,11 @@ from headwater.metadata.cluster.planning import BYTES_MAX, Piece, plan
 from headwater.metadata.cluster.writing import WRITES_MAX, new_partition, proposal
 from headwater.metadata.image import (
     AclsSet,
+    AddressConfigured,
     BrokerConfigured,
     BrokerRegistered,
     Change,
+    ClientConfigured,
     ClusterImage,
     ControllerElected,
     GroupConfigured,
@@ -25,6 +27,7 @@ from headwater.metadata.image import (
     ProducerIdsReserved,
     TopicConfigured,
     TopicDeleted,
+    UserConfigured,
 )
 from headwater.sim.zookeeper_tree import Tree
 from unit.metadata.cluster.cluster_store_support import me, partition_change, topic, topic_id
@@ -142,6 +145,34 @@ def test_configs_are_made_once_and_then_changed() -> None:
     assert nodes.json("/config/groups/%2E%2E") == {"version": 1, "config": {"x": "2"}}
     assert nodes.json("/config/topics/a") == {"version": 1, "config": {"z": "1"}}
     assert nodes.image.topic("a").config == {"z": "1"}
+
+
+def test_quotas_stand_where_kafka_has_them_and_as_it_writes_them() -> None:
+    nodes = Nodes()
+    nodes.commit(UserConfigured("alice", {"producer_byte_rate": "1024"}), ClientConfigured("alice", "a b", {"x": "1"}))
+    nodes.commit(ClientConfigured("bob", "", {"x": "2"}), ClientConfigured("", "c/d", {"x": "3"}))
+    nodes.commit(ClientConfigured("bob", "other", {"x": "4"}), UserConfigured("bob", {"x": "5"}))
+    nodes.commit(ClientConfigured(None, "", {"x": "6"}), ClientConfigured(None, "..", {"x": "7"}))
+    nodes.commit(AddressConfigured("10.0.0.1", {"x": "8"}), AddressConfigured("", {"x": "9"}))
+    nodes.commit(ClientConfigured(None, "", {}), AddressConfigured("", {"x": "10"}))
+    found = {
+        "/config/users/alice": {"producer_byte_rate": "1024"},
+        "/config/users/alice/clients/a%20b": {"x": "1"},
+        "/config/users/bob": {"x": "5"},
+        "/config/users/bob/clients/<default>": {"x": "2"},
+        "/config/users/bob/clients/other": {"x": "4"},
+        "/config/users/<default>": {},
+        "/config/users/<default>/clients/c%2Fd": {"x": "3"},
+        "/config/clients/<default>": {},
+        "/config/clients/%2E%2E": {"x": "7"},
+        "/config/ips/10.0.0.1": {"x": "8"},
+        "/config/ips/<default>": {"x": "10"},
+    }
+    assert {path: nodes.json(path) for path in found} == {
+        path: {"version": 1, "config": config} for path, config in found.items()
+    }
+    assert nodes.image.user_configs == {"alice": {"producer_byte_rate": "1024"}, "bob": {"x": "5"}, "": {}}
+    assert nodes.image.client_configs["bob", ""] == {"x": "2"}
 
 
 def test_access_rules_stand_where_kafkas_authorizer_has_them_and_as_it_writes_them() -> None:
