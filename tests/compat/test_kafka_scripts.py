@@ -451,7 +451,7 @@ def test_quotas_by_kafka_configs(same: Callable[..., Ran], broker_address: str, 
         ["--describe", "--entity-type", "ips"],
         ["--describe", "--ip", "192.0.2.7"],
     ):
-        same("configs", *arguments)
+        same("configs", *arguments, lines_sorted=True)
     server = ["--bootstrap-server", broker_address]
     for arguments in (
         ["--client-defaults", "--delete-config", "producer_byte_rate"],

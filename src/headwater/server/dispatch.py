@@ -72,7 +72,7 @@ def begin(broker: "Broker", connection: ConnectionContext, frame: memoryview) ->
 
 def _metered(broker: "Broker", context: RequestContext, api: Api, request: Any, correlation_id: int) -> Begun:
     """As `begin`, where quotas may hold for whoever asks."""
-    from headwater.broker.quotas.meter import is_between_brokers
+    from headwater.broker.quotas.exemptions import is_between_brokers
     from headwater.broker.quotas.mutations import STRICT_SINCE, charged
 
     def serve() -> Any:

@@ -1,24 +1,15 @@
 """What one connection's requests use of its clients' quotas. There is a meter only where some quota of users or client ids exists.
 
-A request may name any client id, so limits are looked up per request and remembered as long as the quotas stay what they are. What brokers
-ask of each other is exempt, where they may (CLUSTER_ACTION): a client that calls itself a broker is none.
+A request may name any client id, so limits are looked up per request and remembered as long as the quotas stay what they are.
 
 Owned by its connection.
 """
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
-from headwater.base.acls import Operation
-from headwater.broker.forwarding import FORWARDED_CLIENT
 from headwater.broker.quotas.client_quotas import ClientQuotas, Limits
-from headwater.broker.rights.authorizer import caller_of
 
-if TYPE_CHECKING:
-    from headwater.broker.broker import Broker
-    from headwater.broker.context import RequestContext
-
-_PRODUCE, _FETCH, _LIST_OFFSETS, _EPOCHS, _ADD_PARTITIONS, _MARKERS = 0, 1, 2, 23, 24, 27
-_FIRST_ADDED_BY_BROKERS: Final = 4
+_PRODUCE: Final = 0
 _REMEMBERED_MAX: Final = 64
 _NS_TO_PERCENT: Final = 100 / 1_000_000_000
 
@@ -102,20 +93,3 @@ class Meter:
                 limits.produce.used.record(-size_bytes, now_ms)
                 return False
         return True
-
-
-def is_between_brokers(broker: "Broker", context: "RequestContext", request: Any) -> bool:
-    key, version = context.api_key, context.api_version
-    if key == _FETCH:
-        state = request.replica_state
-        asks = (request.replica_id if state is None else state.replica_id) >= 0
-    elif key in (_LIST_OFFSETS, _EPOCHS):
-        asks = request.replica_id >= 0
-    elif key == _ADD_PARTITIONS:
-        asks = version >= _FIRST_ADDED_BY_BROKERS
-    else:
-        asks = key == _MARKERS or (context.client_id or "").startswith(FORWARDED_CLIENT)
-    if not asks:
-        return False
-    caller = caller_of(broker.authorizer, context.connection)
-    return caller is None or caller.may_cluster(Operation.CLUSTER_ACTION)

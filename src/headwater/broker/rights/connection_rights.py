@@ -8,12 +8,9 @@ has done so: a quick way that was reached by another door would still decline.
 Whatever is not noted here goes the general way, where the guard decides. Owned by its connection.
 """
 
-from typing import TYPE_CHECKING, Final, final
+from typing import Any, Final, final
 
 from headwater.base.ids import TopicId
-
-if TYPE_CHECKING:
-    from headwater.broker.broker import Broker
 
 FOR_EVER_NS: Final = (1 << 63) - 1
 TOPICS_MAX: Final = 10_000  # of one connection; then it begins anew
@@ -23,9 +20,9 @@ TOPICS_MAX: Final = 10_000  # of one connection; then it begins anew
 class ConnectionRights:
     __slots__ = ("broker", "deadline_ns", "generation", "readable", "writable")
 
-    def __init__(self, broker: "Broker", deadline_ns: int = FOR_EVER_NS) -> None:
+    def __init__(self, broker: Any, deadline_ns: int = FOR_EVER_NS) -> None:
         """`deadline_ns`: when the session ends, by the monotonic clock."""
-        self.broker = broker
+        self.broker = broker  # the Broker, whose module contexts of requests must not know
         self.deadline_ns = deadline_ns
         self.generation = -1  # of the rules
         self.readable: set[bytes] = set()
@@ -36,7 +33,8 @@ class ConnectionRights:
         broker = self.broker
         if self.generation != broker.image.acl_generation:
             return False
-        return broker.clock.monotonic_ms() * 1_000_000 < self.deadline_ns
+        now_ms: int = broker.clock.monotonic_ms()
+        return now_ms * 1_000_000 < self.deadline_ns
 
     def note_readable(self, topic_id: TopicId) -> None:
         self._note(self.readable, topic_id)

@@ -1,0 +1,105 @@
+"""Which quota holds, and who shares it: Apache Kafka's order, tried by taking away the first that holds, again and again."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from headwater.base.config.broker import BrokerConfig
+from headwater.broker.quotas.client_quotas import ClientQuotas
+from headwater.broker.quotas.entities import FETCH, PRODUCE, Entity
+from headwater.broker.quotas.precedence import Holding, holding
+from headwater.metadata.image import AddressConfigured, ClientConfigured, ClusterImage, UserConfigured
+
+IN_ORDER = [
+    (Entity("alice", "app"), ("alice", "app")),
+    (Entity("alice", ""), ("alice", "app")),
+    (Entity("alice"), ("alice", None)),
+    (Entity("", "app"), ("alice", "app")),
+    (Entity("", ""), ("alice", "app")),
+    (Entity(""), ("alice", None)),
+    (Entity(None, "app"), (None, "app")),
+    (Entity(None, ""), (None, "app")),
+]
+
+
+def test_the_most_specific_one_holds() -> None:
+    table = {entity: {PRODUCE: float(at)} for at, (entity, _) in enumerate(IN_ORDER)}
+    for at, (entity, scope) in enumerate(IN_ORDER):
+        assert holding(table, PRODUCE, "alice", "app") == Holding(float(at), *scope)
+        del table[entity]
+    assert holding(table, PRODUCE, "alice", "app") is None
+
+
+def test_one_that_says_nothing_of_the_key_does_not_hold() -> None:
+    table = {Entity("alice", "app"): {FETCH: 1.0}, Entity(None, ""): {PRODUCE: 2.0}}
+    assert holding(table, PRODUCE, "alice", "app") == Holding(2.0, None, "app")
+
+
+def test_others_quotas_do_not_hold() -> None:
+    table = {Entity("bob"): {PRODUCE: 1.0}, Entity(None, "other"): {PRODUCE: 1.0}, Entity("alice", "x"): {PRODUCE: 1.0}}
+    assert holding(table, PRODUCE, "alice", "app") is None
+
+
+@pytest.fixture
+def quotas() -> Any:
+    image = ClusterImage("c")
+    made = ClientQuotas(image, BrokerConfig({}))
+
+    def change(*changes: Any) -> None:
+        for each in changes:
+            image.apply(each)
+        made.follow()
+
+    return SimpleNamespace(change=change, of=made)
+
+
+def test_a_default_is_meant_for_each_and_a_user_s_quota_for_all_of_its_clients(quotas: Any) -> None:
+    quotas.change(UserConfigured("", {PRODUCE: "10"}))
+    alice, same, bob = (quotas.of.limits(*who).produce for who in (("alice", "a"), ("alice", "b"), ("bob", "a")))
+    assert alice.used is same.used
+    assert alice.used is not bob.used
+    quotas.change(UserConfigured("", {}), ClientConfigured(None, "a", {PRODUCE: "10"}))
+    assert quotas.of.limits("alice", "a").produce.used is quotas.of.limits("bob", "a").produce.used
+    assert quotas.of.limits("alice", "b") is None
+
+
+def test_a_changed_bound_goes_on_with_what_was_used(quotas: Any) -> None:
+    quotas.change(UserConfigured("alice", {PRODUCE: "1000"}))
+    quotas.of.limits("alice", "a").produce.used.record(20_000, 0)
+    quotas.change(UserConfigured("alice", {PRODUCE: "4000"}))
+    assert quotas.of.limits("alice", "a").produce.throttle_ms(0) == 0
+    quotas.change(UserConfigured("alice", {PRODUCE: "500"}))
+    assert quotas.of.limits("alice", "a").produce.throttle_ms(0) == 30_000
+
+
+def test_whether_anybody_is_concerned(quotas: Any) -> None:
+    quotas.change(UserConfigured("alice", {"SCRAM-SHA-256": "secret"}))
+    assert (quotas.of.concerns_clients, quotas.of.concerns_addresses) == (False, False)
+    quotas.change(AddressConfigured("", {"connection_creation_rate": "1"}))
+    assert (quotas.of.concerns_clients, quotas.of.concerns_addresses) == (False, True)
+    quotas.change(ClientConfigured("", "", {FETCH: "1"}))
+    assert quotas.of.concerns_clients
+
+
+def test_client_ids_that_are_made_up_do_not_fill_the_memory(quotas: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.broker.quotas.client_quotas._RATES_MAX", 5)
+    quotas.change(ClientConfigured(None, "", {PRODUCE: "10"}))
+    kept = quotas.of.limits("u", "first").produce.used
+    for number in range(100):
+        quotas.of.limits("u", f"{'x' * 300}{number}")
+        assert quotas.of.limits("u", "first").produce.used is kept, "what is used stays"
+        quotas.of.limits("u", str(number))
+    assert len(quotas.of._rates) <= 5
+    assert all(len(client or "") <= 255 for _, _, client in quotas.of._rates)
+
+
+def test_connections_of_one_address(quotas: Any) -> None:
+    quotas.change(
+        AddressConfigured("", {"connection_creation_rate": "2"}),
+        AddressConfigured("::1", {"connection_creation_rate": "1"}),
+    )
+    waits = [quotas.of.connection_throttle_ms("10.0.0.1", 0) for _ in range(22)]
+    assert waits == [0] * 20 + [500, 500], "those that are refused do not count, or nobody would get in again"
+    assert quotas.of.connection_throttle_ms("10.0.0.2", 0) == 0
+    assert [quotas.of.connection_throttle_ms("::1", 0) for _ in range(11)] == [0] * 10 + [1000]
