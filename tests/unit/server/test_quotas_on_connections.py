@@ -8,7 +8,7 @@ import pytest
 
 from headwater.base.errors import KafkaError
 from headwater.metadata.image import AddressConfigured, Change, ClientConfigured, UserConfigured
-from headwater.server import hot_fetch, hot_path
+from headwater.server import hot_path
 from headwater.server.node import Node
 from headwater.server.quick_handlers import QUICK
 from headwater.wire.headers import decode_response_header
@@ -148,31 +148,39 @@ def test_a_client_that_goes_away_while_it_waits_leaves_nothing(clients: tuple[Cl
 
 
 def test_a_fetch_that_is_too_much_gets_an_answer_without_records(
-    clients: tuple[Client, Client], node: Node, monkeypatch: pytest.MonkeyPatch
+    make_node: Callable[..., Node], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client, producer = clients
-    for number in range(4):
+    node = make_node(quota_window_num=2)  # what happened counts for two seconds
+    client, producer = Client(node), Client(node)
+    producer.send(frame(3, 9, 1, MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)]).encode(9)))
+    producer.receive()
+    for number in range(2):
         producer.send(produce(number, b"x" * 3000))
         producer.receive()
-    commit(node, ClientConfigured(None, CLIENT_ID, {"consumer_byte_rate": "1000"}))
+    commit(node, ClientConfigured(None, CLIENT_ID, {"consumer_byte_rate": "7000"}))
     asked: list[int] = []
-    monkeypatch.setattr(hot_fetch, "handle_frame", lambda *_: asked.append(1))
-    client.send(fetch(1, max_bytes=7000))
-    first = fetched(client.receive())
-    assert first.throttle_time_ms == 0
-    assert len(first.responses[0].partitions[0].records or b"") > 6000
-    client.send(fetch(2, offset=2, max_bytes=7000))
-    second = fetched(client.receive())
-    assert (second.error_code, second.responses, second.session_id) == (0, [], 0)
-    assert 1000 < second.throttle_time_ms < 4000
-    client.send(fetch(3, offset=2, max_bytes=7000))
-    assert not client.has_answer()
-    producer.send(produce(9))
-    assert produced(producer.receive())[0] == 0
-    third = fetched(client.receive())
-    assert third.throttle_time_ms == 0
-    assert len(third.responses[0].partitions[0].records or b"") > 6000
+    monkeypatch.setitem(QUICK, 1, lambda *_: asked.append(1))
+
+    def ask(number: int) -> tuple[int, int]:
+        """How long to wait, and the size of what came."""
+        client.send(fetch(number))
+        answer = fetched(client.receive())
+        assert (answer.error_code, answer.session_id) == (0, 0)
+        parts = [part for topic in answer.responses for part in topic.partitions]
+        return answer.throttle_time_ms, sum(len(part.records or b"") for part in parts)
+
+    assert ask(1)[0] == 0
+    began_s, told, waited_ms = time.monotonic(), ask(2), 0
+    while told[0]:  # until the first does not count any more
+        assert told[1] == 0
+        waited_ms += told[0]
+        told = ask(3)
+    assert told[1] > 6000
+    assert time.monotonic() - began_s > (waited_ms - 50) / 1000
+    assert waited_ms or time.monotonic() - began_s > 2, "on a machine that stood still, the first counted no more"
     assert asked == [], "a quota of fetches goes the general way"
+    client.socket.close()
+    producer.socket.close()
 
 
 def test_the_first_batch_is_given_whatever_its_size(clients: tuple[Client, Client], node: Node) -> None:
@@ -193,10 +201,11 @@ def test_a_share_of_the_thread(clients: tuple[Client, Client], node: Node) -> No
     answer = clients[0].receive()
     _, at = decode_response_header(answer, 0, 9)
     assert MetadataResponse.decode(answer, at, 9).throttle_time_ms == 1000, "never longer than a window"
-    clients[1].send(produce(2))
+    began_s = time.monotonic()
+    clients[1].send(produce(2) + produce(3))
     assert throttle_of(clients[1].receive()) == 1000
-    clients[1].send(produce(3))
-    assert not clients[1].has_answer()
+    assert correlation(clients[1].receive()) == 3
+    assert time.monotonic() - began_s > 0.95
 
 
 def test_connections_beyond_the_quota_of_their_address_are_closed_and_the_others_stay(
