@@ -20,7 +20,7 @@ $(INSTALLED): pyproject.toml $(NATIVE)
 
 $(PIPELINES): $(INSTALLED)
 	@echo "Getting Spark (some 450 MB, once)"
-	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[all,spark]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[all,spark,streams]'
 	@touch $(PIPELINES)
 
 $(CLUSTERED): $(INSTALLED)
@@ -35,7 +35,7 @@ $(EVERYTHING): $(INSTALLED) requirements-dev.txt
 venv: $(EVERYTHING)
 	@$(BIN)/python -m compileall -q src
 
-# A broker, visitors of a website, a Spark pipeline over them, and its results, live; Ctrl-C ends it. DEMO='--rate 1000'.
+# A broker, visitors of a website, a Spark pipeline and a Streams application over them, and their results, live; Ctrl-C ends it. DEMO='--rate 1000'.
 demo: $(PIPELINES)
 	@$(BIN)/python -m headwater.demo $(DEMO)
 

@@ -65,7 +65,7 @@ def test_ctrl_c_ends_all(tmp_path: Path) -> None:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
     assert process.stdout is not None
     try:
-        shown = _wait_for(process, r"parquet [1-9]")
+        shown = _wait_for(process, r"parquet [1-9].*streams [1-9]")
         family = psutil.Process(process.pid).children(recursive=True)
         assert any("java" in _name(each) for each in family)
         os.killpg(process.pid, signal.SIGINT)  # as the terminal does: to all of its group

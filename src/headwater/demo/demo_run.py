@@ -1,4 +1,4 @@
-"""The process that runs the demo: broker, visitors, three queries, and the picture of them.
+"""The process that runs the demo: broker, visitors, three queries of Spark, a Streams application, and the picture of them.
 
 It ends when its standard input closes, after `--seconds`, or when a query fails: first the visitors, then, when the
 queries have read all there is, the queries, Spark and the broker. Data, checkpoints and results stay in one directory,
@@ -18,6 +18,7 @@ from headwater.base.errors import UserError
 from headwater.demo.observing import Observer
 from headwater.demo.view import Screen
 from headwater.demo.visitors import Visitors
+from headwater.demo.visits import visits_app
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 VIEWS: Final = "website.views"
 SECTIONS: Final = "website.sections"
+VISITS: Final = "website.visits"
 PARTITIONS: Final = 3
 _TRIGGER: Final = "2 seconds"
 _LOOKS_S: Final = 0.5
@@ -90,11 +92,13 @@ def _run(directory: Path, rate: float, seconds: float | None, screen: Screen, st
         screen.say(f"A broker is on {broker.bootstrap_servers}; Spark takes some seconds to start")
         _create_topics(broker.bootstrap_servers)
         with Visitors(broker.bootstrap_servers, VIEWS, rate) as visitors:
-            observer = Observer(broker.bootstrap_servers, directory, VIEWS, SECTIONS, PARTITIONS)
-            try:
-                return _pipelines(broker.bootstrap_servers, directory, seconds, screen, stop, visitors, observer)
-            finally:
-                observer.close()
+            application = visits_app(broker.bootstrap_servers, VIEWS, VISITS)
+            with application.run_here(state_dir=directory / "streams") as streams:
+                observer = Observer(broker.bootstrap_servers, directory, (VIEWS, SECTIONS, VISITS), PARTITIONS, streams)
+                try:
+                    return _pipelines(broker.bootstrap_servers, directory, seconds, screen, stop, visitors, observer)
+                finally:
+                    observer.close()
 
 
 def _pipelines(
@@ -182,7 +186,7 @@ def _create_topics(servers: str) -> None:
     from headwater.client import Admin, ErrorCode, KafkaError, NewTopic
 
     with Admin(bootstrap_servers=servers) as admin:
-        made = admin.create_topics([NewTopic(VIEWS, PARTITIONS), NewTopic(SECTIONS, PARTITIONS)])
+        made = admin.create_topics([NewTopic(name, PARTITIONS) for name in (VIEWS, SECTIONS, VISITS)])
         for answer in made.values():
             if isinstance(answer, KafkaError) and answer.code != ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise answer

@@ -1,4 +1,4 @@
-"""How far the demo has come: from the broker (lag of each group, records in topics), the queries, the files and SQLite."""
+"""How far the demo has come: from the broker (lag of each group, records in topics), the queries, the Streams application, the files and SQLite."""
 
 import contextlib
 import sqlite3
@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Final
 from headwater.base.errors import KafkaError, UserError
 from headwater.base.ids import TopicPartition
 from headwater.demo.view import Output, Section, Snapshot
+from headwater.demo.visits import NAME, PAGES, most_read
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from headwater.demo.visitors import Visitors
+    from headwater.streams.slot.local_run import LocalRun
 
 _LATEST: Final = -1
 _LAST_WINDOW: Final = "SELECT max(window_start) FROM sections WHERE window_start <= datetime('now', '-10 seconds')"
@@ -25,13 +27,18 @@ _SECTIONS: Final = (
 class Observer:
     """Owns a connection to the broker. `look` asks everybody once."""
 
-    def __init__(self, servers: str, directory: Path, views: str, sections: str, partitions: int) -> None:
+    def __init__(
+        self, servers: str, directory: Path, topics: tuple[str, str, str], partitions: int, streams: "LocalRun"
+    ) -> None:
+        """`topics`: of views, of sections, of visits."""
         from headwater.client import Admin
 
         self._admin = Admin(bootstrap_servers=servers)
         self._directory = directory
-        self._views = [TopicPartition(views, number) for number in range(partitions)]
-        self._sections = [TopicPartition(sections, number) for number in range(partitions)]
+        self._views, self._sections, self._visits = (
+            [TopicPartition(topic, number) for number in range(partitions)] for topic in topics
+        )
+        self._streams = streams
         self._started_s = time.monotonic()
         self._rows: dict[str, dict[int, int]] = {}
 
@@ -41,6 +48,8 @@ class Observer:
     def look(self, visitors: "Visitors", queries: "list[StreamingQuery]", state: str) -> Snapshot:
         if visitors.error is not None:
             raise UserError("The visitors cannot reach the broker", str(visitors.error))
+        if not self._streams.running:
+            self._streams.wait()  # which raises what ended it
         ends = self._ends(self._views)
         window, sections = self._last_window()
         return Snapshot(
@@ -48,9 +57,10 @@ class Observer:
             state=state,
             sent=visitors.sent,
             rate_per_s=visitors.rate_per_s,
-            outputs=[self._output(query, ends) for query in queries],
+            outputs=[*(self._output(query, ends) for query in queries), self._of_streams(ends)],
             window=window,
             sections=sections,
+            most_read=most_read(self._streams.store(PAGES).all()),
         )
 
     def _output(self, query: "StreamingQuery", ends: dict[TopicPartition, int]) -> Output:
@@ -60,6 +70,12 @@ class Observer:
             seen[progress.batchId] = progress.numInputRows
         batch_id = max(seen, default=None)
         return Output(name, batch_id, sum(seen.values()), self._lag(f"demo-{name}", ends), self._holds(name))
+
+    def _of_streams(self, ends: dict[TopicPartition, int]) -> Output:
+        lag = self._lag(NAME, ends)
+        done = 0 if lag is None else sum(ends.values()) - lag
+        visits = sum(self._ends(self._visits).values())
+        return Output("streams", None, done, lag, f"{visits:,} records in {self._visits[0].topic}", "running")
 
     def _lag(self, group: str, ends: dict[TopicPartition, int]) -> int | None:
         try:

@@ -10,13 +10,14 @@ _PLAIN_EVERY_S: Final = 5.0
 
 
 class Output(NamedTuple):
-    """One query. `lag`: records that its group has not read yet; None while that is not known."""
+    """One query, or the Streams application. `lag`: records that its group has not read yet; None while that is not known."""
 
     name: str
     batch_id: int | None
     rows: int
     lag: int | None
     holds: str
+    doing: str = ""  # of what has no batches
 
 
 class Section(NamedTuple):
@@ -35,19 +36,23 @@ class Snapshot:
     outputs: Sequence[Output] = ()
     window: str = ""
     sections: Sequence[Section] = field(default_factory=tuple)
+    most_read: Sequence[tuple[str, int]] = ()
 
 
 def lines(snapshot: Snapshot) -> list[str]:
     minutes, seconds = divmod(int(snapshot.elapsed_s), 60)
     shown = [
-        f"Headwater: website activity -> Spark -> topic, Parquet, SQLite      {minutes:02d}:{seconds:02d}  {snapshot.state}",
+        f"Headwater: website activity -> Spark -> topic, Parquet, SQLite; -> Streams -> visits   {minutes:02d}:{seconds:02d}  {snapshot.state}",
         "",
         f"  visitors    {snapshot.sent:>9,} page views sent   {snapshot.rate_per_s:>6,.0f}/s",
     ]
     for each in snapshot.outputs:
-        batch = "starting" if each.batch_id is None else f"batch {each.batch_id}"
+        batch = each.doing or ("starting" if each.batch_id is None else f"batch {each.batch_id}")
         lag = "" if each.lag is None else f"lag {each.lag:,}"
         shown.append(f"  -> {each.name:<8} {each.rows:>9,} rows in   {batch:<12} {lag:<12} {each.holds}")
+    if snapshot.most_read:
+        pages = ", ".join(f"{page} {views:,}" for page, views in snapshot.most_read)
+        shown += ["", f"  most read, as the store of Streams has it now: {pages}"]
     if snapshot.sections:
         shown += ["", f"  the ten seconds from {snapshot.window}, as SQLite has them:"]
         shown.append(f"  {'section':<8} {'':<{_BAR}} {'views':>7} {'visitors':>9} {'load p95':>9}")
