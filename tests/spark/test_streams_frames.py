@@ -177,4 +177,16 @@ def test_a_frame_that_fails_ends_the_application(
 @pytest.fixture(autouse=True)
 def no_query_is_left(spark: SparkSession) -> Iterator[None]:
     yield
-    assert spark.streams.active == []
+    assert [query.name for query in spark.streams.active] == []
+
+
+def test_frames_of_an_application_on_spark(spark: SparkSession, broker: Broker, name: str, tmp_path: Path) -> None:
+    """One core is the slot's; the other one writes a frame to the application and reads another from it."""
+    app = App(name, brokers=broker.bootstrap_servers, value="long")
+    numbers = app.from_df(lambda session: session.range(20).selectExpr("'k' AS key", "id AS value"), "numbers")
+    squares = numbers.map_values(lambda number: number * number, name="squares", value="long")
+    squares.frame_point()
+    with app.run(spark, slots=1, state_dir=tmp_path / "state"):
+        found = collected(squares.df(spark), tmp_path, 20)
+        assert sorted(row.value for row in found) == [number * number for number in range(20)]
+    assert squares.df(spark, batch=True).count() == 20

@@ -4,6 +4,6 @@ activity   the website and its visitors: what they do next, from a seed
 pipeline   records -> page views -> numbers per section and window; frames in, frames out
 visits     the Streams application: visits as sessions, and a count of pages in a store
 view       what the terminal shows
-engine     the process that runs it all; it stops when its standard input closes
+demo_run   the process that runs it all; it stops when its standard input closes
 __main__   the process that the terminal talks to; Ctrl-C reaches only this one
 """

@@ -68,3 +68,14 @@ def test_what_cannot_have_a_shadow_is_refused() -> None:
     for app, said in ((nothing, "no output"), (dynamic, "record by record"), (circle, "reads the topic out")):
         with pytest.raises(UserError, match=said):
             outputs_of(app)
+
+
+def test_topics_of_dataframes_have_no_shadow_and_frames_that_are_read_are_refused() -> None:
+    app = App("v2")
+    stream = app.stream("in").filter(lambda value: value)
+    stream.frame_point(name="large")
+    stream.to("out")
+    assert set(outputs_of(app)) == {"out"}
+    app.from_df(lambda spark: None, "prices").to("out")
+    with pytest.raises(UserError, match="reads the DataFrame prices"):
+        outputs_of(app)

@@ -42,11 +42,19 @@ def shadow_of(topic: str, application_id: str) -> str:
 def outputs_of(app: "App") -> dict[str, list[SinkNode]]:
     """The topics that the application writes for others, with their sinks. Raises UserError for what cannot be given a shadow."""
     topology = app.topology()
+    if app.feeds:
+        raise UserError(
+            f"The application {app.name} reads the DataFrame {app.feeds[0].name}",
+            "where it ends is not known, so neither is when everything is processed",
+            "Write the frame to a topic of your own, and read that",
+        )
     read = {topic for source in topology.sources() for topic in source.topics}
     found: dict[str, list[SinkNode]] = {}
     for node in topology.nodes.values():
         if not isinstance(node, SinkNode) or node.topic in topology.internal_topics:
             continue
+        if node.topic in topology.frame_topics:
+            continue  # it has the application's own name, so the former version has another
         if not isinstance(node.topic, str):
             raise UserError(
                 f"{node.name} chooses its topic record by record", "what is reprocessed needs outputs that are known"
