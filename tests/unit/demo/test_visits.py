@@ -2,6 +2,7 @@
 
 import json
 
+from headwater.demo.view import Output, Snapshot, lines
 from headwater.demo.visits import most_read, visits_app
 
 START = 1_700_000_000_000
@@ -40,3 +41,10 @@ def test_a_view_between_two_visits_makes_them_one() -> None:
             driver.pipe("views", "ann", view(f"/{at_s}", at_s))
         driver.pipe("views", "ben", view("/", 200))
         assert [(row.value["pages"], row.value["seconds"]) for row in driver.read("visits")] == [(1, 0.0), (2, 2.0), (1, 0.0)]  # fmt: skip
+
+
+def test_the_terminal_shows_what_the_store_has() -> None:
+    running = Output("streams", None, 7, 0, "2 records in website.visits", "running")
+    shown = "\n".join(lines(Snapshot(5.0, "running", outputs=[running], most_read=[("/", 3), ("/news", 1)])))
+    assert "as the store of Streams has it now: / 3, /news 1" in shown
+    assert "starting" not in shown

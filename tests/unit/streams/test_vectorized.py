@@ -106,3 +106,11 @@ def test_types_must_be_said() -> None:
         total(App("few").stream("in").amount)
     with pytest.raises(UserError, match="takes 3 columns"):
         App("many").stream("in").map_values(vectorized(int, int, int)(lambda a, b, c: a))
+
+
+def test_a_value_that_is_none_is_null_as_a_whole() -> None:
+    @vectorized({"n": int})
+    def absent(values: pa.StructArray) -> pa.Array:
+        return pc.is_null(values)
+
+    assert absent.results([[{"n": 1}, None, {}]]) == [False, True, False]
