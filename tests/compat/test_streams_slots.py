@@ -1,13 +1,16 @@
 """Slots that are processes, and a lead that deals out tasks: killed, stopped, renewed, added; exactly once. Spark supplies them elsewhere."""
 
 import random
+import shutil
 import signal
 import struct
 import subprocess
 import sys
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,10 +43,11 @@ def broker() -> Iterator[Broker]:
 
 
 class Slots:
-    """A runtime and the processes of its slots."""
+    """A runtime and the processes of its slots. `apart`: each works in a directory of its own below it, as if it were on another machine."""
 
-    def __init__(self, count: int, silence_s: float) -> None:
+    def __init__(self, count: int, silence_s: float, apart: Path | None = None) -> None:
         self.runtime = SlotRuntime(count, silence_s=silence_s)
+        self._apart = apart
         self.processes: dict[int, subprocess.Popen[str]] = {}
         self._all: list[subprocess.Popen[str]] = []
         for number in range(count):
@@ -55,6 +59,7 @@ class Slots:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            cwd=self.directory(number),
         )
         assert process.stdin is not None
         process.stdin.write(self.runtime.secret.hex() + "\n")
@@ -62,8 +67,15 @@ class Slots:
         self.processes[number] = process
         self._all.append(process)
 
-    def run(self, app: App, state: Path) -> ApplicationLead:
-        settings = RunSettings(app.brokers, state, commit_interval_ms=20, repartition_purge_interval_ms=500)
+    def directory(self, number: int) -> Path | None:
+        if self._apart is None:
+            return None
+        directory = self._apart / f"machine-{number}"
+        directory.mkdir(exist_ok=True)
+        return directory
+
+    def run(self, app: App, state: Path, **more: Any) -> ApplicationLead:
+        settings = RunSettings(app.brokers, state, commit_interval_ms=20, repartition_purge_interval_ms=500, **more)
         program = prepare(app, settings)
         application = self.runtime.run(program, pickled_program(program))
         application.wait_started()
@@ -189,3 +201,73 @@ def test_applications_share_slots_and_one_that_fails_leaves_the_others(
         _check(broker, counter, results, WORDS)
     finally:
         results.close()
+
+
+Tasks = dict[str, dict[str, Any]]
+COUNTING = ("1_0", "1_1")
+
+
+def _wait_for(application: ApplicationLead, is_so: Callable[[Tasks], bool]) -> Tasks:
+    give_up_at = time.monotonic() + 240
+    while True:
+        tasks = {task["task"]: task for task in application.status["tasks"]}
+        if is_so(tasks):
+            return tasks
+        assert time.monotonic() < give_up_at, application.status
+        time.sleep(0.05)
+
+
+def _have_told(tasks: Tasks) -> bool:
+    """Whether the slots of all tasks have told of them since they opened them: so what was restored is known."""
+    return all(task["state"] == "running" and task["inputs"] for task in tasks.values())
+
+
+def _copied(tasks: Tasks) -> int:
+    """How many records standbys have that are at the end of their changelogs; -1 if not all are."""
+    copies = [copy for task in COUNTING for copy in tasks[task]["standbys"]]
+    return sum(each["restored_records"] for each in copies) if [each["lag"] for each in copies] == [0, 0] else -1
+
+
+def test_a_standby_goes_on_with_its_copy_and_tasks_move_back_when_a_copy_is_there(
+    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two slots with state of their own, as on two machines: one is killed, and its disk is lost."""
+    monkeypatch.chdir(tmp_path)
+    slots, results = Slots(2, silence_s=3.0, apart=tmp_path), Results(broker)
+    words = WORDS * 40
+    try:
+        app, state = make_app(broker.bootstrap_servers), Path("state")
+        application = slots.run(app, state, num_standby_replicas=1)
+        send_words(broker, words)
+        results.until(len(words))
+        tasks = _wait_for(application, lambda tasks: _copied(tasks) == len(words))
+        owner = tasks["1_0"]["slot"]
+        assert [copy["slot"] for copy in tasks["1_0"]["standbys"]] == [1 - owner]
+        assert (slots.directory(1 - owner) / state / "counter").is_dir()  # type: ignore[operator]
+
+        slots.kill(owner)
+        send_words(broker, WORDS)
+        words += WORDS
+        results.until(len(words))
+        tasks = _wait_for(application, lambda tasks: tasks["1_0"]["slot"] == 1 - owner and _have_told(tasks))
+        assert tasks["1_0"]["restored_records"] == 0  # the copy had all of it
+
+        shutil.rmtree(slots.directory(owner) / state)  # type: ignore[operator]
+        slots.start(owner)
+        tasks = _wait_for(
+            application, lambda tasks: {tasks[name]["slot"] for name in COUNTING} == {0, 1} and _have_told(tasks)
+        )
+        moved = next(name for name in COUNTING if tasks[name]["slot"] == owner)
+        assert tasks[moved]["restored_records"] == 0  # it moved when the copy was there
+        send_words(broker, WORDS)
+        words += WORDS
+        results.until(len(words))
+        _check(broker, application, results, words)
+
+        for number in (0, 1):
+            shutil.rmtree(slots.directory(number) / state)  # type: ignore[operator]
+        cold = _wait_for(slots.run(app, state), _have_told)
+        assert sum(cold[name]["restored_records"] for name in COUNTING) == len(words)
+    finally:
+        results.close()
+        slots.close()

@@ -1,9 +1,10 @@
-"""The assignment of tasks to slots for any past: balanced, as sticky as balance allows, and at rest once it is reached."""
+"""The assignment of tasks and of standby copies to slots for any past: balanced, as sticky as balance allows, and at rest once it is reached."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.streams.lead.assignment import assign
+from headwater.streams.lead.standbys import Copies, assign_standbys, host_of, owners_for_now
 
 _TASKS = st.lists(st.integers(0, 6), min_size=0, max_size=4).map(
     lambda counts: [f"{sub}_{partition}" for sub, count in enumerate(counts) for partition in range(count)]
@@ -32,3 +33,80 @@ def _most_that_can_stay(tasks: list[str], slots: set[int], owners: dict[str, int
     share, more = divmod(len(tasks), len(slots))
     counts = sorted((sum(owner == slot for owner in owners.values()) for slot in slots), reverse=True)
     return sum(min(count, share + (place < more)) for place, count in enumerate(counts))
+
+
+_PLACES = ("a:/state", "b:/one", "b:/two", "c:/state", "d:/state")
+
+
+@st.composite
+def _copies(draw: st.DrawFn, tasks: list[str], slots: set[int]) -> Copies:
+    places = {slot: draw(st.sampled_from(_PLACES)) for slot in sorted(slots)}
+    some = st.sets(st.sampled_from(tasks)) if tasks else st.just(set())
+    lags = {slot: {task: draw(st.integers(0, 20)) for task in draw(some)} for slot in places if draw(st.booleans())}
+    states = {slot: draw(some) for slot in places}
+    last = {task: draw(st.sampled_from(_PLACES)) for task in tasks if draw(st.booleans())}
+    return Copies(places, lags, states, last, draw(some), acceptable_lag=draw(st.integers(0, 20)))
+
+
+@given(_TASKS, _SLOTS, st.integers(0, 3), st.data())
+def test_standbys_are_apart_from_their_owner_and_stay_where_they_are(
+    tasks: list[str], slots: set[int], count: int, data: st.DataObject
+) -> None:
+    copies = data.draw(_copies(tasks, slots))
+    owners = {task: data.draw(st.sampled_from(sorted(slots))) for task in tasks}
+    before = {task: tuple(data.draw(st.lists(st.integers(0, 7), max_size=3, unique=True))) for task in tasks}
+    found = assign_standbys(owners, owners, before, count, copies)
+    assert found.keys() == set(copies.stateful)
+    for task, chosen in found.items():
+        places = [copies.places[slot] for slot in (owners[task], *chosen)]
+        assert len(set(places)) == len(places)  # never on the owner's slot, nor beside it, nor two in one place
+        assert len(chosen) == min(count, len(set(copies.places.values())) - 1)
+        hosts = {host_of(place) for place in places}
+        assert len(hosts) == min(len(places), len({host_of(place) for place in copies.places.values()}))
+        _check_that_no_more_could_stay(owners[task], chosen, before[task], copies)
+    assert assign_standbys(owners, owners, found, count, copies) == found
+    backwards = Copies(
+        dict(reversed(copies.places.items())),
+        copies.lags,
+        copies.states,
+        copies.last_places,
+        copies.stateful,
+        copies.acceptable_lag,
+    )
+    assert assign_standbys(dict(reversed(owners.items())), owners, before, count, backwards) == found
+
+
+def _check_that_no_more_could_stay(
+    owner: int, chosen: tuple[int, ...], before: tuple[int, ...], copies: Copies
+) -> None:
+    """No newcomer is where one that was there before could have stayed, with as many hosts."""
+    for newcomer in set(chosen) - set(before):
+        others = {copies.places[slot] for slot in (owner, *chosen) if slot != newcomer}
+        hosts = {host_of(place) for place in others}
+        for stayed in set(before) & copies.places.keys() - set(chosen):
+            place = copies.places[stayed]
+            could = place not in others and (host_of(place) not in hosts or host_of(copies.places[newcomer]) in hosts)
+            assert not could, f"slot {stayed} could have stayed in place of {newcomer}"
+
+
+@given(_TASKS, _SLOTS, st.data())
+def test_a_task_moves_once_and_only_to_who_can_go_on(tasks: list[str], slots: set[int], data: st.DataObject) -> None:
+    copies = data.draw(_copies(tasks, slots))
+    owners = {task: data.draw(st.integers(0, 7)) for task in tasks if data.draw(st.booleans())}
+    targets = assign(tasks, slots, owners, copies.preferred(tasks))
+    now = owners_for_now(targets, owners, copies)
+    assert now.keys() == targets.keys()
+    for task, slot in now.items():
+        owner = owners.get(task)
+        told = {each: lags[task] for each, lags in copies.lags.items() if task in lags}
+        if task not in copies.stateful:
+            assert slot == targets[task]
+        elif owner in slots:
+            assert owner is not None
+            shares = copies.places[slot] == copies.places[owner]
+            assert slot == owner or shares or copies.is_warm(task, slot)
+            assert slot in (owner, targets[task])  # never over a third one
+        elif told and min(told.values()) <= copies.acceptable_lag:
+            assert copies.is_warm(task, slot)  # a standby first
+    settled = owners_for_now(assign(tasks, slots, now, copies.preferred(tasks)), now, copies)
+    assert sum(settled[task] != now[task] for task in tasks) <= sum(targets[task] != now[task] for task in tasks)

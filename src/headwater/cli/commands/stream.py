@@ -76,6 +76,13 @@ def describe(path: Path, output: str, svg: bool) -> None:
     "--slots", type=click.IntRange(min=1), help="With --master: how many; one per core but one, if not given."
 )
 @click.option(
+    "--standby-replicas",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="With --master: how many slots of other machines keep a copy of each task's state.",
+)
+@click.option(
     "--lease", type=click.FloatRange(min=0, min_open=True), default=600.0, show_default=True, help="Seconds, of a slot."
 )
 def run(
@@ -90,6 +97,7 @@ def run(
     slots: int | None,
     lease: float,
     allow_state_loss: bool,
+    standby_replicas: int,
 ) -> None:
     """Run an application in this process or on Spark, until SIGTERM or Ctrl-C. Prints a line beginning with `ready` when it processes.
 
@@ -108,8 +116,8 @@ def run(
 
     if master is not None and queries is not None:
         raise click.UsageError("--queries is for applications in this process; with --master there are none so far.")
-    if master is None and slots is not None:
-        raise click.UsageError("--slots needs --master.")
+    if master is None and (slots is not None or standby_replicas):
+        raise click.UsageError("--slots and --standby-replicas need --master.")
     app = load_app(path)
     if bootstrap_server is not None:
         app.brokers = bootstrap_server
@@ -124,7 +132,7 @@ def run(
         if master is not None:
             settings = {"slots": slots, "lease": lease, "state_dir": state_dir}
             settings |= {"commit_interval_ms": commit_interval_ms, "processing_guarantee": guarantee}
-            settings |= {"allow_state_loss": allow_state_loss}
+            settings |= {"allow_state_loss": allow_state_loss, "num_standby_replicas": standby_replicas}
             run_on_spark(app, master, stopping, settings)
             return
         running = app.run_here(

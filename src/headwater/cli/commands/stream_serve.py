@@ -16,7 +16,8 @@ import click
     "--state-dir", type=click.Path(file_okay=False, path_type=Path), default="headwater-state", show_default=True
 )
 @click.option("--cluster-id", metavar="ID", help="Whose state, if the application has run on several clusters.")
-def serve(path: Path, port: int, host: str, state_dir: Path, cluster_id: str | None) -> None:
+@click.option("--stale", is_flag=True, help="Answer also from standbys' copies of tasks that other machines have.")
+def serve(path: Path, port: int, host: str, state_dir: Path, cluster_id: str | None, stale: bool) -> None:
     """Answer queries over HTTP from the state of an application on this machine, until SIGTERM or Ctrl-C.
 
     Beside the application, which goes on computing: the state on disk is read as of its last commit. Prints a line beginning with
@@ -37,7 +38,7 @@ def serve(path: Path, port: int, host: str, state_dir: Path, cluster_id: str | N
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     token = os.environ.get(TOKEN_VARIABLE)
-    reader = StateReader(state_dir, app.name, app.topology().sub_topologies(), app.settings(), cluster_id)
+    reader = StateReader(state_dir, app.name, app.topology().sub_topologies(), app.settings(), cluster_id, stale=stale)
     try:
         server = QueryServer(
             app.name,

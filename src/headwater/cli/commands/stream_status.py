@@ -103,14 +103,15 @@ def _text(found: dict[str, Any]) -> str:
 def _tasks(tasks: list[dict[str, Any]]) -> str:
     rows: list[tuple[Any, ...]] = []
     for task in tasks:
-        first = (task["task"], task["slot"], _state(task))
+        copies = [f"{each['slot']}:{'?' if each['lag'] is None else each['lag']}" for each in task["standbys"]]
+        first = (task["task"], task["slot"], _state(task), copies or None)
         inputs: list[tuple[Any, ...]] = [
             (f"{each['topic']}-{each['partition']}", each["position"], each["end"], each["lag"])
             for each in task["inputs"]
         ]
         for place, each in enumerate(inputs or [(None, None, None, None)]):
-            rows.append((*(first if place == 0 else ("", "", "")), *each))
-    return render_table(("TASK", "SLOT", "STATE", "INPUT", "POSITION", "END", "LAG"), rows)
+            rows.append((*(first if place == 0 else ("", "", "", "")), *each))
+    return render_table(("TASK", "SLOT", "STATE", "STANDBYS:LAG", "INPUT", "POSITION", "END", "LAG"), rows)
 
 
 def _state(task: dict[str, Any]) -> str:

@@ -58,7 +58,13 @@ class ApplicationLead:
         self._program = program
         self._pickled = pickled
         self._make_lead = make_lead
-        self._moves = TaskMoves(program.tasks, load)
+        self._moves = TaskMoves(
+            program.tasks,
+            load,
+            stateful=program.stateful_tasks,
+            standbys=program.settings.num_standby_replicas,
+            acceptable_lag=program.settings.acceptable_recovery_lag,
+        )
         self._moves.expect(expected, _NEVER_MS)
         self._expected = expected
         self._events: queue.SimpleQueue[_Event] = queue.SimpleQueue()
@@ -221,10 +227,10 @@ class ApplicationLead:
             return
         now, slot = _now_ms(), (link.number, link.life)
         match message:
-            case messages.Ready(_, states):
-                self._do(self._moves.ready(*slot, states, now))
-            case messages.Owned(_, grant, tasks):
-                self._do(self._moves.owned(*slot, grant, tasks, now))
+            case messages.Ready(_, states, place):
+                self._do(self._moves.ready(*slot, states, now, place))
+            case messages.Owned(_, grant, tasks, standbys):
+                self._do(self._moves.owned(*slot, grant, tasks, now, standbys))
             case messages.Released():
                 self._forget(link)
                 self._do(self._moves.released(*slot, now))
@@ -236,6 +242,8 @@ class ApplicationLead:
                     self._to_admit.append(link)  # its process lives: it begins anew, under another producer epoch
             case messages.Progress():
                 self._progress[link.life] = message
+                lags = {str(row["task"]): row["lag"] for row in message.standbys if row["lag"] is not None}
+                self._do(self._moves.lags(*slot, lags, now))
             case messages.AskProducer():
                 self._answer_producer(link)
             case messages.CommitOffsets(_, offsets):
@@ -255,7 +263,7 @@ class ApplicationLead:
             if isinstance(action, Grant):
                 link = self._links.get(action.life)
                 if link is not None:
-                    link.send(messages.Assign(self.name, action.number, list(action.tasks)))
+                    link.send(messages.Assign(self.name, action.number, list(action.tasks), list(action.standbys)))
             else:
                 todo += self._fence(action.slot, action.life)
 
@@ -370,11 +378,8 @@ class ApplicationLead:
         for link in sorted(self._links.values(), key=lambda link: link.number):
             told = self._progress.get(link.life, _NOTHING)
             tasks = self._moves.tasks_of(link.number)
-            slots.append(
-                SlotStatus(
-                    link.number, link.process, link.life, tasks, told.records, told.dropped, told.tasks, told.errors
-                )
-            )
+            shown = (told.records, told.dropped, told.tasks, told.errors, told.standbys)
+            slots.append(SlotStatus(link.number, link.process, link.life, tasks, *shown))
         self._status = document(
             self.name,
             self._moves.tasks,

@@ -2,7 +2,7 @@
 
     application, state, process, records, dropped, error
     slots   slot, process, tasks, records
-    tasks   task, slot, state, restored_records, restored_offsets, restore_offsets, lag, inputs
+    tasks   task, slot, state, restored_records, restored_offsets, restore_offsets, lag, inputs, standbys (slot, lag, restored_records)
     errors  what went wrong lately and was overcome, the latest last: at_ms, slot, error
 
 State of the application: starting, running, restoring, rebalancing (tasks have no slot, or are on their way to one), stopping, stopped, failed. State of
@@ -33,6 +33,7 @@ class SlotStatus:
     dropped: Mapping[str, int] = field(default_factory=dict)
     rows: Sequence[Row] = ()
     errors: Sequence[Row] = ()
+    standbys: Sequence[Row] = ()
 
 
 def this_process() -> str:
@@ -54,6 +55,13 @@ def document(
     owners = {task: slot for slot in slots for task in slot.tasks}
     before = set(had_slot)
     rows = [_task(task, owners.get(task), told.get(task), before) for task in tasks]
+    for row in rows:
+        row["standbys"] = [
+            {"slot": slot.slot, "lag": copy["lag"], "restored_records": copy["restored_records"]}
+            for slot in slots
+            for copy in slot.standbys
+            if copy["task"] == row["task"]
+        ]
     noted = [{**each, "slot": slot.slot} for slot in slots for each in slot.errors] + list(errors)
     return {
         "application": application,

@@ -27,19 +27,21 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """The program is there; tasks may be given. `states`: the tasks whose state lies on this machine."""
+    """The program is there; tasks may be given. `states`: the tasks whose state lies on this machine; `place`: host and directory of it."""
 
     application: str
     states: list[str]
+    place: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """After `Assign`: these tasks are open, all others have been committed and released."""
+    """After `Assign`: these tasks are open, all others have been committed and released; copies are kept of `standbys` alone."""
 
     application: str
     grant: int
     tasks: list[str]
+    standbys: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,13 +61,14 @@ class CommitOffsets:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Since the slot has the application. `dropped`: by reason; `tasks`, `errors`: rows of `slot_report`."""
+    """Since the slot has the application. `dropped`: by reason; `tasks`, `errors`: rows of `slot_report`; `standbys`: of `standby_tasks`."""
 
     application: str
     records: int
     dropped: dict[str, Any]
     tasks: list[Any] = field(default_factory=list)
     errors: list[Any] = field(default_factory=list)
+    standbys: list[Any] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +119,12 @@ class Introduce:
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """All tasks that the slot shall have. `grant`: higher than that of any message of the application before, to whomever."""
+    """All tasks that the slot shall have, and those whose state it shall have a copy of. `grant`: higher than any before, to whomever."""
 
     application: str
     grant: int
     tasks: list[str]
+    standbys: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

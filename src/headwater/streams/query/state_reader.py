@@ -20,7 +20,7 @@ from headwater.streams.plan.topology import SubTopology
 from headwater.streams.query.directory import Host
 from headwater.streams.query.readable import NotReady
 from headwater.streams.stores.lmdb import LmdbSnapshot, boot_id, owner_in
-from headwater.streams.stores.state import Owner
+from headwater.streams.stores.state import Owner, is_copied
 from headwater.streams.stores.task_counts import read_task_counts
 
 _LOOK_EVERY_S: Final = 1.0
@@ -30,7 +30,11 @@ _MOST_MAPS: Final = 512
 class StateOfTask:
     """A `readable.Readable`: one directory. Used by one thread at a time."""
 
-    def __init__(self, plan: SubTopology, partition: int, settings: TaskSettings, directory: Path) -> None:
+    def __init__(
+        self, plan: SubTopology, partition: int, settings: TaskSettings, directory: Path, *, stale: bool = False
+    ) -> None:
+        """`stale`: reads also what is a standby's copy, which may be behind."""
+        self._stale = stale
         self.plan = plan
         self.partition = partition
         self.settings = settings
@@ -52,7 +56,14 @@ class StateOfTask:
             self._open_databases()
         reading = self._begin()
         try:
-            yield LmdbSnapshot(reading, self._databases)
+            snapshot = LmdbSnapshot(reading, self._databases)
+            if not self._stale and is_copied(snapshot):
+                raise NotReady(
+                    f"What lies here of task {self.directory.name} is a standby's copy",
+                    "another slot has the task, and this may be behind it",
+                    "Ask the machine of that slot, or allow stale answers",
+                )
+            yield snapshot
         finally:
             reading.abort()
 
@@ -77,8 +88,17 @@ class StateReader:
     """The tasks of one application below a state directory. `tasks` is asked by one thread at a time."""
 
     def __init__(
-        self, state_dir: Path, application: str, plans: list[SubTopology], settings: TaskSettings, cluster: str | None
+        self,
+        state_dir: Path,
+        application: str,
+        plans: list[SubTopology],
+        settings: TaskSettings,
+        cluster: str | None,
+        *,
+        stale: bool = False,
     ) -> None:
+        """`stale`: answers also from standbys' copies."""
+        self._stale = stale
         self._root = _root(state_dir, application, cluster)
         self._plans = {plan.number: plan for plan in plans if plan.stores and not plan.is_global}
         self._settings = settings
@@ -156,7 +176,8 @@ class StateReader:
             return None  # of before the machine went down: its owner wipes it
         number, _, partition = name.partition("_")
         try:
-            return StateOfTask(self._plans[int(number)], int(partition), self._settings, directory)
+            plan = self._plans[int(number)]
+            return StateOfTask(plan, int(partition), self._settings, directory, stale=self._stale)
         except (lmdb.Error, OSError):
             return None  # it is being made, or removed
 

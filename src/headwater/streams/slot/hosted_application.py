@@ -11,10 +11,12 @@ import contextlib
 import logging
 import pickle
 import re
+import socket
 import threading
 import time
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final, TypeVar
 
 from headwater.base.errors import ErrorCode, KafkaError, UserError
@@ -27,11 +29,13 @@ from headwater.streams.slot.open_task import Stopped
 from headwater.streams.slot.program import Program
 from headwater.streams.slot.remote_lead import LeadLost, RemoteLead
 from headwater.streams.slot.slot import Slot
+from headwater.streams.slot.standby_tasks import StandbyTasks
 
 _log: Final = logging.getLogger("headwater.streams")
 _TASK: Final = re.compile(r"\d+_\d+")
 _PATIENCE_S: Final = 600.0  # with brokers that are away while the slot starts
 _PAUSE_S: Final = 0.25
+_COPIES_PAUSE_S: Final = 0.05  # between two looks at changelogs, in a slot that has copies and no task
 _OPENINGS_BITS: Final = 20  # a slot may open its tasks so often (2 to the power of it) under one grant
 
 T = TypeVar("T")
@@ -49,6 +53,7 @@ class HostedApplication:
         self._lost = False
         self._lead: RemoteLead | None = None
         self._slot: Slot | None = None
+        self._standbys: StandbyTasks | None = None
         self._fetched_before = 0
         self._producer_used = False  # a slot was made with the one that the lead has introduced
         self._thread = threading.Thread(target=self._main, name=f"headwater-streams-{self.name}", daemon=True)
@@ -91,13 +96,13 @@ class HostedApplication:
         self._thread.join()
 
     def progress(self) -> messages.Progress:
-        slot = self._slot
+        slot, standbys = self._slot, self._standbys
+        copies = standbys.rows() if standbys is not None else []
         if slot is None:
-            return messages.Progress(self.name, self._fetched_before, {})
+            return messages.Progress(self.name, self._fetched_before, {}, standbys=copies)
         report = slot.report
-        return messages.Progress(
-            self.name, self._fetched_before + slot.fetched, dict(slot.dropped), report.rows(slot.tasks), report.errors
-        )
+        shown = (dict(slot.dropped), report.rows(slot.tasks), report.errors, copies)
+        return messages.Progress(self.name, self._fetched_before + slot.fetched, *shown)
 
     # The application's thread
 
@@ -125,14 +130,16 @@ class HostedApplication:
                 raise LeadLost
             directory = program.state_directory(self._patiently(admin.describe_cluster).cluster_id)
             states = [path.name for path in directory.glob("*_*") if _TASK.fullmatch(path.name)]
-            self._send(messages.Ready(self.name, sorted(states)))
+            place = f"{socket.gethostname()}:{directory.resolve()}"
+            self._send(messages.Ready(self.name, sorted(states), place))
             try:
-                self._serve(program, lead)
+                self._serve(program, lead, directory)
             finally:
+                self._end_standbys()
                 self._end_slot()
         return messages.Released(self.name)
 
-    def _serve(self, program: Program, lead: RemoteLead) -> None:
+    def _serve(self, program: Program, lead: RemoteLead, directory: Path) -> None:
         while True:
             wanted = self._next()
             if self._stopping.is_set():
@@ -142,26 +149,38 @@ class HostedApplication:
                     self._slot.commit()
                 return
             if wanted is not None:
-                self._change(program, lead, wanted)
-                self._send(messages.Owned(self.name, wanted.grant, wanted.tasks))
+                self._change(program, lead, wanted, directory)
+                self._send(messages.Owned(self.name, wanted.grant, wanted.tasks, wanted.standbys))
             if self._slot is not None:
                 self._slot.turn()
+            if self._standbys is not None:
+                self._standbys.turn()
 
     def _next(self) -> messages.Assign | None:
-        """What the lead wants now, if that is news; without tasks, waits for it."""
+        """What the lead wants now, if that is news; without tasks, waits for it, but not for long while there are copies."""
         with self._changed:
             while self._slot is None and self._wanted is None and not self._stopping.is_set():
-                self._changed.wait()
+                if not self._changed.wait(None if self._standbys is None else _COPIES_PAUSE_S):
+                    break
             wanted, self._wanted = self._wanted, None
         return wanted
 
-    def _change(self, program: Program, lead: RemoteLead, wanted: messages.Assign) -> None:
+    def _change(self, program: Program, lead: RemoteLead, wanted: messages.Assign, directory: Path) -> None:
+        epoch = wanted.grant << _OPENINGS_BITS
+        if self._standbys is not None:  # first: a task that is opened now may have a copy here
+            self._standbys.keep(wanted.standbys)
         if self._slot is None and wanted.tasks:
             self._slot = self._patiently(lambda: self._open_slot(program, lead))
         if self._slot is not None:
-            self._slot.change_tasks(wanted.tasks, wanted.grant << _OPENINGS_BITS)
+            self._slot.change_tasks(wanted.tasks, epoch)
             if not wanted.tasks:
                 self._end_slot()
+        if wanted.standbys:  # last: a task that was released now may be copied from now on
+            if self._standbys is None:
+                self._standbys = StandbyTasks(program, lead.admin, directory, self._introduced.run)
+            self._standbys.add(wanted.standbys, epoch)
+        else:
+            self._end_standbys()
 
     def _open_slot(self, program: Program, lead: RemoteLead) -> Slot:
         slot = self._make_slot(program, lead)
@@ -193,6 +212,11 @@ class HostedApplication:
         self._producer_used = True
         run = protocol.Run(lead.member(), told.run, {name: producer})
         return program.slot(lead, run, name, (), self._stopping)
+
+    def _end_standbys(self) -> None:
+        standbys, self._standbys = self._standbys, None
+        if standbys is not None:
+            standbys.close()
 
     def _end_slot(self) -> None:
         slot, self._slot = self._slot, None

@@ -23,7 +23,7 @@ from headwater.streams.slot.changelogs import RestoreProgress, changelogs_of, of
 from headwater.streams.slot.offset_metadata import decode_metadata
 from headwater.streams.stores.build import build_store
 from headwater.streams.stores.lmdb import LmdbSnapshot, LmdbState, StateInUse, remove_unused
-from headwater.streams.stores.state import ChangelogPartition, Owner
+from headwater.streams.stores.state import ChangelogPartition, Owner, mark_copy
 
 _SAVE_EVERY: Final = 100_000  # records of a replay, so that memory stays small
 
@@ -110,6 +110,7 @@ class OpenTask:
                 fresh = self._directory.with_name(f"{self.name}.{owner.run}-{owner.epoch}")
                 self._state = LmdbState(fresh)
         self._state.claim(owner)
+        mark_copy(self._state, is_copy=False)
 
     def ends(self, isolation: str) -> dict[ChangelogPartition, int]:
         level = READ_UNCOMMITTED if isolation == "read_uncommitted" else READ_COMMITTED

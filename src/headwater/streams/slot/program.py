@@ -23,6 +23,7 @@ from headwater.streams.lead.membership import Lead
 from headwater.streams.lead.topics import TopicPlan, external_topics, partitioned_outputs, plan_topics
 from headwater.streams.plan.topology import SubTopology
 from headwater.streams.protocol import task_ownership as protocol
+from headwater.streams.slot.changelogs import changelogs_of
 from headwater.streams.slot.partition_counts import PartitionCounts
 from headwater.streams.slot.settings import RunSettings
 from headwater.streams.slot.upgrade_check import check_upgrade
@@ -46,6 +47,12 @@ class Program:
     def tasks(self) -> list[str]:
         """The names of all tasks."""
         return [f"{sub}_{partition}" for sub, count in self.topics.tasks.items() for partition in range(count)]
+
+    @property
+    def stateful_tasks(self) -> list[str]:
+        """Those whose state is restored from changelogs."""
+        stateful = {plan.number for plan in self.sub_topologies if changelogs_of(plan, 0, self.name)}
+        return [task for task in self.tasks if int(task.partition("_")[0]) in stateful]
 
     def state_directory(self, cluster_id: str | None) -> Path:
         """Of all tasks of the application on this machine; each has a directory in it."""

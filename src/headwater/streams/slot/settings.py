@@ -25,6 +25,10 @@ class RunSettings:
     buffered_records_per_partition: int = 1000
     transaction_timeout_ms: int = 60_000
     repartition_purge_interval_ms: int = 30_000
+    num_standby_replicas: int = 0
+    """How many slots, beside its owner, keep a copy of each task's state: on other machines than the owner's. On Spark."""
+    acceptable_recovery_lag: int = 10_000
+    """How many changelog offsets a copy may be behind for its task to move there."""
     allow_state_loss: bool = False
     """Starts also where the topology has changed so that state of the former run would be lost."""
     queries: int | None = None
@@ -44,6 +48,9 @@ class RunSettings:
             )
         if self.commit_interval_ms < 1:
             raise UserError(f"commit_interval_ms cannot be {self.commit_interval_ms}", "it is at least 1 ms")
+        for name in ("num_standby_replicas", "acceptable_recovery_lag"):
+            if getattr(self, name) < 0:
+                raise UserError(f"{name} cannot be {getattr(self, name)}", "it is 0 or more")
         if self.queries_token is not None:
             check_token(self.queries_token)
         unknown = [name for name in self.client if not any(name in table for table in (_CONSUMER, _PRODUCER, _ADMIN))]

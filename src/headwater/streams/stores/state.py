@@ -88,3 +88,16 @@ class TaskState(Protocol):
         """Forgets everything but the owner, at once."""
 
     def close(self) -> None: ...
+
+
+_COPY = b"standby"
+
+
+def mark_copy(state: TaskState, *, is_copy: bool) -> None:
+    """Whether this is a standby's copy of the state of a task that another slot processes. Saved with the next commit."""
+    if is_copied(state) != is_copy:
+        state.notes.put(_COPY, b"1" if is_copy else None)
+
+
+def is_copied(state: TaskState) -> bool:
+    return state.notes.get(_COPY) is not None

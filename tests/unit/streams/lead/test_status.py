@@ -140,6 +140,9 @@ def test_the_command_says_what_runs(tmp_path: Path, capsys: pytest.CaptureFixtur
     rows = [_row("0_0", lag=3), _row("0_1", "restoring")]
     errors = [{"at_ms": 0, "error": "a commit failed: nobody answers"}]
     slots = [SlotStatus(2, "host:1", 7, ["0_0"], 10, {"late": 1}, rows, errors)]
+    for number, lag in ((4, 17), (5, None)):
+        copy = {"task": "0_0", "lag": lag, "restored_records": 1}
+        slots.append(SlotStatus(number, "host:2", 8, [], standbys=[copy]))
     published = publish("app", lambda: document("app", TASKS, slots, {"1_0"}), tmp_path)
     try:
         assert run(["stream", "status", "app", "--state-dir", str(tmp_path)]) == 0
@@ -147,8 +150,8 @@ def test_the_command_says_what_runs(tmp_path: Path, capsys: pytest.CaptureFixtur
         assert "restoring 50% (4 of 8 offsets)" in shown
         assert "a commit failed: nobody answers" in shown
         lines = [line.split() for line in shown.splitlines()]
-        assert ["0_0", "2", "running", "in-0", "5", "8", "3"] in lines
-        assert ["1_0", "-", "moving", "-", "-", "-", "-"] in lines
+        assert ["0_0", "2", "running", "4:17,5:?", "in-0", "5", "8", "3"] in lines
+        assert ["1_0", "-", "moving", "-", "-", "-", "-", "-"] in lines
         assert run(["stream", "list", "--state-dir", str(tmp_path), "-o", "json"]) == 0
         assert [each["state"] for each in json.loads(capsys.readouterr().out)] == ["rebalancing"]
     finally:

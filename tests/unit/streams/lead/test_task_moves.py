@@ -119,6 +119,100 @@ def test_nothing_is_granted_by_one_who_stops() -> None:
     assert moves.idle
 
 
+def _follow(moves: TaskMoves, actions: list[Action]) -> list[Grant]:
+    """Slots do what they are told, at once, until there is nothing more to do: every grant in its order."""
+    seen: list[Grant] = []
+    todo = list(actions)
+    while todo:
+        action = todo.pop(0)
+        if isinstance(action, Grant):
+            seen.append(action)
+            todo += moves.owned(action.slot, action.life, action.number, action.tasks, 0, action.standbys)
+        else:
+            todo += moves.fenced(action.slot, action.life, 0)
+    return seen
+
+
+def _machines(slots: int, standbys: int = 1, tasks: tuple[str, ...] = TASKS) -> TaskMoves:
+    """Each slot on a machine of its own; the slot `n` has the life `n`."""
+    moves = TaskMoves(tasks, stateful=tasks, standbys=standbys, acceptable_lag=100)
+    moves.expect(range(slots), 100)
+    for slot in range(slots):
+        _follow(moves, moves.ready(slot, slot, (), 0, f"host-{slot}:/state"))
+    assert moves.all_open
+    return moves
+
+
+def test_copies_are_kept_by_slots_of_other_machines_alone() -> None:
+    moves = TaskMoves(TASKS, stateful=TASKS, standbys=1)
+    moves.expect((0, 1, 2), 100)
+    moves.ready(0, 0, (), 0, "a:/state")
+    moves.ready(1, 1, (), 0, "a:/state")
+    grants = {grant.slot: grant for grant in _follow(moves, moves.ready(2, 2, (), 0, "b:/state"))}
+    on_b = set(grants[2].tasks)
+    assert set(grants[2].standbys) == set(TASKS) - on_b
+    assert set(grants[0].standbys) | set(grants[1].standbys) == on_b
+    assert not set(grants[0].standbys) & set(grants[1].standbys)
+
+
+def test_a_lost_task_goes_to_its_standby_and_not_before_its_owner_is_fenced() -> None:
+    moves = _machines(3, tasks=("0_0", "0_1", "0_2"))
+    standby = next(slot for slot in (1, 2) if "0_0" in moves._slots[slot].copied)
+    moves.lags(standby, standby, {"0_0": 3}, 0)
+    fence, *grants = moves.lost(0, 0, 0)
+    assert fence == Fence(0, 0)
+    for grant in _follow(moves, grants):  # others keep copies now, but nobody has the task
+        assert "0_0" not in grant.tasks
+    assert "0_0" in moves._slots[standby].copied
+    assert moves.tick(1) == []
+    grants = _follow(moves, moves.fenced(0, 0, 0))
+    assert moves.owner("0_0") == standby
+    assert all("0_0" in grant.tasks for grant in grants if grant.slot == standby)  # its copy is not dropped in between
+
+
+def test_a_newcomer_gets_a_task_once_its_copy_is_there() -> None:
+    moves = _machines(1, standbys=0)
+    grants = _follow(moves, moves.ready(1, 1, (), 0, "host-1:/state"))
+    assert [(grant.slot, grant.tasks, grant.standbys) for grant in grants] == [(1, (), ("0_2", "0_3"))]
+    assert moves.lags(1, 1, {"0_2": 101, "0_3": 5000}, 0) == []
+    grants = _follow(moves, moves.lags(1, 1, {"0_2": 100, "0_3": 200}, 0))
+    assert moves.tasks_of(0) == ["0_0", "0_1", "0_3"]
+    assert moves.tasks_of(1) == ["0_2"]
+    assert [grant.slot for grant in grants] == [0, 1]  # released, then granted: it moved once
+    _follow(moves, moves.lags(1, 1, {"0_3": 0}, 0))
+    assert moves.tasks_of(1) == ["0_2", "0_3"]
+    assert moves.tick(10**9) == []
+
+
+def test_within_one_place_tasks_move_at_once() -> None:
+    moves = TaskMoves(TASKS, stateful=TASKS, standbys=2)
+    _follow(moves, moves.ready(0, 0, (), 0, "host:/state"))
+    _follow(moves, moves.ready(1, 1, (), 0, "host:/state"))
+    assert (moves.tasks_of(0), moves.tasks_of(1)) == (["0_0", "0_1"], ["0_2", "0_3"])
+
+
+def test_the_former_owner_keeps_its_state_as_a_standby() -> None:
+    moves = _machines(2, tasks=("0_0", "0_1"))
+    _follow(moves, moves.lags(1, 1, {"0_0": 0}, 0))
+    _follow(moves, moves.lost(0, 0, 0))
+    grants = _follow(moves, moves.ready(0, 5, ("0_0", "0_1"), 0, "host-0:/state"))
+    assert grants[0].standbys == ("0_0", "0_1")
+    assert grants[0].tasks == ()
+
+
+def test_a_slot_of_the_same_number_on_another_machine_is_not_the_owner_of_before() -> None:
+    moves = _machines(2, standbys=0, tasks=("0_0", "0_1"))
+    moves.expect((0, 1), 1000)
+    moves.released(0, 0, 0)
+    moves.released(1, 1, 0)
+    moves.ready(0, 7, (), 0, "host-1:/state")  # they have changed places
+    _follow(moves, moves.ready(1, 8, (), 0, "host-0:/state"))
+    assert (moves.owner("0_0"), moves.owner("0_1")) == (1, 0)
+
+
+PLACES = ("a:/state", "a:/state", "b:/state")
+
+
 @dataclass
 class _Life:
     """A slot as it is: what it was told and has not read, what it has open, what it has said and nobody has heard."""
@@ -126,7 +220,8 @@ class _Life:
     slot: int
     inbox: list[Grant] = field(default_factory=list)
     has: set[str] = field(default_factory=set)
-    outbox: list[tuple[str, int, tuple[str, ...]]] = field(default_factory=list)
+    copies: set[str] = field(default_factory=set)
+    outbox: list[tuple[str, int, tuple[str, ...], tuple[str, ...]]] = field(default_factory=list)
     fenced: bool = False
     ended: bool = False
 
@@ -134,9 +229,9 @@ class _Life:
 class _World:
     """Messages are late, slots die, fall silent while they live on, end their leases, and come again."""
 
-    def __init__(self, seed: int, broken: str = "") -> None:
+    def __init__(self, seed: int, broken: str = "", standbys: int = 0) -> None:
         self.random = random.Random(seed)
-        self.moves = TaskMoves(TASKS)
+        self.moves = TaskMoves(TASKS, stateful=TASKS[1:], standbys=standbys)
         self.lives: dict[int, _Life] = {}
         self.broken = broken
         self.number = 0
@@ -149,20 +244,31 @@ class _World:
                 self.do(self.moves.fenced(action.slot, action.life, 0))
 
     def step(self) -> None:
-        choices = [self.come, self.read, self.read, self.hear, self.hear, self.fence, self.lose, self.leave]
+        choices = [self.come, self.read, self.read, self.hear, self.hear, self.fence, self.lose, self.leave, self.warm]
         self.random.choice(choices)()
         owners: dict[str, int] = {}
         for number, life in self.lives.items():
             for task in life.has if not life.fenced else ():
                 assert task not in owners, f"{task} is open in {owners[task]} and {number}"
                 owners[task] = number
+        opened: set[tuple[str, str]] = set()
+        for number, life in self.lives.items():
+            for task in life.has | life.copies if self.moves.is_current(life.slot, number) else ():
+                assert (PLACES[life.slot], task) not in opened, f"the state of {task} is open twice in one place"
+                opened.add((PLACES[life.slot], task))
+
+    def warm(self) -> None:
+        found = self.any_life()
+        if found:
+            lags = {task: self.random.choice((0, 1 << 40)) for task in found[1].copies}
+            self.do(self.moves.lags(found[1].slot, found[0], lags, 0))
 
     def come(self) -> None:
         slot = self.random.randrange(3)
         if self.current(slot) is None:
             self.number += 1
             self.lives[self.number] = _Life(slot)
-            self.do(self.moves.ready(slot, self.number, (), 0))
+            self.do(self.moves.ready(slot, self.number, (), 0, PLACES[slot]))
 
     def current(self, slot: int) -> int | None:
         return next((n for n, life in self.lives.items() if life.slot == slot and self.moves.is_current(slot, n)), None)
@@ -174,16 +280,16 @@ class _World:
         found = self.any_life()
         if found and found[1].inbox and not found[1].ended:
             grant = found[1].inbox.pop(0)
-            found[1].has = set(grant.tasks)
-            found[1].outbox.append(("owned", grant.number, grant.tasks))
+            found[1].has, found[1].copies = set(grant.tasks), set(grant.standbys)
+            found[1].outbox.append(("owned", grant.number, grant.tasks, grant.standbys))
 
     def hear(self) -> None:
         found = self.any_life()
         if found and found[1].outbox:
             number, life = found
-            kind, grant, tasks = life.outbox.pop(0)
+            kind, grant, tasks, standbys = life.outbox.pop(0)
             if kind == "owned":
-                self.do(self.moves.owned(life.slot, number, grant, tasks, 0))
+                self.do(self.moves.owned(life.slot, number, grant, tasks, 0, standbys))
             else:
                 self.do(self.moves.released(life.slot, number, 0))
 
@@ -200,8 +306,8 @@ class _World:
     def leave(self) -> None:
         found = self.any_life()
         if found and not found[1].ended and self.random.random() < 0.3:
-            found[1].ended, found[1].has = True, set()
-            found[1].outbox.append(("released", 0, ()))
+            found[1].ended, found[1].has, found[1].copies = True, set(), set()
+            found[1].outbox.append(("released", 0, (), ()))
 
     def settle(self) -> None:
         """No more faults: everything is read and heard, and who is lost is fenced."""
@@ -215,16 +321,18 @@ class _World:
                 self.read()
                 self.hear()
             self.fence()
+            for number, life in self.lives.items():
+                self.do(self.moves.lags(life.slot, number, dict.fromkeys(life.copies, 0), 0))
 
     def come_as(self, slot: int) -> None:
         self.number += 1
         self.lives[self.number] = _Life(slot)
-        self.do(self.moves.ready(slot, self.number, (), 0))
+        self.do(self.moves.ready(slot, self.number, (), 0, PLACES[slot]))
 
 
 @pytest.mark.parametrize("seed", range(60))
 def test_a_task_is_never_open_twice_and_in_the_end_everywhere_once(seed: int) -> None:
-    world = _World(seed)
+    world = _World(seed, standbys=seed % 3)
     for _ in range(300):
         world.step()
     world.settle()

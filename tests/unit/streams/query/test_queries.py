@@ -1,5 +1,6 @@
 """Interactive queries: what is asked, what is answered, over HTTP and over several hosts; without a broker."""
 
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,10 +21,11 @@ from headwater.streams.query.readable import NotReady
 from headwater.streams.query.server import QueryServer
 from headwater.streams.query.state_reader import StateReader
 from headwater.streams.serdes.port import resolve
+from headwater.streams.slot.open_task import Clients, OpenTask
 from headwater.streams.stores.lmdb import LmdbState
 from headwater.streams.stores.memory import MemoryState
 from headwater.streams.stores.spec import StoreKind
-from headwater.streams.stores.state import Owner
+from headwater.streams.stores.state import Owner, mark_copy
 from headwater.streams.stores.task_counts import write_task_counts
 from headwater.streams.testing.driver import Driver
 
@@ -313,3 +315,38 @@ def test_state_on_disk_without_some_partitions_gives_no_answer_with_a_hole(tmp_p
         assert client.store("counts").get("cherry") is None
         assert client.store("counts").count() == 0
     reader.close()
+
+
+def test_a_standbys_copy_answers_only_those_who_allow_stale_answers(tmp_path: Path) -> None:
+    app = App("fruit", key="text", value="text")
+    app.stream("in").group_by_key().count(store="counts")
+    plans = app.topology().sub_topologies()
+    root = tmp_path / "fruit" / "cluster"
+    name = f"{plans[0].number}_0"
+    write_task_counts(root, {plans[0].number: 1})
+    copy = LmdbState(root / name)
+    copy.claim(Owner(1, 0))
+    mark_copy(copy, is_copy=True)
+    copy.commit({})
+    copy.close()
+
+    def count(*, stale: bool) -> int:
+        reader = StateReader(tmp_path, "fruit", plans, app.settings(), None, stale=stale)
+        try:
+            with (
+                QueryServer("fruit", reader.tasks, token=TOKEN, directory=reader).start() as server,
+                connect(server.url, TOKEN) as client,
+            ):
+                return client.store("counts").count()
+        finally:
+            reader.close()
+
+    with pytest.raises(UserError, match="is a standby's copy"):
+        count(stale=False)
+    assert count(stale=True) == 0
+    settings, clients = app.settings(), Clients(None, None, threading.Event())  # type: ignore[arg-type]
+    task = OpenTask(plans[0], 0, settings, root, clients, {})
+    task.claim(Owner(1, 1))  # the task has come here
+    task.save()
+    task.close()
+    assert count(stale=False) == 0

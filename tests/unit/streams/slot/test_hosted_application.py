@@ -3,6 +3,7 @@
 import base64
 import pickle
 import queue
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,10 @@ class Hosted:
     def next(self) -> messages.Message:
         return self.told.get(timeout=PATIENCE_S)
 
+    def get_ready(self) -> None:
+        place = f"{socket.gethostname()}:{(Fate.directory / 'cluster').resolve()}"
+        assert self.next() == messages.Ready("app", [], place)
+
     def stop(self) -> messages.Message:
         self.application.stop()
         last = self.next()
@@ -115,7 +120,7 @@ def _fate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_slot_that_has_tasks_again_has_another_producer_epoch_though_it_has_read_nothing() -> None:
     hosted = Hosted()
-    assert hosted.next() == messages.Ready("app", [])
+    hosted.get_ready()
     for grant, tasks in enumerate((["0_0"], [], ["0_0"])):
         hosted.application.assign(messages.Assign("app", grant, tasks))
         assert hosted.next() == messages.Owned("app", grant, tasks)
@@ -127,7 +132,7 @@ def test_a_slot_that_has_tasks_again_has_another_producer_epoch_though_it_has_re
 def test_brokers_that_are_away_while_a_slot_starts_are_asked_again() -> None:
     Fate.troubles = [TimeoutError("nobody answers")]
     hosted = Hosted()
-    assert hosted.next() == messages.Ready("app", [])
+    hosted.get_ready()
     Fate.troubles = [KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "nobody answers"), TimeoutError("nor now")]
     hosted.application.assign(messages.Assign("app", 1, ["0_0"]))
     assert hosted.next() == messages.Owned("app", 1, ["0_0"])
