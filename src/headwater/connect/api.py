@@ -65,6 +65,12 @@ class SourceTaskContext(Protocol):
     @property
     def stopping(self) -> bool: ...
 
+    def request_commit(self) -> None:
+        """Offsets are to be written soon, of what has been given so far; `commit_record` tells when."""
+
+    def spark(self) -> Any:
+        """The worker's SparkSession. It begins with the first that asks, which takes seconds."""
+
 
 class SinkTaskContext(Protocol):
     @property
@@ -186,3 +192,13 @@ class SinkTask:
         """These partitions are another's from now on."""
 
     def stop(self) -> Any: ...
+
+
+class SparkSinkTask(SinkTask):
+    """A sink that gets whole batches as data frames: the worker runs a streaming query of Spark's in which converters and transforms
+    are a step, and calls `write` on the driver, batch by batch. A batch that is not through comes again with the same number and the
+    same records. `start` and `stop` frame it; nothing else of a `SinkTask` is called."""
+
+    def write(self, frame: Any, batch_id: int) -> Any:
+        """`frame` has the fields of the values as columns, or the column `value`."""
+        raise NotImplementedError

@@ -26,6 +26,10 @@ class RetriableError(ConnectError):
     java_name = "org.apache.kafka.connect.errors.RetriableException"
 
 
+class Interrupted(ConnectError):
+    """A task that is to stop gives up what it has in its hands; nothing of that is committed."""
+
+
 class ConfigError(ConnectError):
     """A property whose value cannot be taken. `str` is the sentence that Apache Kafka has for it."""
 

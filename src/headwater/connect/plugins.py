@@ -88,6 +88,8 @@ _CONNECTORS: Final[dict[str, tuple[str, ...]]] = {
     "jdbc_sink": ("JdbcSink",),
     "postgres_cdc.connector": ("PostgresCdc",),
     "topic_files.connector": ("TopicFiles",),
+    "spark.source": ("SparkSource",),
+    "spark.sink": ("SparkSink",),
 }
 
 

@@ -56,14 +56,21 @@ class _Context:
     stopping = False
     transaction_context = None
 
-    def __init__(self, offsets: ConnectorOffsets, config: Mapping[str, str]) -> None:
-        self.offset_reader, self.config = offsets, config
+    def __init__(self, offsets: ConnectorOffsets, config: Mapping[str, str], spark: Any) -> None:
+        self.offset_reader, self.config, self._spark = offsets, config, spark
+
+    def request_commit(self) -> None: ...
+
+    def spark(self) -> Any:
+        assert self._spark is not None, "SourceKit(..., spark=session) gives the task its Spark session"
+        return self._spark
 
 
 class SourceKit:
-    """One source connector with its first task, and offsets in memory."""
+    """One source connector with its first task, and offsets in memory. `spark`: the session of a connector that asks for one."""
 
-    def __init__(self, connector: type[SourceConnector], config: Mapping[str, str]) -> None:
+    def __init__(self, connector: type[SourceConnector], config: Mapping[str, str], *, spark: Any = None) -> None:
+        self._spark = spark
         self.connector = connector()
         _call(self.connector.start, {"name": _NAME, **config})
         self.task_configs = self.connector.task_configs(int(config.get("tasks.max", "1")))
@@ -73,11 +80,11 @@ class SourceKit:
 
     def _start(self) -> None:
         self.task: SourceTask = self.connector.task_class()
-        self.task.context = _Context(self.offsets, self.task_configs[0])
+        self.task.context = _Context(self.offsets, self.task_configs[0], self._spark)
         _call(self.task.start, self.task_configs[0])
 
     def poll(self) -> list[SourceRecord]:
-        found: list[SourceRecord] = _call(self.task.poll) or []
+        found: list[SourceRecord] = list(_call(self.task.poll) or ())
         self._polled += found
         return found
 

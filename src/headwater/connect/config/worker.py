@@ -27,6 +27,7 @@ COMMON_KEYS: Final = (
     listing("config.providers", [], LOW, "Names of config providers; each has config.providers.<name>.class and .param.*."),
     listing("plugin.allowlist", ["*"], MEDIUM, "Patterns of the connector classes that may be used."),
     listing("plugin.path", None, LOW, "Taken and not used: plugins are Python packages that are installed."),
+    text("spark.master", None, MEDIUM, "Where connectors on Spark do their work: local[*], spark://host:7077, ... Not given: $SPARK_MASTER, or this machine. Every other spark.* property is one of the worker's Spark session, too: spark.jars, spark.jars.packages, spark.executor.memory."),
     text("client.id", "", LOW, "The beginning of the client ids of the worker's clients."),
 )  # fmt: skip
 WORKER_DEF: Final = ConfigDef(
@@ -45,6 +46,7 @@ _PREFIXES: Final = (
     "value.converter.",
     "header.converter.",
     "config.providers.",
+    "spark.",
 )
 _CLIENT_NAMES: Final = (
     "security.",

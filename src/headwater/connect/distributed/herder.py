@@ -96,6 +96,7 @@ class DistributedHerder:
         with self._working:
             self._work.stop_all(self._configs.snapshot())
         self.membership.close()
+        self.worker.spark.close()
 
     # Looking
 
@@ -483,4 +484,5 @@ class DistributedHerder:
 
 def _shown_status(status: Status, **first: Any) -> dict[str, Any]:
     made = {**first, "state": str(status.state), "worker_id": status.worker_id, "version": status.version}
+    made |= {"runs_on": status.runs_on} if status.runs_on is not None else {}
     return made | ({"trace": status.trace} if status.trace is not None else {})

@@ -285,10 +285,13 @@ class LocalWork:
 
     def _task_changed(self, task: WorkerTask) -> None:
         """By the task's thread."""
-        self._tell_task(task.id, task.state, task.trace if task.state is State.FAILED else None, task.version)
+        trace = task.trace if task.state is State.FAILED else None
+        self._tell_task(task.id, task.state, trace, task.version, task.runs_on)
 
-    def _tell_task(self, task: TaskId, state: State, trace: str | None, version: str | None) -> None:
-        status = Status(state, self._worker.worker_id, self._around.generation, trace, version)
+    def _tell_task(
+        self, task: TaskId, state: State, trace: str | None, version: str | None, runs_on: str | None = None
+    ) -> None:
+        status = Status(state, self._worker.worker_id, self._around.generation, trace, version, runs_on)
         self._around.tell(TaskStatus(task, status))
 
     def _topic_seen(self, task: TaskId) -> Callable[[str], None]:

@@ -32,6 +32,7 @@ class Status:
     generation: int
     trace: str | None = None
     version: str | None = None
+    runs_on: str | None = None  # Apache's workers pass over it
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,8 @@ def _status_json(status: Status | None) -> bytes | None:
     if status is None:
         return None
     made = {"state": str(status.state), "trace": status.trace, "worker_id": status.worker_id}
-    return dumps({**made, "generation": status.generation, "version": status.version}).encode()
+    more = {} if status.runs_on is None else {"runs_on": status.runs_on}
+    return dumps({**made, "generation": status.generation, "version": status.version, **more}).encode()
 
 
 def decode(key: bytes | None, value: bytes | None) -> StatusRecord | None:
@@ -103,4 +105,5 @@ def _status(document: Any) -> Status | None:
     if document is None:
         return None
     trace, version = document.get("trace"), document.get("version")
-    return Status(State(document["state"]), str(document["worker_id"]), int(document["generation"]), trace, version)
+    state, worker_id, runs_on = State(document["state"]), str(document["worker_id"]), document.get("runs_on")
+    return Status(state, worker_id, int(document["generation"]), trace, version, runs_on)

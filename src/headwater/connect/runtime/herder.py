@@ -262,6 +262,7 @@ class Herder:
             self.worker.end_tasks(tasks)
             for found in running:
                 self._stop_connector(found)
+            self.worker.spark.close()
         finally:
             if held:
                 self._lock.release()

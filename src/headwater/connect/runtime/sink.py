@@ -10,24 +10,18 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.errors import KafkaError
 from headwater.base.ids import TopicPartition
-from headwater.client import Admin, Consumer, ConsumerRecord, NewTopic, Producer, WakeupError
+from headwater.client import Consumer, ConsumerRecord, WakeupError
 from headwater.connect.api import Offsets, SinkTask
-from headwater.connect.data.record import Header, SinkRecord
-from headwater.connect.errors import ConnectError, RetriableError
+from headwater.connect.data.record import SinkRecord
+from headwater.connect.errors import RetriableError
 from headwater.connect.java_regex import compile_java
+from headwater.connect.runtime.dead_letters import DeadLetters
 from headwater.connect.runtime.pipeline import Pipeline, class_name
+from headwater.connect.runtime.sink_conversion import SinkConversion
 from headwater.connect.runtime.task import TaskId, WorkerTask
-from headwater.connect.runtime.tolerance import (
-    Failure,
-    LogReporter,
-    Reporter,
-    Skipped,
-    Stage,
-    Tolerance,
-    context_headers,
-)
+from headwater.connect.runtime.tolerance import Failure, LogReporter, Reporter, Skipped, Stage, Tolerance
 
 logger = logging.getLogger("headwater.connect")
 
@@ -72,38 +66,6 @@ class SinkContext:
         self._worker.report(record, error)
 
 
-class DeadLetters:
-    """The dead letter topic: made where it is missing, written by a producer of its own."""
-
-    def __init__(
-        self, task_id: TaskId, config: dict[str, Any], producer: Settings, admin: Settings, redact: Callable[[str], str]
-    ) -> None:
-        self._id, self._redact = task_id, redact
-        self._topic: str = config["errors.deadletterqueue.topic.name"]
-        self._with_context: bool = config["errors.deadletterqueue.context.headers.enable"]
-        with Admin(admin) as client:
-            made = client.create_topics(
-                [NewTopic(self._topic, 1, config["errors.deadletterqueue.topic.replication.factor"])]
-            )
-            for outcome in made.values():
-                if isinstance(outcome, KafkaError) and outcome.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-                    raise ConnectError(f"Cannot make the dead letter topic {self._topic!r}: {outcome}")
-        self._producer = Producer({"client.id": f"connector-dlq-producer-{task_id}"} | dict(producer))
-
-    def report(self, failure: Failure) -> None:
-        record = failure.record
-        headers = list(record.headers)
-        if self._with_context:
-            headers += context_headers(failure, *self._id, self._redact)
-        self._producer.send(self._topic, record.value, key=record.key, headers=headers)
-
-    def flush(self) -> None:
-        self._producer.flush()
-
-    def close(self) -> None:
-        self._producer.close()
-
-
 class SinkWorkerTask(WorkerTask):
     def __init__(
         self,
@@ -144,7 +106,6 @@ class SinkWorkerTask(WorkerTask):
     def work(self) -> None:
         self._task = task = self._make_task()
         self._pipeline = pipeline = self._make_pipeline()
-        self._names = [class_name(each) for each in (pipeline.key, pipeline.value, pipeline.header)]
         self._context = task.context = SinkContext(self, self._props)
         self._current: dict[TopicPartition, int] = {}  # the next offset of each partition, of all that was put
         self._committed: dict[TopicPartition, int] = {}
@@ -157,6 +118,7 @@ class SinkWorkerTask(WorkerTask):
         self._match_again_at = float("inf")
         try:
             self._tolerance = self._make_tolerance()
+            self._conversion = SinkConversion(pipeline, self._tolerance)
             with Consumer(self._consumer_settings) as self.consumer:
                 self.call(task.start, self._props)
                 self._consuming = self.consumer
@@ -292,37 +254,12 @@ class SinkWorkerTask(WorkerTask):
     # One record
 
     def _converted(self, record: ConsumerRecord) -> SinkRecord | None:
-        topic, run, pipe = record.topic, self._tolerance.run, self._pipeline
-        if topic not in self._topics_seen:
-            self._topics_seen.add(topic)
-            self._on_topic(topic)
-        key_name, value_name, header_name = self._names
-        try:
-            key = run(Stage.KEY_CONVERTER, key_name, record, lambda: pipe.key.to_connect(topic, record.key))
-            value = run(Stage.VALUE_CONVERTER, value_name, record, lambda: pipe.value.to_connect(topic, record.value))
-            headers = run(
-                Stage.HEADER_CONVERTER,
-                header_name,
-                record,
-                lambda: tuple(Header(name, *pipe.header.to_connect(topic, data)) for name, data in record.headers),
-            )
-            made = SinkRecord(
-                topic=topic,
-                partition=record.partition,
-                key_schema=key.schema,
-                key=key.value,
-                value_schema=value.schema,
-                value=value.value,
-                timestamp_ms=record.timestamp_ms if record.timestamp_ms >= 0 else None,
-                headers=headers,
-                offset=record.offset,
-                timestamp_type=record.timestamp_type,
-            )
-            changed = pipe.transform(made, record, self._tolerance)
-        except Skipped:
-            return None
-        assert changed is None or isinstance(changed, SinkRecord)
-        self._originals[record.topic, record.partition, record.offset] = record
+        if record.topic not in self._topics_seen:
+            self._topics_seen.add(record.topic)
+            self._on_topic(record.topic)
+        changed = self._conversion.sink_record(record)
+        if changed is not None:
+            self._originals[record.topic, record.partition, record.offset] = record
         return changed
 
     def report(self, record: SinkRecord, error: Exception) -> None:

@@ -43,6 +43,12 @@ class SourceContext:
     def stopping(self) -> bool:
         return self._task.stopping.is_set()
 
+    def request_commit(self) -> None:
+        self._task.commit_requested = True
+
+    def spark(self) -> Any:
+        return self._task.use_spark()
+
 
 class _StopOnce:
     """A plugin's `stop`, called once, by whichever thread comes first. A coroutine runs in the task's own loop, beside a poll."""
@@ -82,6 +88,7 @@ class _StopOnce:
 
 class SourceWorkerTask(WorkerTask):
     transaction_context: TransactionContext | None = None
+    commit_requested = False  # by the plugin
 
     def __init__(
         self,
@@ -173,7 +180,8 @@ class SourceWorkerTask(WorkerTask):
         next_commit = time.monotonic() + self._flush_interval_s
         try:
             while not self.stopping.is_set():
-                if time.monotonic() >= next_commit:
+                if time.monotonic() >= next_commit or self.commit_requested:
+                    self._wait_if_requested(sending)
                     self._commit(task, sending)
                     next_commit = time.monotonic() + self._flush_interval_s
                 self.wait_while_paused()
@@ -190,6 +198,11 @@ class SourceWorkerTask(WorkerTask):
                 sending.flush(self._flush_timeout_s)
                 self._commit(task, sending)
         sending.check()
+
+    def _wait_if_requested(self, sending: "Sending") -> None:
+        requested, self.commit_requested = self.commit_requested, False
+        if requested:
+            sending.flush(self._flush_timeout_s)
 
     def _poll(self, task: SourceTask, tolerance: Tolerance) -> list[SourceRecord] | None:
         """A poll that asks to be repeated is, after a little."""

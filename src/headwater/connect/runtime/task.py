@@ -18,6 +18,8 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple
 
 from headwater.connect.config.secrets import redacted
+from headwater.connect.errors import ConnectError, Interrupted
+from headwater.connect.runtime.spark_session import WorkerSpark
 
 logger = logging.getLogger("headwater.connect")
 
@@ -57,6 +59,8 @@ class WorkerTask:
         self.trace: str | None = None
         self.restarts = 0
         self.version: str | None = None  # of the plugin
+        self.worker_spark: WorkerSpark | None = None  # the worker's, for tasks that need it
+        self.runs_on: str | None = None  # where, if not in a thread of the worker alone
         self._restart = restart
         self._secrets = secrets
         self.stopping = threading.Event()
@@ -107,6 +111,14 @@ class WorkerTask:
         return redacted(text, self._secrets)
 
     # For its own thread
+
+    def use_spark(self) -> Any:
+        """The worker's Spark session, which begins with the first that asks."""
+        if self.worker_spark is None:
+            raise ConnectError("This worker has no Spark session")
+        session = self.worker_spark.session()
+        self.runs_on = self.worker_spark.place
+        return session
 
     def work(self) -> None:
         """Runs until `stopping`; raises whatever went wrong. What it opened, it closes."""
@@ -160,6 +172,8 @@ class WorkerTask:
             try:
                 self.work()
                 break
+            except Interrupted:
+                break
             except BaseException as error:  # noqa: BLE001 - whatever a plugin raises ends its task, a cancelled coroutine too
                 failures = 1 if time.monotonic() - began > RESTART_MAX_S else failures + 1
                 self._failed(error, failures)
@@ -192,6 +206,8 @@ def status_of(task: WorkerTask, worker_id: str) -> Mapping[str, Any]:
         "worker_id": worker_id,
         "version": task.version,
     }
+    if task.runs_on is not None:
+        made["runs_on"] = task.runs_on
     if task.state is State.FAILED and task.trace is not None:
         made["trace"] = task.trace
     return made

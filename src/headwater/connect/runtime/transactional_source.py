@@ -100,7 +100,8 @@ class ExactlyOnceSourceTask(SourceWorkerTask):
         try:
             next_commit = time.monotonic() + self._interval_s
             while not self.stopping.is_set():
-                if self._boundary == "interval" and time.monotonic() >= next_commit:
+                if self._boundary == "interval" and (time.monotonic() >= next_commit or self.commit_requested):
+                    self.commit_requested = False
                     self._end(task, sending)
                     next_commit = time.monotonic() + self._interval_s
                 self.wait_while_paused()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from headwater.client import Admin
-from headwater.connect.api import SinkConnector, SourceConnector
+from headwater.connect.api import SinkConnector, SourceConnector, SparkSinkTask
 from headwater.connect.config.providers import Providers
 from headwater.connect.config.worker import WorkerConfig
 from headwater.connect.plugins import Catalog, Kind, Plugin
@@ -15,6 +15,9 @@ from headwater.connect.runtime.pipeline import Pipeline
 from headwater.connect.runtime.plugin_calls import PluginCalls
 from headwater.connect.runtime.sink import SinkWorkerTask
 from headwater.connect.runtime.source import SourceWorkerTask
+from headwater.connect.runtime.spark_conversion import Conversion
+from headwater.connect.runtime.spark_session import WorkerSpark
+from headwater.connect.runtime.spark_sink import QueryPlan, SparkSinkWorkerTask
 from headwater.connect.runtime.task import TaskId, WorkerTask
 
 logger = logging.getLogger("headwater.connect")
@@ -37,6 +40,7 @@ class Worker:
         self.worker_id = worker_id
         self.calls = PluginCalls(PLUGIN_CALL_S)
         self._resolved = self.providers.resolved(config.props)
+        self.spark = WorkerSpark(self._resolved, f"connect {config.props.get('group.id', 'standalone')}")
 
     def call(self, function: Callable[..., Any], *arguments: Any, late: Callable[[], Any] | None = None) -> Any:
         """A connector's method, whether it is a coroutine function or not. Raises ConnectError if it does not return."""
@@ -78,6 +82,7 @@ class Worker:
             TaskId(connector, number), plugin, props, config, secrets, paused=paused, on_topic=on_topic
         )
         made.version = plugin.version
+        made.worker_spark = self.spark
         return made
 
     def _new_task(
@@ -114,6 +119,8 @@ class Worker:
                 secrets=secrets,
                 paused=paused,
             )
+        if issubclass(plugin.cls.task_class, SparkSinkTask):
+            return self._spark_sink(task_id, plugin, props, config, secrets, paused=paused, on_topic=topic_seen)
         return SinkWorkerTask(
             task_id,
             plugin.cls.task_class,
@@ -125,6 +132,43 @@ class Worker:
             self.client("admin", props),
             flush_interval_s=flush_interval_s,
             on_topic=topic_seen,
+            secrets=secrets,
+            paused=paused,
+        )
+
+    def _spark_sink(
+        self,
+        task_id: TaskId,
+        plugin: Plugin,
+        props: Mapping[str, str],
+        config: dict[str, Any],
+        secrets: frozenset[str],
+        *,
+        paused: bool,
+        on_topic: Callable[[str], None],
+    ) -> WorkerTask:
+        conversion = Conversion.of(
+            task_id,
+            props,
+            config,
+            worker=self._resolved,
+            allowed=tuple(self.config["plugin.allowlist"]),
+            secrets=secrets,
+            producer=self.client("producer", props),
+            admin=self.client("admin", props),
+        )
+        own = plugin.config_def.parse(props)
+        plan = QueryPlan(
+            own["checkpoint.location"], own["batch.interval.ms"], own["batch.records.max"], own["value.schema"]
+        )
+        return SparkSinkWorkerTask(
+            task_id,
+            plugin.cls.task_class,
+            conversion,
+            self.client("consumer", props),
+            plan,
+            restart=config["errors.restart"],
+            on_topic=on_topic,
             secrets=secrets,
             paused=paused,
         )

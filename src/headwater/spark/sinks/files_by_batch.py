@@ -1,4 +1,4 @@
-"""Parquet of any query: Spark's own writer, then a directory renamed, then a manifest put last.
+"""Files of any query, Parquet unless told otherwise: Spark's own writer, then a directory renamed, then a manifest put last.
 
     0000000007-<query id>/part-….parquet        batch 7
     _manifests/0000000007-<query id>            batch 7 is visible; its text says how many files and bytes
@@ -10,6 +10,8 @@ with other checkpoints write to the same directory. Names alone decide; the text
 
 import json
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
@@ -25,10 +27,11 @@ _BATCH: Final = re.compile(r"\d{10,19}-.+")
 
 
 class BatchFiles:
-    """Given to `foreachBatch`."""
+    """Given to `foreachBatch`. `form` is a format of files that Spark writes, `options` are those of its writer."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, form: str = "parquet", options: Mapping[str, str] = MappingProxyType({})) -> None:
         self.root = path.rstrip("/")
+        self._form, self._options = form, dict(options)
 
     def __call__(self, frame: "DataFrame", batch_id: int) -> None:
         spark = frame.sparkSession
@@ -38,7 +41,7 @@ class BatchFiles:
             return
         sweep(files, self.root, name)
         staging = f"{self.root}/{STAGING}/{name}-{uuid4().hex}"
-        frame.write.parquet(staging)
+        frame.write.format(self._form).options(**self._options).save(staging)
         publish(files, self.root, name, staging)
 
 
@@ -55,7 +58,7 @@ def sweep(files: Files, root: str, name: str) -> None:
 
 
 def publish(files: Files, root: str, name: str, staging: str) -> None:
-    parts = [each for each in files.files_under(staging) if each.endswith(".parquet")]
+    parts = [each for each in files.files_under(staging) if each.rpartition("/")[2].startswith("part-")]
     files.rename(staging, f"{root}/{name}")
     files.write_text(f"{root}/{MANIFESTS}/{name}", json.dumps({"version": 1, "files": sorted(parts)}) + "\n")
 

@@ -6,13 +6,11 @@ import hashlib
 import io
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from headwater.connect.converters.avro.to_avro import avro_schema, avro_value
 from headwater.connect.converters.json_converter import JsonConverter
-from headwater.connect.data import logical
-from headwater.connect.data import schema as s
+from headwater.connect.data.arrow_rows import arrow_schema, plain
 from headwater.connect.data.record import SinkRecord
 from headwater.connect.data.schema import Schema, Type
 from headwater.connect.data.validation import validate
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
 
 _SCHEMAS_MAX: Final = 100
 _BLOCK_BYTES: Final = 64 * 1024
-_DIGITS_MAX: Final = 38  # of a decimal that Spark, Hive and DuckDB read
 
 
 class Encoded(NamedTuple):
@@ -152,17 +149,15 @@ class Parquet(Format):
             raise DataError(f"Parquet files need structs, not {schema.type}; the transform HoistField makes one")
         validate(schema, record.value)
         self._arrow(schema)
-        row = _plain(schema, record.value)
+        row = plain(schema, record.value)
         return Encoded(schema, row, _size(row))
 
     def _arrow(self, schema: Schema) -> "pa.Schema":
         found = self._schemas.get(schema)
         if found is None:
-            import pyarrow as pa
-
             if len(self._schemas) >= _SCHEMAS_MAX:
                 self._schemas.clear()
-            found = self._schemas[schema] = pa.schema(list(arrow_type(schema)))
+            found = self._schemas[schema] = arrow_schema(schema)
         return found
 
     def file(self, schema: Schema | None, data: Sequence[Mapping[str, Any]]) -> bytes:
@@ -174,93 +169,6 @@ class Parquet(Format):
         table = pa.Table.from_pylist(list(data), schema=self._arrow(schema))
         pq.write_table(table, out, compression=self._codec)
         return out.getvalue()
-
-
-def arrow_type(schema: Schema) -> "pa.DataType":
-    import pyarrow as pa
-
-    match schema.name:
-        case s.DECIMAL:
-            scale = logical.scale_of(schema)
-            if not 0 <= scale <= _DIGITS_MAX:
-                raise DataError(f"Parquet has no decimals with a scale of {scale}")
-            return pa.decimal128(_DIGITS_MAX, scale)
-        case s.DATE:
-            return pa.date32()
-        case s.TIME:
-            return pa.time32("ms")
-        case s.TIMESTAMP:
-            return pa.timestamp("ms", tz="UTC")
-    match schema.type:
-        case Type.STRUCT:
-            if not schema.fields:
-                raise DataError("Parquet has no structs without fields")
-            return pa.struct(
-                [pa.field(f.name, arrow_type(f.schema), nullable=f.schema.optional) for f in schema.fields]
-            )
-        case Type.ARRAY:
-            return pa.list_(_inner("element", schema.value_schema))
-        case Type.MAP:
-            key = _inner("key", schema.key_schema)
-            return pa.map_(key.with_nullable(False), _inner("value", schema.value_schema))
-    return {
-        Type.INT8: pa.int8(),
-        Type.INT16: pa.int16(),
-        Type.INT32: pa.int32(),
-        Type.INT64: pa.int64(),
-        Type.FLOAT32: pa.float32(),
-        Type.FLOAT64: pa.float64(),
-        Type.BOOLEAN: pa.bool_(),
-        Type.STRING: pa.string(),
-        Type.BYTES: pa.binary(),
-    }[schema.type]
-
-
-def _inner(name: str, schema: Schema | None) -> "pa.Field":
-    import pyarrow as pa
-
-    assert schema is not None
-    return pa.field(name, arrow_type(schema), nullable=schema.optional)
-
-
-def _plain(schema: Schema, value: Any) -> Any:
-    """As Arrow takes it: dicts for structs, pairs for maps; checked, so that a whole file does not fail for one value."""
-    if value is None:
-        if not schema.optional:
-            raise DataError("null where the schema has a value")
-        return None
-    match schema.type:
-        case Type.STRUCT:
-            return {field.name: _plain(field.schema, value.get(field.name)) for field in schema.fields}
-        case Type.ARRAY:
-            assert schema.value_schema is not None
-            return [_plain(schema.value_schema, each) for each in value]
-        case Type.MAP:
-            assert schema.key_schema is not None
-            assert schema.value_schema is not None
-            if schema.key_schema.optional and None in value:
-                raise DataError("Parquet has no maps with null keys")
-            return [(_plain(schema.key_schema, key), _plain(schema.value_schema, each)) for key, each in value.items()]
-        case Type.BYTES if schema.name != s.DECIMAL:
-            return bytes(value)
-        case Type.STRING:
-            try:
-                value.encode()
-            except UnicodeEncodeError:
-                raise DataError("A text that is not Unicode") from None
-    if isinstance(value, Decimal):
-        return _decimal(schema, value)
-    if schema.name == s.TIMESTAMP:  # milliseconds: what is finer is cut off
-        return logical.millis_to_timestamp(logical.timestamp_to_millis(value))
-    return logical.millis_to_time(logical.time_to_millis(value)) if schema.name == s.TIME else value
-
-
-def _decimal(schema: Schema, value: Decimal) -> Decimal:
-    if logical.scale_of_value(value) != logical.scale_of(schema):
-        raise DataError(f"{value} has not the scale of its schema, {logical.scale_of(schema)}")
-    if len(value.as_tuple().digits) > _DIGITS_MAX:
-        raise DataError(f"A decimal of more than {_DIGITS_MAX} digits")
-    return value
 
 
 def _size(value: Any) -> int:

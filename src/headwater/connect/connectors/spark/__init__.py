@@ -1,0 +1,1 @@
+"""SparkSource and SparkSink: whatever Spark can read or write."""

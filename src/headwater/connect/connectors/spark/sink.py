@@ -1,0 +1,72 @@
+"""SparkSink: topics into whatever Spark can write, batch by batch, with Connect's converters and transforms.
+
+Exactly once where a batch leaves a mark with its rows: files (a batch is a directory that gets its name when it is whole, and counts by its
+manifest, see `headwater.spark.sinks.files_by_batch`), `headwater-postgres` and `headwater-sqlite` (the mark is in the transaction). Any
+other format is at least once: a batch that was not through is written again.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from headwater.base.config.validators import AtLeast, OneOf
+from headwater.base.ids import TopicPartition
+from headwater.connect.api import SinkConnector, SparkSinkTask
+from headwater.connect.config.definition import ConfigDef, ConfigValue
+from headwater.connect.config.keys import HIGH, LOW, MEDIUM, REQUIRED, NonEmptyText, long, text
+from headwater.connect.connectors.spark.options import FORMAT_KEY, OPTIONS, check_names, options_of, path_key
+from headwater.connect.errors import ConnectError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+FILES: Final = ("parquet", "orc", "json", "csv", "text", "xml", "avro")
+_FILES_BY_NAME: Final = frozenset(FILES)
+
+
+class SparkSinkTaskByFormat(SparkSinkTask):
+    def start(self, props: Mapping[str, str]) -> None:
+        self._format, self._options = props["format"], options_of(props)
+
+    def write(self, frame: "DataFrame", batch_id: int) -> None:
+        if self._format.lower() in _FILES_BY_NAME:
+            from headwater.spark.sinks.files_by_batch import BatchFiles
+
+            others = {name: value for name, value in self._options.items() if name != "path"}
+            BatchFiles(self._options["path"], self._format, others)(frame, batch_id)
+        else:
+            frame.write.format(self._format).options(**self._options).mode("append").save()
+
+
+class SparkSinkConnector(SinkConnector):
+    doc = (
+        "Topics into whatever Spark can write. Files (parquet, orc, json, csv, text, xml, avro), headwater-postgres and headwater-sqlite "
+        "get each record exactly once; any other format at least once. The fields of values are the columns; a value that is no struct is "
+        "the column `value`."
+    )
+    config_def: ClassVar[ConfigDef] = ConfigDef(
+        FORMAT_KEY,
+        path_key("The directory of files, as the worker's Spark reaches it: a path, hdfs://... All other options of the format stand under options. likewise (options.dbtable, options.compression)."),
+        text("checkpoint.location", REQUIRED, HIGH, "The directory of the query's checkpoint, which says where to go on. Of this connector alone; every worker must reach it.", NonEmptyText()),
+        text("value.schema", None, MEDIUM, "The columns, in Spark's words: `id BIGINT, name STRING`. Needed for values without a schema (JsonConverter with schemas.enable=false); with others it chooses and casts columns."),
+        long("batch.interval.ms", 1000, MEDIUM, "How often (ms) a batch begins at most.", AtLeast(0)),
+        long("batch.records.max", 100_000, LOW, "How many records a batch has at most.", AtLeast(1)),
+        text("behavior.on.null.values", "fail", MEDIUM, "What becomes of records without a value (tombstones): fail (an error of that record: errors.tolerance decides) or ignore.", OneOf("fail", "ignore")),
+    )  # fmt: skip
+    task_class = SparkSinkTaskByFormat
+
+    def alter_offsets(self, props: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
+        del offsets
+        raise ConnectError(
+            f"The checkpoint in {props['checkpoint.location']} says where to go on, not the group's offsets: remove it, and the connector "
+            "begins anew, or choose another checkpoint.location"
+        )
+
+    def reset_offsets(self, props: Mapping[str, str], known: Sequence[TopicPartition]) -> bool:
+        return self.alter_offsets(props, dict.fromkeys(known))
+
+    def validate(self, props: Mapping[str, str], found: dict[str, ConfigValue]) -> None:
+        check_names(props, found)
+        if str(found["format"].value).lower() in _FILES_BY_NAME and not found[f"{OPTIONS}path"].value:
+            found[f"{OPTIONS}path"].errors.append(f"format={found['format'].value} needs a directory")
+        if str(found["format"].value).lower() == "headwater" and f"{OPTIONS}topic" not in props:
+            found["format"].errors.append("format=headwater writes to topics: options.topic is missing")

@@ -1,0 +1,45 @@
+"""A record of Kafka as a sink sees it: converted and transformed, by the same code in a task's thread and in a task of Spark."""
+
+from headwater.client import ConsumerRecord
+from headwater.connect.data.record import Header, SinkRecord
+from headwater.connect.runtime.pipeline import Pipeline, class_name
+from headwater.connect.runtime.tolerance import Skipped, Stage, Tolerance
+
+
+class SinkConversion:
+    """Owned by one task, as its pipeline is."""
+
+    def __init__(self, pipeline: Pipeline, tolerance: Tolerance) -> None:
+        self._pipeline, self._tolerance = pipeline, tolerance
+        self._names = [class_name(each) for each in (pipeline.key, pipeline.value, pipeline.header)]
+
+    def sink_record(self, record: ConsumerRecord) -> SinkRecord | None:
+        """None: dropped by a transform, or given up and tolerated. Raises ConnectError by the tolerance."""
+        topic, run, pipe = record.topic, self._tolerance.run, self._pipeline
+        key_name, value_name, header_name = self._names
+        try:
+            key = run(Stage.KEY_CONVERTER, key_name, record, lambda: pipe.key.to_connect(topic, record.key))
+            value = run(Stage.VALUE_CONVERTER, value_name, record, lambda: pipe.value.to_connect(topic, record.value))
+            headers = run(
+                Stage.HEADER_CONVERTER,
+                header_name,
+                record,
+                lambda: tuple(Header(name, *pipe.header.to_connect(topic, data)) for name, data in record.headers),
+            )
+            made = SinkRecord(
+                topic=topic,
+                partition=record.partition,
+                key_schema=key.schema,
+                key=key.value,
+                value_schema=value.schema,
+                value=value.value,
+                timestamp_ms=record.timestamp_ms if record.timestamp_ms >= 0 else None,
+                headers=headers,
+                offset=record.offset,
+                timestamp_type=record.timestamp_type,
+            )
+            changed = pipe.transform(made, record, self._tolerance)
+        except Skipped:
+            return None
+        assert changed is None or isinstance(changed, SinkRecord)
+        return changed

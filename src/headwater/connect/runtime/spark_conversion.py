@@ -1,0 +1,227 @@
+"""The converters and transforms of a sink inside of a Spark job: rows of the source in, rows with the fields of values out.
+
+Two steps, because only the records say which columns there are. `convert` makes of each Arrow batch one row per topic and schema, a
+`CHUNK`, with the rows in Arrow's stream format; the driver looks at the schemas alone and decides on the columns; `rows_of` unpacks.
+Values without a schema are packed as JSON text, in the one column `JSON_COLUMN`.
+
+A Python process of Spark's runs one task at a time and is kept for the next one: so it keeps the last pipelines, with what their
+converters have learned of the registry.
+"""
+
+import io
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from headwater.client import ConsumerRecord
+from headwater.connect.config.secrets import redacted
+from headwater.connect.converters.json_converter import JsonConverter
+from headwater.connect.data import schema as s
+from headwater.connect.data.arrow_rows import arrow_schema, plain
+from headwater.connect.data.record import SinkRecord
+from headwater.connect.data.schema import Schema, Type
+from headwater.connect.data.validation import validate
+from headwater.connect.errors import DataError
+from headwater.connect.plugins import Catalog
+from headwater.connect.runtime.dead_letters import DeadLetters
+from headwater.connect.runtime.pipeline import Pipeline, class_name
+from headwater.connect.runtime.sink_conversion import SinkConversion
+from headwater.connect.runtime.task import TaskId
+from headwater.connect.runtime.tolerance import Failure, LogReporter, Reporter, Skipped, Stage, Tolerance
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+CHUNK: Final = "topic string, columns binary, data binary"
+JSON_COLUMN: Final = "headwater_json"
+VALUE_COLUMN: Final = "value"
+_PIPELINES_MAX: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """Travels to the executors: plain values only."""
+
+    token: str  # of one start of the task
+    task: TaskId
+    props: Mapping[str, str]
+    config: dict[str, Any]
+    worker: Mapping[str, str]
+    allowed: tuple[str, ...]
+    secrets: frozenset[str]
+    producer: Mapping[str, str]
+    admin: Mapping[str, str]
+    nulls_fail: bool
+
+    @classmethod
+    def of(cls, task: TaskId, props: Mapping[str, str], config: dict[str, Any], **more: Any) -> "Conversion":
+        nulls_fail = props.get("behavior.on.null.values", "fail") == "fail"
+        return cls(uuid.uuid4().hex, task, dict(props), config, nulls_fail=nulls_fail, **more)
+
+
+class _Kept:
+    """What a conversion needs, opened once in a process."""
+
+    def __init__(self, of: Conversion) -> None:
+        def redact(text: str) -> str:
+            return redacted(text, of.secrets)
+
+        self.pipeline = Pipeline(Catalog(of.allowed), of.props, of.config, of.worker)
+        reporters: list[Reporter] = []
+        if of.config["errors.log.enable"]:
+            reporters.append(LogReporter(*of.task, of.config["errors.log.include.messages"], redact))
+        self.dead: DeadLetters | None = None
+        if of.config["errors.deadletterqueue.topic.name"]:
+            self.dead = DeadLetters(of.task, of.config, of.producer, of.admin, redact)
+            reporters.append(self.dead)
+        self.tolerance = Tolerance(of.config, reporters, lambda: time.monotonic_ns() // 1_000_000, _never_stops)
+        self.records = SinkConversion(self.pipeline, self.tolerance)
+
+    def close(self) -> None:
+        self.pipeline.close()
+        if self.dead is not None:
+            self.dead.close()
+
+
+_kept: dict[str, _Kept] = {}
+
+
+def _never_stops(seconds: float) -> bool:
+    """Spark ends the process of a task that is to stop."""
+    return threading.Event().wait(seconds)
+
+
+def _opened(conversion: Conversion) -> _Kept:
+    found = _kept.get(conversion.token)
+    if found is None:
+        while len(_kept) >= _PIPELINES_MAX:
+            _kept.pop(next(iter(_kept))).close()
+        found = _kept[conversion.token] = _Kept(conversion)
+    return found
+
+
+def convert(conversion: Conversion) -> "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]":
+    """For `mapInArrow`, over the columns of the source with headers."""
+
+    def run(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+        kept = _opened(conversion)
+        for batch in batches:
+            packing = Packing(conversion.nulls_fail)
+            for record in records_of(batch):
+                _take(kept, packing, record)
+            if kept.dead is not None:
+                kept.dead.flush()  # before the batch counts as done
+            yield from packing.chunks()
+
+    return run
+
+
+def _take(kept: _Kept, packing: "Packing", record: ConsumerRecord) -> None:
+    made = kept.records.sink_record(record)
+    if made is None:
+        return
+    try:
+        packing.add(made)
+    except DataError as error:
+        failure = Failure(Stage.TASK_PUT, class_name(packing), error, record, 1)
+        given_up = kept.tolerance.give_up(failure)
+        if not isinstance(given_up, Skipped):
+            raise given_up from error
+
+
+def records_of(batch: "pa.RecordBatch") -> Iterator[ConsumerRecord]:
+    """The source's rows as a consumer gives records."""
+    import pyarrow as pa
+
+    columns = {name: batch.column(name) for name in batch.schema.names}
+    times = columns["timestamp"].cast(pa.int64())  # microseconds
+    for key, value, topic, partition, offset, time_us, kind, headers in zip(
+        *(columns[name].to_pylist() for name in ("key", "value", "topic", "partition", "offset")),
+        times.to_pylist(),
+        columns["timestampType"].to_pylist(),
+        columns["headers"].to_pylist(),
+        strict=True,
+    ):
+        named = tuple((each["key"], each["value"]) for each in headers or ())
+        time_ms = -1 if time_us is None else time_us // 1000
+        yield ConsumerRecord(topic, partition, offset, time_ms, kind, key, value, named, -1)
+
+
+class Packing:
+    """Rows by topic and schema, until a batch ends."""
+
+    def __init__(self, nulls_fail: bool) -> None:
+        self._nulls_fail = nulls_fail
+        self._rows: dict[tuple[str, Schema | None], list[dict[str, Any]]] = {}
+        self._json = JsonConverter()
+        self._json.configure({"schemas.enable": "false", "decimal.format": "NUMERIC"})
+
+    def add(self, record: SinkRecord) -> None:
+        if record.value is None:
+            if self._nulls_fail:
+                raise DataError("The record has no value; behavior.on.null.values=ignore passes over such records")
+            return
+        schema = record.value_schema
+        if schema is None:
+            text = self._json.from_connect(record.topic, None, record.value)
+            assert text is not None
+            row = {JSON_COLUMN: text.decode()}
+        else:
+            validate(schema, record.value)
+            row = plain(schema, record.value)
+            if schema.type is not Type.STRUCT or schema.name in s.LOGICAL_NAMES:
+                row = {VALUE_COLUMN: row}
+        self._rows.setdefault((record.original_topic, schema), []).append(row)
+
+    def chunks(self) -> "Iterator[pa.RecordBatch]":
+        import pyarrow as pa
+
+        for (topic, schema), rows in self._rows.items():
+            columns = columns_of(schema)
+            data = io.BytesIO()
+            with pa.ipc.new_stream(data, columns) as out:
+                out.write_table(pa.Table.from_pylist(rows, schema=columns))
+            yield pa.RecordBatch.from_pydict(
+                {"topic": [topic], "columns": [columns.serialize().to_pybytes()], "data": [data.getvalue()]},
+                schema=pa.schema([("topic", pa.string()), ("columns", pa.binary()), ("data", pa.binary())]),
+            )
+
+
+def columns_of(schema: Schema | None) -> "pa.Schema":
+    """All may be null: a batch may hold records of several schemas."""
+    import pyarrow as pa
+
+    if schema is None:
+        return pa.schema([(JSON_COLUMN, pa.string())])
+    if schema.type is not Type.STRUCT:
+        schema = s.struct([(VALUE_COLUMN, schema)])
+    return pa.schema([field.with_nullable(True) for field in arrow_schema(schema)])
+
+
+def rows_of(wanted: "pa.Schema") -> "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]":
+    """For `mapInArrow`, over chunks: their rows, with the wanted columns, null where a chunk has not got one."""
+
+    def run(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+        import pyarrow as pa
+
+        for batch in batches:
+            for data in batch.column("data"):
+                with pa.ipc.open_stream(data.as_buffer()) as stream:
+                    for each in stream:
+                        yield _with_columns(each, wanted)
+
+    return run
+
+
+def _with_columns(batch: "pa.RecordBatch", wanted: "pa.Schema") -> "pa.RecordBatch":
+    import pyarrow as pa
+
+    there = set(batch.schema.names)
+    columns = [
+        batch.column(field.name).cast(field.type) if field.name in there else pa.nulls(batch.num_rows, field.type)
+        for field in wanted
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=wanted)

@@ -1,0 +1,93 @@
+"""The one Spark session of a worker: begun by the first connector that needs it, stopped with the worker.
+
+What it is made of stands in the worker's properties alone: `spark.master` and every other `spark.*`, jars and packages among them. A
+session whose JVM is gone is forgotten, and the next task that asks begins another one.
+"""
+
+import logging
+import threading
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final
+
+from headwater.base.errors import UserError
+from headwater.connect.errors import ConnectError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+logger = logging.getLogger("headwater.connect")
+PREFIX: Final = "spark."
+_MASTER: Final = "spark.master"
+
+
+class WorkerSpark:
+    """For all threads of a worker. `props` are the worker's, references resolved."""
+
+    def __init__(self, props: Mapping[str, str], name: str) -> None:
+        self._options = {key: value for key, value in props.items() if key.startswith(PREFIX)}
+        self._name = name
+        self._lock = threading.Lock()
+        self._session: SparkSession | None = None
+        self._is_own = False
+        self.place: str | None = None  # where its work is done
+
+    def session(self) -> "SparkSession":
+        with self._lock:
+            if self._session is not None and not is_alive(self._session):
+                logger.error("event=spark-session-lost application=%r", self.place)
+                forget_session()
+                self._session = None
+            if self._session is None:
+                self._session = self._begin()
+            return self._session
+
+    def _begin(self) -> "SparkSession":
+        if find_spec("pyspark") is None:
+            raise ConnectError("This connector needs Spark: pip install 'headwater[spark]' where the worker runs")
+        from pyspark import SparkContext
+
+        from headwater.spark.sessions import session
+
+        options = {name: value for name, value in self._options.items() if name != _MASTER}
+        self._is_own = SparkContext._active_spark_context is None
+        try:
+            made = session(self._name, master=self._options.get(_MASTER), **options)
+        except UserError as error:
+            raise ConnectError(f"The worker's Spark session cannot be begun: {error}") from error
+        context = made.sparkContext
+        self.place = f"spark {context.master} {context.applicationId}"
+        logger.info("event=spark-session-begun master=%r application=%r", context.master, context.applicationId)
+        return made
+
+    def close(self) -> None:
+        with self._lock:
+            session, self._session = self._session, None
+            if session is not None and self._is_own and is_alive(session):
+                session.stop()
+
+
+def is_alive(session: "SparkSession") -> bool:
+    """Whether there is a JVM that answers, and its context runs."""
+    try:
+        context: Any = session.sparkContext._jsc
+        return context is not None and not context.sc().isStopped()
+    except Exception:  # noqa: BLE001 - whatever a gateway says whose other end is gone
+        return False
+
+
+def forget_session() -> None:
+    """PySpark keeps the gateway to a JVM for as long as the process lives; one that is dead would be asked for ever."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    with SparkContext._lock:
+        gateway: Any = SparkContext._gateway
+        SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = None
+    SparkSession._activeSession = None
+    if gateway is not None:
+        try:
+            gateway.shutdown()
+        except Exception as error:  # noqa: BLE001 - its sockets lead nowhere
+            logger.debug("event=gateway-not-closed error=%r", str(error))

@@ -1,0 +1,197 @@
+"""The task of a sink on Spark: a streaming query from topics to `SparkSinkTask.write`, with converters and transforms on the way.
+
+The query's checkpoint says where to go on; the group `connect-<name>` follows it, so that lag shows. A pause stops the query and
+a resume starts it again, from its checkpoint. A query that fails is the task's failure.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from headwater.connect.api import SparkSinkTask
+from headwater.connect.errors import ConnectError, DataError
+from headwater.connect.runtime.spark_conversion import CHUNK, JSON_COLUMN, Conversion, convert, rows_of
+from headwater.connect.runtime.spark_errors import spark_errors, told
+from headwater.connect.runtime.task import TaskId, WorkerTask
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+logger = logging.getLogger("headwater.connect")
+_LOOK_S: Final = 0.2
+_REFUSED: Final = ("auto.offset.reset", "enable.auto.commit", "group.id", "client.id")
+
+
+class QueryPlan(NamedTuple):
+    """What the connector's properties say of the query."""
+
+    checkpoint: str
+    interval_ms: int
+    records_max: int
+    value_schema: str | None  # Spark's DDL
+
+
+class SparkSinkWorkerTask(WorkerTask):
+    def __init__(
+        self,
+        task_id: TaskId,
+        make_task: Callable[[], SparkSinkTask],
+        conversion: Conversion,
+        consumer_settings: Mapping[str, str],
+        plan: QueryPlan,
+        *,
+        restart: bool,
+        on_topic: Callable[[str], None],
+        secrets: frozenset[str] = frozenset(),
+        paused: bool = False,
+    ) -> None:
+        super().__init__(task_id, restart=restart, secrets=secrets, paused=paused)
+        self._make_task, self._conversion, self._consumer, self._plan = make_task, conversion, consumer_settings, plan
+        self._on_topic = on_topic
+        self._topics_seen: set[str] = set()
+
+    def work(self) -> None:
+        spark = self.use_spark()
+        task = self._make_task()
+        self.call(task.start, self._conversion.props)
+        try:
+            self.running()
+            while not self.stopping.is_set():
+                self.wait_while_paused()
+                if not self.paused:
+                    self._run_query(spark, task)
+        finally:
+            self.call(task.stop)
+
+    def _run_query(self, spark: "SparkSession", task: SparkSinkTask) -> None:
+        """Until it is to stop or to pause, or fails."""
+        with spark_errors():
+            query = self._started(spark, task)
+        try:
+            with spark_errors():
+                while not self.paused and not self.stopping.wait(_LOOK_S):
+                    if not query.isActive:
+                        raise _why_ended(query)
+        finally:
+            self._stop(query)
+
+    def _stop(self, query: "StreamingQuery") -> None:
+        try:
+            query.stop()
+        except Exception as error:  # noqa: BLE001 - the JVM is gone, or the batch does not end
+            logger.warning("event=stop-failed connector=%r task=%d error=%r", *self.id, self.redact(told(error))[:2000])
+
+    def _started(self, spark: "SparkSession", task: SparkSinkTask) -> "StreamingQuery":
+        options = source_options(self.id.connector, self._conversion.config, self._consumer, self._plan)
+        frame = spark.readStream.format("headwater").options(**options).load()
+
+        def each(batch: "DataFrame", batch_id: int) -> None:
+            self._write(task, batch, batch_id)
+
+        writing = frame.writeStream.foreachBatch(each).option("checkpointLocation", self._plan.checkpoint)
+        return writing.trigger(processingTime=f"{self._plan.interval_ms} milliseconds").start()
+
+    def _write(self, task: SparkSinkTask, batch: "DataFrame", batch_id: int) -> None:
+        """On the driver, in a thread of PySpark's."""
+        chunks = batch.mapInArrow(convert(self._conversion), CHUNK).persist()
+        try:
+            found = [
+                (row["topic"], bytes(row["columns"])) for row in chunks.select("topic", "columns").distinct().collect()
+            ]
+            if self.cancelled:
+                raise ConnectError("This task was given up")
+            for topic in {topic for topic, _ in found} - self._topics_seen:
+                self._topics_seen.add(topic)
+                self._on_topic(topic)
+            if found:
+                rows = frame_of(chunks, {columns for _, columns in found}, self._plan.value_schema)
+                task.write(rows, batch_id)
+        finally:
+            chunks.unpersist()
+
+
+def source_options(
+    connector: str, config: Mapping[str, Any], consumer: Mapping[str, str], plan: QueryPlan
+) -> dict[str, str]:
+    """The options of the source: the connector's topics, the worker's client, and where to begin without a checkpoint."""
+    made = {f"kafka.{name}": str(value) for name, value in consumer.items() if name not in _REFUSED}
+    made["kafka.group.id"] = consumer.get("group.id") or f"connect-{connector}"
+    made["startingOffsets"] = consumer.get("auto.offset.reset", "earliest")
+    made["includeHeaders"] = "true"
+    made["maxOffsetsPerTrigger"] = str(plan.records_max)
+    if config["topics.regex"]:
+        made["subscribePattern"] = config["topics.regex"]
+    else:
+        made["subscribe"] = ",".join(config["topics"])
+    return made
+
+
+def frame_of(chunks: "DataFrame", schemas: set[bytes], value_schema: str | None) -> "DataFrame":
+    """The rows of a batch: typed ones, and those of JSON text by the schema that the connector gives."""
+    import pyarrow as pa
+
+    read = {data: pa.ipc.read_schema(pa.py_buffer(data)) for data in schemas}
+    plain = {data: each for data, each in read.items() if each.names != [JSON_COLUMN]}
+    made = []
+    if plain:
+        made.append(
+            _typed(chunks.where(chunks["columns"].isin([bytearray(each) for each in plain])), list(plain.values()))
+        )
+    texts = [bytearray(data) for data in read if data not in plain]
+    if texts:
+        made.append(_parsed(chunks.where(chunks["columns"].isin(texts)), value_schema))
+    frame = made[0] if len(made) == 1 else made[0].unionByName(made[1], allowMissingColumns=True)
+    return frame if value_schema is None else as_wanted(frame, value_schema)
+
+
+def _typed(chunks: "DataFrame", schemas: "list[pa.Schema]") -> "DataFrame":
+    import pyarrow as pa
+    from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
+    try:
+        unified = pa.unify_schemas(schemas, promote_options="permissive")
+    except pa.ArrowInvalid as error:
+        raise DataError(f"Records of one batch have schemas that no columns can hold: {error}") from None
+    columns = from_arrow_schema(unified)
+    return chunks.mapInArrow(rows_of(to_arrow_schema(columns, timezone="UTC")), columns)
+
+
+def _parsed(chunks: "DataFrame", value_schema: str | None) -> "DataFrame":
+    from pyspark.sql import functions as f
+    from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    if value_schema is None:
+        raise DataError(
+            "Values without a schema have no columns: value.schema says which there are (`id BIGINT, name STRING`), or a converter with "
+            "schemas (AvroConverter, JsonSchemaConverter, ProtobufConverter, JsonConverter with schemas.enable=true)"
+        )
+    text = StructType([StructField(JSON_COLUMN, StringType())])
+    rows = chunks.mapInArrow(rows_of(to_arrow_schema(text, timezone="UTC")), text)
+    parsed = f.from_json(f.col(JSON_COLUMN), value_schema, {"mode": "FAILFAST"})
+    return rows.select(parsed.alias("row")).select("row.*")
+
+
+def as_wanted(frame: "DataFrame", value_schema: str) -> "DataFrame":
+    """The columns that value.schema names, null where the records have none."""
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import StructType
+
+    there = set(frame.columns)
+    wanted = StructType.fromDDL(value_schema)
+    assert isinstance(wanted, StructType)
+    return frame.select(
+        [
+            (f.col(f"`{field.name}`") if field.name in there else f.lit(None)).cast(field.dataType).alias(field.name)
+            for field in wanted.fields
+        ]
+    )
+
+
+def _why_ended(query: "StreamingQuery") -> ConnectError:
+    error = query.exception()
+    if error is None:
+        return ConnectError("The query has ended by itself: somebody else stopped it, or its session")
+    return ConnectError(told(error))
