@@ -20,7 +20,7 @@ _INTRODUCTION: Final = """\
 Made from the config definitions in `src/headwater/connect/` by `python -m headwater.connect.document`; change those, not this file.
 
 Data in and out of topics by configuration: Kafka Connect's files, REST calls and plugins, in Python. A worker runs alone, or in a
-group with others. Tasks on Spark are not there yet ([STATUS.md](STATUS.md)).
+group with others. Tasks are threads of the worker; those of SparkSource and SparkSink work on Spark, and their status says where (`runs_on`).
 
 ```
 headwater up -d
@@ -105,6 +105,15 @@ a standalone worker, as they do there. The door speaks plain HTTP on 127.0.0.1 u
   whoever writes them makes the same files, and what stops in the middle leaves no short ones. All open files of a partition end together. Records that
   are in no file yet are read again after a restart: on a quiet topic, they wait for the next ones. Records without a value are errors, or passed over
   (`behavior.on.null.values`). Keys, headers and timestamps are not written; InsertField puts what it can into the value.
+- **Spark.** SparkSource and SparkSink read and write whatever Spark can (`format`, `options.*`), with the same converters and transforms. A worker has
+  one Spark session, begun by the first connector that needs it, made of the worker's `spark.*` properties: `spark.master`, `spark.jars`, `spark.jars.packages`.
+  A connector cannot set any of them. SparkSink is a streaming query that calls converters and transforms in Spark's tasks: files (parquet, orc, json,
+  csv, text, xml, avro), `headwater-postgres` and `headwater-sqlite` get each record exactly once, every other format (jdbc among them) at least once. A batch of files is a
+  directory that gets its name when it is whole, and counts when `_manifests` names it; a batch that was not through is replaced. On object stores, where a rename is a
+  copy, plain readers may see a directory grow: read what the manifests name. `checkpoint.location` says where a sink goes on; the group
+  `connect-<name>` follows, and its offsets cannot be set. SparkSource gives a batch of a stream, or a whole read (`read.mode=batch`), as records of one
+  transaction on workers of a group: exactly once; its rows pass through the worker. `producer.override.transaction.timeout.ms` must be longer than a batch
+  takes. A pause stops a sink's query and a resume starts it again; a JVM that dies is the failure of its tasks, which are started again with a new one.
 - **Change data capture.** PostgresCdc (`io.debezium.connector.postgresql.PostgresConnector`) reads the log of PostgreSQL 10 and newer by
   the plugin `pgoutput` (`wal_level=logical`; `pip install 'headwater[postgres]'`), and writes what Debezium 3.6 writes: topics, keys, envelopes,
   schemas and headers are compared with its records field by field. First come all rows, as the slot saw them when it was made; then every
@@ -140,7 +149,10 @@ logical types are Avro's, maps whose keys are not strings are arrays of `MapEntr
 in `connect.*` properties. Enums are read as strings, unions as structs with a field for each branch; records that contain themselves
 are refused. `io.confluent.connect.json.JsonSchemaConverter` (`JsonSchemaConverter`) does the same with JSON and JSON Schema: what JSON cannot
 tell apart stands in `connect.type`; values without a schema are refused, and so is `allOf` of several schemas. Its schemas mean what those of
-Confluent's converter mean, but their properties may stand in another order. Protobuf is not there yet. A registry that does not answer is tried again for `errors.retry.timeout`. A property that such a converter does not
+Confluent's converter mean, but their properties may stand in another order. `io.confluent.connect.protobuf.ProtobufConverter`
+(`ProtobufConverter`) writes structs as messages: int8 and int16 are noted in `confluent.field_meta`, the logical types are `google.type.Date`, `TimeOfDay`, `google.protobuf.Timestamp`
+and `confluent.type.Decimal`, unions are oneofs, enums strings. Nulls of scalars are lost unless `optional.for.nullables` or `wrapper.for.nullables` is set, as there; maps whose keys
+Protobuf allows are written as `map<>`, which is the same on the wire. Other values than structs, arrays in arrays, and messages that contain themselves are refused. A registry that does not answer is tried again for `errors.retry.timeout`. A property that such a converter does not
 know is refused.
 
 ## Transforms

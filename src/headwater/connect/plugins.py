@@ -73,6 +73,7 @@ _PREDICATES: Final = ("HasHeaderKey", "RecordIsTombstone", "TopicNameMatches")
 _CONVERTERS: Final[dict[str, tuple[str, str]]] = {
     "io.confluent.connect.avro.AvroConverter": ("avro.converter", "AvroConverter"),
     "io.confluent.connect.json.JsonSchemaConverter": ("jsonschema.converter", "JsonSchemaConverter"),
+    "io.confluent.connect.protobuf.ProtobufConverter": ("protobuf.converter", "ProtobufConverter"),
     "org.apache.kafka.connect.json.JsonConverter": ("json_converter", "JsonConverter"),
     "org.apache.kafka.connect.storage.StringConverter": ("basic", "StringConverter"),
     "org.apache.kafka.connect.storage.SimpleHeaderConverter": ("basic", "SimpleHeaderConverter"),

@@ -84,7 +84,7 @@ class RegistryConverter(Converter):
         self._kept_max = max(1, int(config["schemas.cache.config"]))
         self._writing: dict[tuple[str, Schema | None, int], Writing] = {}
         self._own: dict[Schema | None, StoredSchema] = {}
-        self._reading: dict[tuple[str, int | str, int], Reading] = {}
+        self._reading: dict[tuple[str, int | str, tuple[int, ...], int], Reading] = {}
         self.registry = self.connect(config)
 
     def connect(self, config: Mapping[str, Any]) -> SchemaRegistryClient:
@@ -116,6 +116,18 @@ class RegistryConverter(Converter):
 
     def reader(self, writer: ParsedSchema, latest: ParsedSchema | None, version: int | None) -> Reading:
         raise NotImplementedError
+
+    def reader_at(
+        self, writer: ParsedSchema, latest: ParsedSchema | None, version: int | None, message_indexes: tuple[int, ...]
+    ) -> Reading:
+        """The indexes are Protobuf's: which message of the file it is."""
+        del message_indexes
+        return self.reader(writer, latest, version)
+
+    def message_indexes(self, target: ParsedSchema) -> tuple[int, ...]:
+        """What is written after the schema's id: Protobuf's alone."""
+        del target
+        return ()
 
     # Writing
 
@@ -158,7 +170,8 @@ class RegistryConverter(Converter):
                 raise DataError(
                     f"The latest schema of the subject (id {registered.id}) does not read what this record's writes: {found[0].message}"
                 )
-        return Writing(SchemaId(registered.id).prefix(), self.writer(schema, target))
+        prefix = SchemaId(registered.id, message_indexes=self.message_indexes(target)).prefix()
+        return Writing(prefix, self.writer(schema, target))
 
     def parsed(self, stored: StoredSchema) -> ParsedSchema:
         if stored.schema_type is not self.schema_type:
@@ -171,10 +184,10 @@ class RegistryConverter(Converter):
         if data is None:
             return NULL
         with errors(f"Failed to deserialize data for topic {topic} to {self.schema_type}"):
-            schema_id, position = read_schema_id(bytes(data))
+            schema_id, position = read_schema_id(bytes(data), protobuf=self.schema_type is SchemaType.PROTOBUF)
             latest = self._latest_of_topic(topic)
             known = schema_id.id if schema_id.id is not None else str(schema_id.guid)
-            key = (topic, known, latest.id if latest is not None else 0)
+            key = (topic, known, schema_id.message_indexes, latest.id if latest is not None else 0)
             reading = self._reading.get(key)
             if reading is None:
                 made = self._prepare_reading(topic, schema_id, latest)
@@ -195,9 +208,8 @@ class RegistryConverter(Converter):
             stored = self.registry.schema_by_id(schema_id.id, None if by_record else self._serde.subject(topic, None))
         parsed = self.parsed(stored)
         subject = self._serde.subject(topic, parsed.name)
-        return self.reader(
-            parsed, None if latest is None else self.parsed(latest.schema), self._version(subject, stored)
-        )
+        newest = None if latest is None else self.parsed(latest.schema)
+        return self.reader_at(parsed, newest, self._version(subject, stored), schema_id.message_indexes)
 
     def _version(self, subject: str, stored: StoredSchema) -> int | None:
         """The version that the registry has it under, if it is under this subject at all."""

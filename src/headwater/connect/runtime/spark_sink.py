@@ -5,11 +5,12 @@ a resume starts it again, from its checkpoint. A query that fails is the task's 
 """
 
 import logging
+import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from headwater.connect.api import SparkSinkTask
-from headwater.connect.errors import ConnectError, DataError
+from headwater.connect.errors import ConnectError, DataError, Interrupted
 from headwater.connect.runtime.spark_conversion import CHUNK, JSON_COLUMN, Conversion, convert, rows_of
 from headwater.connect.runtime.spark_errors import spark_errors, told
 from headwater.connect.runtime.task import TaskId, WorkerTask
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("headwater.connect")
 _LOOK_S: Final = 0.2
+_TOLD_MAX: Final = 500
 _REFUSED: Final = ("auto.offset.reset", "enable.auto.commit", "group.id", "client.id")
 
 
@@ -51,6 +53,9 @@ class SparkSinkWorkerTask(WorkerTask):
         self._make_task, self._conversion, self._consumer, self._plan = make_task, conversion, consumer_settings, plan
         self._on_topic = on_topic
         self._topics_seen: set[str] = set()
+        self._writing = threading.Lock()  # held while a batch is written
+        self._ending = False  # no batch is begun any more
+        self._failure: Exception | None = None  # of the batch that ended the query
 
     def work(self) -> None:
         spark = self.use_spark()
@@ -73,22 +78,39 @@ class SparkSinkWorkerTask(WorkerTask):
             with spark_errors():
                 while not self.paused and not self.stopping.wait(_LOOK_S):
                     if not query.isActive:
-                        raise _why_ended(query)
+                        raise ConnectError(told(self._failure)) if self._failure is not None else _why_ended(query)
         finally:
             self._stop(query)
 
     def _stop(self, query: "StreamingQuery") -> None:
+        """Between two batches, unless the task is given up: one that is interrupted is written again, and Spark tells of it at length."""
+        self._ending = True
+        waited = self._writing.acquire(timeout=_LOOK_S)
+        while not waited and not self.cancelled:
+            waited = self._writing.acquire(timeout=_LOOK_S)
         try:
             query.stop()
         except Exception as error:  # noqa: BLE001 - the JVM is gone, or the batch does not end
             logger.warning("event=stop-failed connector=%r task=%d error=%r", *self.id, self.redact(told(error))[:2000])
+        finally:
+            if waited:
+                self._writing.release()
 
     def _started(self, spark: "SparkSession", task: SparkSinkTask) -> "StreamingQuery":
         options = source_options(self.id.connector, self._conversion.config, self._consumer, self._plan)
         frame = spark.readStream.format("headwater").options(**options).load()
 
+        self._ending, self._failure = False, None
+
         def each(batch: "DataFrame", batch_id: int) -> None:
-            self._write(task, batch, batch_id)
+            with self._writing:
+                if self._ending:
+                    raise Interrupted("The task stops: this batch is not begun")
+                try:
+                    self._write(task, batch, batch_id)
+                except Exception as error:  # noqa: BLE001 - the JVM gets a sentence, the status what happened
+                    self._failure = error
+                    raise ConnectError(told(error)[:_TOLD_MAX]) from None
 
         writing = frame.writeStream.foreachBatch(each).option("checkpointLocation", self._plan.checkpoint)
         return writing.trigger(processingTime=f"{self._plan.interval_ms} milliseconds").start()

@@ -1,0 +1,1 @@
+"""The Protobuf converter."""

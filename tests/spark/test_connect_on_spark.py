@@ -1,0 +1,297 @@
+"""SparkSource and SparkSink in a worker: real batches of Spark's, a real broker, Connect's converters and transforms between them."""
+
+import json
+import sqlite3
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from headwater.base.ids import TopicPartition
+from headwater.client import Admin, Consumer, NewTopic, Producer
+from headwater.connect.connectors.spark.source import SparkSourceConnector
+from headwater.connect.data.record import SourceRecord
+from headwater.connect.errors import ConnectError
+from headwater.connect.runtime.task import State
+from headwater.spark.sinks import read_committed_files
+from headwater.testing import Broker
+from headwater.testing.connect import ConnectWorker, SourceKit
+
+PATIENCE_S = 300.0
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture
+def made(broker: Broker, topic: str) -> str:
+    with Admin({"bootstrap.servers": broker.bootstrap_servers}) as admin:
+        admin.create_topics([NewTopic(topic, 2, 1)])
+    return topic
+
+
+def send(broker: Broker, topic: str, values: list[Any]) -> None:
+    with Producer({"bootstrap.servers": broker.bootstrap_servers}) as producer:
+        for number, value in enumerate(values):
+            data = value if isinstance(value, bytes) or value is None else json.dumps(value).encode()
+            producer.send(topic, data, key=str(number).encode(), partition=number % 2)
+        producer.flush()
+
+
+def typed(n: int) -> dict[str, Any]:
+    fields = [{"field": "n", "type": "int64"}, {"field": "t", "type": "string", "optional": True}]
+    return {"schema": {"type": "struct", "fields": fields}, "payload": {"n": n, "t": f"text {n}"}}
+
+
+def read_all(broker: Broker, topic: str, count: int) -> list[Any]:
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "auto.offset.reset": "earliest"}
+    with Consumer({**settings, "group.id": f"reader-{topic}"}) as consumer:
+        consumer.assign([TopicPartition(topic, 0), TopicPartition(topic, 1)])
+        found: list[Any] = []
+        while len(found) < count:
+            found += consumer.poll(10.0)
+        return found
+
+
+def state(worker: ConnectWorker, name: str) -> str:
+    tasks = worker.status(name)["tasks"]
+    return str(tasks[0]["state"]) if tasks else "none"
+
+
+def until(worker: ConnectWorker, condition: Callable[[], bool]) -> None:
+    worker.until(condition, PATIENCE_S)
+
+
+def test_a_topic_becomes_files_once_though_the_worker_is_another(
+    spark: SparkSession, broker: Broker, made: str, tmp_path: Path
+) -> None:
+    out, dead = str(tmp_path / "out"), f"{made}.dead"
+    name = made.replace("_", "-")
+    config = {
+        "connector.class": "SparkSink",
+        "topics": made,
+        "format": "parquet",
+        "options.path": out,
+        "options.compression": "zstd",
+        "checkpoint.location": str(tmp_path / "checkpoint"),
+        "batch.interval.ms": "0",
+        "value.converter": JSON,
+        "transforms": "from",
+        "transforms.from.type": "InsertField$Value",
+        "transforms.from.offset.field": "at",
+        "errors.tolerance": "all",
+        "errors.deadletterqueue.topic.name": dead,
+        "errors.deadletterqueue.topic.replication.factor": "1",
+        "errors.deadletterqueue.context.headers.enable": "true",
+    }
+
+    def rows() -> list[tuple[int, str, int]]:
+        columns = "n BIGINT, t STRING, at BIGINT"
+        return sorted((row["n"], row["t"], row["at"]) for row in read_committed_files(spark, out, columns).collect())
+
+    def expected(count: int) -> list[tuple[int, str, int]]:
+        return [(n, f"text {n}", n // 2) for n in range(count)]
+
+    send(broker, made, [typed(n) for n in range(6)])
+    with ConnectWorker(broker.bootstrap_servers) as worker:
+        worker.create(name, config)
+        until(worker, lambda: rows() == expected(6))
+        task = worker.status(name)["tasks"][0]
+        assert task["state"] == "RUNNING"
+        assert task["runs_on"].startswith("spark local[2] ")
+        assert worker.herder.topics(name)[name]["topics"] == [made]
+        until(worker, lambda: {each["offset"]["kafka_offset"] for each in worker.herder.read_offsets(name)} == {3})
+    send(broker, made, [typed(6), typed(7)])
+    with ConnectWorker(broker.bootstrap_servers) as worker:  # another one goes on
+        worker.create(name, config)
+        until(worker, lambda: rows() == expected(8))
+        send(broker, made, [b"no JSON"])
+        until(worker, lambda: made_dead(broker, dead) == [(made.encode(), b"no JSON")])
+        assert state(worker, name) == "RUNNING"
+    assert spark.streams.active == []
+
+
+def made_dead(broker: Broker, dead: str) -> list[tuple[bytes | None, bytes]]:
+    with Admin({"bootstrap.servers": broker.bootstrap_servers}) as admin:
+        if dead not in {each.name for each in admin.list_topics()}:
+            return []
+    settings = {"bootstrap.servers": broker.bootstrap_servers, "auto.offset.reset": "earliest", "group.id": dead}
+    with Consumer(settings) as consumer:
+        consumer.assign([TopicPartition(dead, 0)])
+        return [(each.header("__connect.errors.topic"), each.value) for each in consumer.poll(5.0)]
+
+
+def test_values_without_a_schema_into_a_table_and_a_pause(
+    spark: SparkSession, broker: Broker, made: str, tmp_path: Path
+) -> None:
+    database, name = tmp_path / "results.db", made.replace("_", "-")
+    config = {
+        "connector.class": "SparkSink",
+        "topics.regex": f"{made[:-2]}.*",
+        "format": "headwater-sqlite",
+        "options.path": str(database),
+        "options.table": "numbers",
+        "checkpoint.location": str(tmp_path / "checkpoint"),
+        "batch.interval.ms": "0",
+        "value.converter": JSON,
+        "value.converter.schemas.enable": "false",
+        "value.schema": "n BIGINT, at TIMESTAMP, more STRING",
+        "behavior.on.null.values": "ignore",
+    }
+
+    def numbers() -> list[int]:
+        try:
+            with sqlite3.connect(database) as connection:
+                return sorted(n for (n,) in connection.execute("SELECT n FROM numbers"))
+        except sqlite3.OperationalError:
+            return []
+
+    values = [{"n": n, "at": "2026-01-02T03:04:05Z"} for n in range(4)]
+    send(broker, made, [*values, None])
+    with ConnectWorker(broker.bootstrap_servers) as worker:
+        worker.create(name, config)
+        until(worker, lambda: numbers() == [0, 1, 2, 3])
+        worker.herder.set_target(name, State.PAUSED)
+        until(worker, lambda: state(worker, name) == "PAUSED")
+        until(worker, lambda: not spark.streams.active)
+        send(broker, made, [{"n": 4}, {"n": 5, "more": "x", "other": 1}])
+        worker.herder.set_target(name, State.RUNNING)
+        until(worker, lambda: numbers() == [0, 1, 2, 3, 4, 5])
+        with sqlite3.connect(database) as connection:
+            found = connection.execute("SELECT n, at, more FROM numbers WHERE n IN (3, 5) ORDER BY n").fetchall()
+        assert [(n, str(at)[:19], more) for n, at, more in found] == [
+            (3, "2026-01-02 03:04:05", None),
+            (5, "None", "x"),
+        ]
+        worker.herder.set_target(name, State.STOPPED)
+        with pytest.raises(ConnectError, match="says where to go on, not the group's offsets"):
+            worker.herder.reset_offsets(name)
+
+
+def test_what_a_sink_cannot_write_is_in_its_status(
+    spark: SparkSession, broker: Broker, made: str, tmp_path: Path
+) -> None:
+    send(broker, made, [{"n": 1}])
+    name = made.replace("_", "-")
+    config = {
+        "connector.class": "SparkSink",
+        "topics": made,
+        "format": "parquet",
+        "options.path": str(tmp_path / "out"),
+        "checkpoint.location": str(tmp_path / "checkpoint"),
+        "value.converter": JSON,
+        "value.converter.schemas.enable": "false",
+        "errors.restart": "false",
+    }
+    with ConnectWorker(broker.bootstrap_servers) as worker:
+        worker.create(name, config)
+        until(worker, lambda: state(worker, name) == "FAILED")
+        trace = worker.status(name)["tasks"][0]["trace"]
+        assert "value.schema says which there are" in trace
+        assert "\tat org.apache" not in trace
+        worker.herder.create(name, {**config, "value.schema": "n INT", "format": "no-such-format"}, replace=True)
+        until(
+            worker,
+            lambda: state(worker, name) == "FAILED" and "no-such-format" in worker.status(name)["tasks"][0]["trace"],
+        )
+        worker.herder.delete(name)
+    assert spark.streams.active == []
+
+
+def source_config(topic: str, folder: Path, **more: str) -> dict[str, str]:
+    return {
+        "connector.class": "SparkSource",
+        "topic": topic,
+        "format": "json",
+        "options.path": str(folder / "in"),
+        "schema": "n INT, price DECIMAL(6,2), at TIMESTAMP, tags ARRAY<STRING>",
+        "checkpoint.location": str(folder / "checkpoint"),
+        "key.columns": "n",
+        "batch.interval.ms": "0",
+        **more,
+    }
+
+
+def put(folder: Path, name: str, *numbers: int) -> None:
+    """A file appears whole, as whatever feeds a stream of files has to make it."""
+    lines = [f'{{"n": {n}, "price": {n}.5, "at": "2026-01-02T03:04:05.678Z", "tags": ["a", null]}}' for n in numbers]
+    (folder / "in").mkdir(exist_ok=True)
+    aside = folder / f"_{name}"
+    aside.write_text("\n".join(lines) + "\n")
+    aside.rename(folder / "in" / name)
+
+
+def test_a_stream_of_files_becomes_records_though_the_worker_is_another(
+    spark: SparkSession, broker: Broker, made: str, tmp_path: Path
+) -> None:
+    put(tmp_path, "1.json", 1, 2, 3)
+    config = source_config(made, tmp_path, **{"value.converter": JSON, "value.converter.schemas.enable": "false"})
+    settings = {"offset.storage.file.filename": str(tmp_path / "offsets"), "offset.flush.interval.ms": "60000"}
+    with ConnectWorker(broker.bootstrap_servers, settings=settings) as worker:
+        worker.create("files", config)
+        assert {each.key for each in read_all(broker, made, 3)} == {b"1", b"2", b"3"}
+        put(tmp_path, "2.json", 4)
+        read_all(broker, made, 4)
+        assert worker.status("files")["tasks"][0]["runs_on"].startswith("spark local[2] ")
+    put(tmp_path, "3.json", 5, 6)
+    with ConnectWorker(broker.bootstrap_servers, settings=settings) as worker:
+        worker.create("files", config)
+        found = read_all(broker, made, 6)
+        (offset,) = worker.herder.read_offsets("files")
+        assert offset["partition"] == {"format": "json"}
+        assert offset["offset"]["batch"] >= 1
+        worker.herder.create("files", {**config, "key.columns": "none", "errors.restart": "false"}, replace=True)
+        until(worker, lambda: state(worker, "files") == "FAILED")
+        assert "no column of what was read" in worker.status("files")["tasks"][0]["trace"]
+    assert sorted(int(each.key) for each in found) == [1, 2, 3, 4, 5, 6]
+    value = json.loads(next(each.value for each in found if each.key == b"5"))
+    assert value == {"n": 5, "price": "AiY=", "at": 1767323045678, "tags": ["a", None]}
+    assert spark.streams.active == []
+
+
+def test_a_batch_that_is_in_the_topic_is_passed_over_when_spark_gives_it_again(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    put(tmp_path, "1.json", 1, 2)
+    kit = SourceKit(SparkSourceConnector, source_config("t", tmp_path), spark=spark)
+    first = polled(kit)
+    assert [each.value["n"] for each in first] == [1, 2]
+    assert [each.source_offset and each.source_offset["batch"] for each in first] == [None, 0]
+    last = first[-1]
+    assert last.source_partition is not None
+    kit.offsets.write(
+        [(last.source_partition, last.source_offset)]
+    )  # in the topic, and the worker dies before Spark hears of it
+    put(tmp_path, "2.json", 3)
+    kit.restart()
+    assert [each.value["n"] for each in polled(kit)] == [3]
+    kit.commit()
+    kit.close()
+
+
+def test_a_batch_that_is_not_in_the_topic_comes_again(spark: SparkSession, tmp_path: Path) -> None:
+    put(tmp_path, "1.json", 1, 2)
+    kit = SourceKit(SparkSourceConnector, source_config("t", tmp_path), spark=spark)
+    assert len(polled(kit)) == 2
+    kit.restart()
+    assert [each.value["n"] for each in polled(kit)] == [1, 2]
+    kit.close()
+    once = source_config("t", tmp_path, **{"read.mode": "batch", "key.columns": "n,price"})
+    kit = SourceKit(SparkSourceConnector, once, spark=spark)
+    (one, two) = polled(kit)
+    assert (one.key["n"], str(two.key["price"]), two.source_offset and two.source_offset["reads"]) == (1, "2.50", 1)
+    kit.commit()
+    assert kit.poll() == []
+    kit.restart()
+    assert kit.poll() == []
+    kit.close()
+
+
+def polled(kit: SourceKit) -> list[SourceRecord]:
+    deadline = time.monotonic() + PATIENCE_S
+    while not (found := kit.poll()):
+        assert time.monotonic() < deadline, "the batch did not come"
+    return found
