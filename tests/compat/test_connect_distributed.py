@@ -150,6 +150,35 @@ def test_every_call_works_on_every_worker(tmp_path: Path, broker_address: str, t
         _every_call(second.door, first.door, topic)
 
 
+def test_a_connector_with_an_offsets_topic_of_its_own(tmp_path: Path, broker_address: str, topic: str) -> None:
+    (tmp_path / "in.txt").write_text("a\nb\n")
+    own, one = f"{topic}-own", f"/connectors/{topic}"
+    config = {"connector.class": "FileStreamSource", "file": "in.txt", "topic": topic, "offsets.storage.topic": own}
+    at_4 = {"offsets": [{"partition": {"filename": "in.txt"}, "offset": {"position": 4}}]}
+    with WorkerProcess(tmp_path, broker_address, topic) as worker:
+        assert worker.door.ask("POST", "/connectors", {"name": topic, "config": config})[0] == 201
+        until(lambda: worker.door.ask("GET", f"{one}/offsets")[1] == at_4, "both lines are read")
+    assert '{"position":4}' in "".join(all_values(broker_address, own))
+    with WorkerProcess(tmp_path, broker_address, topic) as worker:
+        _append(tmp_path / "in.txt", "c")
+        until(lambda: committed(broker_address, topic) == ["a", "b", "c"], "it goes on where the topic of its own says")
+        without = {name: value for name, value in config.items() if name != "offsets.storage.topic"}
+        until(lambda: worker.door.ask("PUT", f"{one}/config", without)[0] == 200, "the group is settled")
+        _append(tmp_path / "in.txt", "d")
+        until(lambda: committed(broker_address, topic) == ["a", "b", "c", "d"], "the worker's topic has a copy")
+
+
+def all_values(bootstrap: str, topic: str) -> list[str]:
+    with Consumer({"bootstrap.servers": bootstrap, "auto.offset.reset": "earliest"}) as consumer, Admin({"bootstrap.servers": bootstrap}) as admin:  # fmt: skip
+        partitions = [TopicPartition(topic, each.partition) for each in admin.describe_topic(topic).partitions]
+        consumer.assign(partitions)
+        ends = consumer.end_offsets(partitions)
+        found: list[str] = []
+        while any(consumer.position(each) < end for each, end in ends.items()):
+            found += [(each.value or b"").decode() for each in consumer.poll(1.0)]
+        return found
+
+
 def _every_call(door: Door, other: Door, topic: str) -> None:
     config = {"connector.class": "FileStreamSource", "file": "in.txt", "topic": topic}
     one = f"/connectors/{topic}"

@@ -48,10 +48,12 @@ def typed(n: int) -> dict[str, Any]:
 
 def read_all(broker: Broker, topic: str, count: int) -> list[Any]:
     settings = {"bootstrap.servers": broker.bootstrap_servers, "auto.offset.reset": "earliest"}
-    with Consumer({**settings, "group.id": f"reader-{topic}"}) as consumer:
+    with Consumer({**settings, "enable.auto.commit": "false"}) as consumer:
         consumer.assign([TopicPartition(topic, 0), TopicPartition(topic, 1)])
         found: list[Any] = []
+        deadline = time.monotonic() + PATIENCE_S
         while len(found) < count:
+            assert time.monotonic() < deadline, f"there are only {len(found)} records"
             found += consumer.poll(10.0)
         return found
 
@@ -118,7 +120,11 @@ def made_dead(broker: Broker, dead: str) -> list[tuple[bytes | None, bytes]]:
     with Admin({"bootstrap.servers": broker.bootstrap_servers}) as admin:
         if dead not in {each.name for each in admin.list_topics()}:
             return []
-    settings = {"bootstrap.servers": broker.bootstrap_servers, "auto.offset.reset": "earliest", "group.id": dead}
+    settings = {
+        "bootstrap.servers": broker.bootstrap_servers,
+        "auto.offset.reset": "earliest",
+        "enable.auto.commit": "false",
+    }
     with Consumer(settings) as consumer:
         consumer.assign([TopicPartition(dead, 0)])
         return [(each.header("__connect.errors.topic"), each.value) for each in consumer.poll(5.0)]

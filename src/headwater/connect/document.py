@@ -84,8 +84,8 @@ a standalone worker, as they do there. The door speaks plain HTTP on 127.0.0.1 u
   `transaction.boundary` says where transactions end: `poll` (after each poll), `interval`, or `connector` for connectors that say so
   themselves (`context.transaction_context`; records of a transaction that the connector aborts are passed over, they do not come
   again). `exactly.once.support=required` refuses a connector that cannot; `exactly.once.source.support=disabled` on the workers makes it
-  at least once. A group that was at least once and holds no task counts is fenced from its second configuration on. A topic of offsets
-  for one connector (`offsets.storage.topic`) is refused.
+  at least once. A group that was at least once and holds no task counts is fenced from its second configuration on. With `offsets.storage.topic` a connector
+  has its offsets in a topic of its own, in the transaction of its records; the worker's topic gets a copy afterwards, and is read where the own one has nothing.
 - **Sources of a standalone worker: at least once.** Offsets are written to `offset.storage.file.filename` after their records have arrived; a worker that
   dies in between reads those lines again. The file is Apache Kafka's own (a Java-serialized map), so the offsets of a stopped
   Apache worker are taken over, and given back.

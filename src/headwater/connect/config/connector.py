@@ -80,7 +80,7 @@ SOURCE_KEYS: Final = (
     text("exactly.once.support", "requested", MEDIUM, "required: the connector starts only where its records are written exactly once: on workers of a group.", OneOf("required", "requested", ignore_case=True), group="Exactly Once Support", order=2, width="SHORT", display_name="Exactly once support"),
     text("transaction.boundary", "poll", MEDIUM, "Where transactions end, on workers of a group: after each poll, after some time, or where the connector says so.", OneOf("poll", "interval", "connector", ignore_case=True), group="Exactly Once Support", order=3, width="SHORT", display_name="Transaction Boundary"),
     long("transaction.boundary.interval.ms", None, LOW, "How long transactions last (ms) with transaction.boundary=interval; offset.flush.interval.ms if not given.", AtLeast(0), group="Exactly Once Support", order=4, width="SHORT", display_name="Transaction boundary interval"),
-    text("offsets.storage.topic", None, LOW, "A topic for this connector's offsets; not there yet.", group="offsets.topic", order=1, width="LONG", display_name="Offsets topic"),
+    text("offsets.storage.topic", None, LOW, "A topic for this connector's offsets, on workers of a group; made, compacted, where it is missing. What it has counts before what the worker's topic has; both are written.", group="offsets.topic", order=1, width="LONG", display_name="Offsets topic"),
 )  # fmt: skip
 SINK_KEYS: Final = (
     listing("topics", [], HIGH, "The topics to read.", group=COMMON, order=4, width="LONG", display_name="Topics"),

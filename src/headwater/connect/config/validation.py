@@ -230,6 +230,7 @@ def _check_delivery(plugin: Plugin, props: Props, values: dict[str, ConfigValue]
             "The connector does not support connector-defined transaction boundaries with the given configuration. Please reconfigure "
             "it to use a different transaction boundary definition."
         )
-    if props.get("offsets.storage.topic"):
-        what = "keeps offsets in its file" if delivery is Delivery.STANDALONE else "keeps all offsets in one topic"
-        values["offsets.storage.topic"].errors.append(f"This worker {what}: a topic for one connector is not there yet")
+    if props.get("offsets.storage.topic") and delivery is Delivery.STANDALONE:
+        values["offsets.storage.topic"].errors.append(
+            "A worker alone keeps offsets in its file: workers of a group have topics"
+        )

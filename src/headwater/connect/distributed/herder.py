@@ -270,7 +270,7 @@ class DistributedHerder:
     def read_offsets(self, name: str) -> list[dict[str, Any]]:
         found = self._running(self._state_of(name), name)
         if found.plugin.kind is Kind.SOURCE:
-            self.worker.offset_store.refresh()
+            self.worker.store_of(found.config).refresh()
         return self._offsets.read(found)
 
     def alter_offsets(self, name: str, body: Any) -> str:
@@ -289,7 +289,7 @@ class DistributedHerder:
             if found.plugin.kind is Kind.SOURCE:
                 if self.worker.exactly_once:
                     self.leader.fence(name, always=True)
-                self.worker.offset_store.refresh()
+                self.worker.store_of(found.config).refresh()
             return change(found)
 
     def _running(self, state: ConfigState, name: str) -> Running:
@@ -387,7 +387,7 @@ class DistributedHerder:
 
     def after_producer(self, task: ExactlyOnceSourceTask) -> None:
         self._check_current(task)
-        self.worker.offset_store.refresh()
+        task.store.refresh()
 
     def _check_current(self, task: ExactlyOnceSourceTask) -> None:
         state = self._configs.refreshed()

@@ -19,6 +19,7 @@ from headwater.connect.distributed.stores import ConfigStore, KafkaOffsetStore, 
 from headwater.connect.distributed.topic_log import ensure_topic
 from headwater.connect.distributed.transactional_worker import TransactionalWorker
 from headwater.connect.distributed.worker_membership import Membership
+from headwater.connect.errors import ConnectError
 from headwater.connect.plugins import Catalog
 from headwater.connect.rest.door import Route, connect_door
 from headwater.connect.rest.forwarding import Forwarding
@@ -98,7 +99,19 @@ class DistributedService:
         offsets = self._opened(KafkaOffsetStore(config["offset.storage.topic"], consumer, producer, admin))
         for each in (configs, statuses, offsets):
             each.start()
-        worker = TransactionalWorker(config, offsets, self._catalog)
+
+        def connectors_own(topic: str) -> KafkaOffsetStore:
+            """As large as the worker's, with its settings."""
+            partitions, replicas = config["offset.storage.partitions"], config["offset.storage.replication.factor"]
+            try:
+                ensure_topic(admin, topic, partitions, replicas, topic_settings(config, "offset"))
+            except UserError as error:
+                raise ConnectError(str(error)) from None
+            made: KafkaOffsetStore = self._opened(KafkaOffsetStore(topic, consumer, producer, admin))
+            made.start()
+            return made
+
+        worker = TransactionalWorker(config, offsets, self._catalog, connectors_own)
         herder = DistributedHerder(worker, configs, statuses, self._refused, _set_level)
         herder.leader = Leader(
             configs,

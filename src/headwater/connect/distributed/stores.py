@@ -264,6 +264,17 @@ class KafkaOffsetStore:
             raise ConnectError(f"Cannot write the offsets to the topic {self.log.topic}: {error}") from None
         self.refresh()
 
+    def send(self, changes: Mapping[bytes, bytes]) -> None:
+        """Without waiting."""
+        for key, value in changes.items():
+            self._producer.send(self.log.topic, value, key=key)
+
+    def before_commit(self, changes: Mapping[bytes, bytes | None]) -> None:
+        """Offsets are about to be written in a transaction of a task's."""
+
+    def after_commit(self, changes: Mapping[bytes, bytes | None]) -> None:
+        """They are."""
+
     def all(self) -> dict[bytes, bytes]:
         with self._lock:
             return dict(self._entries)
@@ -275,3 +286,47 @@ class KafkaOffsetStore:
 
     def close(self) -> None:
         self.log.close()
+
+
+class ConnectorOffsetStore:
+    """A connector's own offsets topic (KIP-618) over the worker's: both are read, the connector's counts; both are written.
+
+    The worker's topic is a copy for whoever takes the property away later: it may be behind, and what goes wrong with it is told and
+    nothing more. Only a tombstone must be there first, or an offset that was deleted would shine through.
+    """
+
+    def __init__(self, own: KafkaOffsetStore, workers: KafkaOffsetStore) -> None:
+        self._own, self._workers = own, workers
+
+    @property
+    def topic(self) -> str:
+        return self._own.topic
+
+    def refresh(self) -> None:
+        self._own.refresh()
+        self._workers.refresh()
+
+    def get(self, key: bytes) -> bytes | None:
+        found = self._own.get(key)
+        return found if found is not None else self._workers.get(key)
+
+    def all(self) -> dict[bytes, bytes]:
+        return {**self._workers.all(), **self._own.all()}
+
+    def set(self, changes: Mapping[bytes, bytes | None]) -> None:
+        self.before_commit(changes)
+        self._own.set(changes)
+        self.after_commit(changes)
+
+    def before_commit(self, changes: Mapping[bytes, bytes | None]) -> None:
+        gone = {key: value for key, value in changes.items() if value is None}
+        if gone:
+            self._workers.set(gone)
+
+    def after_commit(self, changes: Mapping[bytes, bytes | None]) -> None:
+        kept = {key: value for key, value in changes.items() if value is not None}
+        try:
+            if kept:
+                self._workers.send(kept)
+        except KafkaError as error:
+            logger.warning("event=offsets-not-copied topic=%r error=%r", self._workers.topic, str(error)[:500])

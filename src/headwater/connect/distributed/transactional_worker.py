@@ -1,12 +1,15 @@
 """The worker of a group: its source tasks write records and offsets in one transaction, where that is enabled."""
 
+import threading
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from headwater.client import Producer
 from headwater.connect.config.distributed import says_enabled
 from headwater.connect.config.worker import WorkerConfig
-from headwater.connect.distributed.stores import KafkaOffsetStore
+from headwater.connect.distributed.stores import ConnectorOffsetStore, KafkaOffsetStore
 from headwater.connect.plugins import Catalog
+from headwater.connect.runtime.offsets import ConnectorOffsets
 from headwater.connect.runtime.source import SourceWorkerTask
 from headwater.connect.runtime.task import TaskId
 from headwater.connect.runtime.transactional_source import ExactlyOnceSourceTask, Permission
@@ -20,7 +23,9 @@ def transactional_id(group: str, task: TaskId) -> str:
 class FollowingSourceTask(SourceWorkerTask):
     """At least once; goes on where the worker that ran it before has got to."""
 
-    def __init__(self, store: KafkaOffsetStore, task_id: TaskId, *arguments: Any, **keywords: Any) -> None:
+    def __init__(
+        self, store: KafkaOffsetStore | ConnectorOffsetStore, task_id: TaskId, *arguments: Any, **keywords: Any
+    ) -> None:
         super().__init__(task_id, *arguments, **keywords)
         self._store = store
 
@@ -34,21 +39,46 @@ class TransactionalWorker(Worker):
 
     permission: Permission
 
-    def __init__(self, config: WorkerConfig, store: KafkaOffsetStore, catalog: Catalog | None = None) -> None:
+    def __init__(
+        self,
+        config: WorkerConfig,
+        store: KafkaOffsetStore,
+        catalog: Catalog | None = None,
+        open_store: Callable[[str], KafkaOffsetStore] | None = None,
+    ) -> None:
         super().__init__(config, store, catalog)
+        self._open_store = open_store
+        self._own_stores: dict[str, ConnectorOffsetStore] = {}  # by topic; several connectors may name one
+        self._opening = threading.Lock()
         self.offset_store = store
         self.group: str = config["group.id"]
         self.exactly_once = says_enabled(config)
         self.generations: dict[TaskId, int] = {}
 
+    def store_of(self, props: Mapping[str, str]) -> KafkaOffsetStore | ConnectorOffsetStore:
+        """Where a connector's offsets are: in `offsets.storage.topic` of its own, made and read when it is first asked for."""
+        topic = props.get("offsets.storage.topic")
+        if not topic or topic == self.offset_store.topic:
+            return self.offset_store
+        with self._opening:
+            if topic not in self._own_stores:
+                assert self._open_store is not None, "workers of a group can open topics"
+                self._own_stores[topic] = ConnectorOffsetStore(self._open_store(topic), self.offset_store)
+            return self._own_stores[topic]
+
+    def offsets_of(self, connector: str, props: Mapping[str, str]) -> ConnectorOffsets:
+        return ConnectorOffsets(self.store_of(props), connector)
+
     def source_task(self, task_id: TaskId, *arguments: Any, **keywords: Any) -> SourceWorkerTask:
+        props: Mapping[str, str] = arguments[2]
+        store = self.store_of(props)
         if not self.exactly_once:
-            return FollowingSourceTask(self.offset_store, task_id, *arguments, **keywords)
+            return FollowingSourceTask(store, task_id, *arguments, **keywords)
         return ExactlyOnceSourceTask(
             task_id,
             *arguments,
             transactional_id=transactional_id(self.group, task_id),
-            offsets_topic=self.offset_store.topic,
+            store=store,
             permission=self.permission,
             generation=self.generations[task_id],
             **keywords,

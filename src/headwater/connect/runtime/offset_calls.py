@@ -30,7 +30,7 @@ class OffsetCalls:
 
     def read(self, found: "Running") -> list[dict[str, Any]]:
         if found.plugin.kind is Kind.SOURCE:
-            known = self._worker.offsets_of(found.name).all()
+            known = self._worker.offsets_of(found.name, found.config).all()
             return [{"partition": partition, "offset": offset} for partition, offset in known]
         with self._worker.admin(found.config) as admin:
             offsets = _committed(admin, self._group(found))
@@ -56,7 +56,7 @@ class OffsetCalls:
 
     def reset(self, found: "Running") -> str:
         if found.plugin.kind is Kind.SOURCE:
-            offsets = self._worker.offsets_of(found.name)
+            offsets = self._worker.offsets_of(found.name, found.config)
             pairs: list[SourcePair] = [(partition, None) for partition, _ in offsets.all()]
             checked = self._ask_source(found, pairs)
             offsets.write(pairs)
@@ -94,7 +94,7 @@ class OffsetCalls:
 
     def _alter_source(self, found: "Running", pairs: Sequence[SourcePair]) -> bool:
         checked = self._ask_source(found, pairs)
-        self._worker.offsets_of(found.name).write(pairs)
+        self._worker.offsets_of(found.name, found.config).write(pairs)
         return checked
 
     def _alter_sink(self, found: "Running", pairs: Sequence[SourcePair]) -> bool:

@@ -7,7 +7,7 @@ Where transactions end is said by `transaction.boundary`: after each poll, after
 
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from headwater.base.errors import KafkaError
@@ -21,6 +21,19 @@ from headwater.connect.runtime.tolerance import Tolerance
 
 _TRANSACTION_MS: Final = 60_000
 _TRANSACTION_MAX_MS: Final = 900_000  # what brokers allow, unless they are told otherwise
+
+
+class TransactionalStore(Protocol):
+    """Where a task's offsets are: in `topic`, by its own transactions."""
+
+    @property
+    def topic(self) -> str: ...
+
+    def refresh(self) -> None: ...
+
+    def before_commit(self, changes: Mapping[bytes, bytes | None]) -> None: ...
+
+    def after_commit(self, changes: Mapping[bytes, bytes | None]) -> None: ...
 
 
 class Permission(Protocol):
@@ -68,7 +81,7 @@ class ExactlyOnceSourceTask(SourceWorkerTask):
         task_id: TaskId,
         *arguments: Any,
         transactional_id: str,
-        offsets_topic: str,
+        store: TransactionalStore,
         permission: Permission,
         generation: int,
         **keywords: Any,
@@ -77,7 +90,7 @@ class ExactlyOnceSourceTask(SourceWorkerTask):
         own = {"transactional.id": transactional_id, "enable.idempotence": "true", "acks": "all"}
         self._producer_settings = {**self._producer_settings, **own}
         self._producer_settings.pop("delivery.timeout.ms")  # a transaction does not wait for ever
-        self._offsets_topic, self._permission = offsets_topic, permission
+        self.store, self._permission = store, permission
         self.generation = generation
         self._boundary = str(self._config["transaction.boundary"]).lower()
         interval_ms = self._config["transaction.boundary.interval.ms"]
@@ -151,13 +164,15 @@ class ExactlyOnceSourceTask(SourceWorkerTask):
                 return
             changes = self._offsets.changes(sending.submitted.committable())
             if changes:
+                self.store.before_commit(changes)
                 self._ensure_open(producer)
             if not self._open:
                 return
             for key, value in changes.items():
-                producer.send(self._offsets_topic, value, key=key)
+                producer.send(self.store.topic, value, key=key)
             producer.commit_transaction()
             self._open = False
+            self.store.after_commit(changes)
         sending.tell_arrived()
         self.call(task.commit)
 

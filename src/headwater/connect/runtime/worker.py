@@ -53,7 +53,8 @@ class Worker:
     def graceful_s(self) -> float:
         return float(self.config["task.shutdown.graceful.timeout.ms"]) / 1000
 
-    def offsets_of(self, connector: str) -> ConnectorOffsets:
+    def offsets_of(self, connector: str, props: Mapping[str, str]) -> ConnectorOffsets:
+        del props  # a worker alone has one file
         return ConnectorOffsets(self.store, connector)
 
     def client(self, kind: str, props: Mapping[str, str]) -> dict[str, str]:
@@ -109,7 +110,7 @@ class Worker:
                 pipeline,
                 props,
                 config,
-                self.offsets_of(task_id.connector),
+                self.offsets_of(task_id.connector, props),
                 self.client("producer", props),
                 self.client("admin", props),
                 flush_interval_s=flush_interval_s,

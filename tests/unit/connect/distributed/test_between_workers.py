@@ -88,7 +88,9 @@ SOURCE = {"name": "c", "connector.class": "FileStreamSource", "topic": "t", "fil
         ({"exactly.once.support": "required"}, Delivery.STANDALONE, "exactly.once.support"),
         ({"transaction.boundary": "connector"}, Delivery.EXACTLY_ONCE, "transaction.boundary"),
         ({"transaction.boundary": "interval"}, Delivery.EXACTLY_ONCE, None),
-        ({"offsets.storage.topic": "o"}, Delivery.EXACTLY_ONCE, "offsets.storage.topic"),
+        ({"offsets.storage.topic": "o"}, Delivery.EXACTLY_ONCE, None),
+        ({"offsets.storage.topic": "o"}, Delivery.AT_LEAST_ONCE, None),
+        ({"offsets.storage.topic": "o"}, Delivery.STANDALONE, "offsets.storage.topic"),
     ],
 )
 def test_what_a_worker_cannot_deliver_is_refused_by_name(

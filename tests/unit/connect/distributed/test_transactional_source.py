@@ -65,6 +65,26 @@ class MemoryProducer:
     def close(self, _timeout: float | None = None) -> None: ...
 
 
+class Topic:
+    """The store of offsets, of which a task needs to know the topic, and which is told of commits."""
+
+    topic = OFFSETS
+
+    def __init__(self, producer: MemoryProducer) -> None:
+        self._producer = producer
+        self.told: list[tuple[str, str]] = []
+
+    def refresh(self) -> None: ...
+
+    def before_commit(self, changes: Mapping[bytes, bytes | None]) -> None:
+        assert changes
+        self.told.append(("before", self._producer.events[-1]))
+
+    def after_commit(self, changes: Mapping[bytes, bytes | None]) -> None:
+        del changes
+        self.told.append(("after", self._producer.events[-1]))
+
+
 class Allowing:
     """Notes when it was asked."""
 
@@ -127,7 +147,7 @@ def run(
     offsets = ConnectorOffsets(MemoryOffsetStore(), "c")
     made = ExactlyOnceSourceTask(
         TaskId("c", 0), lambda: task, lambda: Pipeline(catalog, config, parsed, WORKER), config, parsed, offsets, {}, {},
-        transactional_id="g-c-0", offsets_topic=OFFSETS, permission=permission or Allowing(producer), generation=1,
+        transactional_id="g-c-0", store=Topic(producer), permission=permission or Allowing(producer), generation=1,
         flush_interval_s=3600.0, flush_timeout_s=1.0, topic_creation=False, on_topic=lambda _topic: None,
     )  # fmt: skip
     made.start()
@@ -217,3 +237,14 @@ def test_a_task_that_is_fenced_fails_and_tells_no_commit(monkeypatch: pytest.Mon
     assert made.join(PATIENCE_S)
     assert (made.state, task.commits) == (State.FAILED, 0)
     assert producer.events[-2:] == ["commit", "abort"]
+
+
+def test_a_connectors_own_store_is_told_before_and_after_the_commit() -> None:
+    producer, task = MemoryProducer(), Batches([["1"]])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(source, "Producer", producer)
+        made = run(task, producer)
+        ended(made, task)
+    assert isinstance(made.store, Topic)
+    assert made.store.told[-1] == ("after", "commit")
+    assert [when for when, _ in made.store.told] == ["before", "after"]
