@@ -113,7 +113,7 @@ a standalone worker, as they do there. The door speaks plain HTTP on 127.0.0.1 u
   copy, plain readers may see a directory grow: read what the manifests name. `checkpoint.location` says where a sink goes on; the group
   `connect-<name>` follows, and its offsets cannot be set. SparkSource gives a batch of a stream, or a whole read (`read.mode=batch`), as records of one
   transaction on workers of a group: exactly once; its rows pass through the worker. `producer.override.transaction.timeout.ms` must be longer than a batch
-  takes. A pause stops a sink's query and a resume starts it again; a JVM that dies is the failure of its tasks, which are started again with a new one.
+  takes. A pause stops a sink's query and a resume starts it again.
 - **Change data capture.** PostgresCdc (`io.debezium.connector.postgresql.PostgresConnector`) reads the log of PostgreSQL 10 and newer by
   the plugin `pgoutput` (`wal_level=logical`; `pip install 'headwater[postgres]'`), and writes what Debezium 3.6 writes: topics, keys, envelopes,
   schemas and headers are compared with its records field by field. First come all rows, as the slot saw them when it was made; then every
