@@ -159,8 +159,8 @@ class Twin:
 
     def _take(self, output: TaskOutput) -> None:
         records = [*output.records, *output.changelog]
-        for columns in (*output.columns, *output.changelog_columns):
-            records += columns.records()
+        for piece in (*output.columns, *output.changelog_columns):
+            records += [piece] if isinstance(piece, OutputRecord) else piece.records()
         for record in records:
             self.told.setdefault(record.topic, []).append(record)
         for reason, count in output.dropped.items():

@@ -26,7 +26,7 @@ keys = st.sampled_from(
 )
 values = st.one_of(st.none(), st.binary(min_size=8, max_size=10))
 times = st.integers(0, 60)
-ends = st.sampled_from(["commit", "discard"])
+ends = st.sampled_from(["commit", "commit later", "discard", "write out"])
 
 
 @contextmanager
@@ -44,8 +44,16 @@ def both() -> Iterator[list[TaskState]]:
 
 def end(how: str, states: list[TaskState], model: Any, committed: Any) -> tuple[Any, Any]:
     for state in states:
-        state.commit({}) if how == "commit" else state.discard()
-    return (model, copy.deepcopy(model)) if how == "commit" else (copy.deepcopy(committed), committed)
+        match how:
+            case "commit" | "commit later":
+                state.commit({}, later=how == "commit later")
+            case "discard":
+                state.discard()
+            case "write out":
+                state.write_out()
+    if how == "write out":
+        return model, committed
+    return (copy.deepcopy(committed), committed) if how == "discard" else (model, copy.deepcopy(model))
 
 
 @EXAMPLES

@@ -82,9 +82,9 @@ class TaskOutput:
     changelog: list[OutputRecord]
     positions: dict[tuple[str, int], int]  # of input partitions: the offset to go on from
     dropped: dict[str, int] = field(default_factory=dict)
-    columns: list[OutputColumns] = field(default_factory=list)
-    """Results of a lane, by topic; then `records` and `changelog` are empty."""
-    changelog_columns: list[OutputColumns] = field(default_factory=list)
+    columns: list[OutputColumns | OutputRecord] = field(default_factory=list)
+    """Results of a lane, by topic, and what nodes have made in between; then `records` and `changelog` are empty."""
+    changelog_columns: list[OutputColumns | OutputRecord] = field(default_factory=list)
 
 
 class Task:
@@ -127,6 +127,8 @@ class Task:
         self._failures = FailureHandler(
             settings.errors, settings.application_id, self.task_id, self._outputs.append, self.drop
         )
+        self._pieces: list[OutputColumns | OutputRecord] = []  # where nodes and lane take turns: what went before
+        self._changelog_pieces: list[OutputColumns | OutputRecord] = []
         self._columns: dict[str, OutputColumns] = {}
         self._changelog_columns: dict[str, OutputColumns] = {}
         self._lane: Lane | None = None
@@ -258,9 +260,8 @@ class Task:
     def process_next(self, most: int = 1) -> int:
         """The next buffered record, or a run of up to `most`; how many."""
         if self._lane is not None and self.group.in_columns:
+            self._put_aside()
             done = self._lane.step(most)
-            if self._outputs or self._changelog:
-                self._columns_as_records()
             if done:
                 return done
         found = self.group.poll()
@@ -292,7 +293,7 @@ class Task:
     def process_record(self, queue: PartitionQueue, raw: InputRecord, record: Record) -> None:
         """One record through all nodes, then the stream-time punctuators that it makes due."""
         if self._columns or self._changelog_columns:
-            self._columns_as_records()
+            self._put_aside()
         self.observe(record.timestamp)
         if self._expiring:
             self._expire()
@@ -337,17 +338,19 @@ class Task:
             buffer.flush()
         if self._times is not None:
             self._times.save()
+        if self._pieces or self._changelog_pieces or self._columns or self._changelog_columns:
+            self._put_aside()
         output = TaskOutput(
             self._outputs[:],
             self._changelog[:],
             self.group.positions(),
             self.dropped,
-            list(self._columns.values()),
-            list(self._changelog_columns.values()),
+            self._pieces,
+            self._changelog_pieces,
         )
         self._outputs.clear()
         self._changelog.clear()
-        self._columns, self._changelog_columns = {}, {}
+        self._pieces, self._changelog_pieces = [], []
         self.dropped = {}
         self.commit_requested = False
         return output
@@ -392,14 +395,13 @@ class Task:
             found.partitions = [] if placed else None
         return found
 
-    def _columns_as_records(self) -> None:
+    def _put_aside(self) -> None:
         """Where nodes and lane take turns, the order of their results stays."""
-        columns, self._columns = self._columns, {}
-        changes, self._changelog_columns = self._changelog_columns, {}
-        for each in columns.values():
-            self._outputs += each.records()
-        for each in changes.values():
-            self._changelog += each.records()
+        self._pieces += [*self._outputs, *self._columns.values()]
+        self._changelog_pieces += [*self._changelog, *self._changelog_columns.values()]
+        self._outputs.clear()
+        self._changelog.clear()
+        self._columns, self._changelog_columns = {}, {}
 
     def observe(self, timestamp: int) -> None:
         """Stream time never goes back."""

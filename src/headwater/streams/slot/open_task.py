@@ -1,11 +1,12 @@
 """A task and its state in a slot: claimed, replayed from changelog topics, processed, saved.
 
 Owned by the slot. Its state on disk is never ahead of the changelogs: what is replayed is committed there, and what the task changes is saved
-after the transaction that wrote it. State that does not fit its changelogs (they are shorter, or their beginning is gone) is wiped and
+after the transaction that wrote it; while the task is behind its inputs, once a second (a killed process replays that second). State that does not fit its changelogs (they are shorter, or their beginning is gone) is wiped and
 replayed from the beginning; so is state of a topic that was deleted and made anew.
 """
 
 import threading
+import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from headwater.streams.stores.lmdb import LmdbSnapshot, LmdbState, StateInUse, r
 from headwater.streams.stores.state import ChangelogPartition, Owner, mark_copy
 
 _SAVE_EVERY: Final = 100_000  # records of a replay, so that memory stays small
+_WRITE_EVERY_S: Final = 1.0  # while there is more to do
 
 
 class Stopped(Exception):
@@ -69,11 +71,18 @@ class OpenTask:
         self.runs = Runs()
         self.changelogs = changelogs_of(plan, partition, settings.application_id)
         self.restore = RestoreProgress()  # of the last time that it was opened
+        self._written_at = 0.0
+        self._waits = False  # whether commits have left something to be written
+        self._may_wait = len(self.changelogs) == len(plan.stores)  # else there are rows that no replay could bring back
 
     @property
     def state(self) -> LmdbState:
         assert self._state is not None, f"the state of task {self.name} is not claimed"
         return self._state
+
+    @property
+    def is_started(self) -> bool:
+        return self._task is not None
 
     @property
     def task(self) -> Task:
@@ -139,9 +148,22 @@ class OpenTask:
             progress.offsets = through + end
             self._positions[changelog] = end
 
-    def save(self) -> None:
-        self.state.commit(self._positions)
+    def save(self, behind: bool = False) -> None:
+        """What was committed stands. `behind`: more records wait already, so it need not be written each time."""
+        now = time.monotonic()
+        later = behind and self._may_wait and now < self._written_at + _WRITE_EVERY_S
+        self.state.commit(self._positions, later=later)
         self._positions = {}
+        self._waits = later
+        if not later:
+            self._written_at = now
+
+    def write_what_waits(self) -> None:
+        """What commits have left, when its second is over."""
+        if self._waits and time.monotonic() >= self._written_at + _WRITE_EVERY_S:
+            self._waits = False
+            self._written_at = time.monotonic()
+            self.state.write_out()
 
     def drop(self) -> None:
         if self._task is not None:

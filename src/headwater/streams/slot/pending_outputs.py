@@ -1,5 +1,6 @@
 """What tasks have made since the last commit, in order: records, and columns of many. Owned by one slot."""
 
+import itertools
 from collections.abc import Iterable
 
 from headwater.streams.engine.columns import OutputColumns
@@ -17,16 +18,17 @@ class PendingOutputs:
     def __bool__(self) -> bool:
         return bool(self.pieces)
 
-    def add(self, records: Iterable[OutputRecord], columns: Iterable[OutputColumns]) -> None:
-        for record in records:
-            self.pieces.append(record)
-            self.rows += 1
-            self.data_bytes += len(record.key or b"") + len(record.value or b"")
-        for each in columns:
-            if len(each):
-                self.pieces.append(each)
-                self.rows += len(each)
-                self.data_bytes += each.data_bytes
+    def add(self, records: Iterable[OutputRecord], columns: Iterable[Piece]) -> None:
+        for piece in itertools.chain(records, columns):
+            if isinstance(piece, OutputColumns):
+                if not len(piece):
+                    continue
+                self.rows += len(piece)
+                self.data_bytes += piece.data_bytes
+            else:
+                self.rows += 1
+                self.data_bytes += len(piece.key or b"") + len(piece.value or b"")
+            self.pieces.append(piece)
 
     def as_records(self) -> list[OutputRecord]:
         """All of it as records, from now on: each can be told from the others. The list may be changed."""

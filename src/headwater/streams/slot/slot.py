@@ -187,6 +187,8 @@ class Slot:
         due = time.monotonic() >= self._commit_at
         if wants_commit or due or self._writer.is_full():
             self.commit()
+        for task in self.tasks:
+            task.write_what_waits()
 
     def _warn(self, what: str, error: object) -> None:
         _log.warning("%s application=%s error=%s", what, self._name, error)
@@ -260,6 +262,14 @@ class Slot:
             len(queue) or self._consumer.current_lag(TopicPartition(*queue.topic_partition)) == 0
             for queue in group.queues.values()
             if queue.topic_partition in self._owner_of
+        )
+
+    def _is_behind(self, task: OpenTask) -> bool:
+        """Whether there are records that it has not processed."""
+        return task.is_started and any(
+            len(queue) or self._consumer.current_lag(TopicPartition(*place)) != 0
+            for place, queue in task.task.group.queues.items()
+            if place in self._owner_of
         )
 
     def _process(self, task: OpenTask, now_ms: int) -> None:
@@ -372,7 +382,7 @@ class Slot:
             case protocol.ReplayChangelog(task, ends):
                 return task.replay(ends)
             case protocol.SaveState(task):
-                return task.save()
+                return task.save(self._is_behind(task))
             case protocol.ReadOffsets(task, stable):
                 return self._start_offsets.of(task.inputs(self._topics.sources), stable=stable)
             case protocol.SendRecords(producer):

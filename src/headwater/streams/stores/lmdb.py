@@ -6,7 +6,8 @@
 
 LMDB writes without fsync: what it has written survives the death of the process, not that of the machine. So a directory that was
 not closed under this boot of the machine is wiped, and its task restores from the changelog topics. All maps, positions and the
-check of the owner are one LMDB transaction. Readers in other processes see the last commit.
+check of the owner are one LMDB transaction. Readers in other processes see what was written last. A commit may leave its rows in memory for
+`write_out`: they are written with their positions later, so that what a kill takes is replayed; notes are written with every commit.
 
 Keys. LMDB takes up to 511 bytes. A row's key is `k` and the key, up to 500 bytes of it; keys that are longer and share these 500 bytes
 lie together in one row, `k`, the 500 bytes and a zero byte, as a sorted list of (rest of the key, value). So order and identity
@@ -19,7 +20,7 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from struct import Struct
 from typing import Any, Final, Protocol
@@ -27,6 +28,7 @@ from typing import Any, Final, Protocol
 import lmdb
 
 from headwater.base.errors import UserError
+from headwater.streams.stores.formats import after_prefix
 from headwater.streams.stores.ordered import PendingMap
 from headwater.streams.stores.state import ChangelogPartition, Owner, Reloads, StateFenced
 
@@ -34,6 +36,7 @@ _MAP_SIZE_BYTES: Final = 1 << 36  # address space, not disk; doubled when it is 
 _MOST_MAPS: Final = 512
 _SHORT: Final = 500
 _RECENT_BYTES: Final = 32 << 20  # of rows of each map that stay in memory
+_MOST_UNWRITTEN: Final = 100_000  # rows of commits that wait in memory
 _PAIR: Final = Struct(">II")
 _OWNER: Final = Struct(">qq")
 _POSITION: Final = Struct(">q")
@@ -94,13 +97,25 @@ class LmdbMap:
     def count(self) -> int:
         return int(self._state.reading.stat(self.database)["entries"])
 
+    def end(self) -> bytes | None:
+        cursor = self._state.reading.cursor(db=self.database)
+        if not cursor.last():
+            return b""
+        row_key = cursor.key()
+        return row_key[1:] + b"\x00" if len(row_key) <= 1 + _SHORT else after_prefix(row_key[1:-1])
+
     def scan(self, lower: bytes | None, upper: bytes | None, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
         cursor = self._state.reading.cursor(db=self.database)
         if reverse:
             return _backward(cursor, lower, upper)
         return _forward(cursor, lower, upper)
 
-    def apply(self, transaction: Any, changes: Mapping[bytes, bytes | None]) -> None:
+    def apply(self, transaction: Any, changes: Mapping[bytes, bytes | None], floor: bytes = b"") -> None:
+        """`floor`, of at most 500 bytes: all rows below it go first."""
+        if floor:
+            _delete_below(transaction.cursor(db=self.database), b"k" + floor)
+        if not changes:
+            return
         keys = sorted(changes)
         if None not in changes.values() and max(map(len, keys)) <= _SHORT:
             transaction.cursor(db=self.database).putmulti([(b"k" + key, changes[key]) for key in keys])
@@ -127,6 +142,12 @@ class LmdbMap:
                 transaction.delete(row_key, db=self.database)
 
 
+def _delete_below(cursor: Any, floor: bytes) -> None:
+    found = cursor.first()
+    while found and cursor.key() < floor:
+        found = cursor.delete()  # it stands at the next one then
+
+
 class NoRows:
     """An `ordered.CommittedMap` without rows: one that nobody has made yet."""
 
@@ -138,6 +159,9 @@ class NoRows:
 
     def count(self) -> int:
         return 0
+
+    def end(self) -> bytes | None:
+        return b""
 
 
 def _entries(row_key: bytes, row: bytes, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
@@ -189,6 +213,7 @@ class LmdbState:
         self._maps: dict[str, tuple[LmdbMap, PendingMap]] = {}
         self._reloads = Reloads()
         self._claimed = Owner(-1, -1)
+        self._unwritten_positions: dict[ChangelogPartition, int] = {}
         self._snapshots = threading.Lock()  # held while one is read, and by what no reader may see
         self._open()
         self.notes = self.map("/notes")
@@ -222,52 +247,80 @@ class LmdbState:
         for key, value in self.reading.cursor(db=self._positions_database):
             topic, partition = key.decode().rsplit("\x00", 1)
             found[ChangelogPartition(topic, int(partition))] = _POSITION.unpack(value)[0]
-        return found
+        return found | self._unwritten_positions
 
     def claim(self, owner: Owner) -> None:
-        if self._owner(self.reading) > owner:  # it has let go of the lock, so it does not write any more
+        found = self._owner(self.reading)
+        if found > owner:  # it has let go of the lock, so it does not write any more
             self.wipe()
+        elif found != self._claimed:  # another one has written since
+            self._forget_unwritten()
         with self._environment.begin(write=True) as transaction:
             transaction.put(b"owner", _OWNER.pack(*owner), db=self._meta)
         self._claimed = owner
 
+    def _forget_unwritten(self) -> None:
+        for _, pending in self._maps.values():
+            pending.forget()
+        self._unwritten_positions = {}
+
     def _owner(self, transaction: Any) -> Owner:
         return _unpacked_owner(transaction.get(b"owner", db=self._meta))
 
-    def commit(self, positions: Mapping[ChangelogPartition, int]) -> None:
+    def commit(self, positions: Mapping[ChangelogPartition, int], *, later: bool = False) -> None:
+        for _, pending in self._maps.values():
+            pending.commit()
+        self._unwritten_positions.update(positions)
+        if later and sum(len(pending.unwritten) for _, pending in self._maps.values()) < _MOST_UNWRITTEN:
+            self._write_maps(["/notes"], {})  # they may be ahead of rows, which a replay brings to where they are
+        else:
+            self._write_all()
+
+    def write_out(self) -> None:
+        if self._unwritten_positions or any(pending.has_unwritten for _, pending in self._maps.values()):
+            self._write_all()
+
+    def _write_all(self) -> None:
+        self._write_maps(list(self._maps), self._unwritten_positions)
+        self._unwritten_positions = {}
+
+    def _write_maps(self, names: list[str], positions: Mapping[ChangelogPartition, int]) -> None:
+        maps = [self._maps[name] for name in names if self._maps[name][1].has_unwritten]
         self.reading.abort()  # an older snapshot would keep pages from being used again
         try:
-            while not self._written(positions):
+            while not self._written(maps, positions):
                 with self._snapshots:
                     self._environment.set_mapsize(self._environment.info()["map_size"] * 2)
+        except StateFenced:
+            self._forget_unwritten()
+            raise
         finally:
             self.reading = self._environment.begin()
-        for _, pending in self._maps.values():
-            pending.clear_pending(committed=True)
+        for _, pending in maps:
+            pending.written()
 
-    def _written(self, positions: Mapping[ChangelogPartition, int]) -> bool:
+    def _written(self, maps: list[tuple[LmdbMap, PendingMap]], positions: Mapping[ChangelogPartition, int]) -> bool:
         """False if the map is full."""
         try:
-            self._write(positions)
+            self._write(maps, positions)
         except lmdb.MapFullError:
             return False
         return True
 
-    def _write(self, positions: Mapping[ChangelogPartition, int]) -> None:
+    def _write(self, maps: list[tuple[LmdbMap, PendingMap]], positions: Mapping[ChangelogPartition, int]) -> None:
         with self._environment.begin(write=True) as transaction:
             found = self._owner(transaction)
             if found != self._claimed:
                 raise StateFenced(str(self._directory), self._claimed, found)
-            for committed, pending in self._maps.values():
-                if pending.pending:
-                    committed.apply(transaction, pending.pending)
+            for committed, pending in maps:
+                committed.apply(transaction, pending.unwritten, pending.unwritten_floor)
             for partition, offset in positions.items():
                 key = f"{partition.topic}\x00{partition.partition}".encode()
                 transaction.put(key, _POSITION.pack(offset), db=self._positions_database)
 
     def discard(self) -> None:
         for _, pending in self._maps.values():
-            pending.clear_pending()
+            pending.discard()
         self._reloads.run()
 
     def on_discard(self, reload: Callable[[], None]) -> None:
@@ -289,12 +342,13 @@ class LmdbState:
             for database in databases:
                 transaction.drop(database, delete=False)
         self.reading = self._environment.begin()
-        for _, pending in self._maps.values():
-            pending.forget()
+        self._forget_unwritten()
         self.discard()
 
     def close(self) -> None:
-        """What is pending is lost; what is committed is on the device."""
+        """What is pending is lost; what is committed is on the device, but where another owner has come in between."""
+        with suppress(StateFenced):
+            self.write_out()
         self.reading.abort()
         self._environment.sync(True)
         with self._snapshots:
@@ -328,13 +382,13 @@ class LmdbSnapshot:
     def claim(self, owner: Owner) -> None:
         raise AssertionError(f"a snapshot cannot be claimed by {owner}")
 
-    def commit(self, positions: Mapping[ChangelogPartition, int]) -> None:
+    def commit(self, positions: Mapping[ChangelogPartition, int], *, later: bool = False) -> None:  # noqa: ARG002
         raise AssertionError(f"a snapshot is not written: {positions}")
 
     def discard(self) -> None:
         """Nothing is pending."""
 
-    wipe = close = discard
+    wipe = close = write_out = discard
 
 
 def owner_in(environment: Any, reading: Any) -> Owner:

@@ -30,7 +30,13 @@ class MemoryMap:
     def count(self) -> int:
         return len(self._rows)
 
-    def apply(self, changes: Mapping[bytes, bytes | None]) -> None:
+    def end(self) -> bytes | None:
+        return None  # to look for a row costs no more
+
+    def apply(self, changes: Mapping[bytes, bytes | None], floor: bytes = b"") -> None:
+        if floor:
+            self._rows = {key: value for key, value in self._rows.items() if key >= floor}
+            self._ordered = None
         for key, value in changes.items():
             if value is None:
                 if self._rows.pop(key, None) is not None and self._ordered is not None:
@@ -66,17 +72,18 @@ class MemoryState:
             self.wipe()
         self._claimed = self._owner = owner
 
-    def commit(self, positions: Mapping[ChangelogPartition, int]) -> None:
+    def commit(self, positions: Mapping[ChangelogPartition, int], *, later: bool = False) -> None:  # noqa: ARG002
         if self._owner != self._claimed:
             raise StateFenced("memory", self._claimed, self._owner)
         for committed, pending in self._maps.values():
-            committed.apply(pending.pending)
-            pending.clear_pending()
+            pending.commit()
+            committed.apply(pending.unwritten, pending.unwritten_floor)
+            pending.written()
         self._positions.update(positions)
 
     def discard(self) -> None:
         for _, pending in self._maps.values():
-            pending.clear_pending()
+            pending.discard()
         self._reloads.run()
 
     def on_discard(self, reload: Callable[[], None]) -> None:
@@ -87,6 +94,9 @@ class MemoryState:
             committed.apply({key: None for key, _ in committed.scan(None, None, False)})
         self._positions.clear()
         self.discard()
+
+    def write_out(self) -> None:
+        """Commits are written at once."""
 
     def close(self) -> None:
         """Nothing is held."""

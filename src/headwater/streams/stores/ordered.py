@@ -1,7 +1,8 @@
 """An ordered map of bytes whose changes are pending until its owner commits them: what every store stands on.
 
-`PendingMap` holds the changes since the last commit over a `CommittedMap` (memory or LMDB), and shows both as one. A commit
-hands the changes over and clears them; to discard them is to clear them. Owned by one task.
+`PendingMap` shows three layers as one: what was changed since the last commit (pending), what was committed and is not written yet (unwritten), and
+a `CommittedMap` (memory or LMDB). A commit makes pending changes unwritten ones; a discard forgets the pending ones only. Whoever
+owns the state writes later, so a row that is changed again, or expires, before that is never written. Owned by one task.
 """
 
 from collections.abc import Iterator, Mapping
@@ -11,98 +12,176 @@ from headwater.streams.stores.sorted_keys import SortedKeys
 
 _ROW_BYTES: Final = 150  # of memory that a row takes beside its bytes
 
+Rows = dict[bytes, bytes | None]
+
 
 class CommittedMap(Protocol):
     def get(self, key: bytes) -> bytes | None: ...
 
     def scan(self, lower: bytes | None, upper: bytes | None, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
-        """From `lower` until before `upper`; None is open. A snapshot of the last commit."""
+        """From `lower` until before `upper`; None is open. A snapshot of what was written last."""
 
     def count(self) -> int: ...
 
+    def end(self) -> bytes | None:
+        """No row's key is this one or above it; None: that is not known."""
+
 
 class PendingMap:
-    """`recent_bytes`: how much of what was read or committed is kept in memory; 0 where the committed map is there anyway."""
+    """`recent_bytes`: how much of what was read or put is kept in memory; 0 where the committed map is there anyway."""
 
-    __slots__ = ("_older", "_ordered", "_pending", "_recent", "_recent_size", "_room", "committed", "generation")
+    __slots__ = (
+        "_end",
+        "_floor",
+        "_older",
+        "_ordered",
+        "_pending",
+        "_recent_size",
+        "_room",
+        "_unwritten",
+        "_unwritten_floor",
+        "committed",
+        "generation",
+        "recent",
+    )
 
     def __init__(self, committed: CommittedMap, recent_bytes: int = 0) -> None:
         self.committed = committed
-        self._pending: dict[bytes, bytes | None] = {}
-        self._ordered: SortedKeys | None = None  # of the pending keys, from the first scan on
-        self.generation = 0  # how often pending changes were committed or discarded
-        self._recent: dict[bytes, bytes | None] = {}  # rows of the last commit, None where there is none
-        self._older: dict[bytes, bytes | None] = {}  # the same, of a time before
+        self._pending: Rows = {}
+        self._unwritten: Rows = {}
+        self._floor = b""  # no row below it: since the last commit, ...
+        self._unwritten_floor = b""  # ... and since the last write
+        self._end: tuple[bytes | None] | None = None  # of the committed map, asked for once after each write
+        self._ordered: SortedKeys | None = None  # of the pending and unwritten keys, from the first scan on
+        self.generation = 0  # how often something was written or discarded
+        self.recent: Rows = {}  # rows as they are now, None where there is none: not to be changed
+        self._older: Rows = {}  # the same, of a time before
         self._recent_size = 0
         self._room = recent_bytes // 2
 
     @property
-    def pending(self) -> Mapping[bytes, bytes | None]:
-        """What a commit has to write; None deletes."""
-        return self._pending
+    def changes(self) -> dict[bytes, bytes | None]:
+        """All that is not written yet, pending or not; None deletes."""
+        return {**self._unwritten, **self._pending}
 
-    def clear_pending(self, committed: bool = False) -> None:
-        """`committed`: the changes are those of the last commit now."""
-        if committed and self._room:
-            self._remember(self._pending)
+    @property
+    def unwritten(self) -> Mapping[bytes, bytes | None]:
+        """What is to be written; None deletes."""
+        return self._unwritten
+
+    @property
+    def unwritten_floor(self) -> bytes:
+        """All rows below are to be deleted."""
+        return self._unwritten_floor
+
+    @property
+    def has_unwritten(self) -> bool:
+        return bool(self._unwritten or self._unwritten_floor)
+
+    def commit(self) -> None:
+        """What is pending is to be written, whatever is discarded later."""
+        if self._floor:
+            self._unwritten_floor, self._floor = max(self._floor, self._unwritten_floor), b""
+            self._unwritten = _from(self._unwritten, self._unwritten_floor)
+        if self._room:
+            values = sum([len(value) for value in self._pending.values() if value is not None])
+            self._count(_ROW_BYTES * len(self._pending) + sum(map(len, self._pending)) + values)
+        if self._unwritten:
+            self._unwritten.update(self._pending)
+        else:
+            self._unwritten = self._pending
         self._pending = {}
+
+    def written(self) -> None:
+        """What was to be written is in the committed map."""
+        self._unwritten, self._unwritten_floor = {}, b""
+        self._end = self._ordered = None
+        self.generation += 1
+
+    def discard(self) -> None:
+        """What is pending was never there."""
+        if self._floor:
+            self.recent, self._older, self._recent_size = {}, {}, 0
+        for key in self._pending:
+            self.recent.pop(key, None)
+            self._older.pop(key, None)
+        self._pending, self._floor = {}, b""
         self._ordered = None
         self.generation += 1
 
     def forget(self) -> None:
-        """The committed map was changed by other ways."""
-        self._recent, self._older, self._recent_size = {}, {}, 0
+        """The committed map was changed by other ways: nothing is known of it, and nothing to be written."""
+        self._unwritten, self._unwritten_floor, self._end = {}, b"", None
+        self.recent, self._older, self._recent_size = {}, {}, 0
+        self.discard()
 
     def get(self, key: bytes) -> bytes | None:
-        if key in self._pending:
-            return self._pending[key]
-        if key in self._recent:
-            return self._recent[key]
-        if not self._room:
-            return self.committed.get(key)
-        value = self._older[key] if key in self._older else self.committed.get(key)
-        self._recent[key] = value
-        self._count(_ROW_BYTES + len(key) + (len(value) if value is not None else 0))
+        if key in self.recent:
+            return self.recent[key]
+        value = self._older[key] if key in self._older else self._find(key)
+        if self._room:
+            self.recent[key] = value
+            self._count(_ROW_BYTES + len(key) + (len(value) if value is not None else 0))
         return value
 
-    def _remember(self, changes: dict[bytes, bytes | None]) -> None:
-        for key in self._older.keys() & changes.keys():
-            del self._older[key]
-        self._recent.update(changes)
-        values = sum([len(value) for value in changes.values() if value is not None])
-        self._count(_ROW_BYTES * len(changes) + sum(map(len, changes)) + values)
+    def _find(self, key: bytes) -> bytes | None:
+        if key in self._pending:
+            return self._pending[key]
+        if key < self._floor:
+            return None
+        if key in self._unwritten:
+            return self._unwritten[key]
+        if key < self._unwritten_floor:
+            return None
+        if self._end is None:
+            self._end = (self.committed.end(),)
+        (end,) = self._end
+        return None if end is not None and key >= end else self.committed.get(key)
 
     def _count(self, size: int) -> None:
         """What has not been used for a while goes."""
         self._recent_size += size
         if self._recent_size > self._room:
-            self._older, self._recent, self._recent_size = self._recent, {}, 0
+            self._older, self.recent, self._recent_size = self.recent, {}, 0
 
     def put(self, key: bytes, value: bytes | None) -> None:
-        if self._ordered is not None and key not in self._pending:
+        if self._ordered is not None and key not in self._pending and key not in self._unwritten:
             self._ordered.add(key)
         self._pending[key] = value
+        if self._room:
+            self.recent[key] = value
 
     def put_all(self, changes: Mapping[bytes, bytes | None]) -> None:
         self._ordered = None
         self._pending.update(changes)
+        if self._room:
+            self.recent.update(changes)
 
-    def delete_range(self, lower: bytes | None, upper: bytes | None) -> None:
-        for key, _ in self.scan(lower, upper):
-            self.put(key, None)
+    def delete_below(self, bound: bytes) -> None:
+        """All rows whose keys are less. Nothing may be put below it afterwards."""
+        if bound > max(self._floor, self._unwritten_floor):
+            self._floor = bound
+            self._pending = _from(self._pending, bound)
+            self._older, self.recent = {}, _from(self.recent, bound)
+            self._ordered = None
 
     def scan(
         self, lower: bytes | None = None, upper: bytes | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
         """From `lower` until before `upper`, as the map is at this moment."""
+        floor = max(self._floor, self._unwritten_floor)
+        if floor and (lower is None or lower < floor):
+            lower = floor
         if lower is not None and upper is not None and lower >= upper:
             return iter(())
         committed = self.committed.scan(lower, upper, reverse)
-        if not self._pending:
+        pending, unwritten = self._pending, self._unwritten
+        if not pending and not unwritten:
             return committed
         if self._ordered is None:
-            self._ordered = SortedKeys(self._pending)
-        changes = [(key, self._pending[key]) for key in self._ordered.between(lower, upper)]
+            self._ordered = SortedKeys(pending.keys() | unwritten.keys() if unwritten else pending)
+        keys = self._ordered.between(lower, upper)
+        changes = [(key, pending[key] if key in pending else unwritten[key]) for key in keys]
         if not changes:
             return committed
         if reverse:
@@ -110,8 +189,12 @@ class PendingMap:
         return _merged(committed, changes, reverse)
 
     def approximate_count(self) -> int:
-        """Exact when nothing is pending; a pending put of a key that was there counts twice."""
-        return self.committed.count() + sum(1 if value is not None else -1 for value in self._pending.values())
+        """Exact when all is written; a put of a key that was there counts twice until then."""
+        return self.committed.count() + sum(1 if value is not None else -1 for value in self.changes.values())
+
+
+def _from(rows: Rows, bound: bytes) -> Rows:
+    return {key: value for key, value in rows.items() if key >= bound}
 
 
 def _merged(

@@ -93,8 +93,12 @@ class Segments:
         end = begin + upper + b"\x00" if upper is not None else LONG.pack(segment + 1)
         return self.rows.scan(begin + lower if lower is not None else begin, end, reverse=reverse)
 
+    def live_rows(self) -> Iterator[tuple[bytes, bytes]]:
+        """All rows of segments that have not expired, by segment."""
+        return ((key[8:], value) for key, value in self.rows.scan(LONG.pack(self._first()), None))
+
     def scan_committed(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Rows of the last commit whose raw keys begin so, by segment; those that expired since may be among them."""
+        """Rows that are written and whose raw keys begin so, by segment; those that expired since may be among them."""
         for segment in range(self._first(), self.segment(self.stream_time) + 1):
             begin = LONG.pack(segment) + prefix
             for key, value in self.rows.committed.scan(begin, after_prefix(begin), False):
@@ -108,7 +112,7 @@ class Segments:
         """Segments wholly behind the retention go."""
         oldest = self._first()
         if oldest > self.oldest:
-            self.rows.delete_range(None, LONG.pack(oldest))
+            self.rows.delete_below(LONG.pack(oldest))
             self.oldest = oldest
 
 
@@ -128,7 +132,7 @@ class TimeIndex:
 
     def expire(self, before: int) -> None:
         if before > self._expired:
-            self._rows.delete_range(None, LONG.pack(before))
+            self._rows.delete_below(LONG.pack(before))
             self._expired = before
 
     def scan(self, time_from: int, time_to: int, reverse: bool) -> Iterator[bytes]:

@@ -67,7 +67,7 @@ class TaskState(Protocol):
 
     @property
     def positions(self) -> Mapping[ChangelogPartition, int]:
-        """The next offset of each changelog partition that the committed state does not have yet."""
+        """The next offset of each changelog partition that the committed state does not have yet, written or not."""
 
     def claim(self, owner: Owner) -> None:
         """Makes this the owner. State of a higher one is wiped first: numbers have begun anew, or a run is late; the changelog has it all.
@@ -75,8 +75,14 @@ class TaskState(Protocol):
         Whoever claims holds the state alone, so nobody writes beside it.
         """
 
-    def commit(self, positions: Mapping[ChangelogPartition, int]) -> None:
-        """Writes what is pending and these positions, for the owner that claimed last. Raises StateFenced."""
+    def commit(self, positions: Mapping[ChangelogPartition, int], *, later: bool = False) -> None:
+        """What is pending and these positions stand, and are written for the owner that claimed last. Raises StateFenced.
+
+        `later`: they may wait in memory for `write_out`. A process that dies before has lost nothing that the changelog does not have.
+        """
+
+    def write_out(self) -> None:
+        """Writes what earlier commits have left, and nothing that is pending. Raises StateFenced."""
 
     def discard(self) -> None:
         """Forgets what is pending."""

@@ -17,7 +17,7 @@ from headwater.streams.stores.formats import (
 )
 from headwater.streams.stores.ordered import PendingMap
 from headwater.streams.stores.port import Changelog
-from headwater.streams.stores.rows_by_key import Row, RowsByKey
+from headwater.streams.stores.rows_by_key import RowsByKey
 from headwater.streams.stores.segments import Segments, TimeIndex, upper_bound
 from headwater.streams.stores.spec import StoreSpec
 from headwater.streams.stores.state import TaskState
@@ -93,6 +93,8 @@ class Windows:
         self._notes.put(self._note_key, LONG.pack(sequence))
 
     def _put_raw(self, key: bytes, start: int, raw: bytes, value: bytes | None) -> None:
+        if self.by_key is not None:
+            self.by_key.prepare()
         taken = self.segments.put(start, raw, value)
         if self.by_key is not None and taken and value is not None:
             self.by_key.put(key, start, split_window_key(raw)[2], value)
@@ -123,19 +125,6 @@ class Windows:
             reverse,
         )
         return ((split_window_key(raw)[1], value) for raw, value in rows)
-
-    def fetch_with(
-        self, key: bytes, time_from: int, time_to: int, stream_time: int, fresh: list[Row] | None
-    ) -> list[tuple[int, bytes]]:
-        """As `fetch` of a store with duplicates, with rows that are not put yet, at the stream time that they make."""
-        assert self.by_key is not None
-        rows = self.by_key.rows(key, self._earliest())
-        since = max(time_from, stream_time - self.segments.retention_ms + 1)
-        return [
-            (row[0], row[2])
-            for row in (rows if fresh is None else sorted([*rows, *fresh]))
-            if since <= row[0] <= time_to
-        ]
 
     def fetch_range(
         self, lower: bytes | None, upper: bytes | None, time_from: int, time_to: int, *, reverse: bool = False

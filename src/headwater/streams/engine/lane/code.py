@@ -56,6 +56,7 @@ class Code:
     def __init__(self) -> None:
         self.names: dict[str, Any] = {}
         self.before: list[str] = []  # once per run, before the first record
+        self.failed: list[str] = []  # when a record has failed: what takes back what has happened before it
         self.after: list[str] = []  # and behind the last, when nothing can fail any more
         self._lines: list[str] = []  # of the source that is being written
         self._sources: list[list[str]] = []
@@ -102,10 +103,21 @@ class Code:
         count = range(len(columns))
         parameters = ", ".join(f"in_raw_keys_{n}, in_raw_values_{n}, in_times_{n}" for n in count)
         text = [f"def run(order, {parameters}):", *_indented(self.before)]
+        loop = self._loop(columns)
+        if self.failed:
+            loop = [
+                "    try:",
+                *_indented(loop),
+                "    except BaseException:",
+                *_indented(_indented([*self.failed, "raise"])),
+            ]
+        return "\n".join([*text, *loop, *_indented(self.after)])
+
+    def _loop(self, columns: list[dict[str, str]]) -> list[str]:
         if len(columns) == 1:
             ((names, lists),) = [(", ".join(each), ", ".join(each.values())) for each in columns]
-            text += [f"    for {names} in zip({lists}):", *self._sources[0], "        pass"]
-            return "\n".join([*text, *_indented(self.after)])
+            return [f"    for {names} in zip({lists}):", *self._sources[0], "        pass"]
+        text = []
         for number, each in enumerate(columns):
             text.append(f"    in_next_{number} = zip({', '.join(each.values())}).__next__")
         text.append("    for in_source in order:")
@@ -113,7 +125,7 @@ class Code:
             text.append(f"        {'el' if number else ''}if in_source == {number}:")
             text.append(f"            {', '.join(each)}, = in_next_{number}()")
             text += ["    " + line for line in self._sources[number]]
-        return "\n".join([*text, *_indented(self.after)])
+        return text
 
     def compiled(self, text: str, file: str) -> Callable[..., None]:
         names = dict(self.names)

@@ -39,6 +39,7 @@ class Compiled:
     source_of: dict[str, int]  # by topic
     expiries: list[list[tuple[Segments, int]]]
     checks: list[tuple[Check, Check]]  # by source, of keys and values: they raise what reading them would raise
+    needs: list[Callable[[], bool]]  # all of them, before each run; else the nodes have to do it
     text: str
 
 
@@ -81,6 +82,7 @@ class Compiler:
         self._outputs: dict[tuple[str, int | None], Output] = {}
         self._rows: dict[str, Rows] = {}
         self._shared: dict[str, dict[str, str]] = {}
+        self._needs: list[Callable[[], bool]] = []
 
     def all(self) -> Compiled:
         sources = [node for node in self.task.plan.nodes if isinstance(node, SourceNode)]
@@ -94,7 +96,7 @@ class Compiler:
         run = self.code.compiled(text, f"<lane of {self.task.task_id}>")
         settings = self.task.settings
         checks = [(checker(node.key or settings.key), checker(node.value or settings.value)) for node in sources]
-        return Compiled(run, source_of, self._expiries, checks, text)
+        return Compiled(run, source_of, self._expiries, checks, self._needs, text)
 
     def _source(self, node: SourceNode) -> dict[str, str]:
         """Writes all behind a source -> what the loop reads."""
@@ -214,6 +216,9 @@ class Compiler:
 
     def expires(self, segments: Segments, step: int) -> None:
         self._expiries[-1].append((segments, step))
+
+    def needs(self, need: Callable[[], bool]) -> None:
+        self._needs.append(need)
 
     def drop(self, reason: str) -> None:
         self.code.line(f"dropped.append({self.code.bind(reason, 'reason')})")

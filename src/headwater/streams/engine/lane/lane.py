@@ -5,6 +5,9 @@ through the nodes. When a run fails, nothing of it has happened, and what is buf
 the user may have been called for records of such a run; it is called again.
 """
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from headwater.streams.engine.columns import Chunk
@@ -29,7 +32,7 @@ class Lane:
 
     def takes(self, chunk: Chunk) -> bool:
         """Whether it may stay a chunk. Where inputs are merged, what cannot be read must not have a place in their order: nodes see to that."""
-        if not chunk.plain:
+        if not chunk.plain or not self._ready():
             return False
         if len(self._task.group.queues) == 1:
             return True
@@ -40,6 +43,9 @@ class Lane:
         except Exception:  # noqa: BLE001 - a serde may raise anything
             return False
         return True
+
+    def _ready(self) -> bool:
+        return all(need() for need in self.compiled.needs)
 
     def step(self, most: int) -> int:
         """The next run, or one record through the nodes; how many. 0: there is none, or the run failed and all is records now."""
@@ -55,7 +61,7 @@ class Lane:
         counts = [order.count(place) for place in range(len(heads))]
         columns: list[Any] = [[]] * (3 * len(compiled.expiries))
         sources = [compiled.source_of[queue.topic_partition[0]] for queue, _ in heads]
-        if len(set(sources)) < len(sources):
+        if len(set(sources)) < len(sources) or not self._ready():
             group.leave_columns()
             return 0
         latest = -1
@@ -65,7 +71,8 @@ class Lane:
             columns[3 * source : 3 * source + 3] = chunk.keys[begin:end], chunk.values[begin:end], times
             latest = max(latest, max(times, default=-1))
         try:
-            compiled.run(order.translate(bytes([*sources, *range(len(sources), 256)])), *columns)
+            with _no_collections():
+                compiled.run(order.translate(bytes([*sources, *range(len(sources), 256)])), *columns)
         except Exception:  # noqa: BLE001 - whatever it was: it happens again, where it can be told
             group.leave_columns()
             return 0
@@ -117,6 +124,18 @@ class Lane:
             queue.partition_time = time  # what is left out has no time
         else:
             self._task.process_record(queue, raw, record)
+
+
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """A run makes thousands of objects and no garbage that needs a collector; each of its rounds would go over all of them."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _merged(heads: list[tuple[list[int], int]], most: int) -> bytes:

@@ -3,6 +3,7 @@
 Rows are read and written in the bytes of `stores.formats`; changelog records are those that the stores themselves would write.
 """
 
+from bisect import insort
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 Writer = Callable[["Compiler", str, Any, Flow], None]
 _NULL: Final = "null key or value"
+_SOME: Final = 8  # rows of a key: with more, those that expired go
 
 
 class Rows:
@@ -43,8 +45,9 @@ class Rows:
         self.store: Any = store
         self.key = plan.key or compiler.task.settings.key
         self.value = plan.value or compiler.task.settings.value
-        self.fresh, self.get = code.name("fresh"), code.bind(rows.get, "get")
+        self.fresh, self.get, self.recent = code.name("fresh"), code.bind(rows.get, "get"), code.name("recent")
         code.before.append(f"{self.fresh} = {{}}")
+        code.before.append(f"{self.recent} = {code.bind(rows, 'rows')}.recent")
         code.after.append(f"{code.bind(rows.put_all, 'put_all')}({self.fresh})")
         topic = plan.changelog_topic(compiler.task.settings.application_id)
         logged = topic is not None and plan.spec.logged and plan.source_topic is None
@@ -52,7 +55,9 @@ class Rows:
         self._code = code
 
     def find(self, row: str) -> str:
-        return f"{self.fresh}[{row}] if {row} in {self.fresh} else {self.get}({row})"
+        """What the run has put, or what was there before it: mostly in memory."""
+        there = f"{self.recent}[{row}] if {row} in {self.recent} else {self.get}({row})"
+        return f"{self.fresh}[{row}] if {row} in {self.fresh} else {there}"
 
     def logs(self, key: str, value: str, time: str) -> None:
         if self.log is not None:
@@ -129,7 +134,7 @@ def _window_store(compiler: "Compiler", rows: Rows) -> dict[str, str]:
     segments = code.bind(store.segments, "segments")
 
     def make() -> dict[str, str]:
-        names = {each: code.name(each) for each in ("latest", "oldest", "expired", "sequence", "put")}
+        names = {each: code.name(each) for each in ("latest", "oldest", "expired", "sequence", "lists", "added")}
         code.before.append(f"{names['latest']} = {segments}.stream_time")
         code.before.append(f"{names['oldest']} = {segments}.oldest")
         code.before.append(f"{names['expired']} = 0")
@@ -138,9 +143,11 @@ def _window_store(compiler: "Compiler", rows: Rows) -> dict[str, str]:
         if store.duplicates:
             owner = code.bind(store, "store")
             code.before.append(f"{names['sequence']} = {owner}.sequence")
-            code.before.append(f"{names['put']} = {{}}")
+            code.before.append(f"{names['lists']} = {owner}.by_key.lists()")
+            code.before.append(f"{names['added']} = []")
+            code.failed.append(f"{owner}.by_key.take_back({names['added']})")
             code.after.append(f"{owner}.use_sequence({names['sequence']})")
-            code.after.append(f"{owner}.by_key.put_all({names['put']})")
+            code.after.append(f"{owner}.by_key.added({names['added']})")
         return names
 
     return compiler.shared(f"store {rows.name}", make)
@@ -289,8 +296,10 @@ def _stream_table_join(compiler: "Compiler", node: str, processor: StreamTableJo
 
 def _side_store(compiler: "Compiler", name: str) -> Rows:
     rows = compiler.rows_of(name, Windows)
-    if rows.store.by_key is None:
+    by_key = rows.store.by_key
+    if by_key is None:
         raise NotInLane("no store of a join")
+    compiler.needs(lambda: bool(by_key.complete))
     return rows
 
 
@@ -301,7 +310,8 @@ def _keeper(compiler: "Compiler", node: str, processor: JoinWindowKeeper, flow: 
     compiler.expires(rows.store.segments, 1)
     compiler.forward(node, flow)
     names, both, data = _window_store(compiler, rows), code.name("window"), code.name("data")
-    sequence, put, time = names["sequence"], names["put"], flow.time
+    sequence, lists, time = names["sequence"], names["lists"], flow.time
+    together, entry = code.name("together"), code.name("entry")
     with code.block(f"if not ({compiler.is_none_key(flow)}):"):
         key = compiler.held(compiler.raw_key(flow, rows.key))
         code.line(f"{sequence} = ({sequence} + 1) & {SEQUENCE_MAX}")
@@ -311,10 +321,15 @@ def _keeper(compiler: "Compiler", node: str, processor: JoinWindowKeeper, flow: 
             row = f"{code.bind(EIGHT.pack, 'pack')}({time} // {rows.store.segments.interval_ms}) + {both}"
             _put_window(compiler, rows, names, time, row, data)
             with code.block(f"if {time} // {rows.store.segments.interval_ms} >= {names['oldest']}:"):
-                with code.block(f"if {key} in {put}:"):
-                    code.line(f"{put}[{key}].append(({time}, {sequence}, {data}))")
+                code.line(f"{entry} = ({time}, {sequence}, {data})")
+                code.line(f"{together} = {lists}.get({key})")
+                with code.block(f"if {together} is None:"):
+                    code.line(f"{lists}[{key}] = [{entry}]")
+                with code.block(f"elif {together}[-1] < {entry}:"):
+                    code.line(f"{together}.append({entry})")
                 with code.block("else:"):
-                    code.line(f"{put}[{key}] = [({time}, {sequence}, {data})]")
+                    code.line(f"{code.bind(insort, 'insort')}({together}, {entry})")
+                code.line(f"{names['added']}.append(({key}, {entry}))")
         rows.logs(both, data, time)
 
 
@@ -327,7 +342,7 @@ def _stream_join(compiler: "Compiler", node: str, processor: StreamJoinSide, flo
     rows = _side_store(compiler, sides.other_store if processor.is_left else sides.this_store)
     names = _window_store(compiler, rows)
     seen, fresh = (_kept(compiler, node, processor, each) for each in ("stream_time", "fresh"))
-    time, met, other, value, joined_at = (flow.time, *(code.name(n) for n in ("met", "other", "value", "time")))
+    time, together = flow.time, code.name("together")
     with code.block(f"if {fresh}:"):
         code.line(f"{fresh}, {seen} = False, max({seen}, {names['latest']})")
     with code.block(f"if {time} > {seen}:"):
@@ -339,13 +354,37 @@ def _stream_join(compiler: "Compiler", node: str, processor: StreamJoinSide, flo
         closes = f"{time} + {processor.after + sides.grace_ms}"
         with code.block(f"if {closes} < {seen} or {closes} < {names['latest']}:"):
             compiler.drop(LATE)
-        bounds = f"max(0, {time} - {processor.before}), max(0, {time} + {processor.after})"
-        fetch = code.bind(rows.store.fetch_with, "fetch")
-        found = f"{fetch}({key}, {bounds}, {names['latest']}, {names['put']}.get({key}))"
-        with code.block(f"for {met}, {other} in {found}:"):
+        code.line(f"{together} = {names['lists']}.get({key})")
+        with code.block(f"if {together} is not None:"):
+            _meet(compiler, node, processor, flow, rows, names, together)
+
+
+def _meet(
+    compiler: "Compiler",
+    node: str,
+    processor: StreamJoinSide,
+    flow: Flow,
+    rows: Rows,
+    names: dict[str, str],
+    together: str,
+) -> None:
+    """A record and those of the other side: `together`, in the order of their times."""
+    code, time, store = compiler.code, flow.time, rows.store
+    met, other, value, joined_at = (code.name(n) for n in ("met", "other", "value", "time"))
+    since, until, gone = (code.name(n) for n in ("since", "until", "gone"))
+    code.before.append(f"{gone} = {names['latest']} - {store.segments.retention_ms - 1}")  # also if the run fails
+    with code.block(f"if {together}[0][0] < {gone} and len({together}) > {_SOME}:"):
+        trim = code.bind(store.by_key.trim, "trim")
+        code.line(f"{together} = {trim}({compiler.held(compiler.raw_key(flow, rows.key))}, {gone})")
+    code.line(f"{since} = max(0, {time} - {processor.before}, {names['latest']} - {store.segments.retention_ms - 1})")
+    code.line(f"{until} = max(0, {time} + {processor.after})")
+    with code.block(f"for {met}, _, {other} in {together}:"):
+        with code.block(f"if {met} > {until}:"):
+            code.line("break")
+        with code.block(f"if {met} >= {since}:"):
             read = code.bind(rows.value.deserialize, "read")
             left, right = (flow.value, f"{read}({other})") if processor.is_left else (f"{read}({other})", flow.value)
-            code.line(f"{value} = {compiler.joiner(sides.joiner, flow.key, left, right)}")
+            code.line(f"{value} = {compiler.joiner(processor.sides.joiner, flow.key, left, right)}")
             code.line(f"{joined_at} = {met} if {met} > {time} else {time}")
             moved = replace(flow.with_value(value), time=joined_at, at_source_time=False)
             compiler.forward(node, moved)
