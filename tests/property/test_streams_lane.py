@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 import pyarrow as pa
@@ -12,8 +13,10 @@ from headwater.streams import App, JoinWindows, Materialized, hopping, tumbling,
 from headwater.streams.dsl.expressions import Column
 from headwater.streams.engine.columns import Chunk
 from headwater.streams.engine.failures import StreamsError
+from headwater.streams.engine.lane.lane import compile_lane
 from headwater.streams.engine.record import OutputRecord
 from headwater.streams.engine.task import Task, TaskOutput
+from headwater.streams.stores import rows_by_key
 from headwater.streams.stores.memory import MemoryState
 
 ROUNDS = 40
@@ -42,6 +45,23 @@ def _aggregate_json(app: App) -> None:
 
 def _windowed(app: App) -> None:
     app.stream("in").group_by_key().windowed_by(tumbling(50, grace=20)).count(store="kept").to_stream().to("out")
+
+
+def _windowed_and_shown(app: App) -> None:
+    """Not what is counted in C: a function sees the counts."""
+    counts = app.stream("in").group_by_key().windowed_by(tumbling(50, grace=20)).count(store="kept").to_stream()
+    counts.filter(lambda key, value: value != 2).to("out")
+
+
+def _count_twice(app: App) -> None:
+    counts = app.stream("in").group_by_key().count(store="kept")
+    counts.to_stream().to("out")
+    counts.to_stream().to("more")
+
+
+def _windowed_by_minutes(app: App) -> None:
+    """Windows that expire with their segments."""
+    app.stream("in").group_by_key().windowed_by(tumbling("1m")).count(store="kept").to_stream().to("out")
 
 
 def _hopping(app: App) -> None:
@@ -123,7 +143,7 @@ def _vectorized_behind(app: App) -> None:
     seen.select_key(lambda key, value: value).filter(_ordinary).to("more")
 
 
-TOPOLOGIES = [_vectorized, _vectorized_columns, _vectorized_join, _vectorized_behind, _count, _reduce_to_nothing, _aggregate_json, _windowed, _hopping, _table_join, _left_table_join, _stream_join, _branches, _table_alone]  # fmt: skip
+TOPOLOGIES = [_vectorized, _vectorized_columns, _vectorized_join, _vectorized_behind, _count, _count_twice, _windowed_and_shown, _windowed_by_minutes, _reduce_to_nothing, _aggregate_json, _windowed, _hopping, _table_join, _left_table_join, _stream_join, _branches, _table_alone]  # fmt: skip
 
 
 class Twin:
@@ -199,7 +219,35 @@ def _chunk(dice: random.Random, topic: str, offset: int, now: int, poison: bool)
 @pytest.mark.parametrize("policy", ["fail", "skip", "dead_letter"])
 @pytest.mark.parametrize("build", TOPOLOGIES, ids=lambda build: build.__name__)
 def test_a_lane_does_what_the_nodes_do(build: Callable[[App], None], policy: str) -> None:
-    for seed in range(ROUNDS // 3 if "vectorized" in build.__name__ else ROUNDS):
+    _compare(build, policy, ROUNDS // 3 if "vectorized" in build.__name__ else ROUNDS)
+
+
+@pytest.mark.parametrize("build", [_count, _windowed, _windowed_by_minutes], ids=lambda build: build.__name__)
+def test_counts_are_the_same_without_the_compiled_module(
+    build: Callable[[App], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADWATER_PURE", "1")
+    _compare(build, "skip", 20)
+
+
+def test_counts_by_key_and_window_are_done_by_the_compiled_module() -> None:
+    pytest.importorskip("headwater.streams._counting")
+    for build in (_count, _count_twice, _windowed, _windowed_by_minutes):
+        lane = compile_lane(Twin(build, "fail").task)
+        assert lane is not None
+        assert not isinstance(lane.compiled.run, FunctionType), build.__name__
+    lane = compile_lane(Twin(_windowed_and_shown, "fail").task)
+    assert lane is not None
+    assert isinstance(lane.compiled.run, FunctionType)
+
+
+def test_a_join_whose_rows_do_not_fit_into_memory_has_the_same_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows_by_key, "_MOST_ROWS", 12)
+    _compare(_stream_join, "skip", ROUNDS)
+
+
+def _compare(build: Callable[[App], None], policy: str, rounds: int) -> None:
+    for seed in range(rounds):
         dice = random.Random(seed)
         quick, plain = Twin(build, policy), Twin(build, policy)
         topics = [topic for topic in TOPICS if (topic, 0) in plain.task.group.queues]

@@ -463,5 +463,5 @@ class Task:
         if self._late is not None and self._current is not None and self._pretended is None:
             self._late.add(node, by_ms)
 
-    def drop(self, reason: str) -> None:
-        self.dropped[reason] = self.dropped.get(reason, 0) + 1
+    def drop(self, reason: str, count: int = 1) -> None:
+        self.dropped[reason] = self.dropped.get(reason, 0) + count

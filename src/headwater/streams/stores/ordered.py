@@ -133,10 +133,20 @@ class PendingMap:
             return self._unwritten[key]
         if key < self._unwritten_floor:
             return None
+        end = self._committed_end()
+        return None if end is not None and key >= end else self.committed.get(key)
+
+    def _committed_end(self) -> bytes | None:
         if self._end is None:
             self._end = (self.committed.end(),)
-        (end,) = self._end
-        return None if end is not None and key >= end else self.committed.get(key)
+        return self._end[0]
+
+    def layers(self) -> tuple[tuple[Rows, ...], bytes | None]:
+        """For those who look up many: the dicts that have a row before the committed map is asked, the first that has it is right; and its end.
+
+        Not for keys below what was deleted by `delete_below`. They are not to be changed, and hold until something is put, committed or read by `get`.
+        """
+        return (self.recent, self._older, self._pending, self._unwritten), self._committed_end()
 
     def _count(self, size: int) -> None:
         """What has not been used for a while goes."""

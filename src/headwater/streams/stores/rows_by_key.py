@@ -14,15 +14,15 @@ from headwater.streams.stores.state import TaskState
 
 Row = tuple[int, int, bytes]  # start, sequence number, value
 
-_MOST_ROWS: Final = 500_000
+_MOST_ROWS = 500_000
 _MOST_BYTES: Final = 64 << 20
 _SOME: Final = 8
 
 
 class RowsByKey:
-    def __init__(self, segments: Segments, state: TaskState, most_rows: int = _MOST_ROWS) -> None:
+    def __init__(self, segments: Segments, state: TaskState) -> None:
         self._segments = segments
-        self._most_rows = most_rows
+        self._most_rows = _MOST_ROWS
         self._by_key: dict[bytes, list[Row]] = {}
         self._complete = False
         self._loaded = False  # whether it was tried to make it complete

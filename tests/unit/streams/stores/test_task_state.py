@@ -246,3 +246,81 @@ def test_no_map_is_made_while_a_snapshot_is(tmp_path: Path) -> None:
     state.map("counts")
     assert seen == [True]
     state.close()
+
+
+def test_a_commit_for_later_is_seen_at_once_and_survives_a_discard(state: TaskState) -> None:
+    rows = state.map("counts")
+    rows.put(b"a", b"1")
+    state.commit({PARTITION: 1}, later=True)
+    rows.put(b"a", b"2")
+    rows.put(b"b", b"2")
+    state.discard()
+    assert rows.get(b"a") == b"1"
+    assert list(rows.scan()) == [(b"a", b"1")]
+    assert state.positions == {PARTITION: 1}
+
+
+def test_what_waits_is_written_without_what_is_pending(tmp_path: Path) -> None:
+    state = LmdbState(tmp_path)
+    state.claim(Owner(1, 0))
+    rows = state.map("counts")
+    rows.put(b"a", b"1")
+    state.commit({PARTITION: 1}, later=True)
+    rows.put(b"b", b"1")
+    with state.snapshot() as seen:
+        assert list(seen.map("counts").scan()) == []
+    state.write_out()
+    with state.snapshot() as seen:
+        assert list(seen.map("counts").scan()) == [(b"a", b"1")]
+    assert list(rows.scan()) == [(b"a", b"1"), (b"b", b"1")]
+    state.close()
+
+
+def test_a_process_that_is_killed_has_lost_rows_and_positions_of_commits_for_later_but_no_notes(tmp_path: Path) -> None:
+    """Notes are in no changelog: nobody could bring them back. Rows and positions go together, so a replay does."""
+    script = (
+        "import os, sys; from pathlib import Path;"
+        "from headwater.streams.stores.lmdb import LmdbState; from headwater.streams.stores.state import *;"
+        "state = LmdbState(Path(sys.argv[1])); state.claim(Owner(1, 0)); partition = ChangelogPartition('t', 0);"
+        "state.map('counts').put(b'a', b'1'); state.notes.put(b'n', b'1'); state.commit({partition: 1});"
+        "state.map('counts').put(b'a', b'2'); state.notes.put(b'n', b'2'); state.commit({partition: 2}, later=True);"
+        "os._exit(0)"
+    )
+    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True, timeout=120)
+    state = LmdbState(tmp_path)
+    assert state.map("counts").get(b"a") == b"1"
+    assert state.positions == {ChangelogPartition("t", 0): 1}
+    assert state.notes.get(b"n") == b"2"
+    state.close()
+
+
+def test_closing_writes_what_waits(tmp_path: Path) -> None:
+    state = LmdbState(tmp_path)
+    state.claim(Owner(1, 0))
+    state.map("counts").put(b"a", b"1")
+    state.commit({PARTITION: 1}, later=True)
+    state.close()
+    again = LmdbState(tmp_path)
+    assert again.map("counts").get(b"a") == b"1"
+    assert again.positions == {PARTITION: 1}
+    again.close()
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_rows_below_a_bound_go_and_come_back_with_a_discard(state: TaskState, later: bool) -> None:
+    rows = state.map("counts")
+    for key in (b"a", b"b", b"c"):
+        rows.put(key, b"1")
+    state.commit({}, later=later)
+    rows.put(b"d", b"1")
+    rows.delete_below(b"c")
+    assert rows.get(b"b") is None
+    assert [key for key, _ in rows.scan()] == [b"c", b"d"]
+    state.discard()
+    assert rows.get(b"b") == b"1"
+    assert [key for key, _ in rows.scan()] == [b"a", b"b", b"c"]
+    rows.delete_below(b"b")
+    state.commit({}, later=later)
+    state.write_out()
+    assert [key for key, _ in rows.scan()] == [b"b", b"c"]
+    assert rows.approximate_count() == 2

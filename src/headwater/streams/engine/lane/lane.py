@@ -5,6 +5,7 @@ through the nodes. When a run fails, nothing of it has happened, and what is buf
 the user may have been called for records of such a run; it is called again.
 """
 
+import dataclasses
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from headwater.streams.engine.columns import Chunk
 from headwater.streams.engine.lane.code import NotInLane
 from headwater.streams.engine.lane.compiler import Compiled, Compiler
+from headwater.streams.engine.lane.counting import counting_run
 from headwater.streams.engine.partition_group import PartitionQueue
 from headwater.streams.stores.segments import Segments
 
@@ -170,6 +172,8 @@ def compile_lane(task: "Task") -> Lane | None:
     if len(task.group.queues) > _MOST_INPUTS:
         return None
     try:
-        return Lane(task, Compiler(task).all())
+        compiled = Compiler(task).all()
     except NotInLane:
         return None
+    in_c = counting_run(task, compiled.checks[0], compiled.run)
+    return Lane(task, compiled if in_c is None else dataclasses.replace(compiled, run=in_c))

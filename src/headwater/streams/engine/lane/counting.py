@@ -1,0 +1,219 @@
+"""Counts of a whole run at once, in C (`streams/native`), where a source is counted by key, perhaps in tumbling windows, and the counts go to topics.
+
+The most common aggregate, and the one where Python's share per record is the largest. `counting_run` gives None where the topology is another one, or
+without the compiled module; a run that it leaves (rows behind the retention) is done by the lane's own function. Both give the same, which the property
+test of the lane compares. A run changes nothing before all of it is counted.
+"""
+
+import os
+from array import array
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from headwater.records.codec import partition_keys
+from headwater.records.columns import BinaryColumn
+from headwater.streams.engine.columns import Cells, OutputColumns
+from headwater.streams.engine.sink import Sink
+from headwater.streams.engine.stream_aggregate import StreamAggregateProcessor
+from headwater.streams.engine.table_to_stream import TableToStream
+from headwater.streams.engine.window_aggregate import WindowAggregateProcessor
+from headwater.streams.engine.windows import TimeWindows
+from headwater.streams.plan.topology import SinkNode, SourceNode
+from headwater.streams.serdes.stock import LONG
+from headwater.streams.serdes.windowed import WindowedSerde
+from headwater.streams.stores.ordered import PendingMap
+
+if TYPE_CHECKING:
+    from headwater.streams.engine.task import Task
+
+Run = Callable[..., None]
+Check = Callable[[list[bytes | None]], Any]
+
+
+class Counting(Protocol):
+    """The compiled module."""
+
+    def count_rows(
+        self,
+        rows: list[bytes],
+        times: list[int],
+        fresh: dict[bytes, bytes | None],
+        layers: tuple[dict[bytes, bytes | None], ...],
+        end: bytes | None,
+        get: Callable[[bytes], bytes | None],
+        /,
+    ) -> tuple[list[bytes], list[int]]: ...
+
+    def window_rows(self, keys: Cells, times: list[int], /, *numbers: int) -> Any: ...
+
+
+def compiled_counting() -> Counting | None:
+    if os.environ.get("HEADWATER_PURE", "") not in ("", "0"):
+        return None
+    try:
+        from headwater.streams import _counting  # type: ignore[attr-defined]
+    except ImportError:
+        return None
+    found: Counting = _counting
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A source that is counted, and the topics that get the counts."""
+
+    processor: StreamAggregateProcessor | WindowAggregateProcessor
+    topics: list[str]
+    log: str | None
+
+
+def counting_run(task: "Task", checks: tuple[Check, Check], otherwise: Run) -> Run | None:
+    """For a task that has a lane, whose function is `otherwise`."""
+    native = compiled_counting()
+    shape = None if native is None else _shape(task)
+    if native is None or shape is None:
+        return None
+    kind = _WindowCounts if isinstance(shape.processor, WindowAggregateProcessor) else _KeyCounts
+    return kind(task, shape, native, checks, otherwise)
+
+
+def _shape(task: "Task") -> Shape | None:
+    children: dict[str, list[str]] = {node.name: [] for node in task.plan.nodes}
+    for node in task.plan.nodes:
+        if not isinstance(node, SourceNode):
+            for parent in node.parents:
+                children[parent].append(node.name)
+    sources = [node for node in task.plan.nodes if isinstance(node, SourceNode)]
+    if len(sources) != 1 or len(children[sources[0].name]) != 1:
+        return None
+    (counting,) = children[sources[0].name]
+    processor = task.nodes[counting]
+    if not isinstance(processor, StreamAggregateProcessor | WindowAggregateProcessor) or not processor.is_count:
+        return None
+    store = next(each for each in task.plan.stores if each.name == processor.store_name)
+    key = sources[0].key or task.settings.key
+    if (store.key or task.settings.key) is not key or (store.value or task.settings.value) is not LONG:
+        return None
+    if not getattr(key, "exact", False) or not all(
+        isinstance(task.nodes[name], TableToStream) for name in children[counting]
+    ):
+        return None
+    names = [sink for name in children[counting] for sink in children[name]]
+    windowed = isinstance(processor, WindowAggregateProcessor)
+    if isinstance(processor, WindowAggregateProcessor) and not _is_tumbling(processor):
+        return None
+    if not all(isinstance(task.nodes[name], Sink) and not children[name] for name in names):
+        return None
+    sinks = [node for node in task.plan.nodes if isinstance(node, SinkNode) and node.name in names]
+    for sink in sinks:
+        sink_key = sink.key or task.settings.key
+        inner = sink_key.inner if windowed and isinstance(sink_key, WindowedSerde) else sink_key
+        if inner is not key or (sink.value or task.settings.value) is not LONG:
+            return None
+    topics = [task.nodes[name].topic for name in names]  # type: ignore[attr-defined]
+    topic = store.changelog_topic(task.settings.application_id)
+    log = topic if store.spec.logged and store.source_topic is None else None
+    return Shape(processor, topics, log) if all(isinstance(each, str) for each in topics) else None
+
+
+def _is_tumbling(processor: WindowAggregateProcessor) -> bool:
+    windows = processor.windows
+    return isinstance(windows, TimeWindows) and windows.size_ms == windows.advance_ms
+
+
+class _Counts:
+    def __init__(
+        self, task: "Task", shape: Shape, native: Counting, checks: tuple[Check, Check], otherwise: Run
+    ) -> None:
+        self._task = task
+        self._shape = shape
+        self._native = native
+        self._check_keys, self._check_values = checks
+        self._otherwise = otherwise
+        self._store: Any = cast(Any, task.byte_stores[shape.processor.store_name])
+        self._rows: PendingMap = self._store.rows  # of a key-value or a window store
+
+    def _count(self, rows: list[bytes], times: list[int]) -> tuple[list[bytes], list[int], dict[bytes, bytes | None]]:
+        fresh: dict[bytes, bytes | None] = {}
+        layers, end = self._rows.layers()
+        counts, stamps = self._native.count_rows(rows, times, fresh, layers, end, self._rows.get)
+        return counts, stamps, fresh
+
+    def _write(self, columns: OutputColumns, keys: list[bytes], counts: list[bytes], stamps: list[int]) -> None:
+        columns.keys += keys
+        columns.values += counts
+        columns.timestamps += stamps
+
+    def _log(self, keys: list[bytes], counts: list[bytes], stamps: list[int]) -> None:
+        if self._shape.log is not None:
+            columns = self._task.columns_of(self._shape.log, self._task.partition, placed=False)
+            self._write(columns, keys, counts, stamps)
+
+    def _drop(self, reason: str, count: int) -> None:
+        if count:
+            self._task.drop(reason, count)
+
+
+class _KeyCounts(_Counts):
+    def __call__(self, order: bytes, keys: Cells, values: Cells, times: list[int]) -> None:  # noqa: ARG002 - as a lane's function
+        self._check_keys(keys)
+        self._check_values(values)
+        kept: list[Any] = keys
+        if None in keys or None in values:
+            whole = [i for i, key in enumerate(keys) if key is not None and values[i] is not None]
+            kept, times = [keys[i] for i in whole], [times[i] for i in whole]
+        counts, stamps, fresh = self._count(kept, times)
+        self._rows.put_all(fresh)
+        self._log(kept, counts, stamps)
+        for topic in self._shape.topics:
+            self._write(self._task.columns_of(topic, None, placed=False), kept, counts, stamps)
+        self._drop("null key or value", len(keys) - len(kept))
+
+
+class _WindowCounts(_Counts):
+    def __call__(self, order: bytes, keys: Cells, values: Cells, times: list[int]) -> None:
+        self._check_keys(keys)
+        self._check_values(values)
+        segments, processor, task = self._store.segments, self._shape.processor, self._task
+        assert isinstance(processor, WindowAggregateProcessor)
+        windows: Any = processor.windows
+        found = self._native.window_rows(
+            keys,
+            times,
+            windows.size_ms,
+            windows.grace_ms,
+            segments.interval_ms,
+            segments.retention_ms,
+            processor.observed_stream_time,
+            segments.stream_time,
+            segments.oldest,
+        )
+        if found is None:
+            self._otherwise(order, keys, values, times)
+            return
+        rows, logged, told, kept, kept_times, observed, latest, late, nulls = found
+        counts, stamps, fresh = self._count(rows, kept_times)
+        places = {topic: self._places(topic, kept) for topic in self._shape.topics}
+        self._rows.put_all(fresh)
+        self._log(logged, counts, stamps)
+        for topic in self._shape.topics:
+            columns = task.columns_of(topic, None, placed=True)
+            self._write(columns, told, counts, stamps)
+            assert columns.partitions is not None
+            columns.partitions += places[topic]
+        processor.observed_stream_time = observed
+        segments.observe(latest)
+        self._drop("late", late)
+        self._drop("null key", nulls)
+
+    def _places(self, topic: str, keys: list[bytes]) -> list[int]:
+        """Windows lie where their keys do."""
+        partition_count = self._task.settings.partition_count
+        count = 1 if partition_count is None else partition_count(topic)
+        if count == 1 or not keys:
+            return [0] * len(keys)
+        offsets = array("q", accumulate(map(len, keys), initial=0))
+        column = BinaryColumn(None, memoryview(offsets).cast("B"), b"".join(keys), 8, 0)
+        return memoryview(partition_keys(len(keys), column, count)).cast("B").cast("i").tolist()
