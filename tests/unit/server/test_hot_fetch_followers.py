@@ -10,6 +10,7 @@ import pytest
 from headwater.base.ids import BrokerId, PartitionKey
 from headwater.broker.context import ConnectionContext
 from headwater.broker.deferred import Deferred
+from headwater.broker.rights.connection_rights import ConnectionRights
 from headwater.server import hot_fetch
 from headwater.server.dispatch import begin
 from headwater.sim import disk as sim_disk
@@ -153,6 +154,18 @@ def test_a_follower_in_sync_is_answered_without_python_and_its_position_is_known
     in_sync = sides[0].lab.replica(1).in_sync
     assert in_sync is not None
     assert in_sync.followers[BrokerId(2)].log_end_offset == 8
+
+
+def test_who_has_rights_and_calls_itself_a_follower_is_none(sides: Sides) -> None:
+    """Its position would count as that of a replica: only the general way asks for CLUSTER_ACTION."""
+    session = begun(sides)
+    produce(sides, 0)
+    broker = sides[0].lab.broker(1)
+    rights = ConnectionRights(broker)
+    rights.note_readable(TOPIC_ID)
+    asked = request(sides[0].lab, (session, 1), (0, 0))
+    assert hot_fetch.handle_frame(rights, memoryview(bytearray(asked)), 8, len(asked), VERSION, 77) is None
+    assert hot_fetch.handle_frame(broker, memoryview(bytearray(asked)), 8, len(asked), VERSION, 77) is not None
 
 
 def test_what_both_followers_have_is_committed(sides: Sides) -> None:

@@ -7,12 +7,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from headwater.base.ids import LeaderEpoch, TopicId, TopicPartition
 from headwater.broker.handlers import produce
+from headwater.broker.rights.connection_rights import ConnectionRights
 from headwater.log.config import LogConfig
 from headwater.log.context import LogContext
 from headwater.log.log import Log
@@ -48,6 +50,7 @@ class Side:
         self.compiled = compiled
         self.woken: list[int] = []
         self.transactions = self  # and of its coordinators
+        self.image, self.clock = SimpleNamespace(acl_generation=0), SimClock()
         self.disk = OsDisk(lambda _: None)
         context = LogContext(self.disk, SimScheduler(SimClock()), SimRandom(1))
         self.manager = LogManager(context, [str(directory)], lambda _: LogConfig(**config))
@@ -68,12 +71,12 @@ class Side:
     def on_progress(self, appended_bytes: int) -> None:
         self.woken.append(appended_bytes)
 
-    def handle(self, frame: bytes) -> bytes | None:
+    def handle(self, frame: bytes, rights: ConnectionRights | None = None) -> bytes | None:
         """A frame behind its length prefix. Nothing may be read past its end."""
         _, version, correlation_id = struct.unpack_from(">hhi", frame)
         view = memoryview(bytearray(frame))
         way = hot_path.handle_frame if self.compiled else produce.handle_frame
-        return way(self, view, 8, len(frame), version, correlation_id)  # type: ignore[arg-type]
+        return way(rights or self, view, 8, len(frame), version, correlation_id)  # type: ignore[arg-type]
 
     def state(self) -> dict[str, Any]:
         log, segment = self.log, self.log.active
@@ -102,7 +105,7 @@ Pair = Callable[..., tuple[Side, Side]]
 @pytest.fixture
 def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pair]:
     def passed_on(broker: Any, *rest: Any) -> bytes | None:
-        broker.passed_on += 1
+        (broker.broker if type(broker) is ConnectionRights else broker).passed_on += 1
         return produce.handle_frame(broker, *rest)
 
     from headwater.server import _produce
@@ -203,6 +206,20 @@ def begin_transaction(sides: tuple[Side, Side]) -> None:
     for side in sides:
         guard = side.log.producers.begin_verification(8, 3, 0, False)
         side.partition.append(memoryview(transactional(2, 0)), NOW_MS, guard)
+
+
+def test_rights_on_a_topic_are_none_on_a_transaction(pair: Pair) -> None:
+    """The transactional id needs WRITE too, which only the general way asks for."""
+    sides = pair()
+    both(sides, frame(batch()))
+    begin_transaction(sides)
+    for side in sides:
+        rights = ConnectionRights(side)
+        rights.note_writable(TOPIC_ID)
+        assert side.handle(frame(transactional(3, 2), transactional_id="id"), rights) is None
+        assert side.handle(frame(batch()), rights) is not None
+        assert side.log.log_end_offset == 4
+        assert side.handle(frame(transactional(3, 2), transactional_id="id")) is not None
 
 
 @pytest.mark.parametrize("version", VERSIONS)
