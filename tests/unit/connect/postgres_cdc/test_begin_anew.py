@@ -11,6 +11,7 @@ from headwater.connect.connectors.postgres_cdc import catalog, connector, replic
 from headwater.connect.connectors.postgres_cdc.catalog import Moment, Slot
 from headwater.connect.connectors.postgres_cdc.connector import PostgresCdcTask
 from headwater.connect.connectors.postgres_cdc.initial_rows import is_unfinished
+from headwater.connect.errors import ConnectError
 
 FINISHED = {"lsn": 50, "lsn_unit": 49, "lsn_nth": 0}
 CONFIG = {
@@ -91,3 +92,15 @@ def test_who_finds_the_new_slot_takes_the_snapshot(monkeypatch: pytest.MonkeyPat
 def test_a_connector_of_rows_alone_that_has_given_them_rests(monkeypatch: pytest.MonkeyPatch) -> None:
     task = Postgres(monkeypatch, slot=Slot("pgoutput", False, 60, False)).task("initial_only")
     assert task.poll() is None
+
+
+def test_without_rows_a_slot_that_is_gone_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Postgres(monkeypatch)
+    with pytest.raises(
+        ConnectError, match="is gone, and with it what changed since: stop the connector and delete its offsets"
+    ):
+        server.task("no_data").poll()
+    assert server.the_slot is None  # nothing was made that would hide it from the next start
+    server.stored = None  # its offsets were deleted
+    assert server.task("no_data").poll() is None
+    assert server.the_slot is not None

@@ -134,6 +134,11 @@ class PostgresCdcTask(SourceTask):
         mode, stored = self._config["snapshot.mode"], self._stored
         known = stored is not None and not is_unfinished(stored)
         if mode == "no_data":
+            if known and not has_slot and not self._config["slot.drop.on.stop"]:
+                raise ConnectError(
+                    f"The slot {self._config['slot.name']!r} is gone, and with it what changed since: stop the connector and delete its offsets "
+                    "to go on with what changes from now on, or use snapshot.mode=when_needed to read all rows anew"
+                )
             return False
         if mode == "always" or not known:
             return True
