@@ -24,6 +24,8 @@ from headwater.streams import App
 from headwater.streams.lead.application import ApplicationLead
 from headwater.streams.lead.runtime import SlotRuntime
 from headwater.streams.on_spark import pickled_program
+from headwater.streams.query import connect
+from headwater.streams.query.client import RemoteStore
 from headwater.streams.slot.program import prepare
 from headwater.streams.slot.settings import RunSettings
 from headwater.testing import Broker
@@ -171,6 +173,57 @@ def test_a_slot_that_was_stopped_and_given_up_writes_nothing_any_more(
         words += WORDS
         results.until(len(words))
         _check(broker, application, results, words)
+    finally:
+        results.close()
+
+
+def _ask_until(store: RemoteStore, expected: dict[str, int]) -> None:
+    """State is saved a moment after readers of committed records see what is in it."""
+    give_up_at = time.monotonic() + 120
+    while (found := {row["key"]: row["value"] for row in store.all()}) != expected:
+        assert time.monotonic() < give_up_at, found
+        time.sleep(0.05)
+
+
+def test_stores_in_slots_are_asked_by_key_and_as_a_whole(broker: Broker, slots: Slots, tmp_path: Path) -> None:
+    results, token = Results(broker), "a-secret-of-this-test"
+    words = WORDS * 3
+    try:
+        application = slots.run(make_app(broker.bootstrap_servers), tmp_path, queries=0, queries_token=token)
+        send_words(broker, words)
+        results.until(len(words))
+        _wait_for(
+            application, lambda tasks: _have_told(tasks) and all(s["queries"] for s in application.status["slots"])
+        )
+        server = slots.runtime.queries("counter")
+        assert server is not None
+        with connect(server.url, token) as client:
+            assert {
+                partition for host in client.metadata["hosts"] for partition in host["stores"].get("counts", [])
+            } == {0, 1}
+            store = client.store("counts")
+            _ask_until(store, dict.fromkeys(WORDS, 3))
+            for word in WORDS:
+                found = store.get(word)
+                assert found is not None
+                assert found["value"] == 3
+            assert store.get("no such word") is None
+            assert [row["key"] for row in store.prefix("word-3")] == ["word-3"]
+            assert store.count() == len(WORDS)
+            with pytest.raises(UserError, match="no store"):
+                client.store("others").get("a")
+        url = application.status["slots"][0]["queries"]
+        with connect(url, token) as client, pytest.raises(UserError, match="Nobody holds partitions"):
+            client.store("counts").all()  # a slot alone gives no answer with a hole in it
+        with connect(server.url, "a-secret-that-is-wrong") as client, pytest.raises(UserError, match="401"):
+            client.store("counts").get("a")
+        slots.kill(0)
+        send_words(broker, WORDS)
+        results.until(len(words) + len(WORDS))  # the other slot has all tasks now
+        _wait_for(application, lambda tasks: _have_told(tasks) and {t["slot"] for t in tasks.values()} == {1})
+        with connect(server.url, token) as client:
+            _ask_until(client.store("counts"), dict.fromkeys(WORDS, 4))
+        _check(broker, application, results, words + WORDS)
     finally:
         results.close()
 

@@ -2,9 +2,12 @@
 
 import re
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from headwater.cli.stream_queries import told_of
 
 if TYPE_CHECKING:
     from headwater.streams.dsl.app import App
@@ -18,7 +21,10 @@ def run_on_spark(app: "App", master: str, stopping: threading.Event, settings: d
     try:
         running = app.run(spark, **settings)
         used = len(running.status()["slots"])
-        click.echo(f"ready application={app.name} tasks={running.task_count} slots={used}")
+        line = f"ready application={app.name} tasks={running.task_count} slots={used}"
+        if running.queries is not None:
+            line += told_of(running.queries, Path(settings["state_dir"]) / app.name)
+        click.echo(line)
         while not stopping.wait(0.1) and running.running:
             pass
         running.stop()

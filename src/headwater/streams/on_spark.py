@@ -17,6 +17,7 @@ A query that fails because a slot died (on `local[N]` Spark does not try tasks a
 
 import base64
 import logging
+import secrets
 import shutil
 import tempfile
 import threading
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from headwater.streams.dsl.app import App
+    from headwater.streams.query.server import QueryServer
 
 _log: Final = logging.getLogger("headwater.streams")
 LEASE_S: Final = 600.0
@@ -87,6 +89,11 @@ class SparkRun:
     def status(self) -> dict[str, Any]:
         """Slots with their tasks and how many records they have read; tasks that wait for a slot."""
         return self._application.status
+
+    @property
+    def queries(self) -> "QueryServer | None":
+        """Where the stores of all slots are asked, if the run was told to answer: `queries=PORT`."""
+        return self._runtime.queries(self._application.name)
 
     @property
     def task_count(self) -> int:
@@ -146,6 +153,9 @@ class Runtime:
         """Returns when all tasks are open, or at once without `wait`. `settings`: as of `run_here`."""
         return self._run(app, state_dir, settings, wait=wait, owned=False)
 
+    def queries(self, application: str) -> "QueryServer | None":
+        return self._slots.queries(application)
+
     def end_lease(self) -> None:
         """Renews the slots now: nothing is lost, and nothing moves."""
         self._slots.end_lease(late_ones=True)
@@ -159,6 +169,8 @@ class Runtime:
         if self._stopping.is_set():
             raise UserError("The runtime has been stopped", "it takes no applications any more", "Make another Runtime")
         client = dict(settings.pop("client", None) or {})
+        if settings.get("queries") is not None and settings.get("queries_token") is None:
+            settings = {**settings, "queries_token": secrets.token_urlsafe(32)}  # slots get it with the program
         chosen = RunSettings(app.brokers, Path(state_dir).absolute(), client=client, **settings)
         program = prepare(app, chosen)
         application = self._slots.run(program, pickled_program(program))

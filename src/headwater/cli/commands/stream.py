@@ -114,8 +114,6 @@ def run(
     from headwater.cli.stream_queries import told_of
     from headwater.streams.query.client import TOKEN_VARIABLE
 
-    if master is not None and queries is not None:
-        raise click.UsageError("--queries is for applications in this process; with --master there are none so far.")
     if master is None and (slots is not None or standby_replicas):
         raise click.UsageError("--slots and --standby-replicas need --master.")
     app = load_app(path)
@@ -133,6 +131,8 @@ def run(
             settings = {"slots": slots, "lease": lease, "state_dir": state_dir}
             settings |= {"commit_interval_ms": commit_interval_ms, "processing_guarantee": guarantee}
             settings |= {"allow_state_loss": allow_state_loss, "num_standby_replicas": standby_replicas}
+            token = os.environ.get(TOKEN_VARIABLE)
+            settings |= {"queries": queries, "queries_host": queries_host, "queries_token": token}
             run_on_spark(app, master, stopping, settings)
             return
         running = app.run_here(

@@ -378,7 +378,7 @@ class ApplicationLead:
         for link in sorted(self._links.values(), key=lambda link: link.number):
             told = self._progress.get(link.life, _NOTHING)
             tasks = self._moves.tasks_of(link.number)
-            shown = (told.records, told.dropped, told.tasks, told.errors, told.standbys)
+            shown = (told.records, told.dropped, told.tasks, told.errors, told.standbys, told.queries)
             slots.append(SlotStatus(link.number, link.process, link.life, tasks, *shown))
         self._status = document(
             self.name,

@@ -13,6 +13,8 @@ from headwater.streams.lead.application import ApplicationLead
 from headwater.streams.lead.slot_links import SILENCE_S, SlotLink, SlotServer
 from headwater.streams.lead.status_server import Published, publish
 from headwater.streams.protocol.slot_messages import Message
+from headwater.streams.query.server import QueryServer
+from headwater.streams.query.slots import LeadDirectory
 from headwater.streams.slot.program import Program
 
 
@@ -22,6 +24,7 @@ class SlotRuntime:
         self._lock = threading.Lock()
         self._applications: dict[str, ApplicationLead] = {}
         self._published: dict[str, Published] = {}
+        self._queries: dict[str, QueryServer] = {}
         self._server = SlotServer(self, host, silence_s)
 
     @property
@@ -58,6 +61,7 @@ class SlotRuntime:
             application = ApplicationLead(program, pickled, tuple(range(self.slots)), self._load_beside(program.name))
             self._applications[program.name] = application
             self._publish(application, program)
+            self._serve_queries(application, program)
             for link in self._server.links:
                 application.joined(link)
             application.start()
@@ -70,6 +74,31 @@ class SlotRuntime:
             former.close()
         status = publish(program.name, lambda: application.status, program.settings.state_dir)
         self._published[program.name] = status
+
+    def _serve_queries(self, application: ApplicationLead, program: Program) -> None:
+        """The door to the stores of all slots: of an application that asks for it."""
+        former = self._queries.pop(program.name, None)
+        if former is not None:
+            former.stop()
+        settings = program.settings
+        if settings.queries is None:
+            return
+        assert settings.queries_token is not None, "slots are sent the secret with the program"
+        directory = LeadDirectory(
+            program.sub_topologies, program.topics.tasks, program.task_settings, lambda: application.status["slots"]
+        )
+        self._queries[program.name] = QueryServer(
+            program.name,
+            lambda: (),
+            port=settings.queries,
+            host=settings.queries_host,
+            token=settings.queries_token,
+            directory=directory,
+            known=directory.known,
+        ).start()
+
+    def queries(self, application: str) -> QueryServer | None:
+        return self._queries.get(application)
 
     def end_lease(self, *, late_ones: bool = False) -> None:
         """Slots end and come again; nothing is lost, and nothing moves. `late_ones`: also those that come before `begin_lease`."""
@@ -99,7 +128,9 @@ class SlotRuntime:
         self._server.close()
         for each in self._published.values():
             each.close()
-        self._published = {}
+        for server in self._queries.values():
+            server.stop()
+        self._published, self._queries = {}, {}
 
     def _load_beside(self, name: str) -> Callable[[], dict[int, int]]:
         def load() -> dict[int, int]:

@@ -34,6 +34,7 @@ class SlotStatus:
     rows: Sequence[Row] = ()
     errors: Sequence[Row] = ()
     standbys: Sequence[Row] = ()
+    queries: str = ""
 
 
 def this_process() -> str:
@@ -74,6 +75,7 @@ def document(
                 "life": each.life,
                 "tasks": list(each.tasks),
                 "records": each.records,
+                "queries": each.queries,
             }
             for each in slots
         ],

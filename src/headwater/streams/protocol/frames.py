@@ -105,6 +105,11 @@ class Channel:
         channel._buffer.max_bytes = _MAX_BYTES
         return channel
 
+    @property
+    def local_host(self) -> str:
+        """The address of this machine by which the other side is reached."""
+        return str(self._socket.getsockname()[0])
+
     def send(self, message: Message) -> None:
         """Raises ChannelClosed when the other side is gone or takes nothing."""
         self._send(encode(message))

@@ -61,7 +61,7 @@ class CommitOffsets:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Since the slot has the application. `dropped`: by reason; `tasks`, `errors`: rows of `slot_report`; `standbys`: of `standby_tasks`."""
+    """Since the slot has the application. `dropped`: by reason; `tasks`, `errors`: rows of `slot_report`; `standbys`: of `standby_tasks`; `queries`: where the slot answers them."""
 
     application: str
     records: int
@@ -69,6 +69,7 @@ class Progress:
     tasks: list[Any] = field(default_factory=list)
     errors: list[Any] = field(default_factory=list)
     standbys: list[Any] = field(default_factory=list)
+    queries: str = ""
 
 
 @dataclass(frozen=True, slots=True)

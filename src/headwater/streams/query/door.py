@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import lmdb
 
+from headwater.client.partitioner import partition_for_key
 from headwater.streams.plan.stores import StorePlan
 from headwater.streams.query.answers import Row, answer
 from headwater.streams.query.directory import Directory, Host, partitions_here
@@ -36,8 +37,16 @@ class QueryDoor:
     """Owned by the loop that serves it; `tasks` is asked for each request, and gives what this host has at that moment."""
 
     def __init__(
-        self, application: str, tasks: Callable[[], Sequence[Readable]], directory: Directory, url: str, token: str
+        self,
+        application: str,
+        tasks: Callable[[], Sequence[Readable]],
+        directory: Directory,
+        url: str,
+        token: str,
+        known: Callable[[str], tuple[Readable, StorePlan] | None] = lambda _: None,
     ) -> None:
+        """`known`: a store by its name, where plans and serdes are known though the tasks are elsewhere."""
+        self._known = known
         self._application = application
         self._tasks = tasks
         self._directory = directory
@@ -99,6 +108,9 @@ class QueryDoor:
             raise HttpError(404, f"There is no store {name[:100]!r}; these are there: {known}", code=NO_SUCH_STORE)
         given = dict(request.query)
         local = given.pop("scope", "") == "local"
+        if not here and (known_here := self._known(name)) is not None:
+            question = self._parse(request.parameters["operation"], given, known_here)
+            return self._finish(question, await self._routed(name, request, question, known_here, others))
         if not here:  # its serdes are known where it is
             return await self._ask(others[0], request, scope="")
         question = self._parse(request.parameters["operation"], given, here[0])
@@ -108,6 +120,27 @@ class QueryDoor:
             if not is_known:
                 found = await self._with_others(name, request, here, others, found)
         return self._finish(question, found)
+
+    async def _routed(
+        self,
+        name: str,
+        request: Request,
+        question: Question,
+        known: tuple[Readable, StorePlan],
+        others: Sequence[Host],
+    ) -> list[Row]:
+        """By key: of the host where the default partitioner puts the key; of all others if nothing is there."""
+        if question.operation.gives == "value":
+            task, plan = known
+            key = (plan.key or task.settings.key).serialize(question.key)
+            partition = partition_for_key(key, self._directory.partitions(name))
+            owner = next((host for host in others if partition in host.stores[name]), None)
+            if owner is not None:
+                answer = await self._ask(owner, request, scope="local")
+                if answer.status == 200:
+                    assert isinstance(answer.body, bytes)
+                    return [json.loads(answer.body)]
+        return await self._with_others(name, request, (), others, [])
 
     def _parse(self, operation: str, given: dict[str, str], here: tuple[Readable, StorePlan]) -> Question:
         task, plan = here

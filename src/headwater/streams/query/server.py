@@ -12,6 +12,7 @@ import secrets
 import threading
 from collections.abc import Callable, Sequence
 
+from headwater.streams.plan.stores import StorePlan
 from headwater.streams.query.directory import Alone, Directory
 from headwater.streams.query.door import QueryDoor
 from headwater.streams.query.readable import Readable
@@ -29,7 +30,9 @@ class QueryServer:
         host: str = "127.0.0.1",
         token: str | None = None,
         directory: Directory | None = None,
+        known: Callable[[str], tuple[Readable, StorePlan] | None] = lambda _: None,
     ) -> None:
+        self._known = known
         self._application = application
         self._tasks = tasks
         self._directory = directory or Alone(tasks)
@@ -74,7 +77,7 @@ class QueryServer:
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
-        door = QueryDoor(self._application, self._tasks, self._directory, "", self.token)
+        door = QueryDoor(self._application, self._tasks, self._directory, "", self.token, self._known)
         server = HttpServer(door)
         try:
             port = await listen(

@@ -21,7 +21,7 @@ _ENDING_S: Final = 0.02
 def run_slot(number: int, address: tuple[str, int], secret: bytes) -> int:
     """Until the lease ends: how many records it has read. Raises ChannelClosed when the lead is gone."""
     channel = Channel.connected(address, secret)
-    host = SlotHost(number, channel.send)
+    host = SlotHost(number, channel.send, channel.local_host)
     try:
         channel.send(messages.Hello(number, f"{socket.gethostname()}:{os.getpid()}"))
         while not host.done:
@@ -40,8 +40,10 @@ def run_slot(number: int, address: tuple[str, int], secret: bytes) -> int:
 class SlotHost:
     """What a slot does with what it is told. Driven by one thread."""
 
-    def __init__(self, number: int, send: Callable[[messages.Message], None]) -> None:
+    def __init__(self, number: int, send: Callable[[messages.Message], None], address: str = "127.0.0.1") -> None:
+        """`address`: of this machine, where queries are answered."""
         self._number = number
+        self._address = address
         self._send = send
         self._applications: dict[str, HostedApplication] = {}
         self._ending = False
@@ -68,7 +70,7 @@ class SlotHost:
             case messages.Introduce(name):
                 if not self._ending:
                     self._end(name)
-                    self._applications[name] = HostedApplication(self._number, message, self._send)
+                    self._applications[name] = HostedApplication(self._number, message, self._send, self._address)
             case messages.EndLease():
                 self._ending = True
                 for each in self._applications.values():

@@ -25,6 +25,8 @@ from headwater.streams.lead.membership import slot_id
 from headwater.streams.protocol import slot_messages as messages
 from headwater.streams.protocol import task_ownership as protocol
 from headwater.streams.protocol.frames import ChannelClosed
+from headwater.streams.query.server import QueryServer
+from headwater.streams.query.slots import SlotDirectory
 from headwater.streams.slot.open_task import Stopped
 from headwater.streams.slot.program import Program
 from headwater.streams.slot.remote_lead import LeadLost, RemoteLead
@@ -42,7 +44,16 @@ T = TypeVar("T")
 
 
 class HostedApplication:
-    def __init__(self, number: int, introduced: messages.Introduce, send: Callable[[messages.Message], None]) -> None:
+    def __init__(
+        self,
+        number: int,
+        introduced: messages.Introduce,
+        send: Callable[[messages.Message], None],
+        address: str = "127.0.0.1",
+    ) -> None:
+        """`address`: of this machine, where queries of the application's stores are answered."""
+        self._address = address
+        self._queries: QueryServer | None = None
         self.name = introduced.application
         self._number = number
         self._introduced = introduced
@@ -96,12 +107,13 @@ class HostedApplication:
         self._thread.join()
 
     def progress(self) -> messages.Progress:
-        slot, standbys = self._slot, self._standbys
+        slot, standbys, queries = self._slot, self._standbys, self._queries
+        url = queries.url if queries is not None else ""
         copies = standbys.rows() if standbys is not None else []
         if slot is None:
-            return messages.Progress(self.name, self._fetched_before, {}, standbys=copies)
+            return messages.Progress(self.name, self._fetched_before, {}, standbys=copies, queries=url)
         report = slot.report
-        shown = (dict(slot.dropped), report.rows(slot.tasks), report.errors, copies)
+        shown = (dict(slot.dropped), report.rows(slot.tasks), report.errors, copies, url)
         return messages.Progress(self.name, self._fetched_before + slot.fetched, *shown)
 
     # The application's thread
@@ -133,8 +145,11 @@ class HostedApplication:
             place = f"{socket.gethostname()}:{directory.resolve()}"
             self._send(messages.Ready(self.name, sorted(states), place))
             try:
+                self._serve_queries(program)
                 self._serve(program, lead, directory)
             finally:
+                if self._queries is not None:
+                    self._queries.stop()
                 self._end_standbys()
                 self._end_slot()
         return messages.Released(self.name)
@@ -212,6 +227,18 @@ class HostedApplication:
         self._producer_used = True
         run = protocol.Run(lead.member(), told.run, {name: producer})
         return program.slot(lead, run, name, (), self._stopping)
+
+    def _serve_queries(self, program: Program) -> None:
+        """Of the tasks that this slot owns. The lead's door asks all slots, so a port of any number will do."""
+        if program.settings.queries is None:
+            return
+        self._queries = QueryServer(
+            self.name,
+            lambda: slot.tasks if (slot := self._slot) is not None else (),
+            host=self._address,
+            token=program.settings.queries_token,
+            directory=SlotDirectory(program.sub_topologies, program.topics.tasks),
+        ).start()
 
     def _end_standbys(self) -> None:
         standbys, self._standbys = self._standbys, None

@@ -19,6 +19,7 @@ from headwater.streams.query.local import LocalStore
 from headwater.streams.query.questions import BadQuestion, encode, from_json, from_text, parse, plain
 from headwater.streams.query.readable import NotReady
 from headwater.streams.query.server import QueryServer
+from headwater.streams.query.slots import LeadDirectory, SlotDirectory
 from headwater.streams.query.state_reader import StateReader
 from headwater.streams.serdes.port import resolve
 from headwater.streams.slot.open_task import Clients, OpenTask
@@ -202,6 +203,34 @@ def test_a_whole_application_answers_from_any_of_its_hosts() -> None:
             known_left.known = []
             with connect(one.url, TOKEN) as client, pytest.raises(UserError, match=r"partitions \[2, 3\]"):
                 client.store("counts").all()
+
+
+def test_the_lead_asks_for_a_key_where_its_partition_is() -> None:
+    with fruit(partitions=4) as driver:
+        tasks = shown(driver)
+        owner = next(row["partition"] for row in _rows_of(tasks) if row["key"] == "apple")
+        right = [task for task in tasks if task.partition == owner]
+        plans, counts = [tasks[0].plan], {tasks[0].plan.number: 4}
+        with QueryServer("fruit", lambda: right, token=TOKEN, directory=SlotDirectory(plans, counts)).start() as slot:
+            number = tasks[0].plan.number
+            dead = {"queries": "http://127.0.0.1:1", "tasks": [f"{number}_{p}" for p in range(4) if p != owner]}
+            rows = [dead, {"queries": slot.url, "tasks": [f"{number}_{owner}"]}]
+            directory = LeadDirectory(plans, counts, tasks[0].settings, lambda: rows)
+            lead = QueryServer("fruit", lambda: (), token=TOKEN, directory=directory, known=directory.known)
+            with lead.start(), connect(lead.url, TOKEN) as client:
+                assert client.store("counts").get("apple")["value"] == 2  # the other slot is not asked
+                with pytest.raises(UserError, match="does not answer"):
+                    client.store("counts").all()
+                rows[0]["queries"] = ""
+                with pytest.raises(UserError, match="Nobody holds partitions"):
+                    client.store("counts").all()
+                with pytest.raises(UserError, match="no store"):
+                    client.store("others").all()
+
+
+def _rows_of(tasks: list[Shown]) -> list[dict[str, Any]]:
+    with QueryServer("fruit", lambda: tasks, token=TOKEN).start() as server, connect(server.url, TOKEN) as client:
+        return list(client.store("counts").all())
 
 
 def test_a_host_that_has_nothing_of_a_store_sends_on() -> None:

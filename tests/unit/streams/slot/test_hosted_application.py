@@ -57,6 +57,7 @@ class FakeSlot:
 class FakeProgram:
     class settings:
         for_admins: dict[str, Any] = {}  # noqa: RUF012
+        queries = None
 
     def state_directory(self, cluster_id: str) -> Path:
         return Fate.directory / cluster_id
