@@ -20,7 +20,9 @@ class ResourceType(IntEnum):
 
 
 class PatternType(IntEnum):
-    """How a rule's resource name is meant. ANY and MATCH are for filters: MATCH finds every rule that holds for the name."""
+    """How a rule's resource name is meant. ANY and MATCH are for filters: MATCH finds every rule that holds for the
+    name.
+    """
 
     UNKNOWN = 0
     ANY = 1
@@ -56,7 +58,9 @@ class Permission(IntEnum):
 
 
 class Pattern(NamedTuple):
-    """The resources that rules are about: one by its name, all whose names begin so, or (the name `*`) all of a type."""
+    """The resources that rules are about: one by its name, all whose names begin so, or (the name `*`) all of a
+    type.
+    """
 
     resource_type: int
     pattern_type: int

@@ -1,10 +1,13 @@
-"""The port to ZooKeeper: what the broker wing asks of a session with it. `server/zookeeper/` has the real one, `sim/` a simulated one.
+"""The port to ZooKeeper: what the broker wing asks of a session with it. `server/zookeeper/` has the real one, `sim/` a
+simulated one.
 
-Everything is called from the owner's loop, and every `done` and every watch comes back there, never inside the call. Operations
-of one session are carried out in the order in which they were asked for. `ConnectionLost` means that nobody knows whether a
-write happened. A watch is told once, about the first change after its read, and is void when its session is lost.
+Everything is called from the owner's loop, and every `done` and every watch comes back there, never inside the call.
+Operations of one session are carried out in the order in which they were asked for. `ConnectionLost` means that nobody
+knows whether a write happened. A watch is told once, about the first change after its read, and is void when its
+session is lost.
 
-Reads may be stale: another session may see a later state. So whatever is written is guarded, by a version or by a `Check`.
+Reads may be stale: another session may see a later state. So whatever is written is guarded, by a version or by a
+`Check`.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +20,9 @@ ANY_VERSION: int = -1
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node as it was read. `created` is the transaction that made it: it only grows, and a node made again has another."""
+    """A node as it was read. `created` is the transaction that made it: it only grows, and a node made again has
+    another.
+    """
 
     data: bytes
     version: int
@@ -26,7 +31,9 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Fails if the node is there or its parent is not. `sequential` appends ten digits that only grow under this parent."""
+    """Fails if the node is there or its parent is not. `sequential` appends ten digits that only grow under this
+    parent.
+    """
 
     path: str
     data: bytes = b""
@@ -121,7 +128,9 @@ class Coordination(Protocol):
         done: Callable[[Node | None, CoordinationError | None], None],
         watch: Callable[[], None] | None = None,
     ) -> None:
-        """(node, None); (None, None) if there is no such node; (None, error). `watch`: it was changed, deleted or made."""
+        """(node, None); (None, None) if there is no such node; (None, error). `watch`: it was changed, deleted or
+        made.
+        """
         ...
 
     def children(
@@ -130,7 +139,9 @@ class Coordination(Protocol):
         done: Callable[[list[str] | None, CoordinationError | None], None],
         watch: Callable[[], None] | None = None,
     ) -> None:
-        """Names, sorted; (None, None) if there is no such node, and then the watch waits for nothing. `watch`: one came or went."""
+        """Names, sorted; (None, None) if there is no such node, and then the watch waits for nothing. `watch`: one came
+        or went.
+        """
         ...
 
     def write(

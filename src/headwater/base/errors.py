@@ -162,7 +162,9 @@ MESSAGE_CHARACTERS_MAX: Final = 2000
 
 
 def bounded(message: str) -> str:
-    """A message that quotes what a peer sent, cut where it is too long for log lines and for a string of the protocol."""
+    """A message that quotes what a peer sent, cut where it is too long for log lines and for a string of the
+    protocol.
+    """
     return message if len(message) <= MESSAGE_CHARACTERS_MAX else f"{message[:MESSAGE_CHARACTERS_MAX]}..."
 
 

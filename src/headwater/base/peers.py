@@ -1,8 +1,9 @@
 """The port to other brokers: a request goes out, its answer comes back, or the reason why none does.
 
-Everything is called from the owner's loop; `done` comes back there, never inside `ask`. Requests of one lane to one broker are
-answered in the order in which they were asked, over one connection, so a fetch that is parked over there delays only its lane.
-When that connection breaks, everything that waits on it is told `Unreachable`; the next request makes a new one.
+Everything is called from the owner's loop; `done` comes back there, never inside `ask`. Requests of one lane to one
+broker are answered in the order in which they were asked, over one connection, so a fetch that is parked over there
+delays only its lane. When that connection breaks, everything that waits on it is told `Unreachable`; the next request
+makes a new one.
 """
 
 from collections.abc import Callable
@@ -21,7 +22,8 @@ class Lane(Enum):
 
 
 class Unreachable(Exception):
-    """No answer: the broker is not known, not connected, too slow, or it closed the connection. What was asked may have been done.
+    """No answer: the broker is not known, not connected, too slow, or it closed the connection. What was asked may have
+    been done.
 
     `is_refused`: a connection was tried, and at each of its addresses the broker's host said that nobody listens there.
     """
@@ -45,7 +47,9 @@ class Peers(Protocol):
         *,
         timeout_ms: int,
     ) -> None:
-        """`request` is a message of `wire.messages`; `done` gets the decoded response. Records in it are valid until `done` returns."""
+        """`request` is a message of `wire.messages`; `done` gets the decoded response. Records in it are valid until
+        `done` returns.
+        """
         ...
 
     def forget(self, broker: BrokerId) -> None:

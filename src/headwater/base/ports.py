@@ -173,7 +173,9 @@ class Disk(Protocol):
         ...
 
     def lock(self, path: str) -> None:
-        """Takes an exclusive lock on a file for as long as this process lives or until `unlock`; OSError if another holds it."""
+        """Takes an exclusive lock on a file for as long as this process lives or until `unlock`; OSError if another
+        holds it.
+        """
         ...
 
     def unlock(self, path: str) -> None: ...
@@ -195,7 +197,9 @@ class Disk(Protocol):
         ...
 
     def sync_together(self, work: Sequence[Sync | SyncDirectory]) -> list[OSError | None]:
-        """Many such at once, waited for; what came of each. The device does many together in little more time than one."""
+        """Many such at once, waited for; what came of each. The device does many together in little more time than
+        one.
+        """
         ...
 
 

@@ -1,8 +1,8 @@
 """Changes to the cluster, one after the other.
 
-A commit takes a while (the store writes and syncs it), and a plan is only right for the image it was made from. So a plan
-is made when everything before it has been applied: two clients that create the same topic at once get one topic and one
-TOPIC_ALREADY_EXISTS, not two commits of the same name.
+A commit takes a while (the store writes and syncs it), and a plan is only right for the image it was made from. So a
+plan is made when everything before it has been applied: two clients that create the same topic at once get one topic
+and one TOPIC_ALREADY_EXISTS, not two commits of the same name.
 
 Owned by the broker's loop.
 """

@@ -84,7 +84,9 @@ class Alterations(RequestedChange):
 
 
 def _plan_one(broker: "Broker", alteration: Alteration, groups: set[str]) -> Change | None:
-    """None if there is nothing to change. `groups` are those that got configs before in the same request; it may add one."""
+    """None if there is nothing to change. `groups` are those that got configs before in the same request; it may add
+    one.
+    """
     name = alteration.resource_name
     if alteration.resource_type == TOPIC_RESOURCE:
         return _plan_topic(broker, name, alteration)

@@ -1,10 +1,11 @@
 """An answer that comes later: a parked fetch, a produce that waits for its replicas, a change that waits for the store.
 
-A handler returns a `Deferred` in place of a response. The server keeps the response's place in its connection's order, and
-cancels the deferred when the connection is gone, so that nobody answers into a stream that now belongs to somebody else.
+A handler returns a `Deferred` in place of a response. The server keeps the response's place in its connection's order,
+and cancels the deferred when the connection is gone, so that nobody answers into a stream that now belongs to somebody
+else.
 
-Once it is done it lets go of whoever waited: requests and connections that are over leave nothing for the garbage collector, which
-comes seldom.
+Once it is done it lets go of whoever waited: requests and connections that are over leave nothing for the garbage
+collector, which comes seldom.
 """
 
 from collections.abc import Callable

@@ -1,9 +1,10 @@
 """Fetch sessions (KIP-227): the broker remembers what a consumer asks for, so that it asks for changes only.
 
-A session belongs to whoever knows its random id. Each request carries the next epoch; a wrong one means that a request or an
-answer was lost, and the client starts again with a full fetch. The cache is bounded: a full one gives up sessions that rested
-for two minutes, and otherwise answers without a session, which every client understands. So are the partitions of a session, and those of
-all sessions together: each fetch of a session looks at all it has, however short the request is.
+A session belongs to whoever knows its random id. Each request carries the next epoch; a wrong one means that a request
+or an answer was lost, and the client starts again with a full fetch. The cache is bounded: a full one gives up sessions
+that rested for two minutes, and otherwise answers without a session, which every client understands. So are the
+partitions of a session, and those of all sessions together: each fetch of a session looks at all it has, however short
+the request is.
 
 The partitions of a session keep an order; one that was answered with records goes to the end, so that a full partition
 cannot starve the others when the answer's size is limited.

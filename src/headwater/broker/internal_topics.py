@@ -35,7 +35,9 @@ def ensure_topic(
 def _ask_for(
     broker: "Broker", name: str, partition_count: int, replication_factor: int, config: Mapping[str, str], done: Done
 ) -> None:
-    """In a cluster, with all the replicas that it shall have: while brokers are missing it is refused, as in Apache Kafka."""
+    """In a cluster, with all the replicas that it shall have: while brokers are missing it is refused, as in Apache
+    Kafka.
+    """
     from headwater.wire.messages.create_topics import CreatableTopic, CreatableTopicConfig
 
     topic = CreatableTopic(

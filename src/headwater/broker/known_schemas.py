@@ -1,9 +1,9 @@
 """What a broker knows of the schemas that records name, and who waits for the registry to say more.
 
-An id means the same schema for ever, but the subjects that it is registered under change. So an answer that lets records in is kept
-for minutes, one that keeps them out for seconds, and only for the topic for which the registry was asked: whoever registers a schema
-under one more subject and then produces is not refused for what was true before. Both are few: the oldest go. One
-question per schema and topic is under way at a time, and so many in all.
+An id means the same schema for ever, but the subjects that it is registered under change. So an answer that lets
+records in is kept for minutes, one that keeps them out for seconds, and only for the topic for which the registry was
+asked: whoever registers a schema under one more subject and then produces is not refused for what was true before. Both
+are few: the oldest go. One question per schema and topic is under way at a time, and so many in all.
 
 Owned by the broker's loop. The registry is asked through a port, `SchemaSource`, which answers on the loop.
 """
@@ -45,7 +45,9 @@ SchemaAnswer: TypeAlias = SchemaFacts | Trouble | None  # None: there is no such
 
 
 class SchemaSource(Protocol):
-    """A registry, asked off the loop; `done` is called on it. A schema is named by its frame: byte 0 and an id, or byte 1 and a guid."""
+    """A registry, asked off the loop; `done` is called on it. A schema is named by its frame: byte 0 and an id, or byte
+    1 and a guid.
+    """
 
     address: str  # for people
     timeout_ms: int

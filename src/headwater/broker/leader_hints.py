@@ -1,5 +1,5 @@
-"""Where a partition has gone (KIP-951): beside the error that this broker does not lead it, a client finds who does, and need not
-ask for metadata first.
+"""Where a partition has gone (KIP-951): beside the error that this broker does not lead it, a client finds who does,
+and need not ask for metadata first.
 """
 
 from collections.abc import Iterable

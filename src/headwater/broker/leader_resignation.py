@@ -1,14 +1,15 @@
-"""Gives up the leadership of partitions whose log directory has failed or is full, or whose log cannot be opened, if another in-sync
-replica lives to take over.
+"""Gives up the leadership of partitions whose log directory has failed or is full, or whose log cannot be opened, if
+another in-sync replica lives to take over.
 
-All in-sync replicas have what is committed, so the leader may name the next one itself. The proposal stands over the version of the state
-that it knows: if that has changed meanwhile, it is refused, and looked at again with the next call. Where there is nobody else, the
-broker stays the leader, and answers KAFKA_STORAGE_ERROR to producers.
+All in-sync replicas have what is committed, so the leader may name the next one itself. The proposal stands over the
+version of the state that it knows: if that has changed meanwhile, it is refused, and looked at again with the next
+call. Where there is nobody else, the broker stays the leader, and answers KAFKA_STORAGE_ERROR to producers.
 
-One whose disk is full has all that is committed, and nobody knows whether its successor lives: a session lasts on when the power is
-gone. So it stays in sync and follows. Not before the new leader has sent it records, which it has no room for, does it leave the
-in-sync replicas: it would hold up writes with acks=all until `replica.lag.time.max.ms` is over. A replica whose log has failed leaves at
-once, as leader or as follower: nobody may count on what it has, and nobody else would notice before the next record.
+One whose disk is full has all that is committed, and nobody knows whether its successor lives: a session lasts on when
+the power is gone. So it stays in sync and follows. Not before the new leader has sent it records, which it has no room
+for, does it leave the in-sync replicas: it would hold up writes with acks=all until `replica.lag.time.max.ms` is over.
+A replica whose log has failed leaves at once, as leader or as follower: nobody may count on what it has, and nobody
+else would notice before the next record.
 """
 
 import logging

@@ -1,4 +1,5 @@
-"""Producer ids, unique for ever: taken from the store in blocks of a thousand, as Kafka does, and handed out from memory.
+"""Producer ids, unique for ever: taken from the store in blocks of a thousand, as Kafka does, and handed out from
+memory.
 
 A block is committed before its first id is used, so a crash wastes the rest of a block and never repeats an id.
 """

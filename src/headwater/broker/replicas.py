@@ -1,8 +1,9 @@
-"""The replicas on this broker of a cluster: which partitions it leads, which it follows and from whom, and when that changes.
+"""The replicas on this broker of a cluster: which partitions it leads, which it follows and from whom, and when that
+changes.
 
-Level-triggered: for each partition that a change touches, what is here is compared with what the image says now, so that a change
-that comes twice, or several that come as one, do no harm. A role begins with a new `Partition` object on the same log and ends with
-its retirement. What is not ours any more is deleted from the disk.
+Level-triggered: for each partition that a change touches, what is here is compared with what the image says now, so
+that a change that comes twice, or several that come as one, do no harm. A role begins with a new `Partition` object on
+the same log and ends with its retirement. What is not ours any more is deleted from the disk.
 
 Owned by the broker, and there only if it has peers.
 """
@@ -144,10 +145,11 @@ class Replicas:
         self._missing.discard(key)
 
     def _leads(self, state: PartitionState, partition: Partition | None) -> bool:
-        """Whether the state means this life of the broker, or the last one, if that lost nothing: it may have had more then.
+        """Whether the state means this life of the broker, or the last one, if that lost nothing: it may have had more
+        then.
 
-        What it leads already it goes on leading with a new session. Otherwise it waits: the controller sees the new registration
-        too, and decides again.
+        What it leads already it goes on leading with a new session. Otherwise it waits: the controller sees the new
+        registration too, and decides again.
         """
         if state.leader != self._me:
             return False
@@ -196,7 +198,9 @@ class Replicas:
         return partition
 
     def _is_new(self, state: PartitionState) -> bool:
-        """Whether this broker never had records of it that count: it is not in sync, or the partition was made in this life of ours."""
+        """Whether this broker never had records of it that count: it is not in sync, or the partition was made in this
+        life of ours.
+        """
         if self._me not in state.in_sync_replicas:
             return True
         registered = self._broker.image.brokers.get(self._me)

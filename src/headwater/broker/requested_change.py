@@ -1,4 +1,6 @@
-"""A request that changes the cluster, on its way through the queue of changes (`changes.py`): planned in its turn, answered when it is done."""
+"""A request that changes the cluster, on its way through the queue of changes (`changes.py`): planned in its turn,
+answered when it is done.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence

@@ -1,6 +1,8 @@
-"""Which schemas a topic takes, as its configs say: whether keys and values are held against a registry, and of which subject they must be. Pure.
+"""Which schemas a topic takes, as its configs say: whether keys and values are held against a registry, and of which
+subject they must be. Pure.
 
-Confluent's names of the configs and ours mean the same: validation is on if either says so, and our strategy wins where it is set.
+Confluent's names of the configs and ours mean the same: validation is on if either says so, and our strategy wins where
+it is set.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,10 @@
-"""Which replicas are copied at a limited rate, as the configs of topics name them, and the budgets of this broker for them.
+"""Which replicas are copied at a limited rate, as the configs of topics name them, and the budgets of this broker for
+them.
 
-`leader.replication.throttled.replicas` names partitions and the brokers that give, `follower.replication.throttled.replicas` those that
-take: "0:1,0:2" is partition 0 on the brokers 1 and 2, "*" is all of the topic. A replica that is in sync is never held back, or writes
-with acks=all would wait for it. Owned by `Replicas`.
+`leader.replication.throttled.replicas` names partitions and the brokers that give,
+`follower.replication.throttled.replicas` those that take: "0:1,0:2" is partition 0 on the brokers 1 and 2, "*" is all
+of the topic. A replica that is in sync is never held back, or writes with acks=all would wait for it. Owned by
+`Replicas`.
 """
 
 from functools import lru_cache

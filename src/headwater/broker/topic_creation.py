@@ -1,6 +1,8 @@
-"""Makes the topics of a CreateTopics request: each is checked and planned on its own, then all that are good are made in one change.
+"""Makes the topics of a CreateTopics request: each is checked and planned on its own, then all that are good are made
+in one change.
 
-For the request itself (`handlers/create_topics.py`) and for topics that make themselves (`forwarding.create_topics`). No state.
+For the request itself (`handlers/create_topics.py`) and for topics that make themselves (`forwarding.create_topics`).
+No state.
 """
 
 from collections import Counter

@@ -1,4 +1,6 @@
-"""Planning topics: names, counts, replicas and configs checked, and what the store is to commit. Pure, but for the topic id."""
+"""Planning topics: names, counts, replicas and configs checked, and what the store is to commit. Pure, but for the
+topic id.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final

@@ -1,13 +1,15 @@
-"""Produce with a transactional id: no batch begins a transaction on a partition before the coordinator knows that it takes part.
+"""Produce with a transactional id: no batch begins a transaction on a partition before the coordinator knows that it
+takes part.
 
-Up to v11 the producer has told its coordinator about the partition (AddPartitionsToTxn), and we ask whether that is so. From v12 on
-(transaction version 2) nobody has, and we add the partition in the producer's name. Without this a batch that was held up on its way
-could open a transaction that nobody will ever end.
+Up to v11 the producer has told its coordinator about the partition (AddPartitionsToTxn), and we ask whether that is so.
+From v12 on (transaction version 2) nobody has, and we add the partition in the producer's name. Without this a batch
+that was held up on its way could open a transaction that nobody will ever end.
 
-While we wait for the coordinator the connection begins nothing else, so that a producer's batches stay in order, and the batches are
-copied out of the read buffer. A marker that comes in between makes the verification void (`Partition.begin_verification`). From v12 on
-a producer begins its next transaction while the markers of the last are on their way: so the coordinator is not asked before they are
-here, or theirs could come in between. Where the transaction has begun on every partition, all is as for any other produce.
+While we wait for the coordinator the connection begins nothing else, so that a producer's batches stay in order, and
+the batches are copied out of the read buffer. A marker that comes in between makes the verification void
+(`Partition.begin_verification`). From v12 on a producer begins its next transaction while the markers of the last are
+on their way: so the coordinator is not asked before they are here, or theirs could come in between. Where the
+transaction has begun on every partition, all is as for any other produce.
 """
 
 from collections.abc import Mapping

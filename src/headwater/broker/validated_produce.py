@@ -1,12 +1,13 @@
 """Produce to topics whose records must name a schema of the right subject (`schema_policy.py`). Others never come here.
 
-Each partition of the request is opened as far as the names of its schemas, which the registry has told about before or is asked for
-now. Where nothing has to be waited for, the request goes on at once. Else the connection begins nothing behind it, so that a producer's
-batches stay in order, and the batches are copied out of the read buffer. Decompressing more than a little is a thread's work.
+Each partition of the request is opened as far as the names of its schemas, which the registry has told about before or
+is asked for now. Where nothing has to be waited for, the request goes on at once. Else the connection begins nothing
+behind it, so that a producer's batches stay in order, and the batches are copied out of the read buffer. Decompressing
+more than a little is a thread's work.
 
-A record that names no schema, an unknown one or one of another subject has its batch refused, INVALID_RECORD, and is named in the
-answer. When the registry says nothing in time, nothing is appended and the producer is told REQUEST_TIMED_OUT: it will try again.
-Null keys and values name no schema and are always taken.
+A record that names no schema, an unknown one or one of another subject has its batch refused, INVALID_RECORD, and is
+named in the answer. When the registry says nothing in time, nothing is appended and the producer is told
+REQUEST_TIMED_OUT: it will try again. Null keys and values name no schema and are always taken.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -46,7 +47,9 @@ class _Part:
 
 
 def find_schemas(batch: memoryview | bytes, sides: tuple[bool, ...]) -> Found:
-    """What the records of one whole batch name, for keys (True) or values. Raises KafkaError for a batch that cannot be opened."""
+    """What the records of one whole batch name, for keys (True) or values. Raises KafkaError for a batch that cannot be
+    opened.
+    """
     header = header_at(batch, 0)
     if header is None or header.size_bytes != len(batch):
         raise corrupt(f"{len(batch)} bytes are not one whole batch")

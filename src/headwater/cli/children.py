@@ -1,8 +1,8 @@
 """The processes that `headwater up` watches: how each is started, what it says on stdout, how it is told to stop.
 
-A child has a process group of its own, so that Ctrl-C reaches the supervisor alone. A broker's stdin is a pipe whose other
-end the supervisor holds: however that ends, the broker sees the end of it and stops cleanly. The other end of ZooKeeper's
-is held by the brokers too, so that it goes last even then. Owned by the supervisor, in its one thread.
+A child has a process group of its own, so that Ctrl-C reaches the supervisor alone. A broker's stdin is a pipe whose
+other end the supervisor holds: however that ends, the broker sees the end of it and stops cleanly. The other end of
+ZooKeeper's is held by the brokers too, so that it goes last even then. Owned by the supervisor, in its one thread.
 """
 
 import os
@@ -35,8 +35,10 @@ _LINE_BYTES_MAX: Final = 65536
 
 
 class Child(ABC):
-    """One process. `start_at` is when it is due to be started again, if it is. Limits are for those that others need not wait for:
-    how long the first start and a stop may take. `give_up_at` is when the limit that counts now is over."""
+    """One process. `start_at` is when it is due to be started again, if it is. Limits are for those that others need
+    not wait for: how long the first start and a stop may take. `give_up_at` is when the limit that counts now is
+    over.
+    """
 
     ready_limit_s: float | None = None
     stop_limit_s: float | None = None

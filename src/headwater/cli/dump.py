@@ -1,5 +1,5 @@
-"""Reads the files of a log directory into documents, one per batch, entry or line. A reader of its own, on purpose: what
-the broker wrote is shown as it is, damage included, and needs no broker.
+"""Reads the files of a log directory into documents, one per batch, entry or line. A reader of its own, on purpose:
+what the broker wrote is shown as it is, damage included, and needs no broker.
 
     .log                segments: record batches, one after another
     .index              8 bytes an entry: int32 relative offset, int32 position

@@ -1,4 +1,6 @@
-"""The leads of applications on this machine, found by the notes that they leave beside their state, and asked for their status."""
+"""The leads of applications on this machine, found by the notes that they leave beside their state, and asked for their
+status.
+"""
 
 import http.client
 import json

@@ -1,4 +1,6 @@
-"""What happens to output that cannot be written: a reader that has gone ends a command quietly, a disk that is full is said."""
+"""What happens to output that cannot be written: a reader that has gone ends a command quietly, a disk that is full is
+said.
+"""
 
 import errno
 import os

@@ -1,7 +1,7 @@
 """The entry point of the `headwater` command.
 
-`headwater broker start` goes straight to the server when its arguments are plain: click costs a sixth of the time that a
-broker may take to be ready. Everything else, help and wrong usage of that verb included, is click's, in `root`.
+`headwater broker start` goes straight to the server when its arguments are plain: click costs a sixth of the time that
+a broker may take to be ready. Everything else, help and wrong usage of that verb included, is click's, in `root`.
 """
 
 import sys

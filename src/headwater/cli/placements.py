@@ -1,7 +1,7 @@
 """On which brokers the replicas of partitions shall lie. Pure: brokers, racks and what there is in, replicas out.
 
-`spread` places partitions as if they were new, `rebalance` moves as few replicas as it takes. Both put the replicas of a
-partition on different racks as long as there are racks left, if every broker has one.
+`spread` places partitions as if they were new, `rebalance` moves as few replicas as it takes. Both put the replicas of
+a partition on different racks as long as there are racks left, if every broker has one.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

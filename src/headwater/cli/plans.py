@@ -151,9 +151,11 @@ def plan_several(
 
 
 def with_registry(plan: Plan, port: int | None, broker_port: int | None, given: Mapping[str, str]) -> Plan:
-    """Brokers on any free port have a registry on any free port, unless one is named: several can be tried side by side.
+    """Brokers on any free port have a registry on any free port, unless one is named: several can be tried side by
+    side.
 
-    Brokers know a registry whose port is known beforehand, for topics with schema validation, unless they were `given` another.
+    Brokers know a registry whose port is known beforehand, for topics with schema validation, unless they were `given`
+    another.
     """
     if port is None:
         port = 0 if broker_port == 0 else REGISTRY_PORT

@@ -1,4 +1,6 @@
-"""Is the process that a file names still that process? Linux hands ids out again, so its start time is asked for too."""
+"""Is the process that a file names still that process? Linux hands ids out again, so its start time is asked for
+too.
+"""
 
 import os
 import signal

@@ -1,7 +1,7 @@
 """Keys and values that name a schema of a registry, as JSON for people: what `headwater consume --registry` shows.
 
-What does not begin with the id of a schema, names one that the registry does not know, or is not what its schema says, is shown as it stands. Owns the
-readers that it has made, one for each schema.
+What does not begin with the id of a schema, names one that the registry does not know, or is not what its schema says,
+is shown as it stands. Owns the readers that it has made, one for each schema.
 """
 
 import base64

@@ -1,7 +1,8 @@
 """Where a group's offsets are set to: the ways to say it, and what each means for a partition.
 
-`decide` is pure. `plan_reset` asks the cluster for what `decide` needs to know. An offset outside a partition is moved to its
-nearer end; a time after the last record means the end. Both are told in the plan's notes, as Kafka's own tool tells them.
+`decide` is pure. `plan_reset` asks the cluster for what `decide` needs to know. An offset outside a partition is moved
+to its nearer end; a time after the last record means the end. Both are told in the plan's notes, as Kafka's own tool
+tells them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -137,7 +138,9 @@ def plan_reset(admin: "Admin", group_id: str, partitions: Iterable[TopicPartitio
 
 
 def read_plan(text: str, groups: list[str]) -> dict[str, dict[TopicPartition, int]]:
-    """Lines of `topic,partition,offset` for one group, or of `group,topic,partition,offset`, as `--export` writes them."""
+    """Lines of `topic,partition,offset` for one group, or of `group,topic,partition,offset`, as `--export` writes
+    them.
+    """
     import csv
 
     plans: dict[str, dict[TopicPartition, int]] = {}

@@ -1,7 +1,7 @@
 """Two schemas side by side, field by field: what was added, removed and changed. Pure.
 
-A schema in JSON (Avro, JSON Schema) is a tree whose lists of named things (fields, symbols) are compared by name, so that moving a
-field is no change. Protobuf is compared line by line.
+A schema in JSON (Avro, JSON Schema) is a tree whose lists of named things (fields, symbols) are compared by name, so
+that moving a field is no change. Protobuf is compared line by line.
 """
 
 import difflib
@@ -28,7 +28,9 @@ def schema_diff(old: str, new: str) -> list[str]:
 
 
 def flat(value: Any, path: str = "") -> dict[str, str]:
-    """Every leaf by its path: `fields.age.type` -> `int`. A type that is a name and one that is an object with only that are one."""
+    """Every leaf by its path: `fields.age.type` -> `int`. A type that is a name and one that is an object with only
+    that are one.
+    """
     result: dict[str, str] = {}
     stack: list[tuple[str, Any]] = [(path, value)]
     while stack:

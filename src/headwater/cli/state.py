@@ -1,7 +1,7 @@
 """The state file of `headwater up`: `up.json` in the data directory says what runs and where.
 
-Written by the supervisor alone, which holds a lock on `up.lock` for as long as it lives; each write replaces the file in
-one step. Everyone else only reads, and believes a process id only together with its start time: after a crash, a
+Written by the supervisor alone, which holds a lock on `up.lock` for as long as it lives; each write replaces the file
+in one step. Everyone else only reads, and believes a process id only together with its start time: after a crash, a
 reboot, or a reused id the file counts as stale.
 """
 
@@ -114,7 +114,9 @@ class UpState:
 
     @property
     def servers(self) -> Sequence[ServerState]:
-        """The Connect worker, the SQL server and the registry if there are any, the brokers, and ZooKeeper after them if there is one."""
+        """The Connect worker, the SQL server and the registry if there are any, the brokers, and ZooKeeper after them
+        if there is one.
+        """
         first = [each for each in (self.connect, self.sql, self.registry) if each is not None]
         return [*first, *self.brokers, *([self.zookeeper] if self.zookeeper else [])]
 
@@ -124,7 +126,9 @@ class UpState:
 
     @property
     def is_ending(self) -> bool:
-        """Told to stop, or left behind by a supervisor that was killed: those it started see that, and end by themselves."""
+        """Told to stop, or left behind by a supervisor that was killed: those it started see that, and end by
+        themselves.
+        """
         return self.stopping or not is_alive(self.supervisor)
 
 

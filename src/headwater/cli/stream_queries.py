@@ -1,4 +1,6 @@
-"""How a run tells where its queries are answered: in its `ready` line, and the secret in a file that only its owner reads."""
+"""How a run tells where its queries are answered: in its `ready` line, and the secret in a file that only its owner
+reads.
+"""
 
 import os
 from pathlib import Path
@@ -9,7 +11,9 @@ if TYPE_CHECKING:
 
 
 def told_of(server: "QueryServer", directory: Path) -> str:
-    """The end of the `ready` line. The secret is never printed: a terminal is read over shoulders, and logs are kept."""
+    """The end of the `ready` line. The secret is never printed: a terminal is read over shoulders, and logs are
+    kept.
+    """
     from headwater.streams.query.client import TOKEN_VARIABLE
 
     if os.environ.get(TOKEN_VARIABLE) == server.token:

@@ -1,4 +1,6 @@
-"""What resetting a streams application takes: which topics are its own, that nobody runs, where its offsets go. Apache's rules."""
+"""What resetting a streams application takes: which topics are its own, that nobody runs, where its offsets go.
+Apache's rules.
+"""
 
 import re
 from collections.abc import Iterable

@@ -1,8 +1,9 @@
-"""`headwater up` at work: brokers as children, and a ZooKeeper for several; watched, started again when they die, stopped
-when we are told to: the registry first, the brokers one after the other, so that each can hand over what it leads, and ZooKeeper last.
+"""`headwater up` at work: brokers as children, and a ZooKeeper for several; watched, started again when they die,
+stopped when we are told to: the registry first, the brokers one after the other, so that each can hand over what it
+leads, and ZooKeeper last.
 
-The schema registry begins when the brokers are ready. One that cannot begin (its port is in use, or it hangs) ends nobody: it is left
-out, and we say so. One that does not stop is killed, so that the brokers can.
+The schema registry begins when the brokers are ready. One that cannot begin (its port is in use, or it hangs) ends
+nobody: it is left out, and we say so. One that does not stop is killed, so that the brokers can.
 
 Owns the state file. One thread, one `poll`.
 """
@@ -106,7 +107,9 @@ class Supervisor:
         self._write_state()
 
     def _write_state(self) -> None:
-        """A disk that is full now is no reason to leave those alone that run: they are watched and stopped all the same."""
+        """A disk that is full now is no reason to leave those alone that run: they are watched and stopped all the
+        same.
+        """
         try:
             write_state(self._plan.data_dir, self._state)
         except OSError as error:
@@ -148,7 +151,9 @@ class Supervisor:
         self._after_readiness()
 
     def _after_readiness(self) -> None:
-        """Begins the registry when the brokers are ready for the first time, then the SQL server and the Connect worker, and says that all are when they are."""
+        """Begins the registry when the brokers are ready for the first time, then the SQL server and the Connect
+        worker, and says that all are when they are.
+        """
         if self._all_were_ready or self._stopping or not all(each.supervision.was_ready for each in self._brokers):
             return
         for child in (self._registry, self._sql, self._connect):

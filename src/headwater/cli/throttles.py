@@ -1,4 +1,6 @@
-"""The throttles of moves between brokers, set before they start and taken away when they are over. Through an admin client."""
+"""The throttles of moves between brokers, set before they start and taken away when they are over. Through an admin
+client.
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final

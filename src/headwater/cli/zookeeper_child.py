@@ -1,7 +1,7 @@
 """The process between `headwater up` and ZooKeeper's JVM: `python -m headwater.cli.zookeeper_child DATA_DIR PORT`.
 
-Says on stdout when ZooKeeper is ready, stops it on SIGTERM and at the end of stdin, and ends when it ends: the supervisor
-has a child like any other, and ZooKeeper does not outlive it.
+Says on stdout when ZooKeeper is ready, stops it on SIGTERM and at the end of stdin, and ends when it ends: the
+supervisor has a child like any other, and ZooKeeper does not outlive it.
 """
 
 import os

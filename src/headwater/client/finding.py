@@ -1,7 +1,7 @@
 """Whoever of several brokers can be talked to first.
 
-They are dialled one after the other. One that takes its time (a machine that does not answer, a process that is stopped) is not
-given up, but after `NEXT_AFTER_MS` the next is dialled beside it. Owned by one call of a `Session`.
+They are dialled one after the other. One that takes its time (a machine that does not answer, a process that is
+stopped) is not given up, but after `NEXT_AFTER_MS` the next is dialled beside it. Owned by one call of a `Session`.
 """
 
 from collections import deque

@@ -1,7 +1,7 @@
 """What became of each of many things: a mapping from the thing to its answer, or to the `KafkaError` it met.
 
-Calls about many things give such a mapping, because one that fails does not stop the others. `all_or_raise` is for callers
-who want all of them or none.
+Calls about many things give such a mapping, because one that fails does not stop the others. `all_or_raise` is for
+callers who want all of them or none.
 """
 
 from collections.abc import Mapping

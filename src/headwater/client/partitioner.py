@@ -3,7 +3,8 @@
 With a key: murmur2 of its bytes, sign bit dropped, modulo the number of partitions. Without: `Sticky` stays with one
 partition until a batch is full, `RoundRobin` takes them in turn.
 
-One of the user's own (`partitioner.class` of a producer) is a `CustomPartitioner`, or a function with the same parameters.
+One of the user's own (`partitioner.class` of a producer) is a `CustomPartitioner`, or a function with the same
+parameters.
 """
 
 import random
@@ -24,7 +25,9 @@ class CustomPartitioner(Protocol):
         partition_count: int,
         /,
     ) -> int:
-        """From 0 to partition_count - 1. Called for each record without a given partition, by the thread that sends it."""
+        """From 0 to partition_count - 1. Called for each record without a given partition, by the thread that sends
+        it.
+        """
 
 
 def partition_for_key(key: bytes, partition_count: int) -> int:

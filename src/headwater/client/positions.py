@@ -42,7 +42,9 @@ class Window(NamedTuple):
 
 
 class PartitionOffsets(NamedTuple):
-    """What a leader said about its log. `at_start` and `at_stop` answer the times of the window; -1: nothing so young."""
+    """What a leader said about its log. `at_start` and `at_stop` answer the times of the window; -1: nothing so
+    young.
+    """
 
     earliest: int
     latest: int

@@ -55,7 +55,8 @@ def read(
 ) -> "Frame":
     """See the module. `progress`: True, False, or (None) a bar if it takes long and somebody looks on.
 
-    With a `schema_registry`, keys and values whose subjects (`topic-key`, `topic-value`) it has are typed columns, unless `decode` names them.
+    With a `schema_registry`, keys and values whose subjects (`topic-key`, `topic-value`) it has are typed columns,
+    unless `decode` names them.
     """
     if sum(each is not None for each in (last, from_, start)) > 1:
         raise UserError("last, from_ and start say where to begin", "more than one of them was given")
@@ -75,7 +76,9 @@ def read(
 
 
 class Frame:
-    """What `read` found: as Arrow, pandas or polars, or batch by batch. Reads once; `close` ends its connections early."""
+    """What `read` found: as Arrow, pandas or polars, or batch by batch. Reads once; `close` ends its connections
+    early.
+    """
 
     def __init__(
         self,

@@ -55,7 +55,9 @@ def resolve(
 
 
 class RecordReader:
-    """`high_watermarks` is what the last fetches said. `skipped` counts offsets that were gone before they were read."""
+    """`high_watermarks` is what the last fetches said. `skipped` counts offsets that were gone before they were
+    read.
+    """
 
     def __init__(
         self,

@@ -2,7 +2,8 @@
 
 `plan` is pure: records in, batches per partition out. `RecordWriter` sends them, one batch per partition at a time so
 that order holds, and with acks=all as an idempotent producer, so that a retry never writes twice. It owns its producer
-id and sequence numbers, stands on the connections of an `Admin`, and starts with less than a `Producer` does. For one thread.
+id and sequence numbers, stands on the connections of an `Admin`, and starts with less than a `Producer` does. For one
+thread.
 """
 
 import time

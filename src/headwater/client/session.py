@@ -1,9 +1,11 @@
-"""A cluster as the client's coroutines see it: found by bootstrap addresses, known by its metadata, asked through links.
+"""A cluster as the client's coroutines see it: found by bootstrap addresses, known by its metadata, asked through
+links.
 
 One `Session` serves one producer, consumer or admin client. It owns the links (one per broker, opened on first use, and
-one more to the coordinator of a group), the metadata, and what it knows of coordinators. Requests about partitions go to their leaders, requests about groups and
-transactions to their coordinators, the rest to any broker. What fails for a while is tried again with fresh metadata and
-growing pauses until the time is up; what cannot get better is said at once.
+one more to the coordinator of a group), the metadata, and what it knows of coordinators. Requests about partitions go
+to their leaders, requests about groups and transactions to their coordinators, the rest to any broker. What fails for a
+while is tried again with fresh metadata and growing pauses until the time is up; what cannot get better is said at
+once.
 """
 
 import random
@@ -102,7 +104,9 @@ class Session:
     # Metadata
 
     async def refresh(self, topics: Iterable[str] | None = (), *, auto_create: bool = False) -> list[Topic]:
-        """Asks for metadata: of these topics, of none (brokers only), or of all (None). The same question under way is shared."""
+        """Asks for metadata: of these topics, of none (brokers only), or of all (None). The same question under way is
+        shared.
+        """
         wanted = None if topics is None else tuple(sorted(set(topics)))
         key = wanted if not auto_create else (*(wanted or ()), "\0create")
         task = self._refreshing.get(key)
@@ -232,7 +236,9 @@ class Session:
     # Coordinators
 
     async def coordinator(self, key: str, key_type: KeyType = KeyType.GROUP, *, timeout_ms: int | None = None) -> int:
-        """The id of the broker that answers for this key; remembered until `forget_coordinator`, or until that broker is gone."""
+        """The id of the broker that answers for this key; remembered until `forget_coordinator`, or until that broker
+        is gone.
+        """
         known = self._coordinators.get((key_type, key))
         if known is not None and known in self.view.brokers:
             return known
@@ -266,7 +272,9 @@ class Session:
         self._coordinators.pop((key_type, key), None)
 
     async def coordinator_link(self, key: str, key_type: KeyType) -> Link:
-        """To whoever answers for this key; looked for again while that broker cannot be reached, until the time is up."""
+        """To whoever answers for this key; looked for again while that broker cannot be reached, until the time is
+        up.
+        """
         deadline = self.deadline(None)
         attempt = 0
         while True:
@@ -290,7 +298,8 @@ class Session:
         at_most: int | None = None,
         retriable: "frozenset[ErrorCode]" = COORDINATOR_MOVED,
     ) -> R:
-        """What the coordinator of `key` answers; asked again, of whoever it is then, while `code_of` is one of `retriable`.
+        """What the coordinator of `key` answers; asked again, of whoever it is then, while `code_of` is one of
+        `retriable`.
 
         When the time is up, the last answer is given as it is; a connection that failed is raised.
         """

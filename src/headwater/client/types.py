@@ -60,7 +60,9 @@ class ClusterInfo(NamedTuple):
 
 
 class NewTopic(NamedTuple):
-    """-1 leaves the number to the broker's defaults. `assignments`: the brokers of each partition, in place of numbers."""
+    """-1 leaves the number to the broker's defaults. `assignments`: the brokers of each partition, in place of
+    numbers.
+    """
 
     name: str
     partitions: int = -1

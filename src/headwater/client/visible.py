@@ -1,4 +1,6 @@
-"""The records of a fetched stretch that a reader gets to see, in the client's own type (rules: `records/visible.py`)."""
+"""The records of a fetched stretch that a reader gets to see, in the client's own type (rules:
+`records/visible.py`).
+"""
 
 from typing import Any, Final
 

@@ -1,1 +1,3 @@
-"""Decisions of the controller over the cluster image: who leads, who is in sync, where replicas stand. Pure, but for one driver."""
+"""Decisions of the controller over the cluster image: who leads, who is in sync, where replicas stand. Pure, but for
+one driver.
+"""

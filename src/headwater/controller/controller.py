@@ -1,9 +1,9 @@
 """The active controller: sees to it that the partitions of the image are as they ought to be.
 
-It is told of changes and looks at the partitions that they touch, or at all of them when brokers came or went. What is due
-is planned from the image as it is then and committed; when that is done or refused, it looks again. One commit is under
-way at a time, and meanwhile changes are only noted. What is noted can be found again by a look at the whole image, so the
-next controller needs nothing from this one.
+It is told of changes and looks at the partitions that they touch, or at all of them when brokers came or went. What is
+due is planned from the image as it is then and committed; when that is done or refused, it looks again. One commit is
+under way at a time, and meanwhile changes are only noted. What is noted can be found again by a look at the whole
+image, so the next controller needs nothing from this one.
 
 Owned by the broker's loop. The store calls `activate`, `deactivate` and `on_changes`, the handlers the rest.
 """
@@ -271,7 +271,9 @@ class Controller:
             request.answer()
 
     def _refused(self, request: Request | None, keys: list[PartitionKey], error: KafkaError) -> None:
-        """A leader was faster, or ZooKeeper is away: planned anew, in smaller pieces, so that one race does not hold up all."""
+        """A leader was faster, or ZooKeeper is away: planned anew, in smaller pieces, so that one race does not hold up
+        all.
+        """
         logger.info("event=commit-refused partitions=%d reason=%s", len(keys), error.code.name)
         self._batch = max(1, self._batch // 4)
         self._rest = self._scheduler.call_later(RETRY_MS, partial(self._rested, self._term))

@@ -1,20 +1,23 @@
 """Who is there: the controller's own look at the other brokers, beside what ZooKeeper says of them.
 
-While this broker is the controller it keeps a connection to each other broker (`Lane.WATCH`). When a process dies and its host does not,
-the connection ends at once, and a new one is refused. A broker that has answered before and is refused twice in a row is doubted. It is a
-suspect when everybody else has answered since, all within a short time, and ZooKeeper, asked after that, still has them all in the same
-lives. Silence proves nothing.
+While this broker is the controller it keeps a connection to each other broker (`Lane.WATCH`). When a process dies and
+its host does not, the connection ends at once, and a new one is refused. A broker that has answered before and is
+refused twice in a row is doubted. It is a suspect when everybody else has answered since, all within a short time, and
+ZooKeeper, asked after that, still has them all in the same lives. Silence proves nothing.
 
-A suspect is taken for a broker that wants to be relieved (`brokers`): whoever else is in sync leads in its place, and it is in sync no more;
-where nobody else is, nothing changes. What is decided so is written over versions as ever, so a suspect that lives after all is deposed like
-any other leader. That the others have answered is what makes up for the session that nobody waited for: one that lost its power has not, and
-must not be left as the only one in sync while the suspect has everything.
+A suspect is taken for a broker that wants to be relieved (`brokers`): whoever else is in sync leads in its place, and
+it is in sync no more; where nobody else is, nothing changes. What is decided so is written over versions as ever, so a
+suspect that lives after all is deposed like any other leader. That the others have answered is what makes up for the
+session that nobody waited for: one that lost its power has not, and must not be left as the only one in sync while the
+suspect has everything.
 
-A suspicion ends when the broker answers, registers anew or is gone; and when a leader takes it in again, which it does only for one that
-fetches. The next one needs an answer first, and after a few mistakes there is none in this life of the broker. Nothing is kept from one term to the next.
+A suspicion ends when the broker answers, registers anew or is gone; and when a leader takes it in again, which it does
+only for one that fetches. The next one needs an answer first, and after a few mistakes there is none in this life of
+the broker. Nothing is kept from one term to the next.
 
-Of itself the controller knows one thing more: whether it has a log directory left. Without any it is about to end, so it counts itself as gone
-already. It would be left as the only one in sync otherwise, where the others have what its device may have lost.
+Of itself the controller knows one thing more: whether it has a log directory left. Without any it is about to end, so
+it counts itself as gone already. It would be left as the only one in sync otherwise, where the others have what its
+device may have lost.
 
 Owned by the controller. Decisions over what is told; asks through `Peers`, which waits between two attempts to connect.
 """
@@ -63,7 +66,8 @@ class Watched:
 
 
 class FailureDetector:
-    """`confirm` reads from ZooKeeper who is registered, and calls back when the image has it. Without `peers` nobody is watched.
+    """`confirm` reads from ZooKeeper who is registered, and calls back when the image has it. Without `peers` nobody is
+    watched.
 
     `has_logs`: whether this broker has a log directory that it can use.
     """
@@ -92,7 +96,9 @@ class FailureDetector:
 
     @property
     def brokers(self) -> Brokers:
-        """Those of the image, with suspects as if they were stopping, and this one as if it were gone when it has no logs."""
+        """Those of the image, with suspects as if they were stopping, and this one as if it were gone when it has no
+        logs.
+        """
         known: Brokers = self._image.brokers
         suspects = self._of(Standing.SUSPECT)
         if suspects:

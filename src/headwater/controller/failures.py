@@ -1,7 +1,8 @@
-"""Which partitions want a decision, because brokers went, came back, are stopping, or because a move is under way. Pure.
+"""Which partitions want a decision, because brokers went, came back, are stopping, or because a move is under way.
+Pure.
 
-Almost all partitions are well at almost every look, and a cluster may have ten thousand of them. So a look asks one thing
-per in-sync replica, and only what is not well is decided by `elections` and `reassignment`.
+Almost all partitions are well at almost every look, and a cluster may have ten thousand of them. So a look asks one
+thing per in-sync replica, and only what is not well is decided by `elections` and `reassignment`.
 """
 
 from collections.abc import Mapping
@@ -26,7 +27,9 @@ def well_epochs(brokers: Brokers) -> dict[BrokerId, int]:
 
 
 def is_well(state: PartitionState, epochs: Mapping[BrokerId, int]) -> bool:
-    """Whether nothing can be due: every in-sync replica counts under its very epoch, one of them leads, nothing moves."""
+    """Whether nothing can be due: every in-sync replica counts under its very epoch, one of them leads, nothing
+    moves.
+    """
     in_sync = state.in_sync_replicas
     if state.leader not in in_sync or state.adding or state.removing or len(in_sync) != len(state.in_sync_epochs):
         return False

@@ -1,4 +1,6 @@
-"""Says which partitions wait for data that the last in-sync replica came back without, and what can be done. Once for each life of a broker."""
+"""Says which partitions wait for data that the last in-sync replica came back without, and what can be done. Once for
+each life of a broker.
+"""
 
 import logging
 from collections.abc import Iterable

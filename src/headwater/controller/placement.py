@@ -1,12 +1,12 @@
 """Where the replicas of new partitions stand. Pure: chance comes in through the port.
 
-Leaders go round the brokers, from a start that chance chooses; partitions that are added to a topic go on where it ends, as far as
-the replicas of its first partition tell. The other replicas follow the leader at a distance that
-grows with every round, so that the followers of one broker are spread over all others. If every broker names a rack, the
+Leaders go round the brokers, from a start that chance chooses; partitions that are added to a topic go on where it
+ends, as far as the replicas of its first partition tell. The other replicas follow the leader at a distance that grows
+with every round, so that the followers of one broker are spread over all others. If every broker names a rack, the
 brokers of the racks take turns, and the replicas of a partition are spread over the racks as evenly as can be.
 
-Brokers whose disks have very unequal room (one twice as much as another, and all are known) get replicas in proportion to
-it instead. Brokers that are stopping get none.
+Brokers whose disks have very unequal room (one twice as much as another, and all are known) get replicas in proportion
+to it instead. Brokers that are stopping get none.
 """
 
 from collections import Counter
@@ -117,7 +117,9 @@ def _round_robin(
 def _by_room(
     room: Mapping[BrokerId, int], racks: Racks, partition_count: int, factor: int, random: Random
 ) -> list[list[int]]:
-    """Every partition gives each broker credit in proportion to its room; who has most credit takes a replica and pays."""
+    """Every partition gives each broker credit in proportion to its room; who has most credit takes a replica and
+    pays.
+    """
     total = sum(room.values())
     share = {broker_id: free / total for broker_id, free in room.items()}
     credit = {broker_id: random.below(_CHANCE) / _CHANCE for broker_id in room}

@@ -1,8 +1,8 @@
 """Leaderships that ought to go back to preferred replicas. Pure.
 
 A broker prefers to lead the partitions of which it is the first replica. When it leads too few of them, beyond a
-percentage, they go back to it, but only where a clean election could make it the leader. Partitions on the move are left
-alone: their first replica is only on its way.
+percentage, they go back to it, but only where a clean election could make it the leader. Partitions on the move are
+left alone: their first replica is only on its way.
 """
 
 from collections import defaultdict

@@ -1,4 +1,6 @@
-"""Why the controller changes the state of a partition, in words: for its log, and for the story of a simulated cluster. Pure."""
+"""Why the controller changes the state of a partition, in words: for its log, and for the story of a simulated cluster.
+Pure.
+"""
 
 from headwater.base.ids import NO_BROKER, BrokerId
 from headwater.controller.elections import Brokers, counts, in_sync_epochs, is_empty

@@ -1,8 +1,8 @@
 """Moving a partition to other replicas. Pure.
 
 While a partition moves, its `replicas` are the target followed by those that are to go (`removing`), and `adding` names
-those of the target that were none before. So target and origin can both be read from the state: nothing else is kept. The
-move ends when all that are added are in sync; until then it can be turned round, or turned to another target.
+those of the target that were none before. So target and origin can both be read from the state: nothing else is kept.
+The move ends when all that are added are in sync; until then it can be turned round, or turned to another target.
 """
 
 from collections.abc import Sequence
@@ -104,7 +104,9 @@ def moving(image: ClusterImage) -> list[Moving]:
 def _with_replicas(
     state: PartitionState, replicas: list[BrokerId], adding: list[BrokerId], removing: list[BrokerId], name: str
 ) -> PartitionState:
-    """Who is no replica any more is dropped from the in-sync ones by the election that follows; somebody must be left."""
+    """Who is no replica any more is dropped from the in-sync ones by the election that follows; somebody must be
+    left.
+    """
     if not any(replica in replicas for replica in state.in_sync_replicas):
         raise KafkaError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,

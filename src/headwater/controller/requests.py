@@ -1,7 +1,7 @@
 """What a client asked of the controller, on its way: planned piece by piece, and answered when all of it is committed.
 
-A plan that lost a race against a leader's own change is made again from the newer image. What it had committed by then is
-done already, which is no error the second time.
+A plan that lost a race against a leader's own change is made again from the newer image. What it had committed by then
+is done already, which is no error the second time.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,7 +1,7 @@
 """Counts the unclean elections that have happened, whatever became of the commits that they were part of.
 
-A commit may fail as a whole and be carried out in part, or its answer may be lost with the controller's term. So what was
-planned is noted, and counted when the change is seen.
+A commit may fail as a whole and be carried out in part, or its answer may be lost with the controller's term. So what
+was planned is noted, and counted when the change is seen.
 """
 
 import logging

@@ -1,10 +1,11 @@
 """What a coordinator's decision asks for: records to append, answers to give once they are committed, timers to set.
 
-A shard is the state of one partition of `__consumer_offsets` or `__transaction_state`. It is changed by requests, timers and, while it is
-loaded, by the records that it wrote in an earlier life. Its methods change the state at once and return `Effects`; the runtime
-(broker/coordinators) appends the records as one batch, and gives the answers when the high watermark has passed them. An
-answer without records waits all the same until everything that the shard wrote before is committed: nobody is told what could still
-be taken back. When an append fails, the whole shard is thrown away and loaded again from the log, and all who wait get an error.
+A shard is the state of one partition of `__consumer_offsets` or `__transaction_state`. It is changed by requests,
+timers and, while it is loaded, by the records that it wrote in an earlier life. Its methods change the state at once
+and return `Effects`; the runtime (broker/coordinators) appends the records as one batch, and gives the answers when the
+high watermark has passed them. An answer without records waits all the same until everything that the shard wrote
+before is committed: nobody is told what could still be taken back. When an append fails, the whole shard is thrown away
+and loaded again from the log, and all who wait get an error.
 """
 
 from collections.abc import Hashable
@@ -29,7 +30,9 @@ class Producer(NamedTuple):
 
 
 class Ticket:
-    """Stands for one request that waits for its answer. Made by the runtime; a shard only keeps it and names it in `replies`."""
+    """Stands for one request that waits for its answer. Made by the runtime; a shard only keeps it and names it in
+    `replies`.
+    """
 
     __slots__ = ("settle",)
 

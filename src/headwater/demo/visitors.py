@@ -10,7 +10,9 @@ _PAUSE_S: Final = 0.05
 
 
 class Visitors:
-    """`sent` and `rate_per_s` may be read while it runs. Leaving the `with` block ends it, with all records delivered."""
+    """`sent` and `rate_per_s` may be read while it runs. Leaving the `with` block ends it, with all records
+    delivered.
+    """
 
     def __init__(self, servers: str, topic: str, rate_per_s: float, seed: int | None = None) -> None:
         self._servers = servers

@@ -121,7 +121,9 @@ def _check_producer(log: "Log", header: BatchHeader, from_client: bool) -> Appen
 
 
 def _check_verified(log: "Log", header: BatchHeader, guard: int) -> None:
-    """A client's transactional batch comes with a transactional id, and begins nothing that its coordinator does not know of."""
+    """A client's transactional batch comes with a transactional id, and begins nothing that its coordinator does not
+    know of.
+    """
     if guard == 0:
         raise KafkaError(
             ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "a transactional batch without a transactional id"
@@ -160,7 +162,9 @@ def _bad_leader(log: "Log", what: str) -> KafkaError:
 
 
 def _append_run(log: "Log", data: memoryview, run: Run, now_ms: int, producer_id: int = -1) -> None:
-    """Memory changes only after the write. What the disk refuses is a KAFKA_STORAGE_ERROR, to the client with this producer id."""
+    """Memory changes only after the write. What the disk refuses is a KAFKA_STORAGE_ERROR, to the client with this
+    producer id.
+    """
     first, last = run[0][1], run[-1][1]
     max_timestamp = first.max_timestamp if len(run) == 1 else max(header.max_timestamp for _, header in run)
     segment = log.active
@@ -188,7 +192,9 @@ def _note(
     batch: memoryview | None,
     marker: EndTransactionMarker | None = None,
 ) -> None:
-    """The batch is in the segment now: indexes, producer state and end offset follow. `batch` may be missing if it is no control batch."""
+    """The batch is in the segment now: indexes, producer state and end offset follow. `batch` may be missing if it is
+    no control batch.
+    """
     size_bytes = header.batch_length + LENGTH_PREFIX_BYTES
     last_offset = header.base_offset + header.last_offset_delta
     segment.note_batch(size_bytes, header.base_offset, last_offset, header.max_timestamp)

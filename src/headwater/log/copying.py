@@ -1,6 +1,7 @@
 """Copies stretches of a log's segments into another directory: what a worker process does for a move (`moving`).
 
-Everything that one job has copied is on the device when it comes back. A segment that retention has deleted meanwhile is left out.
+Everything that one job has copied is on the device when it comes back. A segment that retention has deleted meanwhile
+is left out.
 """
 
 from collections.abc import Callable

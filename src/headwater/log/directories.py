@@ -1,4 +1,5 @@
-"""The log directories of a broker together: taken for this process, claimed for its broker, and which of them are in use.
+"""The log directories of a broker together: taken for this process, claimed for its broker, and which of them are in
+use.
 
 One that cannot be used is offline, and the others go on; without any there is no start. Owned by the manager.
 """

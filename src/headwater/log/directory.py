@@ -1,12 +1,12 @@
 """One log directory (`log.dirs` has one or more): its lock, its identity and the checkpoints that all its logs share.
 
-`meta.properties` says whose directory it is; one of another cluster or broker is refused. The checkpoints hold, for each
-partition, the recovery point, the log start offset where it is not simply the first segment's, and the high watermark.
-`.kafka_cleanshutdown` is written last of all at a clean shutdown and taken away before anything is changed; the checksums in it
-tell whether the checkpoints are as they were left. One that is not counts as empty.
+`meta.properties` says whose directory it is; one of another cluster or broker is refused. The checkpoints hold, for
+each partition, the recovery point, the log start offset where it is not simply the first segment's, and the high
+watermark. `.kafka_cleanshutdown` is written last of all at a clean shutdown and taken away before anything is changed;
+the checksums in it tell whether the checkpoints are as they were left. One that is not counts as empty.
 
-`.headwater_syncfailed` says that an fsync failed: the kernel may hold pages that never reached the device and look well. The next
-start reads what it recovers from the device itself. Owned by the manager.
+`.headwater_syncfailed` says that an fsync failed: the kernel may hold pages that never reached the device and look
+well. The next start reads what it recovers from the device itself. Owned by the manager.
 """
 
 import logging
@@ -170,8 +170,8 @@ class LogDirectory:
     def knows_compaction(self) -> bool:
         """Whether all gaps that compaction has made lie below the recovery points and cleaner offsets that were read.
 
-        Our cleaner leaves alone what lies past the recovery point on the device. Apache Kafka's does not, and a checkpoint that is
-        gone or damaged tells nothing. A new directory has none yet, and nothing in it was compacted.
+        Our cleaner leaves alone what lies past the recovery point on the device. Apache Kafka's does not, and a
+        checkpoint that is gone or damaged tells nothing. A new directory has none yet, and nothing in it was compacted.
         """
         is_lost = self.lacks_checkpoint and bool(self.cleaner_offsets)
         return not (self.adopted or self._is_damaged or is_lost)

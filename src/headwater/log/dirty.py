@@ -5,8 +5,8 @@ what they have written, in pieces, and beyond the cap the oldest pieces are sent
 rest fits. Below the cap nothing is done: writing costs a processor that requests could use, and much of what is written
 is deleted, or synced with its segment, before it matters.
 
-The count is an upper bound: a piece that has been synced, or whose file is gone, stays in it until it is the oldest, and
-then leaves without any work. Owned by the loop, one for all logs of a broker.
+The count is an upper bound: a piece that has been synced, or whose file is gone, stays in it until it is the oldest,
+and then leaves without any work. Owned by the loop, one for all logs of a broker.
 """
 
 from collections import deque

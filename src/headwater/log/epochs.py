@@ -93,7 +93,9 @@ class LeaderEpochs(EpochList):
                 self.is_unwritten = True
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """On a full disk those that went stay in the file until `write_if_needed`: nothing may be appended before that."""
+        """On a full disk those that went stay in the file until `write_if_needed`: nothing may be appended before
+        that.
+        """
         try:
             super().truncate_from_end(end_offset)
         except OSError as error:

@@ -2,8 +2,9 @@
 
 One flush is under way at a time; whoever asks meanwhile waits for the next one, which takes all of them together. The
 recovery point moves only when every fsync of a flush has succeeded. A failed fsync is never tried again and trusted:
-the kernel may have dropped the pages and reports it only once. The log is marked failed and takes no more appends. A file that could
-not be opened for want of descriptors is another thing: no fsync has failed, so the flush is tried again.
+the kernel may have dropped the pages and reports it only once. The log is marked failed and takes no more appends. A
+file that could not be opened for want of descriptors is another thing: no fsync has failed, so the flush is tried
+again.
 
 A flush covers the segments from the recovery point on: the `.log` file always, and for those that are rolled also the
 indexes, once, so that a later start may believe them. Owned by its log.
@@ -65,7 +66,9 @@ class Flusher:
         return self.is_new or self.directory_dirty or self._log.epochs.dirty
 
     def flush(self, done: Done) -> None:
-        """Everything that is in the log now; `done` comes later, through the disk. Nothing comes of it once the log was left."""
+        """Everything that is in the log now; `done` comes later, through the disk. Nothing comes of it once the log was
+        left.
+        """
         if self._is_left:
             return
         if self._in_flight:
@@ -79,7 +82,9 @@ class Flusher:
         self._target = min(self._target, offset)
 
     def leave(self) -> list[Done]:
-        """The log is closed, or has moved to other files: what comes of a flush of the old ones means nothing any more. Who waits for one."""
+        """The log is closed, or has moved to other files: what comes of a flush of the old ones means nothing any more.
+        Who waits for one.
+        """
         waiting = self._waiting + self._waiting_for_next
         self._waiting, self._waiting_for_next = [], []
         self._is_left = True
@@ -183,7 +188,8 @@ class Flusher:
 class WholeFlush:
     """The same and the indexes of the active segment too, for somebody who waits: at a clean close.
 
-    `work` is for `Disk.sync_together`, `finish` takes what came of it. Raises OSError, also while it looks for its files.
+    `work` is for `Disk.sync_together`, `finish` takes what came of it. Raises OSError, also while it looks for its
+    files.
     """
 
     def __init__(self, log: "Log") -> None:

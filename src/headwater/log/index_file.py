@@ -1,9 +1,10 @@
 """A file of index entries, all of one length: what the offset and the time index of a segment have in common.
 
-Entries are collected here and written in stretches (512 of the offset index at the latest, and before any flush, roll or close): after a
-crash the indexes of all segments past the recovery point are rebuilt, so nothing is lost by it.
+Entries are collected here and written in stretches (512 of the offset index at the latest, and before any flush, roll
+or close): after a crash the indexes of all segments past the recovery point are rebuilt, so nothing is lost by it.
 
-Apache Kafka preallocates its index files, so after a crash of it one may have a tail of zeroes; it is cut. Owned by its segment.
+Apache Kafka preallocates its index files, so after a crash of it one may have a tail of zeroes; it is cut. Owned by its
+segment.
 """
 
 from collections.abc import Callable
@@ -36,7 +37,9 @@ class IndexFile:
         return True
 
     def _shorten(self, disk: Disk) -> None:
-        """The file to these entries, with which it begins. Needs no room, and a crash leaves the one or the other. Raises OSError."""
+        """The file to these entries, with which it begins. Needs no room, and a crash leaves the one or the other.
+        Raises OSError.
+        """
         try:
             file = disk.open(self.path)
         except OSError as error:
@@ -56,7 +59,9 @@ class IndexFile:
             self.rewrite(disk)
 
     def write(self, disk: Disk) -> None:
-        """Puts what is new into the file, or all as one step if nothing in it is right: no recovery may ever look at it."""
+        """Puts what is new into the file, or all as one step if nothing in it is right: no recovery may ever look at
+        it.
+        """
         if self.is_stale:
             self.replace(disk)
             return
@@ -71,7 +76,9 @@ class IndexFile:
         self._write_all(disk, replace_entries)
 
     def _write_all(self, disk: Disk, write: Callable[[Disk, str, bytearray], int]) -> None:
-        """If there is no room now, all is written with the next entries. Until then no file is left: an empty one would be believed."""
+        """If there is no room now, all is written with the next entries. Until then no file is left: an empty one would
+        be believed.
+        """
         self._written_bytes = _STALE
         try:
             self._written_bytes = write(disk, self.path, self.entries)

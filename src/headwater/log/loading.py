@@ -2,8 +2,8 @@
 
 After a clean shutdown (or after `recovery.recover` has put the directory in order) one listing of the directory and the
 sizes of its `.log` files are enough: where the log ends is the recovery point of the checkpoint, and the producers'
-state lies in the snapshot of that offset. No segment is read. Only where these do not fit together (a directory that was
-copied, a checkpoint that is missing) are the last batches looked at.
+state lies in the snapshot of that offset. No segment is read. Only where these do not fit together (a directory that
+was copied, a checkpoint that is missing) are the last batches looked at.
 """
 
 import logging
@@ -69,8 +69,9 @@ def load_log(
     log_end_offset: int | None = None,
     epochs: Epochs | None = None,
 ) -> Log:
-    """The log in `directory`, which is in order. `log_end_offset` is given where recovery has found it, `epochs` where it could not
-    write them down."""
+    """The log in `directory`, which is in order. `log_end_offset` is given where recovery has found it, `epochs` where
+    it could not write them down.
+    """
     disk = context.disk
     found = disk.list_directory(directory)
     entries = names.own_files(found)
@@ -125,7 +126,9 @@ def load_log(
 
 
 def _tell_of_foreign_files(directory: str, found: list[str]) -> None:
-    """Apache Kafka does not start over a file like `notes.log`, and removes one like `notes.deleted`. Here they just lie there."""
+    """Apache Kafka does not start over a file like `notes.log`, and removes one like `notes.deleted`. Here they just
+    lie there.
+    """
     for name in filter(names.is_foreign, found):
         logger.warning(
             "event=file-ignored path=%r reason='it is not named like a file of a log, and is left alone'",

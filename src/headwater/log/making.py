@@ -1,7 +1,8 @@
 """Makes logs where there is room for them, and takes them away: deleted, or set aside for people to look at.
 
-A name that a directory's checkpoints may still mention is forgotten there first, so that the offsets of what once stood under it are
-never taken for those of the new log. Where a directory of that name stands, nothing is made over it. Owned by the manager.
+A name that a directory's checkpoints may still mention is forgotten there first, so that the offsets of what once stood
+under it are never taken for those of the new log. Where a directory of that name stands, nothing is made over it. Owned
+by the manager.
 """
 
 import logging

@@ -1,11 +1,11 @@
 """All logs of a broker: opens them at the start, makes and deletes them, looks after them, closes them.
 
-At the start each log directory is locked and listed, and its logs are opened (`opening`). From then on `tick` is called every now
-and then and decides what is due: flushes by `flush.ms`, retention, checkpoints. Nothing here waits for the device except `open` and
-`close` (`closing`). Where logs are made and how they go is in `making`.
+At the start each log directory is locked and listed, and its logs are opened (`opening`). From then on `tick` is called
+every now and then and decides what is due: flushes by `flush.ms`, retention, checkpoints. Nothing here waits for the
+device except `open` and `close` (`closing`). Where logs are made and how they go is in `making`.
 
-A directory that cannot be used at the start, or whose device fails later, is offline until a restart: its logs take no more records,
-the others go on.
+A directory that cannot be used at the start, or whose device fails later, is offline until a restart: its logs take no
+more records, the others go on.
 
 Owned by the loop. `logs` is keyed by name because directories are; the broker's memory is keyed by topic id.
 """
@@ -96,7 +96,9 @@ class LogManager:
         return self._opening.is_clean
 
     def cut_at_gaps(self) -> None:
-        """Once the topics are known. Only compaction leaves gaps: in other logs the end of a segment was lost, and what follows goes too."""
+        """Once the topics are known. Only compaction leaves gaps: in other logs the end of a segment was lost, and what
+        follows goes too.
+        """
         self._opening.topics_are_known = True
         gaps = self._open_logs.gaps
         while gaps:  # each is known until it is cut: the checkpoint that a cut writes names the others too
@@ -129,7 +131,9 @@ class LogManager:
         return self._directories.at(path)
 
     def _log_failed(self, log: Log) -> None:
-        """Its device cannot be trusted, and others stand on it too. One that was deleted says nothing of what has its name now."""
+        """Its device cannot be trusted, and others stand on it too. One that was deleted says nothing of what has its
+        name now.
+        """
         if self._open_logs.logs.get(log.partition) is not log:
             return
         directory = self._open_logs.home.get(log.partition)
@@ -144,7 +148,9 @@ class LogManager:
     # Starting
 
     def lock(self) -> None:
-        """Takes the directories for this process; raises UserError if another has one of them, or if none can be used."""
+        """Takes the directories for this process; raises UserError if another has one of them, or if none can be
+        used.
+        """
         self._directories.lock()
 
     def identity(self) -> dict[str, str]:
@@ -195,7 +201,9 @@ class LogManager:
         self._making.preferred[partition] = path
 
     def identify(self, log: Log, topic_id: TopicId) -> None:
-        """Writes down whose log it is, where the directory does not say: it is very old, or a crash has torn the file."""
+        """Writes down whose log it is, where the directory does not say: it is very old, or a crash has torn the
+        file.
+        """
         self._making.identify(log, topic_id)
 
     def delete(self, partition: TopicPartition) -> None:

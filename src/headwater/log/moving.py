@@ -1,9 +1,10 @@
 """Moves logs to other log directories of the broker while they are read and written (AlterReplicaLogDirs).
 
 A worker process copies what is there into `topic-partition.<digits>-future` in the other directory, at the pace that
-`replica.alter.log.dirs.io.max.bytes.per.second` allows, then what has come meanwhile, and so on until little is left. That rest is
-copied on the loop, and in the same turn the copy takes the place of the original (`rehoming`). One log is copied at a time, the
-others wait for their turn. Compaction leaves a log alone that moves; a truncation makes its move begin again.
+`replica.alter.log.dirs.io.max.bytes.per.second` allows, then what has come meanwhile, and so on until little is left.
+That rest is copied on the loop, and in the same turn the copy takes the place of the original (`rehoming`). One log is
+copied at a time, the others wait for their turn. Compaction leaves a log alone that moves; a truncation makes its move
+begin again.
 
 Owned by the loop, through the manager of the logs.
 """
@@ -195,8 +196,9 @@ class Moves:
             log.context.scheduler.call_soon(self.go_on)
 
     def _settle_earlier(self, log: "Log") -> None:
-        """It may have come here just now. A mark in both places would not tell a start which of them is the later one: that of the earlier
-        move is gone for good before the log goes on. Raises OSError."""
+        """It may have come here just now. A mark in both places would not tell a start which of them is the later one:
+        that of the earlier move is gone for good before the log goes on. Raises OSError.
+        """
         disk = self._manager.context.disk
         marker = f"{log.directory}/{names.MOVED_FROM}"
         if disk.exists(marker):

@@ -95,7 +95,9 @@ def is_set_aside_directory(name: str) -> bool:
 
 
 def parse_future_directory(name: str) -> tuple[TopicPartition | None, str] | None:
-    """Of a copy on its way: the partition, unless a long topic name was cut, and the digits that the old one will get too."""
+    """Of a copy on its way: the partition, unless a long topic name was cut, and the digits that the old one will get
+    too.
+    """
     other = _OTHER_DIRECTORY.fullmatch(name)
     if other is None or other[2] != "future":
         return None

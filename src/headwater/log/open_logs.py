@@ -1,7 +1,7 @@
 """Which logs a broker has, and in which of its directories each stands: what the rooms of the manager share.
 
-The offsets that a directory's checkpoints hold are taken from here. `offline` are partitions that are there and could not be
-opened: nothing is made in their place. Owned by the manager, and changed by the loop only.
+The offsets that a directory's checkpoints hold are taken from here. `offline` are partitions that are there and could
+not be opened: nothing is made in their place. Owned by the manager, and changed by the loop only.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,9 @@ class OpenLogs:
         return [log for partition, log in self.logs.items() if self.home[partition] is directory]
 
     def recovery_points(self, directory: LogDirectory) -> Offsets:
-        """None lies past a gap that nobody has judged yet: the next recovery is to find it again. Of a log that is offline, what we knew."""
+        """None lies past a gap that nobody has judged yet: the next recovery is to find it again. Of a log that is
+        offline, what we knew.
+        """
         return {
             **self._of_offline(directory, directory.recovery_points),
             **{
@@ -37,7 +39,9 @@ class OpenLogs:
         return any(self.home.get(partition) is directory for partition in self.gaps)
 
     def log_start_offsets(self, directory: LogDirectory) -> Offsets:
-        """Only where the first segment's name does not tell it. Of a log that is offline, what we found at the start."""
+        """Only where the first segment's name does not tell it. Of a log that is offline, what we found at the
+        start.
+        """
         return {
             **self._of_offline(directory, directory.log_start_offsets),
             **{

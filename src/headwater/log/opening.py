@@ -1,10 +1,10 @@
 """Opens the logs of all directories at the start: as they are after a clean shutdown, else recovered first.
 
-Small ones are recovered in place, big ones in a worker process. A log that cannot be opened keeps no other from it: it is offline,
-and tried again every now and then. Owned by the manager.
+Small ones are recovered in place, big ones in a worker process. A log that cannot be opened keeps no other from it: it
+is offline, and tried again every now and then. Owned by the manager.
 
-`is_clean` says that nothing was lost since the last shutdown: every directory was shut down cleanly, or is new, and every log is
-there that was there then. A broker of a cluster that cannot say so leaves the in-sync replicas.
+`is_clean` says that nothing was lost since the last shutdown: every directory was shut down cleanly, or is new, and
+every log is there that was there then. A broker of a cluster that cannot say so leaves the in-sync replicas.
 """
 
 import logging
@@ -81,7 +81,9 @@ class Opening:
         return found
 
     def _clear_up(self, found: Found, all_are_here: bool) -> None:
-        """What moves have left, once each log's name is on the device: a process that was killed may have left it in the page cache only."""
+        """What moves have left, once each log's name is on the device: a process that was killed may have left it in
+        the page cache only.
+        """
         disk = self._context.disk
         markers = [
             marker
@@ -204,7 +206,9 @@ class Opening:
         self._opened_one(done)
 
     def _leave_offline(self, directory: LogDirectory, partition: TopicPartition, error: Exception) -> None:
-        """Its directory stays as it is, and `create` makes nothing in its place. It is tried again every now and then."""
+        """Its directory stays as it is, and `create` makes nothing in its place. It is tried again every now and
+        then.
+        """
         if partition not in self._open_logs.offline:
             self._open_logs.offline[partition] = directory
             logger.error("event=log-offline partition=%s error=%r", partition, str(error) or type(error).__name__)

@@ -1,7 +1,8 @@
-"""Which log directory a new log goes to: one with the most room, and among those with about as much, the one with the fewest logs.
+"""Which log directory a new log goes to: one with the most room, and among those with about as much, the one with the
+fewest logs.
 
-"About as much" is nine tenths of the most: a new log is empty, so the room that is left tells nothing about logs made a moment ago,
-and a topic of many partitions would go to one disk as a whole. Pure.
+"About as much" is nine tenths of the most: a new log is empty, so the room that is left tells nothing about logs made a
+moment ago, and a topic of many partitions would go to one disk as a whole. Pure.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,5 @@
-"""What a log knows of its producers: enough to refuse duplicates, gaps and fenced epochs, and to tell open transactions.
+"""What a log knows of its producers: enough to refuse duplicates, gaps and fenced epochs, and to tell open
+transactions.
 
 Per producer id: its epoch, and its last five batches with their sequences and offsets. A batch that follows on is
 accepted, one of the last five is answered with its old offset, anything else is out of order. A producer that is not
@@ -119,8 +120,8 @@ class Producer:
     def check_marker(self, epoch: int, coordinator_epoch: int, transaction_version: int) -> None:
         """Raises if a later epoch of the producer or of its coordinator has been seen.
 
-        From transaction version 2 on a marker's epoch is later than its transaction's. One with the present epoch is a repetition
-        if nothing is open, and otherwise it is about an earlier transaction.
+        From transaction version 2 on a marker's epoch is later than its transaction's. One with the present epoch is a
+        repetition if nothing is open, and otherwise it is about an earlier transaction.
         """
         is_repetition = epoch == self.epoch and (self.transaction_first_offset < 0 or epoch == EPOCH_MAX)
         if epoch < self.epoch or (transaction_version >= 2 and epoch == self.epoch and not is_repetition):
@@ -175,7 +176,9 @@ class ProducerStates:
         timestamp: int,
         transactional: bool,
     ) -> None:
-        """The same for a batch of the producer's present epoch. Also in C (`server/native/append.c`), of which this is the oracle."""
+        """The same for a batch of the producer's present epoch. Also in C (`server/native/append.c`), of which this is
+        the oracle.
+        """
         if first_sequence >= 0:  # a coordinator's own transactional writes have none
             last_sequence = (first_sequence + last_offset - first_offset) % SEQUENCES
             producer.batches.append((first_sequence, last_sequence, first_offset, last_offset, timestamp))
@@ -190,7 +193,9 @@ class ProducerStates:
         self.verifying.pop(producer.producer_id, None)
 
     def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
-        """Whether this epoch's transaction has begun here. Raises INVALID_PRODUCER_EPOCH if a later epoch has been seen."""
+        """Whether this epoch's transaction has begun here. Raises INVALID_PRODUCER_EPOCH if a later epoch has been
+        seen.
+        """
         producer = self.producers.get(producer_id)
         if producer is None:
             return False
@@ -217,7 +222,9 @@ class ProducerStates:
         return guard
 
     def may_write_in_transaction(self, producer: Producer, first_sequence: int, guard: int) -> bool:
-        """Whether a transactional batch of a producer that is known here is certainly fine; `check_verification` says why not."""
+        """Whether a transactional batch of a producer that is known here is certainly fine; `check_verification` says
+        why not.
+        """
         if producer.transaction_first_offset >= 0:
             return guard != 0
         found = self.verifying.get(producer.producer_id)

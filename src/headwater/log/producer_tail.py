@@ -1,10 +1,12 @@
 """Earlier batches of a producer, found again in its log.
 
-A snapshot has the last batch of each producer; Kafka's format has room for no more. But a client that lost its connection sends
-everything again that was not answered, up to five batches, and those of them that were written must be known: otherwise they are
-refused as out of order, and a client that believes so numbers them anew and writes them twice.
+A snapshot has the last batch of each producer; Kafka's format has room for no more. But a client that lost its
+connection sends everything again that was not answered, up to five batches, and those of them that were written must be
+known: otherwise they are refused as out of order, and a client that believes so numbers them anew and writes them
+twice.
 
-A start reads no segment for it. It is looked up when a producer, of which a snapshot told, sends something that does not follow on.
+A start reads no segment for it. It is looked up when a producer, of which a snapshot told, sends something that does
+not follow on.
 """
 
 from bisect import bisect_right

@@ -1,7 +1,8 @@
 """The offset and time index of a segment, made again from its records.
 
-One walk over the headers gives both. Where it meets damage it cannot go on; what the old indexes say of the records behind that is
-kept as far as it can be compared, because those can still be read, and nothing else leads to them. Pure, but for reading the file.
+One walk over the headers gives both. Where it meets damage it cannot go on; what the old indexes say of the records
+behind that is kept as far as it can be compared, because those can still be read, and nothing else leads to them. Pure,
+but for reading the file.
 """
 
 from dataclasses import dataclass
@@ -19,7 +20,9 @@ class Rebuilt:
 
 
 def rebuild(file: File, base_offset: int, interval_bytes: int, old_offsets: bytes, old_times: bytes) -> Rebuilt:
-    """`old_offsets` and `old_times` are the entries of the indexes that are given up; empty where there are none. Raises OSError."""
+    """`old_offsets` and `old_times` are the entries of the indexes that are given up; empty where there are none.
+    Raises OSError.
+    """
     scan = scan_segment(file, base_offset, NOTHING_CHECKED, interval_bytes)
     offsets, times = scan.offset_entries, scan.time_entries
     if scan.problem is None:

@@ -4,8 +4,8 @@ A segment is rolled by size (`segment.bytes`), by age (`segment.ms` less a rando
 from its first batch), when an index is full, and when an offset would not fit the indexes' 32 bits. Rolling makes the
 old segment's indexes final, saves the producers' state at the border, and starts a flush of what is behind it.
 
-The next segment begins at the log's end. Only a follower whose leader has compacted away more than 2^31 offsets begins it with the
-batch that comes (`cross_gap`).
+The next segment begins at the log's end. Only a follower whose leader has compacted away more than 2^31 offsets begins
+it with the batch that comes (`cross_gap`).
 """
 
 import logging
@@ -86,10 +86,11 @@ def roll(log: "Log", now_ms: int) -> Segment:
 
 
 def roll_expired(log: "Log", now_ms: int) -> Segment:
-    """The same for a segment that is about to be deleted, which needs no room on the disk, or else it could never make any.
+    """The same for a segment that is about to be deleted, which needs no room on the disk, or else it could never make
+    any.
 
-    The indexes of that segment are left as they are. If there is no room for the producers' state either, a crash before the next roll
-    or close forgets the producers: of all that they wrote, nothing is left.
+    The indexes of that segment are left as they are. If there is no room for the producers' state either, a crash
+    before the next roll or close forgets the producers: of all that they wrote, nothing is left.
     """
     try:
         take_snapshot(log)
@@ -101,12 +102,12 @@ def roll_expired(log: "Log", now_ms: int) -> Segment:
 
 
 def cross_gap(log: "Log", offset: int, now_ms: int) -> Segment:
-    """The log goes on at `offset`, so far past its end that no index of the active segment could hold it. Raises OSError and
-    changes nothing.
+    """The log goes on at `offset`, so far past its end that no index of the active segment could hold it. Raises
+    OSError and changes nothing.
 
-    A recovery takes a gap between segments past the recovery point for a loss. So everything is on the device before anything follows,
-    and the recovery point on the device is past the gap. This waits for the device, which nobody will notice: it happens once in two
-    thousand million records.
+    A recovery takes a gap between segments past the recovery point for a loss. So everything is on the device before
+    anything follows, and the recovery point on the device is past the gap. This waits for the device, which nobody will
+    notice: it happens once in two thousand million records.
     """
     old, old_end = log.active, log.log_end_offset
     old.end_time_index()

@@ -2,8 +2,8 @@
 
 A pure function of the file's bytes: recovery runs it in a worker process, and a segment whose index is missing or
 damaged runs it in place. A batch is good if its header makes sense, its offsets follow on, it ends inside the file and
-(from the recovery point on) its CRC is right. The walk stops at the first one that is not. The codec does it, a piece of
-the file at a time: a gigabyte of small batches takes some tenths of a second.
+(from the recovery point on) its CRC is right. The walk stops at the first one that is not. The codec does it, a piece
+of the file at a time: a gigabyte of small batches takes some tenths of a second.
 """
 
 import errno
@@ -114,7 +114,9 @@ def _bad_length(file: File, position: int, length: int) -> DamagedSegmentError:
 
 
 def is_batch_at(file: File, position: int, least_offset: int, most_offset: int) -> bool:
-    """Whether a batch begins there whose offsets lie in these bounds. For positions out of an index, which may be damaged."""
+    """Whether a batch begins there whose offsets lie in these bounds. For positions out of an index, which may be
+    damaged.
+    """
     head = file.pread(position, OFFSETS_BYTES)
     if len(head) < OFFSETS_BYTES or head[MAGIC_AT] != MAGIC:
         return False
@@ -168,8 +170,8 @@ def scan_segment(
     Leader epochs never go back in a log. Where they do, a truncation and what was written after it are on the device,
     but not the removal of what was truncated: `least_epoch` comes from the segment before.
 
-    `on_batch` is given the good batches that begin a leader epoch or leave a trace in the state of a producer: the header,
-    and the bytes of a control batch.
+    `on_batch` is given the good batches that begin a leader epoch or leave a trace in the state of a producer: the
+    header, and the bytes of a control batch.
     """
     scanner = codec.BatchScanner(base_offset, check_from_offset, index_interval_bytes, least_epoch)
     size = file.size()
@@ -211,7 +213,9 @@ def _piece_bytes(size: int) -> int:
 
 
 def _is_sound(file: File, position: int, size: int) -> bool:
-    """Its CRC, a piece at a time: a damaged length may be that of the whole segment, which is not to be held in memory for it."""
+    """Its CRC, a piece at a time: a damaged length may be that of the whole segment, which is not to be held in memory
+    for it.
+    """
     crc = 0
     for at in range(ATTRIBUTES_AT, size, PIECE_BYTES):
         crc = crc32c(file.pread(position + at, min(PIECE_BYTES, size - at)), crc)

@@ -209,7 +209,9 @@ class Segment:
         return [index.aborted[at] for at in places], is_all
 
     def _has_marker(self, aborted: AbortedTransaction) -> bool:
-        """Whether the segment has what the entry is about. An entry that is wrong hides records or shows aborted ones."""
+        """Whether the segment has what the entry is about. An entry that is wrong hides records or shows aborted
+        ones.
+        """
         position = self.find(aborted.last_offset)
         head = self.open_file().pread(position, HEADER_BYTES)
         if len(head) < HEADER_BYTES:
@@ -222,7 +224,9 @@ class Segment:
         )
 
     def _rebuild_transactions(self, path: str) -> TransactionIndex:
-        """From the records, with the state of the producers at the segment's beginning. Raises OSError if nobody knows that."""
+        """From the records, with the state of the producers at the segment's beginning. Raises OSError if nobody knows
+        that.
+        """
         logger.error("event=file-damaged path=%s note='it is made again from the records'", path)
         if self.on_damaged_transactions is None:
             raise DamagedSegmentError(path, "the index of aborted transactions is damaged")
@@ -262,8 +266,9 @@ class Segment:
         self.indexes_dirty = True
 
     def note_batch(self, size_bytes: int, base_offset: int, last_offset: int, max_timestamp: int) -> None:
-        """A batch stands at the end of the file now: size, times and indexes follow. Also in C (`server/native/append.c`), of which
-        this is the oracle."""
+        """A batch stands at the end of the file now: size, times and indexes follow. Also in C
+        (`server/native/append.c`), of which this is the oracle.
+        """
         position = self.size_bytes
         self.size_bytes = position + size_bytes
         self.recent[base_offset] = position
@@ -346,8 +351,9 @@ class Segment:
             self.bytes_since_index = self.size_bytes - self.offset_index.last_position()
 
     def verify_time(self, timestamp: int, offset: int) -> None:
-        """Makes both indexes again if the batch with that offset has not that timestamp, as an entry of the time index says: retention
-        would delete too early, and lookups skip records."""
+        """Makes both indexes again if the batch with that offset has not that timestamp, as an entry of the time index
+        says: retention would delete too early, and lookups skip records.
+        """
         if timestamp < 0 or self.is_damaged:
             return
         try:
@@ -371,7 +377,9 @@ class Segment:
             )  # fmt: skip
 
     def largest_timestamp(self) -> int:
-        """For retention: that of its records, or the file's own where records have none, or not all of them can be seen."""
+        """For retention: that of its records, or the file's own where records have none, or not all of them can be
+        seen.
+        """
         self._load_max_timestamp()
         if self.max_timestamp >= 0 and not self.is_damaged:
             return self.max_timestamp
@@ -419,7 +427,9 @@ class Segment:
         _ = self.offset_index, self.time_index, self.transaction_index
 
     def truncate(self, position: int, offset: int) -> None:
-        """Drops everything from `position` on, where `offset` would stand. Needs no room on the disk. Raises OSError."""
+        """Drops everything from `position` on, where `offset` would stand. Needs no room on the disk. Raises
+        OSError.
+        """
         self.load_indexes()  # first of all: it may open other segments, for which this one may have to let go of its file
         for cut, where in (
             (self.offset_index.truncate_to_position, position),

@@ -4,11 +4,12 @@
     marker's);  int64 last stable offset when the marker was written
 
 An entry stands in the segment that holds the abort marker. The file exists only where there is an entry. Unlike the
-other indexes it is written at once: transactions abort rarely. What a full disk refuses stays in memory and is written with the
-next entry, or before the segment is rolled or closed; after a crash it comes from the records.
+other indexes it is written at once: transactions abort rarely. What a full disk refuses stays in memory and is written
+with the next entry, or before the segment is rolled or closed; after a crash it comes from the records.
 
-Last offsets and last stable offsets grow from entry to entry; that is looked at for all of them when the file is read. Whether the log
-has what an entry is about is looked at when somebody asks for it: there may be hundreds of thousands. Owned by its segment.
+Last offsets and last stable offsets grow from entry to entry; that is looked at for all of them when the file is read.
+Whether the log has what an entry is about is looked at when somebody asks for it: there may be hundreds of thousands.
+Owned by its segment.
 """
 
 from bisect import bisect_left
@@ -77,7 +78,9 @@ class TransactionIndex:
         return found, False
 
     def uncompared(self, places: list[int], from_offset: int) -> list[int]:
-        """Those of them that come from the file and were not looked at; and the one before, which may belong to them if it is wrong."""
+        """Those of them that come from the file and were not looked at; and the one before, which may belong to them if
+        it is wrong.
+        """
         compared = self._compared
         before = self._first_from(from_offset) - 1
         return [at for at in (before, *places) if 0 <= at < len(compared) and not compared[at]]
@@ -119,8 +122,9 @@ class TransactionIndex:
         self._write_all(disk, replace_entries)
 
     def _write_all(self, disk: Disk, write: Callable[[Disk, str, bytearray], int]) -> None:
-        """No file, or an empty one, would say that nothing was aborted. So without room one is left that is plainly damaged, which needs
-        none: it is made when it is needed."""
+        """No file, or an empty one, would say that nothing was aborted. So without room one is left that is plainly
+        damaged, which needs none: it is made when it is needed.
+        """
         self.is_unwritten = True
         try:
             write(disk, self.path, self._entries())

@@ -3,9 +3,9 @@
 Afterwards everything agrees with the shorter log: segments, indexes, leader epochs, producer state (reloaded from the
 last snapshot before the cut and replayed from there) and the recovery point.
 
-A power loss may keep what was done last and lose what was done first, and where the disk is full no file says how far the log is to
-be believed now. So the segments behind the cut go from the last to the first, and are gone for good before the one that is kept is
-cut: whatever is left of a truncation is a log without a hole.
+A power loss may keep what was done last and lose what was done first, and where the disk is full no file says how far
+the log is to be believed now. So the segments behind the cut go from the last to the first, and are gone for good
+before the one that is kept is cut: whatever is left of a truncation is a log without a hole.
 """
 
 import logging
@@ -38,10 +38,11 @@ logger = logging.getLogger("headwater.log")
 
 
 def place_of(log: "Log", offset: int) -> tuple[int, int]:
-    """Where to cut so that `offset` and all that follows go: (position in its segment, offset of the batch there). Changes nothing.
+    """Where to cut so that `offset` and all that follows go: (position in its segment, offset of the batch there).
+    Changes nothing.
 
-    An offset inside a batch is that of the batch. Where a damaged batch stands in the way, the log is cut there: what is lost with it is
-    what the leader has. Raises OSError.
+    An offset inside a batch is that of the batch. Where a damaged batch stands in the way, the log is cut there: what
+    is lost with it is what the leader has. Raises OSError.
     """
     segment = log.segments[bisect_right(log.base_offsets, offset) - 1]
     segment.load_indexes()
@@ -92,7 +93,9 @@ def truncate_to(log: "Log", offset: int) -> None:
 
 
 def _hold(segment: Segment) -> None:
-    """All that is needed to cut it is open: to load the producers, others may have been opened in its place. Raises OSError."""
+    """All that is needed to cut it is open: to load the producers, others may have been opened in its place. Raises
+    OSError.
+    """
     segment.load_indexes()
     segment.open_file()
 
@@ -120,7 +123,9 @@ def _settle(log: "Log") -> None:
 
 
 def _remove_for_good(log: "Log", gone: list[Segment], spare: File) -> None:
-    """These segments, in this order. `spare` is any open file: its descriptor comes free for the sync. Raises OSError."""
+    """These segments, in this order. `spare` is any open file: its descriptor comes free for the sync. Raises
+    OSError.
+    """
     try:
         delete_segments(log, gone)
     finally:
@@ -134,7 +139,8 @@ def _remove_for_good(log: "Log", gone: list[Segment], spare: File) -> None:
 
 
 def _cut(log: "Log", offset: int, position: int, producers: ProducerStates) -> None:
-    """Drops `offset` and everything after it in the last segment, from that position on. `producers` is their state as of then.
+    """Drops `offset` and everything after it in the last segment, from that position on. `producers` is their state as
+    of then.
 
     Raises OSError: the log must not be used then.
     """
@@ -149,7 +155,9 @@ def _cut(log: "Log", offset: int, position: int, producers: ProducerStates) -> N
 
 
 def _forget_epochs_from(log: "Log", offset: int) -> None:
-    """Nothing was written under an epoch that begins there, at the log's end, and the leader may not know it. Raises OSError."""
+    """Nothing was written under an epoch that begins there, at the log's end, and the leader may not know it. Raises
+    OSError.
+    """
     log.epochs.truncate_from_end(offset)
     log.latest_epoch = log.epochs.latest_epoch
 
@@ -157,7 +165,8 @@ def _forget_epochs_from(log: "Log", offset: int) -> None:
 def _begin_again(log: "Log", offset: int) -> None:
     """Drops everything; the next record goes to `offset`. Raises OSError: the log must not be used then.
 
-    In this order, though nothing is left if the new segment cannot be made: a power loss that kept both would leave a hole between them.
+    In this order, though nothing is left if the new segment cannot be made: a power loss that kept both would leave a
+    hole between them.
     """
     logger.info("event=truncated-fully partition=%s from=%d to=%d", log.partition, log.log_end_offset, offset)
     delete_segments(log, list(log.segments))
@@ -173,7 +182,9 @@ def _begin_again(log: "Log", offset: int) -> None:
 
 
 def _first_segment(log: "Log", offset: int) -> Segment:
-    """Of a log without any. Where there is no room for its files, that of the segments before it is needed at once. Raises OSError."""
+    """Of a log without any. Where there is no room for its files, that of the segments before it is needed at once.
+    Raises OSError.
+    """
     context = log.context
     create = partial(
         Segment.create, context.disk, context.handles, log.directory, offset, log.config.index_interval_bytes

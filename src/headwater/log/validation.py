@@ -1,13 +1,14 @@
 """Whether the leader takes a batch, and in which form it goes into the log.
 
 The append path of `log.Log` accepts what is certainly fine with a few comparisons; whatever is not ends up here, where
-the checks stand one by one with their errors. The header is checked always; the batch is opened only where it must be: a
-compacted topic needs keys, a topic with its own codec recompresses what came in another. Decompression is bounded. No
+the checks stand one by one with their errors. The header is checked always; the batch is opened only where it must be:
+a compacted topic needs keys, a topic with its own codec recompresses what came in another. Decompression is bounded. No
 state.
 
-A batch is refused as a whole. Where single records are why, `RecordsRefused` names them (KIP-467), so that a producer can tell
-those records from the others that only shared the batch with them. A refusal that the header alone tells stays cheap: only a small
-batch is opened to name its records, because whoever is refused pays nothing and can ask again at once.
+A batch is refused as a whole. Where single records are why, `RecordsRefused` names them (KIP-467), so that a producer
+can tell those records from the others that only shared the batch with them. A refusal that the header alone tells stays
+cheap: only a small batch is opened to name its records, because whoever is refused pays nothing and can ask again at
+once.
 """
 
 from collections.abc import Iterable, Sequence
@@ -45,7 +46,9 @@ class RecordError(NamedTuple):
 
 
 class RecordsRefused(KafkaError):
-    """Refused because of single records of the batch, of which there is one at least. No more are taken than are named."""
+    """Refused because of single records of the batch, of which there is one at least. No more are taken than are
+    named.
+    """
 
     def __init__(self, code: ErrorCode, what: str, records: Iterable[RecordError]) -> None:
         self.records = list(islice(records, RECORD_ERRORS_MAX))

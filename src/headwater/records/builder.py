@@ -87,7 +87,9 @@ def finish_section(
     base_sequence: int = NO_SEQUENCE,
     transactional: bool = False,
 ) -> bytearray:
-    """The batch that a section becomes. Without compression it is the section's own buffer, so that nothing is copied."""
+    """The batch that a section becomes. Without compression it is the section's own buffer, so that nothing is
+    copied.
+    """
     batch = section.batch
     if codec:
         batch = bytearray(HEADER_BYTES)

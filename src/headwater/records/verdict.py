@@ -1,4 +1,6 @@
-"""What a `BatchScanner` (`codec.py`) says of the batch at which it stopped. The numbers are those of `native/scanning.c`."""
+"""What a `BatchScanner` (`codec.py`) says of the batch at which it stopped. The numbers are those of
+`native/scanning.c`.
+"""
 
 from typing import Final
 

@@ -1,8 +1,8 @@
 """Which batches of a fetched stretch of log a reader gets to see, and where it goes on.
 
-A stretch begins with the batch that holds the offset asked for, so records before it come along and are dropped. Control
-batches are never shown. Read committed, the batches of aborted transactions are dropped too: the response lists them by
-producer and first offset, in offset order, and each ends at its producer's abort marker.
+A stretch begins with the batch that holds the offset asked for, so records before it come along and are dropped.
+Control batches are never shown. Read committed, the batches of aborted transactions are dropped too: the response lists
+them by producer and first offset, in offset order, and each ends at its producer's abort marker.
 
 A batch that cannot be read is a `CorruptBatch`, which says where it ends. What comes before it is given first. The
 walker stays in front of it, so the same error comes again, until `skip` goes past it.

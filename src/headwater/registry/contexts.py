@@ -1,7 +1,7 @@
 """Paths with a context before them: `/contexts/.a/subjects/s/versions` is `/subjects/:.a:s/versions`. Pure.
 
-An alias in the config of a subject is followed here too: the subject of a path under /subjects and /compatibility is the one that
-is meant.
+An alias in the config of a subject is followed here too: the subject of a path under /subjects and /compatibility is
+the one that is meant.
 """
 
 from dataclasses import replace

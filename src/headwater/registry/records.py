@@ -1,8 +1,8 @@
 """The records of `_schemas`, byte for byte as Confluent's registry writes them. Pure.
 
-Keys are compared by compaction as bytes, so their JSON has one form: no spaces, the fields in this order. Values leave out what
-is empty. One thing is ours: the value of the NOOP record, which Confluent's registry does not look at, keeps the highest id of
-each context, so that an id whose schema was deleted for good is not given again after compaction.
+Keys are compared by compaction as bytes, so their JSON has one form: no spaces, the fields in this order. Values leave
+out what is empty. One thing is ours: the value of the NOOP record, which Confluent's registry does not look at, keeps
+the highest id of each context, so that an id whose schema was deleted for good is not given again after compaction.
 """
 
 import json

@@ -1,8 +1,8 @@
 """What the records of `_schemas` add up to: subjects, versions, ids, settings. Pure: records in, state out.
 
-Owned by one registry node, changed only by `apply`, in the order of the log. So every node that has read as far knows the same.
-Within a context an id stands for one schema (text, references, metadata and rules), whatever subjects it is registered under;
-the guid is a hash of the same, so it is equal in every context and every registry.
+Owned by one registry node, changed only by `apply`, in the order of the log. So every node that has read as far knows
+the same. Within a context an id stands for one schema (text, references, metadata and rules), whatever subjects it is
+registered under; the guid is a hash of the same, so it is equal in every context and every registry.
 """
 
 import hashlib
@@ -54,7 +54,9 @@ class SchemaContent:
 
 
 def _hashed_parts(value: Any) -> Iterator[bytes]:
-    """Names and values of maps whose names are data, values only of those whose names are fields; `disabled` as a byte 1."""
+    """Names and values of maps whose names are data, values only of those whose names are fields; `disabled` as a byte
+    1.
+    """
     match value:
         case None | False:
             return
@@ -138,7 +140,9 @@ class State:
     # Changes
 
     def apply(self, key_data: bytes | None, value_data: bytes | None, timestamp_ms: int = -1) -> None:
-        """One record of the log. What is damaged or unknown is left out, with a warning: the rest must still be served."""
+        """One record of the log. What is damaged or unknown is left out, with a warning: the rest must still be
+        served.
+        """
         key = decode_key_or_warn(key_data)
         if key is None:
             return

@@ -1,7 +1,7 @@
 """Names of subjects, and the contexts that they live in. Pure.
 
-`:.context:subject` is a subject in a context; a plain name is in the default one, whose own name is `.`. Ids are given per
-context. A context stands for itself with an empty subject: `:.context:`.
+`:.context:subject` is a subject in a context; a plain name is in the default one, whose own name is `.`. Ids are given
+per context. A context stands for itself with an empty subject: `:.context:`.
 """
 
 from typing import Final, NamedTuple

@@ -1,4 +1,5 @@
-"""A follower's side of a fetch session (KIP-227): the leader remembers what is asked for, and is told only what changed.
+"""A follower's side of a fetch session (KIP-227): the leader remembers what is asked for, and is told only what
+changed.
 
 Whatever goes wrong, the next request begins a new session with everything in it. Owned by a fetcher.
 """

@@ -1,11 +1,13 @@
 """Fetches from one leader what this broker follows, for as long as there is anything to follow.
 
-One request at a time: the next one goes out as soon as the answer to the last is in the logs, so an offset that is asked for is
-one that this replica has. A partition whose turn went wrong rests for a while, longer each time, and the others go on. What an
-answer says about a partition counts only if the partition is still the one, in the term and at the offset, for which was asked.
-A partition that has to keep to a rate (`throttle.py`) rests likewise while its budget is used up.
+One request at a time: the next one goes out as soon as the answer to the last is in the logs, so an offset that is
+asked for is one that this replica has. A partition whose turn went wrong rests for a while, longer each time, and the
+others go on. What an answer says about a partition counts only if the partition is still the one, in the term and at
+the offset, for which was asked. A partition that has to keep to a rate (`throttle.py`) rests likewise while its budget
+is used up.
 
-The session (`fetch_session.py`) keeps requests small. Owned by the broker's loop; pure over the ports Peers, Scheduler and Clock.
+The session (`fetch_session.py`) keeps requests small. Owned by the broker's loop; pure over the ports Peers, Scheduler
+and Clock.
 """
 
 import logging
@@ -149,8 +151,9 @@ class Fetcher:
         return fetch_request(self._replica(), self._settings, session_id, session_epoch, topics, forgotten)
 
     def _nudge(self) -> None:
-        """Something is to be asked for, and the leader may hold our request until something else comes. It answers that one when
-        it hears from us beside it, with a fetch of nothing. Of two connections either may be the faster, so we may have to repeat it.
+        """Something is to be asked for, and the leader may hold our request until something else comes. It answers that
+        one when it hears from us beside it, with a fetch of nothing. Of two connections either may be the faster, so we
+        may have to repeat it.
         """
         if not self._changed or self._is_nudging:
             return

@@ -1,7 +1,8 @@
-"""What a follower does with what its leader says: appends, cuts back where the logs differ, begins again where the leader begins.
+"""What a follower does with what its leader says: appends, cuts back where the logs differ, begins again where the
+leader begins.
 
-Truncation goes by leader epochs alone. The leader names the last epoch at or below ours that it knows, and where that ended; what we
-have past that offset, or past our own end of that epoch, the leader never had.
+Truncation goes by leader epochs alone. The leader names the last epoch at or below ours that it knows, and where that
+ended; what we have past that offset, or past our own end of that epoch, the leader never had.
 """
 
 import logging
@@ -24,8 +25,10 @@ def append_fetched(partition: Partition, records: memoryview, leader_start_offse
 
 
 def _begin_with_first_batch(partition: Partition, records: memoryview) -> None:
-    """The leader's log may begin inside a batch, of which it gives the whole. What we have lies before that, if we have anything: it
-    is deleted, and may even be of another history, since a leader does not know how epochs ended of which it has deleted everything."""
+    """The leader's log may begin inside a batch, of which it gives the whole. What we have lies before that, if we have
+    anything: it is deleted, and may even be of another history, since a leader does not know how epochs ended of which
+    it has deleted everything.
+    """
     log = partition.log
     header = header_at(records, 0)
     if header is not None and header.base_offset < log.log_end_offset <= header.last_offset:
@@ -45,7 +48,9 @@ def follow_offsets(partition: Partition, high_watermark: int, log_start_offset: 
 
 
 def truncate_to_agree(partition: Partition, leader_epoch: int, end_offset: int) -> None:
-    """`leader_epoch` is the last at or below ours that the leader knows, `end_offset` where it ended there. Raises OSError."""
+    """`leader_epoch` is the last at or below ours that the leader knows, `end_offset` where it ended there. Raises
+    OSError.
+    """
     log = partition.log
     own_epoch, own_end = log.end_offset_for_epoch(leader_epoch)
     target = end_offset if own_epoch == NO_EPOCH else min(end_offset, own_end)

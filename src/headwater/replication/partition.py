@@ -1,13 +1,15 @@
 """A partition: one log, a leader epoch and a high watermark.
 
-Append and commit are two things, also with one replica. `append` writes to the log; what consumers may read, and what an
-acks=all producer is told, follows the high watermark: as leader, what every in-sync replica has (`in_sync.py`); as follower,
-what the leader says (`following.py`). Whoever waits for progress (parked fetches, produces that wait for replicas) is in
-`waiters` and is told through `on_progress`; it must not read or answer from there, only note that it is due: the append that
-woke it comes first. Followers' fetches wait for appends, not for the high watermark: `append_waiters`.
+Append and commit are two things, also with one replica. `append` writes to the log; what consumers may read, and what
+an acks=all producer is told, follows the high watermark: as leader, what every in-sync replica has (`in_sync.py`); as
+follower, what the leader says (`following.py`). Whoever waits for progress (parked fetches, produces that wait for
+replicas) is in `waiters` and is told through `on_progress`; it must not read or answer from there, only note that it is
+due: the append that woke it comes first. Followers' fetches wait for appends, not for the high watermark:
+`append_waiters`.
 
-An object is one term: leader or follower under one leader epoch. When that ends, the object is retired, whoever waits on it
-learns so, and another is made on the same log. So nobody can take the records of the next term for those it waits for.
+An object is one term: leader or follower under one leader epoch. When that ends, the object is retired, whoever waits
+on it learns so, and another is made on the same log. So nobody can take the records of the next term for those it waits
+for.
 
 Owned by the broker's loop.
 """
@@ -98,7 +100,8 @@ class Partition:
     def append(self, records: memoryview, now_ms: int, guard: int = 0) -> AppendResult:
         """As leader: assigns offsets, appends, and moves the high watermark as far as the in-sync replicas allow.
 
-        In a transaction with the guard of its verification. INVALID_TXN_STATE if the batch begins one and the guard is void.
+        In a transaction with the guard of its verification. INVALID_TXN_STATE if the batch begins one and the guard is
+        void.
         """
         log = self.log
         before = log.log_end_offset
@@ -148,7 +151,9 @@ class Partition:
         return self.log.producers.has_earlier_transaction(header.producer_id, header.producer_epoch)
 
     def begin_verification(self, header: BatchHeader, epoch_bump: bool) -> int:
-        """A guard (never 0) for `append`, void as soon as a marker of the producer is appended. `epoch_bump`: version 2."""
+        """A guard (never 0) for `append`, void as soon as a marker of the producer is appended. `epoch_bump`: version
+        2.
+        """
         return self.log.producers.begin_verification(
             header.producer_id, header.producer_epoch, header.base_sequence, epoch_bump
         )
@@ -164,7 +169,9 @@ class Partition:
         transaction_version: int = 0,
         append_quickly: "AppendMarker | None" = None,
     ) -> AppendResult:
-        """Ends the producer's transaction here, if one is open. Raises INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED."""
+        """Ends the producer's transaction here, if one is open. Raises INVALID_PRODUCER_EPOCH,
+        TRANSACTION_COORDINATOR_FENCED.
+        """
         log = self.log
         producer = log.producers.producers.get(producer_id)
         if producer is not None:

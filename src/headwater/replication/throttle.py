@@ -1,7 +1,9 @@
-"""How fast replicas are copied that are not in sync yet: a budget of bytes a second, of which one second's worth can be saved up.
+"""How fast replicas are copied that are not in sync yet: a budget of bytes a second, of which one second's worth can be
+saved up.
 
-What comes is counted when it has come, so a budget may be overdrawn by one fetch. Then nothing is fetched until that is made
-up for, and over time it comes to the rate. Owned by the broker's loop; there is one for what the broker leads, one for what it follows.
+What comes is counted when it has come, so a budget may be overdrawn by one fetch. Then nothing is fetched until that is
+made up for, and over time it comes to the rate. Owned by the broker's loop; there is one for what the broker leads, one
+for what it follows.
 """
 
 from collections.abc import Callable
@@ -39,7 +41,9 @@ class Budget:
 
 class Throttle:
     def __init__(self, clock: Clock, rate: Callable[[], int], covers: Callable[[PartitionKey], bool]) -> None:
-        """`rate`: bytes a second, as it is now; `covers`: whether the partition is one of those that have to keep to it."""
+        """`rate`: bytes a second, as it is now; `covers`: whether the partition is one of those that have to keep to
+        it.
+        """
         self._clock = clock
         self._rate = rate
         self._covers = covers

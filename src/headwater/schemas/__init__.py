@@ -1,5 +1,5 @@
-"""Schemas of records, pure: Avro, JSON Schema and Protobuf are parsed, brought to their canonical form and compared for compatibility here.
-No I/O: the registry serves them, the client encodes and decodes by them.
+"""Schemas of records, pure: Avro, JSON Schema and Protobuf are parsed, brought to their canonical form and compared for
+compatibility here. No I/O: the registry serves them, the client encodes and decodes by them.
 
     parsed = parse(SchemaType.AVRO, '{"type": "record", ...}')
     parsed.canonical                                   # what is stored
@@ -41,8 +41,9 @@ _NO_REFERENCES: Final[Mapping[str, ParsedSchema | str]] = MappingProxyType({})
 def parse(
     schema_type: SchemaType, text: str, references: Mapping[str, ParsedSchema | str] = _NO_REFERENCES
 ) -> ParsedSchema:
-    """Parse a schema, or raise SchemaError. `references` are the schemas that it refers to, by the name that it uses; where one is
-    given as text and needs another, that other stands before it."""
+    """Parse a schema, or raise SchemaError. `references` are the schemas that it refers to, by the name that it uses;
+    where one is given as text and needs another, that other stands before it.
+    """
     if len(references) > REFERENCES_MAX:
         raise SchemaError(f"the schema has {len(references):,} references, {REFERENCES_MAX:,} are allowed")
     match schema_type:
@@ -61,8 +62,9 @@ def parse(
 
 
 def incompatibilities(reader: ParsedSchema, writer: ParsedSchema, sides: Sides | None = None) -> list[Incompatibility]:
-    """Why `reader` cannot read what was written with `writer`. Empty: it can. Raises SchemaError where the schemas are too large
-    to be compared."""
+    """Why `reader` cannot read what was written with `writer`. Empty: it can. Raises SchemaError where the schemas are
+    too large to be compared.
+    """
     sides = sides or Sides()
     if reader.schema_type != writer.schema_type:
         message = f"the {sides.reader} schema is {reader.schema_type}, the {sides.writer} schema {writer.schema_type}"
@@ -71,7 +73,9 @@ def incompatibilities(reader: ParsedSchema, writer: ParsedSchema, sides: Sides |
 
 
 def check(new: ParsedSchema, previous: Sequence[ParsedSchema], level: CompatibilityLevel) -> list[str]:
-    """Why `new` may not follow `previous` (oldest first) at this level. Empty: it may. The newest version that does not fit is told."""
+    """Why `new` may not follow `previous` (oldest first) at this level. Empty: it may. The newest version that does not
+    fit is told.
+    """
     candidates = list(reversed(previous))
     for old in candidates if level.transitive else candidates[:1]:
         found: list[Incompatibility] = []

@@ -1,7 +1,9 @@
-"""What a schema is to everyone who handles one: its type, its text, what it refers to, how it evolves. Values only; nobody owns state here.
+"""What a schema is to everyone who handles one: its type, its text, what it refers to, how it evolves. Values only;
+nobody owns state here.
 
-A `StoredSchema` is what the registry keeps and clients send: text that nobody has looked into yet. A `ParsedSchema` has been
-looked into: it stands, within the limits below, and can be compared. Everything that a peer can grow has a limit here.
+A `StoredSchema` is what the registry keeps and clients send: text that nobody has looked into yet. A `ParsedSchema` has
+been looked into: it stands, within the limits below, and can be compared. Everything that a peer can grow has a limit
+here.
 """
 
 from abc import ABC, abstractmethod
@@ -27,12 +29,16 @@ class SchemaError(ValueError):
 
 
 class DataError(ValueError):
-    """A value that does not fit its schema, or bytes that are not what their schema says. The message says where and why."""
+    """A value that does not fit its schema, or bytes that are not what their schema says. The message says where and
+    why.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A schema refers to another by a name in its text (a type, a URI, a file); the registry knows that one by subject and version."""
+    """A schema refers to another by a name in its text (a type, a URI, a file); the registry knows that one by subject
+    and version.
+    """
 
     name: str
     subject: str
@@ -89,7 +95,9 @@ class Incompatibility:
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """What the two schemas of a comparison are called in messages: the new and the old, or the reader and the writer."""
+    """What the two schemas of a comparison are called in messages: the new and the old, or the reader and the
+    writer.
+    """
 
     reader: str = "reader"
     writer: str = "writer"
@@ -121,11 +129,14 @@ class ParsedSchema(ABC):
 
     @abstractmethod
     def normalized(self) -> str:
-        """The text in which differences that mean nothing (the order of properties, how names are qualified) are gone too."""
+        """The text in which differences that mean nothing (the order of properties, how names are qualified) are gone
+        too.
+        """
 
     def formatted(self, wanted: str) -> str:
-        """The text in a format that the registry's API names: `resolved` (Avro, with its references written out), `serialized` (Protobuf, as a
-        descriptor in base64); none or `default` is the canonical one."""
+        """The text in a format that the registry's API names: `resolved` (Avro, with its references written out),
+        `serialized` (Protobuf, as a descriptor in base64); none or `default` is the canonical one.
+        """
         if wanted in ("", "default"):
             return self.canonical
         raise SchemaError(f"a schema of the type {self.schema_type} has no format {wanted[:50]!r}")

@@ -1,4 +1,5 @@
-"""`python -m headwater.server [--temporary] KEY=VALUE ...`: a broker for the testing plugin, without the command line's imports.
+"""`python -m headwater.server [--temporary] KEY=VALUE ...`: a broker for the testing plugin, without the command line's
+imports.
 
 It stops when its stdin closes; with `--temporary` it then removes its log directories.
 """

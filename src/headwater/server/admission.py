@@ -1,8 +1,9 @@
-"""Who may connect: how many connections there are, in all and per address, and how fast new ones come. Owned by the server's loop.
+"""Who may connect: how many connections there are, in all and per address, and how fast new ones come. Owned by the
+server's loop.
 
-Beyond a number, a connection is closed as soon as it is accepted. Beyond `max.connection.creation.rate` nobody is refused: accepting
-pauses, and clients wait in the kernel's queue. A second's worth of connections may come at once. All of it is read from the config
-each time, because it may change while the broker runs.
+Beyond a number, a connection is closed as soon as it is accepted. Beyond `max.connection.creation.rate` nobody is
+refused: accepting pauses, and clients wait in the kernel's queue. A second's worth of connections may come at once. All
+of it is read from the config each time, because it may change while the broker runs.
 """
 
 from collections import Counter

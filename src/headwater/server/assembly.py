@@ -1,11 +1,12 @@
-"""Puts a broker together on given ports: what the server does with the kernel, the simulation does with a heap of events.
+"""Puts a broker together on given ports: what the server does with the kernel, the simulation does with a heap of
+events.
 
 `open` locks and opens the log directories, `join` makes the broker known under its endpoints: alone, or in a cluster
 (server/membership.py), where it learns only then which topics there are.
 
-For a broker alone the metadata file says which topics there should be; the log directories say which there are. A directory that the metadata does
-not know was written by Apache Kafka (or by us, before the metadata was lost): it is adopted, with its topic id. One whose topic was
-deleted just before a crash is known by its id, and removed.
+For a broker alone the metadata file says which topics there should be; the log directories say which there are. A
+directory that the metadata does not know was written by Apache Kafka (or by us, before the metadata was lost): it is
+adopted, with its topic id. One whose topic was deleted just before a crash is known by its id, and removed.
 """
 
 import base64

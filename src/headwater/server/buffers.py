@@ -1,8 +1,9 @@
 """Buffers for large request frames, and the bound on how much memory requests may hold at once.
 
-Small frames are handled inside the loop's own read buffer and never come here. A large frame first reserves all of its size
-against the limit; only then does it get memory, piece by piece as its bytes really come. So a length prefix alone costs nothing,
-and requests that have begun can always be finished: were they to wait for memory halfway, each could wait for the others.
+Small frames are handled inside the loop's own read buffer and never come here. A large frame first reserves all of its
+size against the limit; only then does it get memory, piece by piece as its bytes really come. So a length prefix alone
+costs nothing, and requests that have begun can always be finished: were they to wait for memory halfway, each could
+wait for the others.
 
 A buffer is a power of two in size, is given back when its request was handled, and a few are kept, because fresh memory
 costs page faults on every megabyte.
@@ -30,7 +31,9 @@ class BufferPool:
     # Reservations
 
     def reserve(self, size_bytes: int) -> bool:
-        """False while requests hold all they may, or others wait: a stream of small ones must not overtake a large one."""
+        """False while requests hold all they may, or others wait: a stream of small ones must not overtake a large
+        one.
+        """
         if self._waiting or not self._has_room(size_bytes):
             return False
         self.reserved_bytes += size_bytes

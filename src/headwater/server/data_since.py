@@ -1,13 +1,14 @@
 """Since when a broker of a cluster has its data: the epoch of its first life with the directories that it has now.
 
-In-sync replicas stand in ZooKeeper with the epoch of a broker's life. If that is an earlier one, the data was another: a disk was replaced,
-or is not mounted. `data-since` in each log directory holds what is known of that: views, each an epoch and the ids of the directories
-that the data has lain in since then. A view is whole while all of its directories are there. The data goes back as far as the views are
-whole, from the newest on; if that is not, it is new. A directory that is added belongs to the views that are whole from then on; one
-that cannot be read is not taken for one that was replaced.
+In-sync replicas stand in ZooKeeper with the epoch of a broker's life. If that is an earlier one, the data was another:
+a disk was replaced, or is not mounted. `data-since` in each log directory holds what is known of that: views, each an
+epoch and the ids of the directories that the data has lain in since then. A view is whole while all of its directories
+are there. The data goes back as far as the views are whole, from the newest on; if that is not, it is new. A directory
+that is added belongs to the views that are whole from then on; one that cannot be read is not taken for one that was
+replaced.
 
-Without views the file holds null between the claim of empty directories and the first registration. Directories that have no such
-file are older than it, or Apache Kafka's: nothing is known, and nothing is missing.
+Without views the file holds null between the claim of empty directories and the first registration. Directories that
+have no such file are older than it, or Apache Kafka's: nothing is known, and nothing is missing.
 """
 
 import json
@@ -43,7 +44,9 @@ class _Present(NamedTuple):
 
 
 def begin(disk: Disk, paths: Sequence[str]) -> int:
-    """Before the directories are claimed: the epoch, NEW_DATA if they are empty or not what they were, or -1. Raises OSError."""
+    """Before the directories are claimed: the epoch, NEW_DATA if they are empty or not what they were, or -1. Raises
+    OSError.
+    """
     if not any(disk.exists(f"{path}/{META_PROPERTIES}") for path in paths):
         _write(disk, paths, [])
         return NEW_DATA

@@ -2,11 +2,11 @@
 
 Files are unbuffered descriptors opened for appending and reading, with a reference count that only the owner of the
 loop touches. `submit` hands work to threads that are started when first needed; they only wait in system calls (fsync,
-reads, unlink), and their completions come back through the `post` function of the loop. Each device has threads of its own, so
-that one that is slow or stuck holds up nobody who waits for another.
+reads, unlink), and their completions come back through the `post` function of the loop. Each device has threads of its
+own, so that one that is slow or stuck holds up nobody who waits for another.
 
-The directory lock is a POSIX record lock, the kind that Java's `FileChannel.tryLock` takes: a running Apache Kafka and a
-running Headwater keep each other out. Such a lock belongs to the process, so two brokers inside one process are kept
+The directory lock is a POSIX record lock, the kind that Java's `FileChannel.tryLock` takes: a running Apache Kafka and
+a running Headwater keep each other out. Such a lock belongs to the process, so two brokers inside one process are kept
 apart by a table here.
 """
 

@@ -1,4 +1,5 @@
-"""What the threads of the real disk do: system calls that may wait for the device, each device's with threads of their own.
+"""What the threads of the real disk do: system calls that may wait for the device, each device's with threads of their
+own.
 
 Nothing here computes: the GIL is let go of while a thread waits.
 """

@@ -72,7 +72,9 @@ def _lines(node: "Node") -> Iterator[str]:
 
 
 def cluster_lines(broker: "Broker", broker_epoch: int, is_connected: bool) -> Iterator[str]:
-    """What only a broker of a cluster has. `is_connected`: it is registered in ZooKeeper and follows what changes there."""
+    """What only a broker of a cluster has. `is_connected`: it is registered in ZooKeeper and follows what changes
+    there.
+    """
     assert broker.replicas is not None
     controller, keeper = broker.metrics.controller, broker.replicas.keeper
     leaders = sum(partition.is_leader for partition in broker.partitions.values())

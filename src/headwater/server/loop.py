@@ -1,12 +1,12 @@
 """The loop that owns everything: one thread, one epoll, timers, and completions posted by helper threads.
 
 Whoever registers a descriptor gets called with its events; nobody below this file knows about epoll. A callback that
-raises is reported and costs at most its own connection, never the loop. `stalled_ms` tells how long the longest turn took:
-what a request may have waited behind somebody else's work.
+raises is reported and costs at most its own connection, never the loop. `stalled_ms` tells how long the longest turn
+took: what a request may have waited behind somebody else's work.
 
 A client that waits for each answer before it sends the next request comes back within microseconds. To sleep and to be
-woken then costs both sides more than the request does. So after some waits in a row that were that short, the loop asks a
-few times whether something is there before it sleeps; one time in vain, and it sleeps at once again.
+woken then costs both sides more than the request does. So after some waits in a row that were that short, the loop asks
+a few times whether something is there before it sleeps; one time in vain, and it sleeps at once again.
 """
 
 import heapq
@@ -62,7 +62,9 @@ class SystemRandom:
 
 
 class LoopTimer:
-    """One call in the future. Cancelling lets go of the function; the heap drops the rest when there are many of them."""
+    """One call in the future. Cancelling lets go of the function; the heap drops the rest when there are many of
+    them.
+    """
 
     __slots__ = ("_loop", "due_ns", "function")
 
@@ -149,8 +151,10 @@ class Loop:
         self._soon.append(function)
 
     def compute(self, function: Callable[..., Any], *arguments: Any, done: Done) -> None:
-        """In a worker process. A pool that lost one of its workers fails everything that it had under way, and only one job can be
-        why: the pool is replaced, and those jobs are begun once more, one at a time, so that only the one that kills its worker fails."""
+        """In a worker process. A pool that lost one of its workers fails everything that it had under way, and only one
+        job can be why: the pool is replaced, and those jobs are begun once more, one at a time, so that only the one
+        that kills its worker fails.
+        """
         self._computing += 1
         pool = self._workers or self._new_pool(os.cpu_count())
         self._workers = pool
@@ -305,8 +309,9 @@ class Loop:
         os.close(self._wake_fd)
 
     def _run_timers(self, now_ns: int) -> None:
-        """Those that were due when this turn looked for events. If something has taken long since, what came meanwhile goes first:
-        a heartbeat that waits in a socket is not late because we were."""
+        """Those that were due when this turn looked for events. If something has taken long since, what came meanwhile
+        goes first: a heartbeat that waits in a socket is not late because we were.
+        """
         timers = self._timers
         while timers and timers[0].due_ns <= now_ns:
             timer = heapq.heappop(timers)

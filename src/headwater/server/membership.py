@@ -1,8 +1,8 @@
 """A broker's place in a cluster: its store on ZooKeeper, its controller, and the order of joining and leaving.
 
-Joining: connect (whose cluster is this?), open the logs, listen, register, load the image, open partitions, serve. Leaving: say so,
-wait until others lead what this broker led, then close the logs and end the session, which takes the registration away at once.
-Owned by the broker's loop.
+Joining: connect (whose cluster is this?), open the logs, listen, register, load the image, open partitions, serve.
+Leaving: say so, wait until others lead what this broker led, then close the logs and end the session, which takes the
+registration away at once. Owned by the broker's loop.
 """
 
 import logging
@@ -148,7 +148,9 @@ class Membership:
                     logger.exception("event=stray-not-set-aside partition=%s", partition)
 
     def _wait_for_relief(self, left: Callable[[], None], unconnected_ms: int = 0) -> None:
-        """Without ZooKeeper nobody is relieved, and nobody hears that all others are leaving too; but it may be back in a moment."""
+        """Without ZooKeeper nobody is relieved, and nobody hears that all others are leaving too; but it may be back in
+        a moment.
+        """
         if unconnected_ms >= _WITHOUT_ZOOKEEPER_MS:
             logger.warning("event=left-without-zookeeper note='some partitions are led from here still'")
             left()

@@ -1,4 +1,6 @@
-"""`metrics.port`: a GET of /metrics (Prometheus text) or /status (JSON), and nothing else. One request per connection."""
+"""`metrics.port`: a GET of /metrics (Prometheus text) or /status (JSON), and nothing else. One request per
+connection.
+"""
 
 import json
 import select

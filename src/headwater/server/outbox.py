@@ -1,8 +1,8 @@
 """What a connection has to send: bytes and file slices, in order.
 
-Slices go out by `sendfile`, from the page cache to the socket, after a look whether their pages are in memory: cold ones are brought
-there by a helper thread first, because the loop must not wait for a disk. Bytes in front of a slice are sent with MSG_MORE, so
-that both share their packets; many small answers become one `send`.
+Slices go out by `sendfile`, from the page cache to the socket, after a look whether their pages are in memory: cold
+ones are brought there by a helper thread first, because the loop must not wait for a disk. Bytes in front of a slice
+are sent with MSG_MORE, so that both share their packets; many small answers become one `send`.
 """
 
 import os
@@ -40,7 +40,9 @@ class Outbox:
             self.size_bytes += len(chunk)
 
     def send(self, chunks: list[Any]) -> None:
-        """Puts in a large answer, of which the socket takes at once what it can. `flush` goes on, and meets what stopped this."""
+        """Puts in a large answer, of which the socket takes at once what it can. `flush` goes on, and meets what
+        stopped this.
+        """
         if not self.chunks:
             stopped = send_chunks(self._fd, chunks)
             if stopped is None:

@@ -1,4 +1,6 @@
-"""How fast a worker process may read and write: `log.cleaner.io.max.bytes.per.second`. Runs in the worker, never on the loop."""
+"""How fast a worker process may read and write: `log.cleaner.io.max.bytes.per.second`. Runs in the worker, never on the
+loop.
+"""
 
 import os
 import time

@@ -1,11 +1,13 @@
-"""One lane to another broker: requests in order over one connection, their answers, time-outs, and when to connect again.
+"""One lane to another broker: requests in order over one connection, their answers, time-outs, and when to connect
+again.
 
-Knows no socket: a `Wire` carries the frames, the kernel's (`server/peers.py`) or a simulated one. Failures are told soon, never inside
-`ask`; by then the lane is as if nothing had been asked, so that whoever hears of one may ask again at once.
+Knows no socket: a `Wire` carries the frames, the kernel's (`server/peers.py`) or a simulated one. Failures are told
+soon, never inside `ask`; by then the lane is as if nothing had been asked, so that whoever hears of one may ask again
+at once.
 
-A connection is made when something is asked. One that does not come about, or ends before it has answered anything, makes the next
-attempt wait: 50 ms, then twice as long each time, up to a second. Meanwhile requests wait too, within their own time-outs. After one
-that has answered, the next is tried at once.
+A connection is made when something is asked. One that does not come about, or ends before it has answered anything,
+makes the next attempt wait: 50 ms, then twice as long each time, up to a second. Meanwhile requests wait too, within
+their own time-outs. After one that has answered, the next is tried at once.
 
 Owned by the broker's loop.
 """
@@ -35,7 +37,9 @@ Done = Callable[[Any | None, Unreachable | None], None]
 
 
 class Wire(Protocol):
-    """A connection, or one on its way: it tells its lane `opened`, `received` and `lost`, none of them inside a call of the lane's."""
+    """A connection, or one on its way: it tells its lane `opened`, `received` and `lost`, none of them inside a call of
+    the lane's.
+    """
 
     def send(self, frame: bytes) -> None:
         """A whole frame without its length; only after `opened`."""
@@ -60,7 +64,9 @@ class _Asked:
 
 
 class PeerLane:
-    """`dial` begins a connection and gives it, or gives None if nobody knows where the broker is. `on_lost`: one that was open ended."""
+    """`dial` begins a connection and gives it, or gives None if nobody knows where the broker is. `on_lost`: one that
+    was open ended.
+    """
 
     def __init__(
         self,
@@ -210,7 +216,9 @@ class PeerLane:
         )
 
     def _look_for_late_ones(self) -> None:
-        """Answers come in order: when the first is late the connection is given up; a later one alone is just not waited for."""
+        """Answers come in order: when the first is late the connection is given up; a later one alone is just not
+        waited for.
+        """
         self._watch = None
         now_ms = self._clock.monotonic_ms()
         if self._asked and self._asked[0].is_sent and self._asked[0].deadline_ms <= now_ms:

@@ -1,9 +1,11 @@
 """The Peers port on the kernel's sockets: a lane is one connection, made when it is needed, and never waited for.
 
-Answers that fit into the shared read buffer are decoded right there. A larger one is read into a buffer of the connection's own, which
-grows with what has really come and is kept for the next answer. Either way its bytes are somebody else's after `done`.
+Answers that fit into the shared read buffer are decoded right there. A larger one is read into a buffer of the
+connection's own, which grows with what has really come and is kept for the next answer. Either way its bytes are
+somebody else's after `done`.
 
-Numbers and `localhost` are addresses at once; any other host name is looked up by a thread, because a name server may take its time.
+Numbers and `localhost` are addresses at once; any other host name is looked up by a thread, because a name server may
+take its time.
 
 Owned by the broker's loop.
 """
@@ -37,7 +39,9 @@ _NOT_FROM_HERE: Final = (errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL)  # this host h
 
 
 class LoopPeers:
-    """`endpoint_of` says where a broker is now: on the listener that brokers use among themselves. `socket_to` makes other sockets than plain ones."""
+    """`endpoint_of` says where a broker is now: on the listener that brokers use among themselves. `socket_to` makes
+    other sockets than plain ones.
+    """
 
     def __init__(
         self,
@@ -269,7 +273,9 @@ class PeerSocket:
         self._filled = end - at
 
     def _make_room(self, more: int) -> None:
-        """For `more` bytes at least: as much as is there already, or several times that, but not more than the answer has."""
+        """For `more` bytes at least: as much as is there already, or several times that, but not more than the answer
+        has.
+        """
         if len(self._buffer) >= min(self._frame_bytes, self._filled + more):
             return
         larger = bytearray(min(self._frame_bytes, max(_GROW_BY * self._filled, _GROW_BY * more)))

@@ -1,8 +1,8 @@
 """The registry that a broker asks about schemas: the `SchemaSource` port on HTTP and threads.
 
-Threads are started when first needed. Some wait for the registry, each with a connection that it keeps; others decompress, in code
-that lets go of the GIL. Answers come back through the loop's `post`. Several addresses are tried in turn. A connection that was kept may have been
-closed meanwhile, so a question is asked twice at most of each.
+Threads are started when first needed. Some wait for the registry, each with a connection that it keeps; others
+decompress, in code that lets go of the GIL. Answers come back through the loop's `post`. Several addresses are tried in
+turn. A connection that was kept may have been closed meanwhile, so a question is asked twice at most of each.
 """
 
 import base64
@@ -207,7 +207,9 @@ class _Asker:
 
 
 def record_names(schema: Any) -> frozenset[str]:
-    """The full names of what a schema (as a registry gives it) defines at its outermost level. Unreadable ones have none."""
+    """The full names of what a schema (as a registry gives it) defines at its outermost level. Unreadable ones have
+    none.
+    """
     text = schema["schema"]
     match schema.get("schemaType") or "AVRO":
         case "PROTOBUF":

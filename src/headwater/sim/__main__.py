@@ -1,8 +1,8 @@
 """`python -m headwater.sim`, or `make sim`: simulated brokers, clusters and clients, each world from its seed.
 
-One world again (`SEED=… STEPS=… [LESS=…]`), which tells its story if it fails; smaller first with `SHRINK=1`. Random ones for a
-minute (`SECONDS=…`), or so many of them (`WORLDS=10000 [JOBS=2] [FIRST=seed]`), of one kind (`WORLD=…`) or of all. A line says
-which seeds they were. Exits with 1 if a world has failed.
+One world again (`SEED=… STEPS=… [LESS=…]`), which tells its story if it fails; smaller first with `SHRINK=1`. Random
+ones for a minute (`SECONDS=…`), or so many of them (`WORLDS=10000 [JOBS=2] [FIRST=seed]`), of one kind (`WORLD=…`) or
+of all. A line says which seeds they were. Exits with 1 if a world has failed.
 """
 
 import argparse

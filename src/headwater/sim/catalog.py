@@ -1,7 +1,7 @@
 """The topics as clients know them, keyed by id, and what Metadata may say about them.
 
-A topic whose creation was acknowledged is there until its deletion is asked for; one whose deletion was acknowledged never
-comes back. Both hold across a power loss: the metadata is synced before anything is acknowledged.
+A topic whose creation was acknowledged is there until its deletion is asked for; one whose deletion was acknowledged
+never comes back. Both hold across a power loss: the metadata is synced before anything is acknowledged.
 """
 
 from collections.abc import Callable

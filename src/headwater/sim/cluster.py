@@ -1,8 +1,8 @@
 """A world of several brokers, a ZooKeeper and clients that find their way by metadata: one heap of events, one seed.
 
-What must hold after every event is in `cluster_state.py` and `cluster_checks.py`, what clients may be told in `cluster_history.py`.
-`finish` ends all faults, lets the clients come to an end, waits until every replica is in sync again, reads everything back and
-compares the replicas byte for byte.
+What must hold after every event is in `cluster_state.py` and `cluster_checks.py`, what clients may be told in
+`cluster_history.py`. `finish` ends all faults, lets the clients come to an end, waits until every replica is in sync
+again, reads everything back and compares the replicas byte for byte.
 """
 
 import logging
@@ -194,7 +194,9 @@ class ClusterWorld(Stage):
         self.topics_are_as_told()
 
     def topics_are_as_told(self) -> None:
-        """With all faults gone: what was made is there, what was deleted is not, by everybody's account and on every disk."""
+        """With all faults gone: what was made is there, what was deleted is not, by everybody's account and on every
+        disk.
+        """
         there = {key.topic_id for key in self.state.partitions}
         for topic in self.catalog.topics.values():
             if not topic.delete_asked and topic.topic_id not in there:

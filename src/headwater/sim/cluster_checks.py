@@ -181,8 +181,9 @@ def _records(content: bytes) -> Records:
 
 
 def _records_differ(replicas: list[Records]) -> str:
-    """In what stands on several of them, or in what is the last under its key: compaction drops only other ones, deletions, and
-    what was aborted, so keys that transactions wrote are left out."""
+    """In what stands on several of them, or in what is the last under its key: compaction drops only other ones,
+    deletions, and what was aborted, so keys that transactions wrote are left out.
+    """
     known: Records = {}
     for records in replicas:
         for offset, record in records.items():

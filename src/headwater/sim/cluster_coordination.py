@@ -1,8 +1,9 @@
-"""A cluster of groups and transactions: coordinators move from broker to broker with the leadership of their partitions.
+"""A cluster of groups and transactions: coordinators move from broker to broker with the leadership of their
+partitions.
 
-A broker that was deposed and does not know it yet can get nothing committed any more, but it can still answer from what it knows:
-so what is only read may be old (`may_be_stale`) until all faults are gone. A request that nobody waits for any more may still be
-carried out when the network lets it through.
+A broker that was deposed and does not know it yet can get nothing committed any more, but it can still answer from what
+it knows: so what is only read may be old (`may_be_stale`) until all faults are gone. A request that nobody waits for
+any more may still be carried out when the network lets it through.
 """
 
 from typing import Final

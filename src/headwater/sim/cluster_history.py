@@ -56,9 +56,10 @@ class ClusterHistory(PartitionHistory):
 
 
 class TrimmedHistory(ClusterHistory):
-    """Of a topic whose records are deleted, by retention and by request. The beginning that one leader told may be ahead of the one
-    that the next tells. But what DeleteRecords was acknowledged for is gone from all in-sync replicas, for as long as they live: where
-    a log begins is written down now and then only."""
+    """Of a topic whose records are deleted, by retention and by request. The beginning that one leader told may be
+    ahead of the one that the next tells. But what DeleteRecords was acknowledged for is gone from all in-sync replicas,
+    for as long as they live: where a log begins is written down now and then only.
+    """
 
     begins_anywhere = True
     deleted_up_to = 0
@@ -78,8 +79,9 @@ class TrimmedHistory(ClusterHistory):
 
 
 class CompactedHistory(ClusterHistory):
-    """Of a compacted topic. What was acknowledged may be missing, but only if a later record has the same key (`key_of`); so the
-    last one of each key is there."""
+    """Of a compacted topic. What was acknowledged may be missing, but only if a later record has the same key
+    (`key_of`); so the last one of each key is there.
+    """
 
     has_gaps = True
 
@@ -104,8 +106,10 @@ class CompactedHistory(ClusterHistory):
 
 
 class LossyHistory(ClusterHistory):
-    """Of a topic with `unclean.leader.election.enable`: records may be gone, and others stand where they were. Nothing is served
-    that nobody sent, none of it past the high watermark, and at the end the replicas are equal all the same."""
+    """Of a topic with `unclean.leader.election.enable`: records may be gone, and others stand where they were. Nothing
+    is served that nobody sent, none of it past the high watermark, and at the end the replicas are equal all the
+    same.
+    """
 
     may_lose = True
 

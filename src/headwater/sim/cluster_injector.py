@@ -1,9 +1,9 @@
 """Makes faults happen in a cluster, one after the other, as the seed decides, and mends them again.
 
-What was acknowledged with acks=all is promised as long as one in-sync replica keeps its unflushed bytes. So the power is lost only
-where every partition (but those with flush.messages=1) has another member that runs and is well, and until the members that lost
-their bytes are out of the in-sync replicas, the others are left in peace: were they dead too, or seemed so, nobody could tell which
-of them has everything. Owned by the world.
+What was acknowledged with acks=all is promised as long as one in-sync replica keeps its unflushed bytes. So the power
+is lost only where every partition (but those with flush.messages=1) has another member that runs and is well, and until
+the members that lost their bytes are out of the in-sync replicas, the others are left in peace: were they dead too, or
+seemed so, nobody could tell which of them has everything. Owned by the world.
 """
 
 from collections.abc import Callable
@@ -218,8 +218,10 @@ class ClusterInjector:
         self._later((100, 1000), lambda: self._disk_mended(node))
 
     def _fail_sync(self) -> None:
-        """Pages that look written and are not are gone with the next power loss: so the machine starts again, some time after its
-        broker has given up. What may be lost is lost when the fsync fails, and whether it may be is asked then."""
+        """Pages that look written and are not are gone with the next power loss: so the machine starts again, some time
+        after its broker has given up. What may be lost is lost when the fsync fails, and whether it may be is asked
+        then.
+        """
         node = self._some_node()
         if not node.is_serving or node.node_id in self._busy or not self._may_lose_power(node):
             return
@@ -239,8 +241,10 @@ class ClusterInjector:
         return True
 
     def _after_failed_sync(self, node: "ClusterNode", looks: int = 0) -> None:
-        """One whose broker goes on although an fsync has failed (of a log that was being deleted) may keep its power. One that has lost
-        a directory by it starts again as soon as it can be done without, however long that takes: nothing else brings it back."""
+        """One whose broker goes on although an fsync has failed (of a log that was being deleted) may keep its power.
+        One that has lost a directory by it starts again as soon as it can be done without, however long that takes:
+        nothing else brings it back.
+        """
         node.disk.faults.syncs_to_fail = 0
         has_failed = node.node_id in self._failed_syncs
         must_restart = looks < _LOOKS_MAX or node.has_failed_directory
@@ -254,8 +258,9 @@ class ClusterInjector:
             self._down(node)
 
     def _fail_directory(self) -> None:
-        """The other one goes on. What was not synced there is gone when the disk is mended, which takes a restart. The broker notices
-        at once: what it acknowledged without a look at the disk, alone in sync, would be lost."""
+        """The other one goes on. What was not synced there is gone when the disk is mended, which takes a restart. The
+        broker notices at once: what it acknowledged without a look at the disk, alone in sync, would be lost.
+        """
         node = self._some_node()
         if not node.is_serving or node.is_paused or node.node_id in self._busy or not self._may_lose_power(node):
             return
@@ -342,7 +347,9 @@ class ClusterInjector:
         self._block(pairs, self._world.node_ids)
 
     def _block(self, pairs: list[frozenset[str]], node_ids: list[int]) -> None:
-        """Who is refused may be taken for dead: so another one must not lose its power then, nor have lost it just before."""
+        """Who is refused may be taken for dead: so another one must not lose its power then, nor have lost it just
+        before.
+        """
         block_ms = self.strikes.chance.randint(100, 2000)
         may_refuse = all(self._may_be_missed(self._world.node(node_id)) for node_id in node_ids)
         refuses = self.strikes.chance.random() < 0.3 and may_refuse

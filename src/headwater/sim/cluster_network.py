@@ -1,9 +1,10 @@
-"""The network of a cluster: who reaches whom, and connections whose two directions delay, hold back and lose what they carry.
+"""The network of a cluster: who reaches whom, and connections whose two directions delay, hold back and lose what they
+carry.
 
-A place is a broker ("1", "2", …) or a client (its name). When the way between two places is blocked, each connection there is either
-reset, and both ends notice, or falls silent: then what is sent waits, and arrives when the way is free again, as TCP would bring it,
-even if the sender has given up long ago. A new connection gets no answer; some blocks refuse it, as a firewall may, and so does a
-machine that runs and whose broker does not. Owned by the world.
+A place is a broker ("1", "2", …) or a client (its name). When the way between two places is blocked, each connection
+there is either reset, and both ends notice, or falls silent: then what is sent waits, and arrives when the way is free
+again, as TCP would bring it, even if the sender has given up long ago. A new connection gets no answer; some blocks
+refuse it, as a firewall may, and so does a machine that runs and whose broker does not. Owned by the world.
 """
 
 import random

@@ -1,7 +1,7 @@
 """A machine of a cluster: a broker that joins others, may stand still for a while, and hands over before it stops.
 
-Between `start` and `is_serving` lies what the real one does: a session with ZooKeeper, the cluster's id, its logs, its registration,
-the image. Owned by the world.
+Between `start` and `is_serving` lies what the real one does: a session with ZooKeeper, the cluster's id, its logs, its
+registration, the image. Owned by the world.
 """
 
 import errno

@@ -5,8 +5,9 @@ I10 leader epochs only grow, and an epoch has one leader
 I11 a controller that was deposed elects nobody any more
 I12 a leader from outside the in-sync replicas only where the topic allows it
 
-A replica is in sync under a broker epoch: `Member`. It keeps its bytes unless its machine lost power since; `tainted` members have
-lost some, and the world sees to it that another one is there that has not. Owned by the world; knows no broker.
+A replica is in sync under a broker epoch: `Member`. It keeps its bytes unless its machine lost power since; `tainted`
+members have lost some, and the world sees to it that another one is there that has not. Owned by the world; knows no
+broker.
 """
 
 import json

@@ -1,6 +1,8 @@
-"""A cluster whose logs lose something by design: retention and DeleteRecords at their beginning, unclean elections at their end.
+"""A cluster whose logs lose something by design: retention and DeleteRecords at their beginning, unclean elections at
+their end.
 
-Consumers read from followers too. Everything else is as in `cluster.py`; what may be told of such topics is in `cluster_history.py`.
+Consumers read from followers too. Everything else is as in `cluster.py`; what may be told of such topics is in
+`cluster_history.py`.
 """
 
 from headwater.sim.clients.client import SimClient

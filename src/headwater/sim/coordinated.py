@@ -1,4 +1,6 @@
-"""What worlds of groups and transactions have, with one broker or several: their histories, and the topics that they are about."""
+"""What worlds of groups and transactions have, with one broker or several: their histories, and the topics that they
+are about.
+"""
 
 from typing import Final
 
@@ -10,7 +12,9 @@ from headwater.sim.transaction_history import TransactionHistory
 
 
 class CoordinatedStage(Stage):
-    """`may_be_stale`: a broker that does not know yet that another one coordinates in its place answers what it knows."""
+    """`may_be_stale`: a broker that does not know yet that another one coordinates in its place answers what it
+    knows.
+    """
 
     transactional_ids: Final = ("alpha", "beta")
     group_ids: Final = ("classic", "modern", "mixed")

@@ -1,8 +1,9 @@
-"""A world of groups and transactions: members of both protocols, transactional producers that replace each other, read_committed readers.
+"""A world of groups and transactions: members of both protocols, transactional producers that replace each other,
+read_committed readers.
 
-The coordinators' topics have one partition each. By the seed, either every write is synced before it is acknowledged, and then the
-power may fail, or nothing is, and then only processes die. Steps are few and faults come quickly: many small worlds find more than
-a long one. What must hold is in `transactions.py`, `groups.py` and `history.py`.
+The coordinators' topics have one partition each. By the seed, either every write is synced before it is acknowledged,
+and then the power may fail, or nothing is, and then only processes die. Steps are few and faults come quickly: many
+small worlds find more than a long one. What must hold is in `transactions.py`, `groups.py` and `history.py`.
 """
 
 from dataclasses import replace

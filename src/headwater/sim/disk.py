@@ -2,12 +2,12 @@
 
 Every file has two contents: what a reader sees, and what is on the device. Writes and truncations wait in between, in
 order, until a sync of the file. Directories are the same: making, renaming and removing an entry is on the device only
-after a sync of that directory. `crash` keeps of every file and directory what was synced, plus some of what was waiting:
-a random number of the first operations, the last one torn anywhere. Files are independent of each other, so their order
-is lost too.
+after a sync of that directory. `crash` keeps of every file and directory what was synced, plus some of what was
+waiting: a random number of the first operations, the last one torn anywhere. Files are independent of each other, so
+their order is lost too.
 
-A failed fsync drops what was waiting, as Linux does: readers still see it, no later fsync brings it to the device. A directory that
-fails (`fail`) answers EIO to everything, until it is mended without what was not synced.
+A failed fsync drops what was waiting, as Linux does: readers still see it, no later fsync brings it to the device. A
+directory that fails (`fail`) answers EIO to everything, until it is mended without what was not synced.
 
 Everything random comes from the seed. Completions of `submit` wait until `run` lets them happen.
 """

@@ -1,7 +1,7 @@
 """In-sync followers, as far as a leader notices them: they confirm what they have, some time after it was appended.
 
-Stands in for the other nodes until a world has them. By the follower's own account (`PartitionHistory.follower_has`), not
-by the leader's, is judged whether an acknowledgement or a read came too early.
+Stands in for the other nodes until a world has them. By the follower's own account (`PartitionHistory.follower_has`),
+not by the leader's, is judged whether an acknowledgement or a read came too early.
 """
 
 from typing import TYPE_CHECKING

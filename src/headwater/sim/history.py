@@ -6,10 +6,10 @@ I3  one value stands at no more than one offset
 I6  polls skip nothing and never go back
 I15 the ends of the partition only grow
 
-A power loss takes from a topic without `flush.messages=1` what was not on the device. Then `lost` cuts the history back to
-what is left; below that nothing may differ. The earliest offset may go back when a broker dies, in any topic, as in Apache
-Kafka: where DeleteRecords has moved it is written down every minute only, and the new names of deleted segments are not
-synced at once.
+A power loss takes from a topic without `flush.messages=1` what was not on the device. Then `lost` cuts the history back
+to what is left; below that nothing may differ. The earliest offset may go back when a broker dies, in any topic, as in
+Apache Kafka: where DeleteRecords has moved it is written down every minute only, and the new names of deleted segments
+are not synced at once.
 
 A broker may answer late, so the ends are compared only with what was known when a question was sent (`Ends`).
 """

@@ -1,7 +1,7 @@
 """Makes faults happen, one after the other, as the seed decides, and mends them again.
 
-Owned by the world. A dead broker is started again after a while; one that does not come up although its disk is in order
-breaks a promise of its own.
+Owned by the world. A dead broker is started again after a while; one that does not come up although its disk is in
+order breaks a promise of its own.
 """
 
 from collections.abc import Callable
@@ -107,8 +107,9 @@ class Injector:
         self._node.disk.faults.free_bytes = UNLIMITED
 
     def _fail_sync(self) -> None:
-        """A failed fsync may leave pages that look written and are not. They are gone with the next power loss only, and a
-        restart in between would believe them; so the machine, not the process, is what starts again here."""
+        """A failed fsync may leave pages that look written and are not. They are gone with the next power loss only,
+        and a restart in between would believe them; so the machine, not the process, is what starts again here.
+        """
         if self._sync_trouble or self._node.broker is None:
             return
         self._world.note("fault: fsync fails")

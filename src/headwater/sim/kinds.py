@@ -29,7 +29,9 @@ def new_world(kind: str, seed: int, less: Less = NOTHING) -> Stage:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Brokers among faults have much to report, and nobody reads it. But clusters listen for exceptions that are only written down."""
+    """Brokers among faults have much to report, and nobody reads it. But clusters listen for exceptions that are only
+    written down.
+    """
     logger, silence = logging.getLogger("headwater"), logging.NullHandler()
     before, propagates = logging.root.manager.disable, logger.propagate
     logging.disable(logging.WARNING)

@@ -1,7 +1,7 @@
 """What a world goes without, so that a failure can be told with as little as it needs (`shrinking.py`).
 
-Each fault and each client draws from a random stream of its own. So a world that goes without one of them is the same otherwise,
-until what it would have done makes a difference.
+Each fault and each client draws from a random stream of its own. So a world that goes without one of them is the same
+otherwise, until what it would have done makes a difference.
 """
 
 from dataclasses import dataclass

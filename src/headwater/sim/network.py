@@ -1,8 +1,8 @@
 """A connection without sockets: frames arrive late, answers leave late and in order, and it may end at any moment.
 
-The broker's end does what `server/connection.py` does, on the same dispatch: the hot paths of Produce, OffsetCommit and transactions,
-answers in the order of requests, deferred ones cancelled when it closes, slices held until they are sent. The bytes of a request are
-overwritten when its handler returns, as a buffer that is used again would be.
+The broker's end does what `server/connection.py` does, on the same dispatch: the hot paths of Produce, OffsetCommit and
+transactions, answers in the order of requests, deferred ones cancelled when it closes, slices held until they are sent.
+The bytes of a request are overwritten when its handler returns, as a buffer that is used again would be.
 """
 
 from collections import deque

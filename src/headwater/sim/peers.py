@@ -1,9 +1,10 @@
-"""The Peers port in a simulated world: the lanes of `server/peer_lane.py` over connections that the world makes, delays and cuts.
+"""The Peers port in a simulated world: the lanes of `server/peer_lane.py` over connections that the world makes, delays
+and cuts.
 
-`connect` is the world's: given a broker and the two ends of ours (`deliver` for answers with their length, `gone` for the end of the
-connection), it gives a connection to that broker's node, REFUSED when nobody listens there, or None when nobody can be reached. Bytes
-of an answer are overwritten when its callback returns, as a buffer that is used again would be. Owned by the process that asks, and
-closed with it.
+`connect` is the world's: given a broker and the two ends of ours (`deliver` for answers with their length, `gone` for
+the end of the connection), it gives a connection to that broker's node, REFUSED when nobody listens there, or None when
+nobody can be reached. Bytes of an answer are overwritten when its callback returns, as a buffer that is used again
+would be. Owned by the process that asks, and closed with it.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """Many worlds, in several processes: seeds that follow on each other, from any first one.
 
-A world that fails does not stop the others. Each process takes a few at a time and collects garbage between two worlds only, which
-takes a seventh of their time otherwise.
+A world that fails does not stop the others. Each process takes a few at a time and collects garbage between two worlds
+only, which takes a seventh of their time otherwise.
 """
 
 import gc

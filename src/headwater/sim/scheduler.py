@@ -102,8 +102,8 @@ class SimScheduler:
 class ProcessScheduler(SimScheduler):
     """The Scheduler port of one process on the world's heap: when it dies, all that it had planned dies with it.
 
-    While it is paused, what falls due waits; then all of it comes, in its order, each as an event of its own. `on_run` is
-    called before each of them.
+    While it is paused, what falls due waits; then all of it comes, in its order, each as an event of its own. `on_run`
+    is called before each of them.
     """
 
     def __init__(self, clock: SimClock, world: SimScheduler, on_run: Callable[[], None] = lambda: None) -> None:

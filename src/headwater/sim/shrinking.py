@@ -1,7 +1,8 @@
 """Makes a failing world smaller: fewer steps, faults and clients, as long as the same invariant breaks.
 
-What is left out of a world changes as little else as can be (`less.py`), but a world is a chaotic thing: so each attempt is a world
-that is run, and what does not break the invariant any more is not taken. Faults go in halves, quarters and so on, then one by one.
+What is left out of a world changes as little else as can be (`less.py`), but a world is a chaotic thing: so each
+attempt is a world that is run, and what does not break the invariant any more is not taken. Faults go in halves,
+quarters and so on, then one by one.
 """
 
 from collections.abc import Callable, Sequence

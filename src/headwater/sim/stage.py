@@ -1,7 +1,8 @@
-"""What all worlds have: one heap of events, one seed, clients, and a trace of what happened. The same seed gives the same events in the same order.
+"""What all worlds have: one heap of events, one seed, clients, and a trace of what happened. The same seed gives the
+same events in the same order.
 
-`step` runs the next event, `check` looks at what must hold at any time. `run` does so many steps, then `finish`; whatever goes
-wrong is told with the command that shows it again. `world.py` has one broker, `cluster.py` several.
+`step` runs the next event, `check` looks at what must hold at any time. `run` does so many steps, then `finish`;
+whatever goes wrong is told with the command that shows it again. `world.py` has one broker, `cluster.py` several.
 """
 
 import random

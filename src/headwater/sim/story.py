@@ -1,8 +1,9 @@
 """What happened to one partition or group of a simulated world, for a person who wants to know why an invariant broke.
 
-A failing world is run once more with a `Story`: it takes down what the world notes, what clients were told (`history.py`, `groups.py`,
-`transactions.py`) and what the brokers write into their logs, with the node that wrote it and the simulated time. `of` picks the
-faults and lives of the nodes, and all that concerns the subjects that the violation names.
+A failing world is run once more with a `Story`: it takes down what the world notes, what clients were told
+(`history.py`, `groups.py`, `transactions.py`) and what the brokers write into their logs, with the node that wrote it
+and the simulated time. `of` picks the faults and lives of the nodes, and all that concerns the subjects that the
+violation names.
 """
 
 import logging

@@ -1,6 +1,7 @@
 """Faults one after the other, as the seed decides: when, of which kind, and whom they hit.
 
-Each has a number and draws from a stream of its own (`chance`), so that leaving one out changes no other. Owned by the world's injector.
+Each has a number and draws from a stream of its own (`chance`), so that leaving one out changes no other. Owned by the
+world's injector.
 """
 
 import random

@@ -1,8 +1,9 @@
-"""A world: one broker and its clients, one heap of events, one seed. The same seed gives the same events in the same order.
+"""A world: one broker and its clients, one heap of events, one seed. The same seed gives the same events in the same
+order.
 
-`step` runs the next event, `check` looks at what must hold at any time; what must hold between answers is checked by the
-clients as they get them (`history.py`, `catalog.py`). `run` does so many steps, then ends all faults, lets the clients
-come to an end, reads everything back and stops the broker.
+`step` runs the next event, `check` looks at what must hold at any time; what must hold between answers is checked by
+the clients as they get them (`history.py`, `catalog.py`). `run` does so many steps, then ends all faults, lets the
+clients come to an end, reads everything back and stops the broker.
 """
 
 from collections.abc import Callable

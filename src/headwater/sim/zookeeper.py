@@ -3,12 +3,12 @@
     zookeeper = SimZooKeeper(scheduler, random)
     coordination = zookeeper.client(process_scheduler)
 
-Writes are carried out by one leader, in one order. A session reads from a server that lags behind (`zookeeper_session.py`), over a
-link that delays (`zookeeper_link.py`). What a client process does and hears goes through its own scheduler: a process that died,
-or that stands still, sends no heartbeat, and its session expires.
+Writes are carried out by one leader, in one order. A session reads from a server that lags behind
+(`zookeeper_session.py`), over a link that delays (`zookeeper_link.py`). What a client process does and hears goes
+through its own scheduler: a process that died, or that stands still, sends no heartbeat, and its session expires.
 
-Faults, to be called by a test or a world: `cut_off` and `let_through`, `disconnect`, `expire`, `stop` and `resume`. All chance is
-drawn from the one `random.Random`.
+Faults, to be called by a test or a world: `cut_off` and `let_through`, `disconnect`, `expire`, `stop` and `resume`. All
+chance is drawn from the one `random.Random`.
 """
 
 import random

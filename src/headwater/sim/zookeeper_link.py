@@ -1,7 +1,8 @@
-"""One connection between a simulated client of ZooKeeper and the service: each way in order, each message after a while of its own.
+"""One connection between a simulated client of ZooKeeper and the service: each way in order, each message after a while
+of its own.
 
-When it ends, some of the first requests under way still arrive and the others do not: the client cannot tell which. What was
-under way to the client is lost.
+When it ends, some of the first requests under way still arrive and the others do not: the client cannot tell which.
+What was under way to the client is lost.
 """
 
 import random

@@ -1,7 +1,8 @@
-"""A session at the simulated ZooKeeper: the server that it is connected to (a replica of the tree, which lags) and its watches.
+"""A session at the simulated ZooKeeper: the server that it is connected to (a replica of the tree, which lags) and its
+watches.
 
-A replica only goes forward, and is never behind what its session wrote: so the session may see an old state, but never an older
-one than before.
+A replica only goes forward, and is never behind what its session wrote: so the session may see an old state, but never
+an older one than before.
 """
 
 from collections.abc import Callable, Iterable, Sequence

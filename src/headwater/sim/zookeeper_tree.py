@@ -1,6 +1,7 @@
 """The nodes of a simulated ZooKeeper: one state, changed by whole transactions. It has no time and no randomness.
 
-The same transactions in the same order make the same tree: so a replica of it, which lags, is a copy that applies them later.
+The same transactions in the same order make the same tree: so a replica of it, which lags, is a copy that applies them
+later.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,6 +1,7 @@
 """Spark over Headwater: `session(name)` gives a SparkSession that has `format("headwater")`, `register(spark)` adds it.
 
-Nothing here is loaded by the broker, the client or the command line. PySpark itself is loaded when a session is asked for.
+Nothing here is loaded by the broker, the client or the command line. PySpark itself is loaded when a session is asked
+for.
 """
 
 from typing import TYPE_CHECKING, Any

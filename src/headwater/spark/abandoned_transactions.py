@@ -1,13 +1,15 @@
-"""What the exactly-once sink of a query that has ended leaves open is aborted: readers of committed records would stop there for 15 minutes.
+"""What the exactly-once sink of a query that has ended leaves open is aborted: readers of committed records would stop
+there for 15 minutes.
 
-The sink itself ends what its tasks have reported when a batch fails (`writer/data_source_writers`). But tasks that are killed, as by
-`query.stop()` in the middle of a batch, report to nobody. Spark tells the driver's process of the end of each run of a query, and what that
-run has open then and not decided is aborted from here: at once, and once more when killed tasks are sure to be gone. A process that ends
-does not wait for that: it looks once more and goes.
+The sink itself ends what its tasks have reported when a batch fails (`writer/data_source_writers`). But tasks that are
+killed, as by `query.stop()` in the middle of a batch, report to nobody. Spark tells the driver's process of the end of
+each run of a query, and what that run has open then and not decided is aborted from here: at once, and once more when
+killed tasks are sure to be gone. A process that ends does not wait for that: it looks once more and goes.
 
-Another run of the query may be at work already, in this process or in another. Its transactions have the same names, and are told from those
-of the run that has ended by their time-outs (`writer/run_timeouts`): they are never touched. A query that is active again in this session takes care
-of itself. Owns a thread for each run that has just ended. What goes wrong here is said and nothing more: transactions end by their time-out.
+Another run of the query may be at work already, in this process or in another. Its transactions have the same names,
+and are told from those of the run that has ended by their time-outs (`writer/run_timeouts`): they are never touched. A
+query that is active again in this session takes care of itself. Owns a thread for each run that has just ended. What
+goes wrong here is said and nothing more: transactions end by their time-out.
 """
 
 import atexit
@@ -33,7 +35,9 @@ Abandon = Callable[[SinkOptions, str, str, Callable[[], bool]], None]  # of a qu
 
 
 class AbandonedTransactions:
-    """`find(query)` tells, of a query that has just started, how to ask for the options of its sink; None if it has another sink."""
+    """`find(query)` tells, of a query that has just started, how to ask for the options of its sink; None if it has
+    another sink.
+    """
 
     def __init__(
         self,

@@ -23,7 +23,9 @@ def open_admin(bootstrap_servers: str, client: Mapping[str, str], patience_ms: i
 
 
 def commit_group_offsets(admin: Admin, group: str, ends: Mapping[TopicPartition, int]) -> bool:
-    """Commits them, so that lag shows in every tool. The offsets that count are Spark's: what fails only warns. Whether anything was told."""
+    """Commits them, so that lag shows in every tool. The offsets that count are Spark's: what fails only warns. Whether
+    anything was told.
+    """
     try:
         answers = admin.alter_group_offsets(group, ends)
     except KafkaError as error:

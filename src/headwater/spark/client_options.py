@@ -1,4 +1,5 @@
-"""What the options of the source and the sink share: `kafka.*`, what of it each client takes, and what is said about wrong values.
+"""What the options of the source and the sink share: `kafka.*`, what of it each client takes, and what is said about
+wrong values.
 
 Pure. A producer's settings mean nothing to the clients that only ask beside it: those take what all clients share.
 """

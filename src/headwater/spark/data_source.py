@@ -1,7 +1,7 @@
 """`format("headwater")`: which reader or writer it is.
 
-Spark makes it anew in many Python processes, one for each commit of a batch among them. So what reads and what writes is
-imported where it is asked for.
+Spark makes it anew in many Python processes, one for each commit of a batch among them. So what reads and what writes
+is imported where it is asked for.
 """
 
 from typing import TYPE_CHECKING
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 
 class HeadwaterDataSource(DataSource):
-    """Spark keeps it as it is after `schema`, for all readers of the frame: so they read with the schemas that were planned then."""
+    """Spark keeps it as it is after `schema`, for all readers of the frame: so they read with the schemas that were
+    planned then.
+    """
 
     _typed: "tuple[TypedColumn, ...] | None" = None
 

@@ -1,4 +1,5 @@
-"""The two readers of `format("headwater")`, a batch's and a stream's: what Spark asks of them, answered by the pure parts and the client.
+"""The two readers of `format("headwater")`, a batch's and a stream's: what Spark asks of them, answered by the pure
+parts and the client.
 
 Spark makes these objects anew in many Python processes: to plan, one that lives as long as a streaming query (its
 offsets), and one per task. So they hold options only, and open what they need where they are.
@@ -77,7 +78,9 @@ class BatchReader(DataSourceReader):
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Its offsets are asked for in one process, from the start of the query to its end; that one owns the connection."""
+    """Its offsets are asked for in one process, from the start of the query to its end; that one owns the
+    connection.
+    """
 
     def __init__(self, options: SourceOptions, schema: StructType, typed: "tuple[TypedColumn, ...]" = ()) -> None:
         self._options = options

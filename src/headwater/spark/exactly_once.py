@@ -105,7 +105,9 @@ class ReadDecision:
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """InitProducerId for the task's transactional id -> Producer. Aborts what is open there, fences whoever opened it."""
+    """InitProducerId for the task's transactional id -> Producer. Aborts what is open there, fences whoever opened
+    it.
+    """
 
     task: int
 
@@ -172,12 +174,16 @@ class CommitAll:
 
 @dataclass(frozen=True, slots=True)
 class BeginDeciding:
-    """InitProducerId for the query's own transactional id: drivers that began before cannot write a decision any more."""
+    """InitProducerId for the query's own transactional id: drivers that began before cannot write a decision any
+    more.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class WriteDecision:
-    """One record, in place of the query's last decision. Superseded is raised if another driver has begun to decide since."""
+    """One record, in place of the query's last decision. Superseded is raised if another driver has begun to decide
+    since.
+    """
 
     decision: Decision
 
@@ -293,8 +299,9 @@ def commit_steps(batch: int, reports: Sequence[Report]) -> Steps:
 
 
 def abort_steps(reports: Sequence[Report]) -> Steps:
-    """What the driver does when the batch has failed: its tasks' transactions are aborted, so that they hold up no reader until the
-    batch is run again, or nobody runs it again. Those that a decision names stay: whoever finds it commits them.
+    """What the driver does when the batch has failed: its tasks' transactions are aborted, so that they hold up no
+    reader until the batch is run again, or nobody runs it again. Those that a decision names stay: whoever finds it
+    commits them.
 
     An abort is no more than a time-out that comes early, which the protocol lives with at every moment.
     """
@@ -304,10 +311,12 @@ def abort_steps(reports: Sequence[Report]) -> Steps:
 
 
 def abandon_steps(run: str) -> Steps:
-    """The same when a run of the query has ended, for whatever it has left open: tasks that were killed have reported to nobody.
+    """The same when a run of the query has ended, for whatever it has left open: tasks that were killed have reported
+    to nobody.
 
-    Another run may be at work by then, in this process or in another, and under the same transactional ids. What is its own is not even
-    looked at: it may be about to be decided. One that runs in this process ends itself what it finds open.
+    Another run may be at work by then, in this process or in another, and under the same transactional ids. What is its
+    own is not even looked at: it may be about to be decided. One that runs in this process ends itself what it finds
+    open.
     """
     found: tuple[Producer, ...] = yield FindOpen(run)
     for producer in (yield from _undecided(found)):
@@ -327,7 +336,9 @@ def _undecided(opened: Sequence[Producer]) -> Generator[Step, Any, list[Producer
 
 
 def in_force(decision: Decision, batch: int) -> Generator[Step, Any, bool]:
-    """Whether the batch is decided by this decision. One that was only written is brought into force, if it still can be."""
+    """Whether the batch is decided by this decision. One that was only written is brought into force, if it still can
+    be.
+    """
     if decision.batch > batch:
         raise Superseded(f"it is at batch {decision.batch}, this one at {batch}")
     if decision.batch < batch:
@@ -396,8 +407,9 @@ def _commit_others(decision: Decision) -> Generator[Step, Any, list[int]]:
 def _abort_abandoned(decision: Decision) -> Generator[Step, Any, None]:
     """All rows of the batch are committed: what is open is of runs that are gone or came too late, or of a later batch.
 
-    There is no later batch before this one is settled. So the decision is read after the look: if nobody has settled the
-    batch by then, nothing of what was found is of a later one. Just that is aborted, and nothing that has begun since.
+    There is no later batch before this one is settled. So the decision is read after the look: if nobody has settled
+    the batch by then, nothing of what was found is of a later one. Just that is aborted, and nothing that has begun
+    since.
     """
     found: tuple[Producer, ...] = yield FindOpen()
     if not found:

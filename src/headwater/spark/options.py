@@ -262,7 +262,9 @@ def _assigned(text: str) -> tuple[TopicPartition, ...]:
 
 
 def _position(given: Mapping[str, str], end: str, default: Position) -> tuple[str, Position]:
-    """The option that decides, and what it says. A time for all goes before times by partition, these before offsets."""
+    """The option that decides, and what it says. A time for all goes before times by partition, these before
+    offsets.
+    """
     option = f"{end}Timestamp"
     if option.lower() in given:
         text = given[option.lower()].strip()

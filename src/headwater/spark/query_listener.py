@@ -1,13 +1,15 @@
 """The consumer groups that follow queries hear of the end of a batch when it is done, whenever the next one may come.
 
-A reader is told so only when the next batch is asked for (`data_source_readers`): with a trigger of an hour, the lag of a batch that is done would
-stay for an hour. Spark's notices of progress come to the driver at once. So when a query has been quiet for a second, its groups are told
-where its last batch ended: only forwards, because the reader tells them, too, and may have come first.
+A reader is told so only when the next batch is asked for (`data_source_readers`): with a trigger of an hour, the lag of
+a batch that is done would stay for an hour. Spark's notices of progress come to the driver at once. So when a query has
+been quiet for a second, its groups are told where its last batch ended: only forwards, because the reader tells them,
+too, and may have come first.
 
-The same notices tell when a query has ended, and what its sink may have left open is aborted (`abandoned_transactions`).
+The same notices tell when a query has ended, and what its sink may have left open is aborted
+(`abandoned_transactions`).
 
-Owns a timer for each query that has just made progress, and a connection while it tells. What goes wrong here is said and nothing more:
-the offsets that count are Spark's, and the reader tells the group again.
+Owns a timer for each query that has just made progress, and a connection while it tells. What goes wrong here is said
+and nothing more: the offsets that count are Spark's, and the reader tells the group again.
 """
 
 import logging
@@ -37,8 +39,9 @@ _followed: set[str] = set()  # the sessions of this process that have a committe
 def add_query_listener(spark: "SparkSession") -> None:
     """Once for each session. One of Spark Connect has its queries in another process: there the readers alone tell.
 
-    PySpark's public listener would do as well, and asks the JVM for every field of each notice, tens of milliseconds for a batch.
-    So `QueryListener` takes them as they come, by a name of PySpark's that may change: then this is said, and queries run as before.
+    PySpark's public listener would do as well, and asks the JVM for every field of each notice, tens of milliseconds
+    for a batch. So `QueryListener` takes them as they come, by a name of PySpark's that may change: then this is said,
+    and queries run as before.
     """
     session = getattr(spark, "_jsparkSession", None)
     if session is None:
@@ -88,7 +91,9 @@ class GroupOffsetCommitter:
                 self._queries[run] = found
 
     def query_progressed(self, run: str, ends: Ends) -> None:
-        """`ends` gives where the batch ended for each source, as JSON. It is asked when the query is quiet, not before."""
+        """`ends` gives where the batch ended for each source, as JSON. It is asked when the query is quiet, not
+        before.
+        """
         with self._lock:
             if run not in self._queries:
                 return
@@ -104,7 +109,9 @@ class GroupOffsetCommitter:
             self._queries.pop(run, None)
 
     def _quiet(self, run: str) -> None:
-        """Nothing that goes wrong leaves here: it would end a thread of Spark's, or be printed by one of ours when nobody can mend it."""
+        """Nothing that goes wrong leaves here: it would end a thread of Spark's, or be printed by one of ours when
+        nobody can mend it.
+        """
         with self._lock:
             ask = self._forget(run)
             sources = self._queries.get(run, ())
@@ -133,8 +140,9 @@ class GroupOffsetCommitter:
 
 
 class QueryListener:
-    """Spark's notices of its queries, as they come from the JVM: PySpark's own listener asks it for every field of each, one by one, which
-    takes tens of milliseconds for a batch."""
+    """Spark's notices of its queries, as they come from the JVM: PySpark's own listener asks it for every field of
+    each, one by one, which takes tens of milliseconds for a batch.
+    """
 
     def __init__(self, committer: GroupOffsetCommitter, abandoned: AbandonedTransactions) -> None:
         self._committer = committer
@@ -174,7 +182,9 @@ class QueryListener:
 
 
 def sources_of(spark: "SparkSession", query: str) -> Sequence[SourceOptions | None]:
-    """From the plan of a query that has just been started. PySpark has no name for it, so what Spark names otherwise one day is said."""
+    """From the plan of a query that has just been started. PySpark has no name for it, so what Spark names otherwise
+    one day is said.
+    """
     try:
         started: Any = spark.streams.get(query)
         leaves = started._jsq.streamingQuery().analyzedPlan().collectLeaves()

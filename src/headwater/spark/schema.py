@@ -1,4 +1,5 @@
-"""The columns of the source: those of Spark's own Kafka source, with the same names and types, but for keys and values that a schema gives others.
+"""The columns of the source: those of Spark's own Kafka source, with the same names and types, but for keys and values
+that a schema gives others.
 
 The Arrow schema is made by PySpark from Spark's, because the first batch that a reader gives must equal it exactly.
 """

@@ -1,9 +1,9 @@
 """Spark's directory without the zipped copy of PySpark that is in it.
 
-Spark puts `python/lib/pyspark.zip` of its directory first on the path of every Python that it starts. A zip has no compiled
-modules, so each of those processes compiles PySpark anew, three quarters of its start, and a source's has ten seconds for
-it. A directory of links to all but `python` does as Spark's own: PySpark comes compiled then, from the packages of the
-Python that runs. Only where that has PySpark itself, and where nobody has named another directory.
+Spark puts `python/lib/pyspark.zip` of its directory first on the path of every Python that it starts. A zip has no
+compiled modules, so each of those processes compiles PySpark anew, three quarters of its start, and a source's has ten
+seconds for it. A directory of links to all but `python` does as Spark's own: PySpark comes compiled then, from the
+packages of the Python that runs. Only where that has PySpark itself, and where nobody has named another directory.
 """
 
 import contextlib
@@ -48,7 +48,9 @@ def serves(package: Path, environment: Mapping[str, str], python: str, installed
 
 
 def make_home(directory: Path, package: Path, version: str) -> Path:
-    """The directory of links, made once for each installation. Made aside and renamed: others may do the same just now."""
+    """The directory of links, made once for each installation. Made aside and renamed: others may do the same just
+    now.
+    """
     home = directory / f"{version}-{hashlib.sha256(str(package).encode()).hexdigest()[:12]}"
     if (home / _SUBMIT).exists():
         return home

@@ -55,8 +55,9 @@ def advance(
 ) -> Advance:
     """From `start` as far as the logs go, at most `max_records`, never beyond `target` (a query that ends there).
 
-    Partitions that are gone leave the offsets. One that was made anew, as one must have been whose log ends before `start`,
-    is read from its beginning in the batch after. One whose log begins after `start` has lost what lay between; the batch goes on there.
+    Partitions that are gone leave the offsets. One that was made anew, as one must have been whose log ends before
+    `start`, is read from its beginning in the batch after. One whose log begins after `start` has lost what lay
+    between; the batch goes on there.
     """
     end: PartitionOffsets = {}
     losses = [f"{each} is gone; it was read up to offset {start[each]}" for each in sorted(start.keys() - logs.keys())]
@@ -116,7 +117,9 @@ def lag(start: Mapping[TopicPartition, int], logs: Mapping[TopicPartition, LogFa
 
 
 def past_their_end(start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> list[str]:
-    """Partitions of a batch that begin behind their end, in words: a topic was made anew since somebody noted its offset."""
+    """Partitions of a batch that begin behind their end, in words: a topic was made anew since somebody noted its
+    offset.
+    """
     return [
         f"{each} is to be read from offset {start[each]}, and ends at {end[each]}"
         for each in sorted(start.keys() & end.keys())

@@ -47,12 +47,13 @@ class TopicLogs:
     def since(self, begin: Mapping[TopicPartition, int]) -> dict[TopicPartition, LogFacts]:
         """Every partition that the subscription means, for a stream that has read up to `begin`.
 
-        A reader of committed records is told that a log ends where the first open transaction begins. That may lie before
-        `begin`, which another reader may have written into the checkpoint: the log is not cut off then, there is
+        A reader of committed records is told that a log ends where the first open transaction begins. That may lie
+        before `begin`, which another reader may have written into the checkpoint: the log is not cut off then, there is
         nothing to read yet.
 
-        A topic that was deleted and made again since the last look has another id. It is told as `anew` at each look until
-        `accept_topics`; whether one was made anew while nobody looked, before the query was started, cannot be told.
+        A topic that was deleted and made again since the last look has another id. It is told as `anew` at each look
+        until `accept_topics`; whether one was made anew while nobody looked, before the query was started, cannot be
+        told.
         """
         return with_retries(self.admin, lambda: self._since(begin))
 

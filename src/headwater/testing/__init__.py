@@ -1,4 +1,6 @@
-"""A real broker inside a test: `from headwater.testing import Broker; with Broker() as b: connect(b.bootstrap_servers)`."""
+"""A real broker inside a test: `from headwater.testing import Broker; with Broker() as b:
+connect(b.bootstrap_servers)`.
+"""
 
 from headwater.testing.broker import Broker
 

@@ -1,8 +1,8 @@
 """The embedded broker: a process of its own on a free port, with a directory that goes when it goes.
 
-A process, not a thread: a test that computes in Python would hold the interpreter lock under a broker in the same process,
-and a broker that is killed in the middle of a write is worth testing against. The child stops when its stdin closes, and
-then takes its temporary directory with it: neither outlives the test run, however that ends.
+A process, not a thread: a test that computes in Python would hold the interpreter lock under a broker in the same
+process, and a broker that is killed in the middle of a write is worth testing against. The child stops when its stdin
+closes, and then takes its temporary directory with it: neither outlives the test run, however that ends.
 """
 
 import contextlib
@@ -121,7 +121,9 @@ class Broker:
         self._hold_port()
 
     def _hold_port(self) -> None:
-        """Bound, and never listening: nobody else is given the port until the broker comes back, and it may listen there."""
+        """Bound, and never listening: nobody else is given the port until the broker comes back, and it may listen
+        there.
+        """
         if not self.port:
             return
         held = socket.socket()

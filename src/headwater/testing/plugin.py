@@ -1,5 +1,6 @@
-"""The pytest plugin: fixture `headwater_broker`, one broker for the session; `headwater_broker_factory` for more; `headwater_streams`
-for test drivers of streams applications, which need no broker."""
+"""The pytest plugin: fixture `headwater_broker`, one broker for the session; `headwater_broker_factory` for more;
+`headwater_streams` for test drivers of streams applications, which need no broker.
+"""
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any

@@ -50,13 +50,17 @@ def _no_constant(name: str) -> object:
 
 
 def depth_of(data: bytes) -> int:
-    """How deeply its braces and brackets are nested, those in strings left out: asked before the recursive parser is."""
+    """How deeply its braces and brackets are nested, those in strings left out: asked before the recursive parser
+    is.
+    """
     brackets = _STRING.sub(b"", data).translate(_STEPS, _NO_BRACKETS)
     return max(accumulate(array("b", brackets)), default=0)
 
 
 def negotiate(accept: str | None, offered: tuple[str, ...]) -> str | None:
-    """The offered type that the Accept header prefers; of equals the one that is offered first. None: it takes none of them."""
+    """The offered type that the Accept header prefers; of equals the one that is offered first. None: it takes none of
+    them.
+    """
     if accept is None or not accept.strip():
         return offered[0]
     ranges = [_media_range(piece) for piece in accept.split(",")[:50] if piece.strip()]

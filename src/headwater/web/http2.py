@@ -1,8 +1,10 @@
-"""HTTP/2 without TLS, for clients that begin with its preface ("prior knowledge"): the same applications, several requests at a time on one connection.
+"""HTTP/2 without TLS, for clients that begin with its preface ("prior knowledge"): the same applications, several
+requests at a time on one connection.
 
-The `h2` library keeps the protocol's state; it reads no sockets. This owns one connection: each complete request is answered by a task of its own, and a task that sends
-waits for the window that its peer has opened. A request is handed on when all of it is there, so a body that never ends is refused with time. Limits are those of HTTP/1.1;
-a peer may have `STREAMS_MAX` requests open, and may take back `RESETS_MAX` of them.
+The `h2` library keeps the protocol's state; it reads no sockets. This owns one connection: each complete request is
+answered by a task of its own, and a task that sends waits for the window that its peer has opened. A request is handed
+on when all of it is there, so a body that never ends is refused with time. Limits are those of HTTP/1.1; a peer may
+have `STREAMS_MAX` requests open, and may take back `RESETS_MAX` of them.
 """
 
 import asyncio
@@ -58,7 +60,9 @@ class Http2Connection:
         peer: str,
         count: Callable[[int], bool],
     ) -> None:
-        """`count` is told how many more bytes are held, and says whether that is still within the limit of all connections."""
+        """`count` is told how many more bytes are held, and says whether that is still within the limit of all
+        connections.
+        """
         connection, config = importlib.import_module("h2.connection"), importlib.import_module("h2.config")
         self._events = importlib.import_module("h2.events")
         self._protocol_error: type[Exception] = importlib.import_module("h2.exceptions").ProtocolError

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Times are seconds. Nothing here is a promise of speed: each is what stands between a bad client and the others."""
+    """Times are seconds. Nothing here is a promise of speed: each is what stands between a bad client and the
+    others.
+    """
 
     head_bytes_max: int = 32 * 1024  # the request line and all header fields, and the same again for trailers
     header_fields_max: int = 100

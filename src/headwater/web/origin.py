@@ -1,4 +1,6 @@
-"""What keeps web pages of others away from a door on a developer's machine: a browser names the page that sends a request."""
+"""What keeps web pages of others away from a door on a developer's machine: a browser names the page that sends a
+request.
+"""
 
 from urllib.parse import urlsplit
 
@@ -6,7 +8,9 @@ from headwater.web.messages import HttpError, Request
 
 
 def check_origin(request: Request) -> None:
-    """Raises HttpError 403 for a request that a page of another origin sent; a request that names no origin comes from no page."""
+    """Raises HttpError 403 for a request that a page of another origin sent; a request that names no origin comes from
+    no page.
+    """
     origin = request.headers.get("origin")
     if origin is None:
         return

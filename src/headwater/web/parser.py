@@ -1,8 +1,8 @@
 """HTTP/1.1 requests out of bytes, without I/O: `feed` takes what came, `next_request` gives a whole request or None.
 
-Any split of the same bytes gives the same requests. What two readers could understand differently is refused, not guessed:
-a length beside chunks, two lengths, folded header lines, a space before the colon, a line feed alone. After an error the
-parser is finished, and so is its connection.
+Any split of the same bytes gives the same requests. What two readers could understand differently is refused, not
+guessed: a length beside chunks, two lengths, folded header lines, a space before the colon, a line feed alone. After an
+error the parser is finished, and so is its connection.
 """
 
 import re

@@ -1,8 +1,9 @@
 """The server's side of a WebSocket (RFC 6455), for doors that send messages: the handshake, frames, pings and the end.
 
-`FrameParser` and the functions that write frames are pure; `converse` owns the connection from the answer to the handshake on. A door that answers with a
-`WebSocketResponse` only speaks: frames with data of a client are bounded and let go unread. Extensions and sub-protocols are not offered. A client that is
-silent is asked by a ping, and given up when it stays so.
+`FrameParser` and the functions that write frames are pure; `converse` owns the connection from the answer to the
+handshake on. A door that answers with a `WebSocketResponse` only speaks: frames with data of a client are bounded and
+let go unread. Extensions and sub-protocols are not offered. A client that is silent is asked by a ping, and given up
+when it stays so.
 """
 
 import asyncio

@@ -32,7 +32,7 @@ def test_anchors_are_titles(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_functions_are_where_pages_say(page: Path) -> None:
     """`server/loop.py: Loop.run`"""
-    for file, name in re.findall(r"`([\w/]+\.py): ([\w.]+)`", page.read_text()):
+    for file, name in re.findall(r"`([\w/]+\.py):\s+([\w.]+)`", page.read_text()):
         text = (SOURCES / file).read_text()
         for part in name.split("."):
             assert re.search(rf"\b(?:def|class) {part}\b", text), f"{file}: {name}"

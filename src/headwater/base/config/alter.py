@@ -3,8 +3,8 @@ IncrementalAlterConfigs.
 
 Errors are those of Apache Kafka: INVALID_CONFIG for a topic's unknown names and bad values, INVALID_REQUEST for what a
 broker may not change while it runs. As in Apache Kafka, a broker config that nobody knows is taken, and has no effect.
-`listener.name.<listener>.<property>` is checked as the property; a password is refused, since the metadata would hold it readable.
-Mechanisms that a listener would not be opened with are refused while it runs, too.
+`listener.name.<listener>.<property>` is checked as the property; a password is refused, since the metadata would hold
+it readable. Mechanisms that a listener would not be opened with are refused while it runs, too.
 """
 
 from collections.abc import Iterable, Mapping
@@ -135,8 +135,8 @@ def validate_broker_configs(config: BrokerConfig, overrides: Mapping[str, str], 
 def _definition_of(name: str) -> Definition | None:
     """Of a broker config, also for one listener, or for a mechanism of it. None: nobody knows it.
 
-    Whatever stands between the prefix and a property that there is counts as a listener and a mechanism: a password is one
-    under a mechanism that is not served, too.
+    Whatever stands between the prefix and a property that there is counts as a listener and a mechanism: a password is
+    one under a mechanism that is not served, too.
     """
     if name in BROKER or not name.startswith(PREFIX):
         return BROKER.get(name)

@@ -1,8 +1,8 @@
 """The config of one broker: what the file and `--set` say, what admins changed since, and the typed values of it all.
 
 Four layers, the first that says something wins: dynamic for this broker, dynamic for all brokers, static (file and
-`--set`), the table's default. The dynamic layers are set by the owner of the cluster image, whenever it changes, through
-`set_dynamic`; readers ask for values when they need them, so a change takes effect with the next question.
+`--set`), the table's default. The dynamic layers are set by the owner of the cluster image, whenever it changes,
+through `set_dynamic`; readers ask for values when they need them, so a change takes effect with the next question.
 
 Owned by the broker; no thread but its own touches it.
 """
@@ -27,7 +27,9 @@ class BrokerConfig:
     __slots__ = ("_booleans", "_integers", "_topic_defaults", "_values", "dynamic_broker", "dynamic_default", "static")
 
     def __init__(self, static: Mapping[str, str] | None = None) -> None:
-        """From properties that need not be complete; raises UserError on a bad value. Unknown names are kept, unused."""
+        """From properties that need not be complete; raises UserError on a bad value. Unknown names are kept,
+        unused.
+        """
         self.static = dict(static or {})
         self.dynamic_default: dict[str, str] = {}
         self.dynamic_broker: dict[str, str] = {}

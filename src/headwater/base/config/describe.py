@@ -1,7 +1,7 @@
 """What DescribeConfigs tells: each config's value, where it comes from, and what would stand in for it.
 
-Synonyms are listed in the order in which they win. Passwords are told by name only. As in Apache Kafka, a default
-that stands under another name than the config's first synonym (retention.ms has its default in log.retention.hours) is not
+Synonyms are listed in the order in which they win. Passwords are told by name only. As in Apache Kafka, a default that
+stands under another name than the config's first synonym (retention.ms has its default in log.retention.hours) is not
 listed; but where somebody has set that other name, it is, and it is the source.
 """
 
@@ -87,7 +87,9 @@ def describe_broker_defaults(config: BrokerConfig, names: Iterable[str] | None =
 
 
 def _unknown(layers: Mapping[ConfigSource, Mapping[str, str]], names: Iterable[str] | None) -> list[ConfigEntry]:
-    """What was set and nobody knows: by name only, since nobody knows whether it is secret. As Apache Kafka tells it."""
+    """What was set and nobody knows: by name only, since nobody knows whether it is secret. As Apache Kafka tells
+    it.
+    """
     wanted = set(names or ())
     chains: dict[str, list[SynonymEntry]] = {}
     for source, layer in layers.items():

@@ -1,8 +1,9 @@
-"""Group configs (KIP-848, KIP-1043): what one consumer group may have other than the broker's `group.*` properties. Pure.
+"""Group configs (KIP-848, KIP-1043): what one consumer group may have other than the broker's `group.*` properties.
+Pure.
 
 A group config is called as the broker property that stands in for it, without `group.` in front. Where the broker has a
-least and a most for it, a group stays between them. Configs of share and streams groups are taken, as Apache Kafka takes
-them, and have no effect: there are no such groups here.
+least and a most for it, a group stays between them. Configs of share and streams groups are taken, as Apache Kafka
+takes them, and have no effect: there are no such groups here.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,8 +1,9 @@
-"""The security settings of one listener: `listener.name.<listener>.<property>` over `<property>`, asked when they are needed.
+"""The security settings of one listener: `listener.name.<listener>.<property>` over `<property>`, asked when they are
+needed.
 
-For one mechanism of a listener, `listener.name.<listener>.<mechanism>.<property>` comes first. Names of listeners and mechanisms are
-written in small letters there, and compared without regard to case. No state: a change of the broker's dynamic config is there with the
-next question.
+For one mechanism of a listener, `listener.name.<listener>.<mechanism>.<property>` comes first. Names of listeners and
+mechanisms are written in small letters there, and compared without regard to case. No state: a change of the broker's
+dynamic config is there with the next question.
 """
 
 import builtins
@@ -40,7 +41,9 @@ class ListenerConfig:
         return self._config.value(name)
 
     def _own(self, name: str, mechanism: str | None) -> Iterator[tuple[str, str, builtins.bool]]:
-        """The listener's own settings of a name, the first first: the text, where it stands, and whether that is the file."""
+        """The listener's own settings of a name, the first first: the text, where it stands, and whether that is the
+        file.
+        """
         config = self._config
         wanted = [f"{self._prefix}{mechanism.lower()}.{name}"] if mechanism is not None else []
         wanted.append(self._prefix + name)
@@ -110,7 +113,9 @@ def own_listener(config: "BrokerConfig", listeners: "list[Listener]") -> Listene
 
 
 def check_security(config: "BrokerConfig", listeners: "list[Listener]") -> None:
-    """What the settings of the listeners say about TLS and logins, as far as no file is needed to know it. Raises UserError."""
+    """What the settings of the listeners say about TLS and logins, as far as no file is needed to know it. Raises
+    UserError.
+    """
     _check_prefixed(config, listeners)
     for listener in listeners:
         if listener.protocol.startswith("SASL_"):
@@ -118,7 +123,8 @@ def check_security(config: "BrokerConfig", listeners: "list[Listener]") -> None:
 
 
 def check_mechanism_changes(before: "BrokerConfig", after: "BrokerConfig") -> None:
-    """The mechanisms of each listener that lets others in by `after` than by `before`, as at the start. Raises UserError.
+    """The mechanisms of each listener that lets others in by `after` than by `before`, as at the start. Raises
+    UserError.
 
     A listener that stays as it is is left alone: what an older store holds must not stop other changes.
     """

@@ -1,7 +1,7 @@
 """Listeners: `NAME://host:port`, and which security protocol each name speaks.
 
-Names are compared in capitals. An empty host means every interface; an IPv6 address stands in brackets. What Apache Kafka
-refuses (two listeners of one name or on one port, a name without a protocol) is refused here too.
+Names are compared in capitals. An empty host means every interface; an IPv6 address stands in brackets. What Apache
+Kafka refuses (two listeners of one name or on one port, a name without a protocol) is refused here too.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,6 @@
-"""The properties of servers beside the broker (registry, SQL): a file and what the command line sets, read by a table of definitions."""
+"""The properties of servers beside the broker (registry, SQL): a file and what the command line sets, read by a table
+of definitions.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,4 +1,6 @@
-"""Topic configs, all of Apache Kafka 4.3's, each with the broker properties that stand in where a topic says nothing."""
+"""Topic configs, all of Apache Kafka 4.3's, each with the broker properties that stand in where a topic says
+nothing.
+"""
 
 from typing import Final
 

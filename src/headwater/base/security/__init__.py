@@ -1,1 +1,3 @@
-"""What both ends of a secured connection need, without a socket: SASL's mechanisms, JAAS, key stores, TLS contexts, names of principals."""
+"""What both ends of a secured connection need, without a socket: SASL's mechanisms, JAAS, key stores, TLS contexts,
+names of principals.
+"""

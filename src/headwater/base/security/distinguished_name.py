@@ -1,10 +1,11 @@
-"""The subject of a certificate as Java writes it (X500Principal, RFC 2253), and the user that mapping rules make of it. Pure.
+"""The subject of a certificate as Java writes it (X500Principal, RFC 2253), and the user that mapping rules make of it.
+Pure.
 
     CN=alice,OU=Orders,O=Example,C=DE
 
-The last part of the name comes first. Java knows nine keywords by RFC 2253; other attributes are written by their number with the bytes
-of their value in hexadecimal, as the RFC says. A certificate comes from a peer that a trusted authority has signed; it is read with bounds
-all the same.
+The last part of the name comes first. Java knows nine keywords by RFC 2253; other attributes are written by their
+number with the bytes of their value in hexadecimal, as the RFC says. A certificate comes from a peer that a trusted
+authority has signed; it is read with bounds all the same.
 """
 
 import re

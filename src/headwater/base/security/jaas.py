@@ -3,8 +3,9 @@
     org.apache.kafka.common.security.plain.PlainLoginModule required
         username="admin" password="secret" user_alice="wonder";
 
-Values stand bare or in double quotes, with backslashes before quotes and backslashes. Comments are those of Java. The parser is Java's
-grammar, no more, so that what works there works here; it says where it stopped, and never repeats a value, since that may be a password.
+Values stand bare or in double quotes, with backslashes before quotes and backslashes. Comments are those of Java. The
+parser is Java's grammar, no more, so that what works there works here; it says where it stopped, and never repeats a
+value, since that may be a password.
 """
 
 import re

@@ -1,9 +1,10 @@
-"""Key stores and trust stores become PEM: from PEM, PKCS#12 and JKS, told apart by their first bytes. No state; nothing is written.
+"""Key stores and trust stores become PEM: from PEM, PKCS#12 and JKS, told apart by their first bytes. No state; nothing
+is written.
 
-JKS is Java's own format, old and documented nowhere but in its code: big-endian, entries of an encrypted key with its certificates or of
-a trusted certificate, and a SHA-1 over the password and all of it at the end. A key is XORed with a stream of SHA-1s over the password and
-the digest before, and a SHA-1 of the result stands behind it. It is read here so that files from elsewhere work, and never written.
-PKCS#12 needs the package `cryptography`.
+JKS is Java's own format, old and documented nowhere but in its code: big-endian, entries of an encrypted key with its
+certificates or of a trusted certificate, and a SHA-1 over the password and all of it at the end. A key is XORed with a
+stream of SHA-1s over the password and the digest before, and a SHA-1 of the result stands behind it. It is read here so
+that files from elsewhere work, and never written. PKCS#12 needs the package `cryptography`.
 """
 
 import base64

@@ -1,4 +1,6 @@
-"""How a login fails, on either side. The message is for the log and, where it says so, for the peer; it holds no secret."""
+"""How a login fails, on either side. The message is for the log and, where it says so, for the peer; it holds no
+secret.
+"""
 
 
 class LoginFailed(Exception):

@@ -1,8 +1,9 @@
-"""OAUTHBEARER (RFC 7628) and the tokens in it: signed JWTs (RFC 7519), checked against keys that somebody else publishes (JWKS).
+"""OAUTHBEARER (RFC 7628) and the tokens in it: signed JWTs (RFC 7519), checked against keys that somebody else
+publishes (JWKS).
 
-A token counts if its signature is by a known key, by an algorithm that fits that key, it has not expired and is not for later, and its
-issuer and audience are the expected ones. `none` and the algorithms with shared secrets are not known here at all. What a token says is
-believed only behind its signature.
+A token counts if its signature is by a known key, by an algorithm that fits that key, it has not expired and is not for
+later, and its issuer and audience are the expected ones. `none` and the algorithms with shared secrets are not known
+here at all. What a token says is believed only behind its signature.
 
 No state but what is given; signatures need the package `cryptography` (the extra `security`).
 """

@@ -1,7 +1,7 @@
 """The client's side of a login, without I/O: which mechanism, who, and what goes into each SaslAuthenticate.
 
-A `Credentials` is made from settings once; each login (and each later one on the same connection) is a `SaslClient` of its own.
-Secrets never show in `repr`.
+A `Credentials` is made from settings once; each login (and each later one on the same connection) is a `SaslClient` of
+its own. Secrets never show in `repr`.
 """
 
 import base64

@@ -1,12 +1,14 @@
 """SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802 and 7677), both sides, without I/O: a message in, the next one out.
 
-The password never travels. The server keeps a `ScramCredential`: with it one can check a proof and prove oneself, and not log in.
-Kafka keeps the same four values, as text, in the config of the user: `salt=...,stored_key=...,server_key=...,iterations=4096`.
+The password never travels. The server keeps a `ScramCredential`: with it one can check a proof and prove oneself, and
+not log in. Kafka keeps the same four values, as text, in the config of the user:
+`salt=...,stored_key=...,server_key=...,iterations=4096`.
 
-Invariants. Each side is a line of states and takes each message once: a message too many, too early or again is a failure, and after a
-failure nothing else comes. Both nonces are in every later message, and the whole nonce is compared. An unknown user costs the server the
-same work as a known one, with a salt that is always the same for that name, and fails at the same place with the same words. Nonces come
-in as arguments. Each object belongs to one connection.
+Invariants. Each side is a line of states and takes each message once: a message too many, too early or again is a
+failure, and after a failure nothing else comes. Both nonces are in every later message, and the whole nonce is
+compared. An unknown user costs the server the same work as a known one, with a salt that is always the same for that
+name, and fails at the same place with the same words. Nonces come in as arguments. Each object belongs to one
+connection.
 """
 
 import base64
@@ -102,7 +104,9 @@ class _State(Enum):
 
 
 class ScramServer:
-    """`receive` twice; then `user` is who has logged in. `secret` makes up the credentials of users that there are not."""
+    """`receive` twice; then `user` is who has logged in. `secret` makes up the credentials of users that there are
+    not.
+    """
 
     def __init__(
         self,
@@ -197,7 +201,9 @@ class ScramServer:
 
 
 class ScramClient:
-    """`first`, then `receive` twice: the first gives the last message, the second nothing, and the server is who knows the password."""
+    """`first`, then `receive` twice: the first gives the last message, the second nothing, and the server is who knows
+    the password.
+    """
 
     def __init__(self, mechanism: ScramMechanism, user: str, password: str, nonce: str) -> None:
         self._mechanism = mechanism

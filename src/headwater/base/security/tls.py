@@ -1,10 +1,12 @@
 """TLS contexts from Kafka's `ssl.*` settings, for servers and clients; made anew when a file or a setting changes.
 
-Python loads keys from files only. Keys that come from a setting or out of a key store are shown to it as an anonymous file in memory
-(`memfd_create`), so that they never touch the disk. Cipher suites have their IANA names; OpenSSL's are its own, and the table of those
-that TLS 1.2 should still be used with is short. TLS 1.3's cannot be chosen by Python's `ssl` before 3.15: naming some is refused.
+Python loads keys from files only. Keys that come from a setting or out of a key store are shown to it as an anonymous
+file in memory (`memfd_create`), so that they never touch the disk. Cipher suites have their IANA names; OpenSSL's are
+its own, and the table of those that TLS 1.2 should still be used with is short. TLS 1.3's cannot be chosen by Python's
+`ssl` before 3.15: naming some is refused.
 
-A `ContextSource` belongs to one listener or client. When new files cannot be read, the old context goes on, and the log says so once.
+A `ContextSource` belongs to one listener or client. When new files cannot be read, the old context goes on, and the log
+says so once.
 """
 
 import logging
@@ -95,7 +97,9 @@ def server_context(settings: TlsSettings) -> ssl.SSLContext:
 
 
 def client_context(settings: TlsSettings) -> ssl.SSLContext:
-    """Always checks the certificate; the host name too, unless `ssl.endpoint.identification.algorithm` is empty. Raises UserError."""
+    """Always checks the certificate; the host name too, unless `ssl.endpoint.identification.algorithm` is empty. Raises
+    UserError.
+    """
     context = _context(ssl.PROTOCOL_TLS_CLIENT, settings)
     if settings.endpoint_identification.lower() not in ("https", ""):
         raise UserError(

@@ -1,8 +1,9 @@
 """TLS on a socket that never blocks, with the face of a plain one.
 
-`recv_into` gives as many records as fit; `is_drained` says that OpenSSL has nothing more, so that the socket's events tell of what comes.
-Where OpenSSL cannot go on, both directions raise BlockingIOError, as a plain socket does. What was refused is offered again as it was, or
-longer: OpenSSL has made a record of its start already. Owned by whoever owns the connection.
+`recv_into` gives as many records as fit; `is_drained` says that OpenSSL has nothing more, so that the socket's events
+tell of what comes. Where OpenSSL cannot go on, both directions raise BlockingIOError, as a plain socket does. What was
+refused is offered again as it was, or longer: OpenSSL has made a record of its start already. Owned by whoever owns the
+connection.
 """
 
 import ssl

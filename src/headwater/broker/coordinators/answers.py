@@ -1,7 +1,8 @@
-"""The answers of one shard on their way out: each is held until all that the shard had written when it was given is committed.
+"""The answers of one shard on their way out: each is held until all that the shard had written when it was given is
+committed.
 
-Also who has asked and heard nothing yet, and how to say no to each of them: when what the shard believes is no longer true, everything that
-is held is forgotten, and all of them hear an error.
+Also who has asked and heard nothing yet, and how to say no to each of them: when what the shard believes is no longer
+true, everything that is held is forgotten, and all of them hear an error.
 
 Owned by the shard's `Hosted`, on the broker's loop.
 """

@@ -1,7 +1,7 @@
 """The batch of a coordinator's decision: small records of one moment, without headers and compression.
 
-The bytes are those that `records.builder.build_batch` makes of the same records. A coordinator makes several batches for each
-transaction and one for each commit, so that the general way, record objects and all, is felt. No state.
+The bytes are those that `records.builder.build_batch` makes of the same records. A coordinator makes several batches
+for each transaction and one for each commit, so that the general way, record objects and all, is felt. No state.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,8 @@
 """Brings transaction markers to the leaders of their partitions, wherever those are, and says what came of each.
 
-What goes to one broker in one turn goes in one request. Nothing is tried again here: whoever asked does so after a while, with what
-the image says then about leaders. Markers that wait for their turn are dropped if their coordinator has lost its partition meanwhile.
+What goes to one broker in one turn goes in one request. Nothing is tried again here: whoever asked does so after a
+while, with what the image says then about leaders. Markers that wait for their turn are dropped if their coordinator
+has lost its partition meanwhile.
 
 Owned by the transaction coordinator of this broker.
 """

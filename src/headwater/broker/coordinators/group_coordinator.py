@@ -1,4 +1,6 @@
-"""The group coordinator of this broker: shards of `__consumer_offsets`, and the view of the topics that they decide upon."""
+"""The group coordinator of this broker: shards of `__consumer_offsets`, and the view of the topics that they decide
+upon.
+"""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -100,7 +102,9 @@ class GroupCoordinator:
         topic: str | bytes,
         parts: list[Part],
     ) -> bool:
-        """A commit that is decided, written and committed in one go. False: nothing was changed, `call` must look at it."""
+        """A commit that is decided, written and committed in one go. False: nothing was changed, `call` must look at
+        it.
+        """
         hosted = self.runtime.at_rest(group_id)
         if hosted is None:
             return False

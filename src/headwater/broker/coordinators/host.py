@@ -1,4 +1,5 @@
-"""What a coordinator needs of the broker that hosts it. `Broker` is the one that there is; tests may bring less. No state.
+"""What a coordinator needs of the broker that hosts it. `Broker` is the one that there is; tests may bring less. No
+state.
 
 Coordinators reach nothing else of a broker, and no handler.
 """

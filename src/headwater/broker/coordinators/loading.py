@@ -1,7 +1,8 @@
-"""Shards that are being read from their logs: a few records in each turn of the loop, so that everybody else is served in between.
+"""Shards that are being read from their logs: a few records in each turn of the loop, so that everybody else is served
+in between.
 
-A broker that takes over the coordinators of another has many to read at once. They take turns; one that is small is ready long
-before one that is large.
+A broker that takes over the coordinators of another has many to read at once. They take turns; one that is small is
+ready long before one that is large.
 
 Owned by the runtime of one internal topic, on the broker's loop.
 """
@@ -67,7 +68,9 @@ class Loading:
 
 
 def replay_log(log: Log, shard: Replayed, offset: int) -> Generator[int, None, int]:
-    """Tells the shard all that stands in its log from there on, past the high watermark too. Gives the end of what was read."""
+    """Tells the shard all that stands in its log from there on, past the high watermark too. Gives the end of what was
+    read.
+    """
     _check_files(log)
     while offset < log.log_end_offset:
         piece = log.read(offset, _READ_BYTES, log.log_end_offset, min_one_batch=True)
@@ -86,7 +89,9 @@ def replay_log(log: Log, shard: Replayed, offset: int) -> Generator[int, None, i
 
 
 def _check_files(log: Log) -> None:
-    """A file that somebody has cut looks like one whose last records were compacted away: what it had would be passed over."""
+    """A file that somebody has cut looks like one whose last records were compacted away: what it had would be passed
+    over.
+    """
     for segment in log.segments:
         if segment.size_bytes and segment.open_file().size() < segment.size_bytes:
             raise KafkaError(
@@ -96,7 +101,9 @@ def _check_files(log: Log) -> None:
 
 
 def _replay_batch(header: BatchHeader, batch: bytes, shard: Replayed) -> Iterator[int]:
-    """Most batches are of a few records; a large one is cut. A record counts by its size too: that of a group holds all its members."""
+    """Most batches are of a few records; a large one is cut. A record counts by its size too: that of a group holds all
+    its members.
+    """
     producer = Producer(header.producer_id, header.producer_epoch)
     of_transaction = producer if header.is_transactional else None
     taken = 1  # an empty batch, too, takes its time

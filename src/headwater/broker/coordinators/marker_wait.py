@@ -1,11 +1,13 @@
-"""Requests of the next transaction that come while the markers of the last are being written: they wait a moment, and are decided then.
+"""Requests of the next transaction that come while the markers of the last are being written: they wait a moment, and
+are decided then.
 
-A producer of transaction version 2 goes on as soon as the end of its transaction is decided, and its next request often finds the
-coordinator still busy with the markers. Apache Kafka answers CONCURRENT_TRANSACTIONS at once, but for Produce, which it holds for up
-to 100 ms; clients try again. Here each of them waits, no longer than that, and is answered CONCURRENT_TRANSACTIONS only then.
+A producer of transaction version 2 goes on as soon as the end of its transaction is decided, and its next request often
+finds the coordinator still busy with the markers. Apache Kafka answers CONCURRENT_TRANSACTIONS at once, but for
+Produce, which it holds for up to 100 ms; clients try again. Here each of them waits, no longer than that, and is
+answered CONCURRENT_TRANSACTIONS only then.
 
-At the coordinator the end of the transaction is an event (`MarkerWaits`). A broker that has to ask it asks again after a while
-(`Patience`): 2 ms, then twice as long each time.
+At the coordinator the end of the transaction is an event (`MarkerWaits`). A broker that has to ask it asks again after
+a while (`Patience`): 2 ms, then twice as long each time.
 """
 
 from collections.abc import Callable

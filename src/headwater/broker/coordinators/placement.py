@@ -1,4 +1,6 @@
-"""Which partition of an internal topic a key belongs to: Java's hash of the string, as every Kafka broker computes it."""
+"""Which partition of an internal topic a key belongs to: Java's hash of the string, as every Kafka broker computes
+it.
+"""
 
 from functools import lru_cache
 

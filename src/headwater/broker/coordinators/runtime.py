@@ -1,7 +1,7 @@
 """The shards of one internal topic on this broker, and the way from a key to its shard.
 
-The topic is made when somebody first looks for a coordinator. Every partition of it that this broker leads has a shard, which is
-loaded when the partition comes and thrown away when it goes.
+The topic is made when somebody first looks for a coordinator. Every partition of it that this broker leads has a shard,
+which is loaded when the partition comes and thrown away when it goes.
 """
 
 from collections.abc import Callable, Collection
@@ -87,7 +87,9 @@ class Runtime(Generic[S]):
         return hosted
 
     def at_rest(self, key: str) -> Hosted[S] | None:
-        """The shard for a key, if whatever it writes now is committed at once and nobody waits for anything before that."""
+        """The shard for a key, if whatever it writes now is committed at once and nobody waits for anything before
+        that.
+        """
         image = self._broker.image
         topic_id = image.ids_by_name.get(self.topic)
         if topic_id is None:
@@ -106,9 +108,9 @@ class Runtime(Generic[S]):
     ) -> Any:
         """A request for the shard of `key`: gives a Deferred, or the response if it is there at once.
 
-        `verdicts` are errors that end a client, or what it does. A coordinator that was deposed and does not know it yet gets nothing
-        committed, but it could still say these, by what it knew, and also that something has been done before (`Effects.is_recalled`):
-        so such answers leave only when it is certain that it coordinates.
+        `verdicts` are errors that end a client, or what it does. A coordinator that was deposed and does not know it
+        yet gets nothing committed, but it could still say these, by what it knew, and also that something has been done
+        before (`Effects.is_recalled`): so such answers leave only when it is certain that it coordinates.
         """
         try:
             hosted = self.find(key)

@@ -17,7 +17,9 @@ class Shard(Protocol):
     def replay_marker(self, producer: Producer, *, committed: bool) -> None: ...
 
     def timers_found(self) -> Iterator[tuple[TimerKey, int]]:
-        """What to wait for, now that all is read, and how long. There may be a million; nobody asks the shard anything meanwhile."""
+        """What to wait for, now that all is read, and how long. There may be a million; nobody asks the shard anything
+        meanwhile.
+        """
         ...
 
     def loaded(self, now_ms: int) -> Effects: ...
@@ -35,7 +37,9 @@ S = TypeVar("S", bound=Shard)
 
 
 def coordinator_error(code: ErrorCode) -> ErrorCode:
-    """What a client is told when a coordinator could not write: something that makes it look for the coordinator again."""
+    """What a client is told when a coordinator could not write: something that makes it look for the coordinator
+    again.
+    """
     match code:
         case ErrorCode.UNKNOWN_TOPIC_OR_PARTITION | ErrorCode.NOT_ENOUGH_REPLICAS | ErrorCode.REQUEST_TIMED_OUT:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE

@@ -1,8 +1,8 @@
 """The transaction coordinator of this broker: shards of `__transaction_state`, and the markers that they ask for.
 
-A shard asks again after a while for markers that nobody has reported. What is still under way then is not sent a second time: a marker
-that came late could end a transaction that began since. A marker that was refused because a later coordinator, or a later epoch of
-the producer, has been seen is not asked for again either.
+A shard asks again after a while for markers that nobody has reported. What is still under way then is not sent a second
+time: a marker that came late could end a transaction that began since. A marker that was refused because a later
+coordinator, or a later epoch of the producer, has been seen is not asked for again either.
 """
 
 import logging
@@ -152,7 +152,9 @@ class TransactionCoordinator:
     def is_verified(
         self, transactional_id: bytes, producer_id: int, producer_epoch: int, partition: TopicPartition
     ) -> bool:
-        """Whether the partition is known to be in the open transaction, without asking anybody or waiting for anything."""
+        """Whether the partition is known to be in the open transaction, without asking anybody or waiting for
+        anything.
+        """
         try:
             name = transactional_id.decode()
         except UnicodeDecodeError:

@@ -1,8 +1,9 @@
 """Transactions on their hot path: partitions that enter one, and its end, decided, written and committed in one go.
 
-Only where nobody has to be waited for: the shard is at rest (`Hosted.is_at_rest`), and what is appended to each partition of the
-transaction is committed with the append. None or False says that nothing was changed, and `Transactions.call` must look at it. When the
-shard's own append fails, the shard is made anew from the log, so that nothing was changed then either. No state.
+Only where nobody has to be waited for: the shard is at rest (`Hosted.is_at_rest`), and what is appended to each
+partition of the transaction is committed with the append. None or False says that nothing was changed, and
+`Transactions.call` must look at it. When the shard's own append fails, the shard is made anew from the log, so that
+nothing was changed then either. No state.
 """
 
 from typing import TYPE_CHECKING, Final

@@ -1,4 +1,6 @@
-"""Before a transactional append: asks the transaction's coordinator on another broker whether partitions are in it, or to add them."""
+"""Before a transactional append: asks the transaction's coordinator on another broker whether partitions are in it, or
+to add them.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final

@@ -1,7 +1,8 @@
 """AddOffsetsToTxn (key 25), versions 0 to 4: the offsets of a group will belong to the transaction.
 
-The group's coordinator may never have been looked for: the client does so only after this. The topic of the offsets is made then, as
-by FindCoordinator, or the client would ask the transaction's coordinator for ever. Markers of the transaction before are waited for.
+The group's coordinator may never have been looked for: the client does so only after this. The topic of the offsets is
+made then, as by FindCoordinator, or the client would ask the transaction's coordinator for ever. Markers of the
+transaction before are waited for.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,5 @@
-"""AddPartitionsToTxn (key 24), versions 0 to 5: partitions enter a transaction. v4 is for brokers: many transactions, and `verify_only`.
+"""AddPartitionsToTxn (key 24), versions 0 to 5: partitions enter a transaction. v4 is for brokers: many transactions,
+and `verify_only`.
 
 A partition that does not exist is refused, and then nothing is added: the others are told OPERATION_NOT_ATTEMPTED.
 """

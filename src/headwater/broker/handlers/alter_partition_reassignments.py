@@ -1,8 +1,8 @@
 """AlterPartitionReassignments (key 45), versions 0 and 1: moves partitions to other replicas, or cancels that (null).
 
-Replicas are checked as for a new topic. In a cluster the controller begins or cancels the moves; the answer does not wait
-for their end. A broker alone can only keep the replicas that are there: nothing is ever in progress, so there is nothing to
-cancel. v1 may forbid another number of replicas.
+Replicas are checked as for a new topic. In a cluster the controller begins or cancels the moves; the answer does not
+wait for their end. A broker alone can only keep the replicas that are there: nothing is ever in progress, so there is
+nothing to cancel. v1 may forbid another number of replicas.
 """
 
 from typing import TYPE_CHECKING

@@ -1,9 +1,10 @@
 """AlterReplicaLogDirs (key 34), versions 1 and 2: moves replicas to other log directories of this broker.
 
-The answer says that a move has begun; DescribeLogDirs tells how far it is. A replica that is asked to go where it lies stays there,
-also if it was on its way elsewhere. A directory that is not ours is LOG_DIR_NOT_FOUND, whatever it is asked for; one that is offline, or
-a replica whose directory is, KAFKA_STORAGE_ERROR. For a partition that has no replica here yet, the directory is remembered until it
-gets one, and the answer is REPLICA_NOT_AVAILABLE: tools ask so before they move a partition to this broker.
+The answer says that a move has begun; DescribeLogDirs tells how far it is. A replica that is asked to go where it lies
+stays there, also if it was on its way elsewhere. A directory that is not ours is LOG_DIR_NOT_FOUND, whatever it is
+asked for; one that is offline, or a replica whose directory is, KAFKA_STORAGE_ERROR. For a partition that has no
+replica here yet, the directory is remembered until it gets one, and the answer is REPLICA_NOT_AVAILABLE: tools ask so
+before they move a partition to this broker.
 """
 
 from typing import TYPE_CHECKING

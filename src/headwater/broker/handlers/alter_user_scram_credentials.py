@@ -1,7 +1,9 @@
-"""AlterUserScramCredentials (key 51), version 0: gives users SCRAM credentials and takes them away. The controller answers.
+"""AlterUserScramCredentials (key 51), version 0: gives users SCRAM credentials and takes them away. The controller
+answers.
 
-The client sends what PBKDF2 made of the password; kept are the two keys that RFC 5802 makes of that, as Apache Kafka keeps them. Each user
-succeeds or fails on its own, and a user that stands in a request twice for one mechanism is refused.
+The client sends what PBKDF2 made of the password; kept are the two keys that RFC 5802 makes of that, as Apache Kafka
+keeps them. Each user succeeds or fails on its own, and a user that stands in a request twice for one mechanism is
+refused.
 """
 
 from collections import Counter

@@ -1,8 +1,8 @@
 """ApiVersions (key 18), versions 0 to 4: what this broker speaks. The registry's table is the answer.
 
-A version that we do not know is answered in v0 with UNSUPPORTED_VERSION and our range for this API, so that a newer client
-can come down to it. v3 names the client's software. Finalized features come with an epoch, or clients would never look at
-them; a feature stands there only when all of it works.
+A version that we do not know is answered in v0 with UNSUPPORTED_VERSION and our range for this API, so that a newer
+client can come down to it. v3 names the client's software. Finalized features come with an epoch, or clients would
+never look at them; a feature stands there only when all of it works.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -63,5 +63,7 @@ def unsupported_version_response() -> ApiVersionsResponse:
 
 
 def _is_software_name(text: str) -> bool:
-    """Letters, digits, dashes and dots, beginning and ending with a letter or a digit: it goes into logs and metrics."""
+    """Letters, digits, dashes and dots, beginning and ending with a letter or a digit: it goes into logs and
+    metrics.
+    """
     return bool(text) and text[0].isalnum() and text[-1].isalnum() and _NAME_CHARACTERS.issuperset(text)

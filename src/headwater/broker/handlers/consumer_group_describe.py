@@ -1,4 +1,6 @@
-"""ConsumerGroupDescribe (key 69), versions 0 to 1: epochs, members and assignments of groups with the consumer protocol."""
+"""ConsumerGroupDescribe (key 69), versions 0 to 1: epochs, members and assignments of groups with the consumer
+protocol.
+"""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,4 +1,6 @@
-"""ConsumerGroupHeartbeat (key 68), versions 0 to 1: the one request of the consumer protocol (KIP-848). coordinator/groups/consumer decides."""
+"""ConsumerGroupHeartbeat (key 68), versions 0 to 1: the one request of the consumer protocol (KIP-848).
+coordinator/groups/consumer decides.
+"""
 
 from typing import TYPE_CHECKING, Any
 

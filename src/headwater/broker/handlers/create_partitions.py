@@ -1,4 +1,5 @@
-"""CreatePartitions (key 37), versions 0 to 3: a topic gets more partitions, never fewer. `count` is the total afterwards.
+"""CreatePartitions (key 37), versions 0 to 3: a topic gets more partitions, never fewer. `count` is the total
+afterwards.
 
 New partitions have as many replicas as the first one, placed on from where the topic ends, or assigned by hand.
 """

@@ -1,11 +1,11 @@
 """DeleteRecords (key 21), versions 0 to 2: moves the start of partitions forward; -1 stands for the high watermark.
 
-Readers see the new start at once. Whole segments below it go with the next retention. A topic that is only compacted has
-no start that may move: POLICY_VIOLATION, as in Apache Kafka.
+Readers see the new start at once. Whole segments below it go with the next retention. A topic that is only compacted
+has no start that may move: POLICY_VIOLATION, as in Apache Kafka.
 
 It is answered when the logs of all replicas that live or may be elected have begun there; their lowest start is the low
-watermark. Apache Kafka waits for those that live only. Who still lags when the time is over makes it REQUEST_TIMED_OUT: the start has
-moved all the same, and the others follow.
+watermark. Apache Kafka waits for those that live only. Who still lags when the time is over makes it REQUEST_TIMED_OUT:
+the start has moved all the same, and the others follow.
 """
 
 from typing import TYPE_CHECKING, Final, NamedTuple

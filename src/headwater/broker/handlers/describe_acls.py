@@ -1,4 +1,6 @@
-"""DescribeAcls (key 29), versions 1 to 3: the access rules that a filter means. Without an authorizer there are none, and Kafka says so."""
+"""DescribeAcls (key 29), versions 1 to 3: the access rules that a filter means. Without an authorizer there are none,
+and Kafka says so.
+"""
 
 from typing import TYPE_CHECKING
 

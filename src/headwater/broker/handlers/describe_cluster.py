@@ -1,7 +1,7 @@
 """DescribeCluster (key 60), versions 0 to 2: the brokers, their addresses on the client's listener, and the controller.
 
-v1 lets a client say whether it wants brokers or controllers; only brokers are here. v2 asks for fenced brokers too: there
-are none.
+v1 lets a client say whether it wants brokers or controllers; only brokers are here. v2 asks for fenced brokers too:
+there are none.
 """
 
 from typing import TYPE_CHECKING, Final

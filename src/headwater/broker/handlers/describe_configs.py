@@ -1,7 +1,9 @@
-"""DescribeConfigs (key 32), versions 1 to 4: the configs of topics, brokers and groups, with where each value comes from.
+"""DescribeConfigs (key 32), versions 1 to 4: the configs of topics, brokers and groups, with where each value comes
+from.
 
-A broker answers for itself, any broker for groups; the empty broker name stands for what is set dynamically for all. No keys, or an empty list
-of them, asks for everything; keys that do not exist are left out. v3 has types and, on demand, documentation.
+A broker answers for itself, any broker for groups; the empty broker name stands for what is set dynamically for all. No
+keys, or an empty list of them, asks for everything; keys that do not exist are left out. v3 has types and, on demand,
+documentation.
 """
 
 from typing import TYPE_CHECKING

@@ -1,9 +1,9 @@
 """DescribeLogDirs (key 35), versions 1 to 5: what lies in each log directory, and how much room its disk has.
 
-No topics (null) asks for all of them; partitions that are not here are left out. A replica that moves to another directory is shown
-there too, as a future one, with how many offsets it is behind. A directory that is offline is KAFKA_STORAGE_ERROR, and nothing is
-said of what lies in it. v4 has the size of the disk, v5 says whether a directory takes no new partitions. Of a compacted log, a tag of
-our own says how much of it is dirty.
+No topics (null) asks for all of them; partitions that are not here are left out. A replica that moves to another
+directory is shown there too, as a future one, with how many offsets it is behind. A directory that is offline is
+KAFKA_STORAGE_ERROR, and nothing is said of what lies in it. v4 has the size of the disk, v5 says whether a directory
+takes no new partitions. Of a compacted log, a tag of our own says how much of it is dirty.
 """
 
 from typing import TYPE_CHECKING

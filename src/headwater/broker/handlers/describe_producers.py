@@ -1,7 +1,8 @@
-"""DescribeProducers (key 61), version 0: the producers that a partition's log knows, and where their open transactions begin.
+"""DescribeProducers (key 61), version 0: the producers that a partition's log knows, and where their open transactions
+begin.
 
-Asked of the leader. What is told is what decides on the next batch: epoch, last sequence (-1 when no batch is known), the
-newest timestamp, the epoch of the coordinator that wrote the last marker.
+Asked of the leader. What is told is what decides on the next batch: epoch, last sequence (-1 when no batch is known),
+the newest timestamp, the epoch of the coordinator that wrote the last marker.
 """
 
 from typing import TYPE_CHECKING

@@ -1,9 +1,9 @@
 """DescribeTopicPartitions (key 75), version 0: topics and their partitions, page by page.
 
-Topics come sorted by name; no names means all. An answer holds at most `response_partition_limit` partitions, and no more
-than `max.request.partition.size.limit`. When more are left, `next_cursor` says where: the client sends it back with the
-same names. A topic that the client named and that is not there is answered with its error and takes no room. A leader that
-the client cannot reach is none (LEADER_NOT_AVAILABLE).
+Topics come sorted by name; no names means all. An answer holds at most `response_partition_limit` partitions, and no
+more than `max.request.partition.size.limit`. When more are left, `next_cursor` says where: the client sends it back
+with the same names. A topic that the client named and that is not there is answered with its error and takes no room. A
+leader that the client cannot reach is none (LEADER_NOT_AVAILABLE).
 """
 
 from typing import TYPE_CHECKING

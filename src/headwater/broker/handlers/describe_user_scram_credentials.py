@@ -1,7 +1,7 @@
 """DescribeUserScramCredentials (key 50), version 0: by which SCRAM mechanisms users can log in. Never the secrets.
 
-No list, or an empty one, asks for all users that have any. A user without credentials is RESOURCE_NOT_FOUND, one that is asked for twice
-DUPLICATE_RESOURCE. Any broker answers.
+No list, or an empty one, asks for all users that have any. A user without credentials is RESOURCE_NOT_FOUND, one that
+is asked for twice DUPLICATE_RESOURCE. Any broker answers.
 """
 
 from collections import Counter

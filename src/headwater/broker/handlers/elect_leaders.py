@@ -1,8 +1,8 @@
 """ElectLeaders (key 43), versions 0 to 2: makes preferred replicas lead, or replicas out of sync where nobody leads.
 
-In a cluster the controller decides and commits. A broker alone leads all that it has, so no election is needed. v0 knows
-preferred elections only. A request about all topics (null) lists them without the partitions that need no election, as in
-Apache Kafka.
+In a cluster the controller decides and commits. A broker alone leads all that it has, so no election is needed. v0
+knows preferred elections only. A request about all topics (null) lists them without the partitions that need no
+election, as in Apache Kafka.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,8 @@
-"""EndTxn (key 26), versions 0 to 5: commits or aborts. From v5 on (transaction version 2) the producer's epoch grows with every transaction.
+"""EndTxn (key 26), versions 0 to 5: commits or aborts. From v5 on (transaction version 2) the producer's epoch grows
+with every transaction.
 
-One that comes while the markers of the transaction before are being written waits for them (broker/coordinators/marker_wait.py).
+One that comes while the markers of the transaction before are being written waits for them
+(broker/coordinators/marker_wait.py).
 """
 
 from typing import TYPE_CHECKING, Any

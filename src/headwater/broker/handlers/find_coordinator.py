@@ -1,7 +1,8 @@
-"""FindCoordinator (key 10), versions 0 to 6: which broker coordinates a group (type 0), a transactional id (1) or a share group (2).
+"""FindCoordinator (key 10), versions 0 to 6: which broker coordinates a group (type 0), a transactional id (1) or a
+share group (2).
 
-v1 has the type, v3 is flexible, v4 asks for many keys at once. The internal topic is made when somebody first asks, and the answer waits for it.
-Share groups are not served: INVALID_REQUEST, as an Apache broker without them says.
+v1 has the type, v3 is flexible, v4 asks for many keys at once. The internal topic is made when somebody first asks, and
+the answer waits for it. Share groups are not served: INVALID_REQUEST, as an Apache broker without them says.
 """
 
 from typing import TYPE_CHECKING, Any, Final

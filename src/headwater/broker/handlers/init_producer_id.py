@@ -1,7 +1,8 @@
 """InitProducerId (key 22), versions 0 to 5: an id and an epoch for an idempotent or a transactional producer.
 
-From v3 on a producer that has lost its sequence may offer its id and epoch to get the next epoch; without a transactional id
-Kafka gives it a fresh id instead, and so do we. v4 answers PRODUCER_FENCED where older versions know INVALID_PRODUCER_EPOCH.
+From v3 on a producer that has lost its sequence may offer its id and epoch to get the next epoch; without a
+transactional id Kafka gives it a fresh id instead, and so do we. v4 answers PRODUCER_FENCED where older versions know
+INVALID_PRODUCER_EPOCH.
 """
 
 import logging

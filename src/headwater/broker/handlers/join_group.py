@@ -1,4 +1,6 @@
-"""JoinGroup (key 11), versions 0 to 9: a member enters a classic group. coordinator/groups/classic decides; the answer waits for the others."""
+"""JoinGroup (key 11), versions 0 to 9: a member enters a classic group. coordinator/groups/classic decides; the answer
+waits for the others.
+"""
 
 from typing import TYPE_CHECKING, Any
 

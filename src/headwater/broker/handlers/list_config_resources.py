@@ -1,7 +1,8 @@
 """ListConfigResources (key 74), versions 0 and 1: the names of what has configs.
 
-v0 asks for client metrics only, v1 for the types it names, or for all. Of groups, those that have
-configs of their own are told. Client metrics are a legal type of which nothing is configured here; so are loggers, whose levels DescribeConfigs does not serve.
+v0 asks for client metrics only, v1 for the types it names, or for all. Of groups, those that have configs of their own
+are told. Client metrics are a legal type of which nothing is configured here; so are loggers, whose levels
+DescribeConfigs does not serve.
 """
 
 from typing import TYPE_CHECKING, Final

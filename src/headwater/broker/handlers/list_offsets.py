@@ -1,10 +1,11 @@
 """ListOffsets (key 2), versions 1 to 11: the ends of a partition, or the first offset as late as a time.
 
-Special timestamps: -1 latest, -2 earliest, -3 (v7) largest timestamp, -4 (v8) earliest on local disk, -5 (v9) latest in tiered
-storage and -6 (v11) earliest not yet uploaded, which this broker, having no tiers, answers with offset -1. "Latest" is what the
-reader may see: the high watermark, or with read_committed the last stable offset. v4 has leader epochs. A new leader may not know
-yet how far its predecessor had told clients that records are committed; until it does, it answers OFFSET_NOT_AVAILABLE rather than
-something that looks as if the partition had shrunk (KIP-207; before v5: LEADER_NOT_AVAILABLE). A follower is told the log's end.
+Special timestamps: -1 latest, -2 earliest, -3 (v7) largest timestamp, -4 (v8) earliest on local disk, -5 (v9) latest in
+tiered storage and -6 (v11) earliest not yet uploaded, which this broker, having no tiers, answers with offset -1.
+"Latest" is what the reader may see: the high watermark, or with read_committed the last stable offset. v4 has leader
+epochs. A new leader may not know yet how far its predecessor had told clients that records are committed; until it
+does, it answers OFFSET_NOT_AVAILABLE rather than something that looks as if the partition had shrunk (KIP-207; before
+v5: LEADER_NOT_AVAILABLE). A follower is told the log's end.
 """
 
 import logging

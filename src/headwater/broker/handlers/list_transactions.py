@@ -1,4 +1,6 @@
-"""ListTransactions (key 66), versions 0 to 2: what this coordinator knows, by state, producer, from v1 on duration, from v2 on an RE2 pattern."""
+"""ListTransactions (key 66), versions 0 to 2: what this coordinator knows, by state, producer, from v1 on duration,
+from v2 on an RE2 pattern.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,6 @@
-"""OffsetCommit (key 8), versions 2 to 10: where a group has got to. v5 drops the retention time, v7 has static members, v10 topic ids."""
+"""OffsetCommit (key 8), versions 2 to 10: where a group has got to. v5 drops the retention time, v7 has static members,
+v10 topic ids.
+"""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,8 +1,9 @@
 """OffsetCommit on its hot path: one topic, all of it plainly fine, written and committed in one go, answered at once.
 
-As with Produce, a request is given up (None) before anything was changed whenever it is not of that shape, and `offset_commit.handle` runs it.
-What is done with bytes stands here twice: `read_commit` and `append_commit` below, by way of the general codecs, and the same in C
-(`server/native/commit.c`), which hands on what it does not know; a test compares both. No state.
+As with Produce, a request is given up (None) before anything was changed whenever it is not of that shape, and
+`offset_commit.handle` runs it. What is done with bytes stands here twice: `read_commit` and `append_commit` below, by
+way of the general codecs, and the same in C (`server/native/commit.c`), which hands on what it does not know; a test
+compares both. No state.
 """
 
 from collections.abc import Callable

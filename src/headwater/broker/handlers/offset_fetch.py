@@ -1,7 +1,8 @@
 """OffsetFetch (key 9), versions 1 to 10: the committed offsets of one group, from v8 on of several.
 
-v2: no topics means all, and an error for the whole group. v7: `require_stable` waits for pending transactions. v9 has member epochs, v10
-topic ids. An unknown group is answered with -1 and no error. The shard answers in the shape of v8; older ones are made from it here.
+v2: no topics means all, and an error for the whole group. v7: `require_stable` waits for pending transactions. v9 has
+member epochs, v10 topic ids. An unknown group is answered with -1 and no error. The shard answers in the shape of v8;
+older ones are made from it here.
 """
 
 from typing import TYPE_CHECKING, Any, Final

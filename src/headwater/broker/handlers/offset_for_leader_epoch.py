@@ -1,5 +1,5 @@
-"""OffsetForLeaderEpoch (key 23), versions 2 to 4: where a leader epoch ends, for a consumer that wants to know whether its
-position still stands in the leader's log. Replicas truncate by Fetch's diverging epoch instead.
+"""OffsetForLeaderEpoch (key 23), versions 2 to 4: where a leader epoch ends, for a consumer that wants to know whether
+its position still stands in the leader's log. Replicas truncate by Fetch's diverging epoch instead.
 """
 
 from typing import TYPE_CHECKING

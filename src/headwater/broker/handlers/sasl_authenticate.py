@@ -1,4 +1,6 @@
-"""SaslAuthenticate (key 36), versions 0 to 2, where no login is awaited: on listeners without SASL. Those with it answer in server/security."""
+"""SaslAuthenticate (key 36), versions 0 to 2, where no login is awaited: on listeners without SASL. Those with it
+answer in server/security.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,6 @@
-"""SaslHandshake (key 17), versions 0 and 1, where no login is awaited: on listeners without SASL. Those with it answer in server/security."""
+"""SaslHandshake (key 17), versions 0 and 1, where no login is awaited: on listeners without SASL. Those with it answer
+in server/security.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,8 +1,9 @@
 """AddPartitionsToTxn and EndTxn on their hot path: what is plainly fine is decided, written and answered at once.
 
-As with Produce, a request is given up (None) before anything was changed whenever it is not of that shape, and its handler runs it.
-A producer of transaction version 1 sends the same two requests again and again, but for their correlation ids: so what the general
-codecs read is remembered, with the answer. State: these memories, bounded in number and size.
+As with Produce, a request is given up (None) before anything was changed whenever it is not of that shape, and its
+handler runs it. A producer of transaction version 1 sends the same two requests again and again, but for their
+correlation ids: so what the general codecs read is remembered, with the answer. State: these memories, bounded in
+number and size.
 """
 
 from functools import lru_cache

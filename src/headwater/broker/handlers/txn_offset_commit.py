@@ -1,8 +1,9 @@
 """TxnOffsetCommit (key 28), versions 0 to 5: offsets that count when the transaction is committed.
 
-v3 checks the group's generation and member. From v5 on (transaction version 2) the group's partition of `__consumer_offsets` enters the
-transaction by itself; before that AddOffsetsToTxn has put it there, and a commit is checked against the transaction that is open. While
-the markers of the transaction before are being written, the coordinator is asked again (broker/coordinators/marker_wait.py).
+v3 checks the group's generation and member. From v5 on (transaction version 2) the group's partition of
+`__consumer_offsets` enters the transaction by itself; before that AddOffsetsToTxn has put it there, and a commit is
+checked against the transaction that is open. While the markers of the transaction before are being written, the
+coordinator is asked again (broker/coordinators/marker_wait.py).
 """
 
 from typing import TYPE_CHECKING, Any, Final

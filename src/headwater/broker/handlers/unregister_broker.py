@@ -1,7 +1,8 @@
 """UnregisterBroker (key 64), version 0: forgets a broker that will not come back.
 
-Registered are the brokers that live: a session with ZooKeeper holds each registration, and a broker alone knows itself only. A living
-one would stand in the metadata again at once: that is refused, where Apache Kafka's controllers would take it out of the cluster.
+Registered are the brokers that live: a session with ZooKeeper holds each registration, and a broker alone knows itself
+only. A living one would stand in the metadata again at once: that is refused, where Apache Kafka's controllers would
+take it out of the cluster.
 """
 
 from typing import TYPE_CHECKING

@@ -1,8 +1,8 @@
 """UpdateFeatures (key 57), versions 0 to 2: raises or lowers the levels of features, all of them or none.
 
-The levels of this broker are those of its code (see broker/features.py): a level that holds already is confirmed, any other
-is refused in Kafka's words. v0 says with a flag, later versions with a type, whether a level may go down. Before v2 each
-feature has a result of its own when all went well.
+The levels of this broker are those of its code (see broker/features.py): a level that holds already is confirmed, any
+other is refused in Kafka's words. v0 says with a flag, later versions with a type, whether a level may go down. Before
+v2 each feature has a result of its own when all went well.
 """
 
 from typing import TYPE_CHECKING, Final

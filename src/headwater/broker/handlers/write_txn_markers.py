@@ -1,4 +1,6 @@
-"""WriteTxnMarkers (key 27), versions 1 to 2: between brokers, a coordinator ends transactions on the partitions of others."""
+"""WriteTxnMarkers (key 27), versions 1 to 2: between brokers, a coordinator ends transactions on the partitions of
+others.
+"""
 
 from typing import TYPE_CHECKING, Any
 

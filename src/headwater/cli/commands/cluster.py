@@ -47,7 +47,9 @@ def info(target: Target) -> None:
 @cluster.command()
 @client_options
 def health(target: Target) -> int:
-    """Check that brokers answer, partitions are led and in sync, and directories work. Exit code 1 if something is wrong."""
+    """Check that brokers answer, partitions are led and in sync, and directories work. Exit code 1 if something is
+    wrong.
+    """
     target.hurry(_PATIENCE_MS)
     value = [*_brokers(target.admin), *_partitions(target.admin)]
     rows = [["ok" if each["ok"] else "WRONG", each["check"], each["detail"]] for each in value]

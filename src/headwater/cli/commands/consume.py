@@ -179,7 +179,9 @@ def _read(
 
 
 def _nobody_reads() -> bool:
-    """Whether the reader of our pipe is gone. Without this, `consume | head -1` would only see it at the next record."""
+    """Whether the reader of our pipe is gone. Without this, `consume | head -1` would only see it at the next
+    record.
+    """
     poll = select.poll()
     poll.register(sys.stdout.fileno(), 0)
     return any(event & select.POLLERR for _, event in poll.poll(0))

@@ -1,4 +1,6 @@
-"""`headwater cluster reassign`: moves partitions between brokers, and shows what moves. A dry run unless told otherwise."""
+"""`headwater cluster reassign`: moves partitions between brokers, and shows what moves. A dry run unless told
+otherwise.
+"""
 
 import time
 from pathlib import Path

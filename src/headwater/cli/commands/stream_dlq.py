@@ -94,8 +94,8 @@ def show(target: Target, **given: Any) -> int:
 def replay(target: Target, dry_run: bool, **given: Any) -> int:
     """Write the records of dead letters back to the topics and partitions they were read from, all or none.
 
-    Key, value, headers and timestamp are those of the record. The letters stay: replay what --at, --exception and the other options
-    name, not everything twice. A record that fails again becomes a letter again.
+    Key, value, headers and timestamp are those of the record. The letters stay: replay what --at, --exception and the
+    other options name, not everything twice. A record that fails again becomes a letter again.
     """
     found = list(_letters(target, given))
     letters = [letter for letter in found if letter.can_be_replayed]
@@ -116,7 +116,9 @@ def replay(target: Target, dry_run: bool, **given: Any) -> int:
 
 
 def _write(target: Target, app: str, letters: "list[DeadLetter]") -> None:
-    """In one transaction: a replay that fails halfway has written nothing, and one that runs beside another fences it."""
+    """In one transaction: a replay that fails halfway has written nothing, and one that runs beside another fences
+    it.
+    """
     from headwater.client.producer.producer import Producer
     from headwater.streams.dead_letters import replayed
 

@@ -1,4 +1,6 @@
-"""`headwater topic offsets` and `headwater topic trim`: where a topic's partitions begin and end, and moving the beginning."""
+"""`headwater topic offsets` and `headwater topic trim`: where a topic's partitions begin and end, and moving the
+beginning.
+"""
 
 import time
 from typing import TYPE_CHECKING, Any

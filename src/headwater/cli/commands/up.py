@@ -1,4 +1,6 @@
-"""`headwater up`: one broker on this machine, or several with a ZooKeeper; supervised, in the foreground or detached."""
+"""`headwater up`: one broker on this machine, or several with a ZooKeeper; supervised, in the foreground or
+detached.
+"""
 
 import os
 import shutil
@@ -397,7 +399,9 @@ def _several(state: "UpState", how: str, schemas: list[tuple[str, object]]) -> s
 
 
 def _own_name() -> str:
-    """What to type: the plain name where the shell finds this very program by it, else the path that it was called by."""
+    """What to type: the plain name where the shell finds this very program by it, else the path that it was called
+    by.
+    """
     called = Path(sys.argv[0])
     found = shutil.which("headwater")
     if called.name != "headwater" or (found is not None and Path(found).absolute() == called.absolute()):

@@ -1,5 +1,6 @@
-"""`headwater user`: the SCRAM users of a cluster. A password is never an argument, which other users of the machine could read; it is
-asked for without echo or read from stdin, and does not leave this process: its salted hash does."""
+"""`headwater user`: the SCRAM users of a cluster. A password is never an argument, which other users of the machine
+could read; it is asked for without echo or read from stdin, and does not leave this process: its salted hash does.
+"""
 
 import sys
 from typing import TYPE_CHECKING, Any, Final

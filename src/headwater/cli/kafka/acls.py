@@ -1,4 +1,6 @@
-"""`kafka-acls`: adds, removes and lists access rules. What it does is read when it is known what was typed (`acl_rules.py`)."""
+"""`kafka-acls`: adds, removes and lists access rules. What it does is read when it is known what was typed
+(`acl_rules.py`).
+"""
 
 from collections.abc import Sequence
 from typing import Final, NoReturn

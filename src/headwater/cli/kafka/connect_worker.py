@@ -1,4 +1,6 @@
-"""What the scripts of both kinds of Connect worker do: run one in the foreground, or with -daemon leave it running when it is ready."""
+"""What the scripts of both kinds of Connect worker do: run one in the foreground, or with -daemon leave it running when
+it is ready.
+"""
 
 import sys
 from collections.abc import Callable, Sequence

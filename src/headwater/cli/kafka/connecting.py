@@ -1,4 +1,6 @@
-"""From a script's options to an admin client: `--bootstrap-server`, and the properties of `--command-config` and the like."""
+"""From a script's options to an admin client: `--bootstrap-server`, and the properties of `--command-config` and the
+like.
+"""
 
 import contextlib
 from collections.abc import Iterator, Mapping

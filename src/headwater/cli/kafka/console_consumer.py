@@ -1,8 +1,8 @@
 """`kafka-console-consumer`: records of topics to stdout, in the shape of Kafka's DefaultMessageFormatter.
 
-With `--group`, or `group.id` among its properties, it is a member of that group: it shares the partitions with the others,
-begins where the group has committed, and commits what it printed. Without one it reads by assignment: it begins at once, and
-topics and partitions that are made later are not followed.
+With `--group`, or `group.id` among its properties, it is a member of that group: it shares the partitions with the
+others, begins where the group has committed, and commits what it printed. Without one it reads by assignment: it begins
+at once, and topics and partitions that are made later are not followed.
 """
 
 import re
@@ -200,8 +200,9 @@ def _spans(
 
 
 def _copy(source: "Source", formatter: "Formatter", options: Options) -> int:
-    """Until there are enough records, none for long, or a signal. The time until a group has said what is to be read does not
-    count as time without records, unless it is longer than it could be."""
+    """Until there are enough records, none for long, or a signal. The time until a group has said what is to be read
+    does not count as time without records, unless it is longer than it could be.
+    """
     given, timeout_ms = options.number("max-messages"), options.number("timeout-ms")
     limit = None if given is None or given < 0 else given
     printed = 0
@@ -229,8 +230,9 @@ def _copy(source: "Source", formatter: "Formatter", options: Options) -> int:
 
 
 class _ToldToStop:
-    """SIGTERM ends the reading between two polls: a member leaves its group, and what was printed is committed. A second
-    one ends the process at once."""
+    """SIGTERM ends the reading between two polls: a member leaves its group, and what was printed is committed. A
+    second one ends the process at once.
+    """
 
     came = False
 

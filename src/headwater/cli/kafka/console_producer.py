@@ -1,4 +1,5 @@
-"""`kafka-console-producer`: lines of stdin to a topic, each a record, with key and headers in front if they are asked for.
+"""`kafka-console-producer`: lines of stdin to a topic, each a record, with key and headers in front if they are asked
+for.
 
 What is waiting on stdin is sent together; a line that somebody types goes out at once.
 """

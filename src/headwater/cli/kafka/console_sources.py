@@ -83,8 +83,10 @@ class GroupMember:
 def member_settings(
     bootstrap: str, group: str, properties: Mapping[str, str], *, from_beginning: bool, isolation: str | None
 ) -> dict[str, str]:
-    """What the consumer of a group is made with; keys and values are read by the formatter. Settings that no consumer of
-    ours has are left out with a warning, as Kafka's tool does: files of settings often have some for other programs."""
+    """What the consumer of a group is made with; keys and values are read by the formatter. Settings that no consumer
+    of ours has are left out with a warning, as Kafka's tool does: files of settings often have some for other
+    programs.
+    """
     from headwater.client.consumer.consumer_settings import CONSUMER, OLD_NAMES
 
     settings = {"client.id": "console-consumer"}

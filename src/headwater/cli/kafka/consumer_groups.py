@@ -1,6 +1,7 @@
 """`kafka-consumer-groups`: list, describe and delete consumer groups, reset and delete their offsets.
 
-As Kafka's own, it exits with 0 also when the cluster refused something: what went wrong stands on stdout, behind `Error:`.
+As Kafka's own, it exits with 0 also when the cluster refused something: what went wrong stands on stdout, behind
+`Error:`.
 """
 
 import sys

@@ -14,7 +14,9 @@ _NOTHING: Final = "-"
 
 
 def describe(admin: "Admin", groups: list[str], options: Options) -> None:
-    """All groups are asked before anything is printed: one that is not there is an error for all, as in Kafka's tool."""
+    """All groups are asked before anything is printed: one that is not there is an error for all, as in Kafka's
+    tool.
+    """
 
     descriptions = [admin.describe_group(group) for group in sorted(groups)]
     verbose = "verbose" in options

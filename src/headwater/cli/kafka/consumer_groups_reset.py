@@ -1,4 +1,6 @@
-"""`kafka-consumer-groups --reset-offsets` and `--delete-offsets`: every way to name an offset, and what became of it."""
+"""`kafka-consumer-groups --reset-offsets` and `--delete-offsets`: every way to name an offset, and what became of
+it.
+"""
 
 import re
 import sys
@@ -136,7 +138,9 @@ def duration_ms(text: str) -> int:
 
 
 def _tell(plan: ResetPlan) -> None:
-    """That a time lies behind the last record is told on stdout; that an offset was moved, in the log of Kafka's tool."""
+    """That a time lies behind the last record is told on stdout; that an offset was moved, in the log of Kafka's
+    tool.
+    """
     for note in plan.notes:
         if "Falling back" in note:
             sys.stdout.write(f"\nWarn: {note}\n")

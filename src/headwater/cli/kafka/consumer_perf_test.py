@@ -1,4 +1,5 @@
-"""`kafka-consumer-perf-test`: reads records as a member of a group, as quickly as it may, and tells how quickly that was.
+"""`kafka-consumer-perf-test`: reads records as a member of a group, as quickly as it may, and tells how quickly that
+was.
 
 They are read as columns where pyarrow is installed, else record by record.
 """

@@ -1,5 +1,6 @@
-"""Records of `__consumer_offsets` and `__transaction_state` for people, as Kafka's formatters of them print: JSON, and of one
-type each. Each record has a line here; Kafka's stand one behind the other."""
+"""Records of `__consumer_offsets` and `__transaction_state` for people, as Kafka's formatters of them print: JSON, and
+of one type each. Each record has a line here; Kafka's stand one behind the other.
+"""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final

@@ -3,7 +3,8 @@
     key      {"type":"1","data":{"group":"g","topic":"t","partition":0}}
     payload  {"version":"4","data":{"offset":5,...}}
 
-Fields have Kafka's names, tagged ones are there if they are set or may be null. What is of an unknown type or version is left out, as there.
+Fields have Kafka's names, tagged ones are there if they are set or may be null. What is of an unknown type or version
+is left out, as there.
 """
 
 import contextlib

@@ -1,4 +1,6 @@
-"""The lines of `kafka-dump-log`, file by file. Pure: bytes in, lines out; the formats are those of `headwater.cli.dump`."""
+"""The lines of `kafka-dump-log`, file by file. Pure: bytes in, lines out; the formats are those of
+`headwater.cli.dump`.
+"""
 
 import sys
 from collections.abc import Callable, Iterator

@@ -1,4 +1,6 @@
-"""How a script ends: with Kafka's words and exit codes, never with a traceback, and quietly when its reader has gone."""
+"""How a script ends: with Kafka's words and exit codes, never with a traceback, and quietly when its reader has
+gone.
+"""
 
 import sys
 from collections.abc import Callable

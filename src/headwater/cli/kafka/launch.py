@@ -1,7 +1,7 @@
 """The way into Kafka's scripts: `launch:consumer_groups` runs `main` of that module.
 
-So little that Ctrl-C while the module and what it needs are being read ends the script as it does later: quietly, with exit code 130.
-What is left is the start of Python itself, which is not ours.
+So little that Ctrl-C while the module and what it needs are being read ends the script as it does later: quietly, with
+exit code 130. What is left is the start of Python itself, which is not ours.
 """
 
 import sys

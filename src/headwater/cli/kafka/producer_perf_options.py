@@ -89,7 +89,9 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def plan_of(arguments: Sequence[str]) -> Plan:
-    """What is to be done, or a `Stop` that says what is wrong. Reads the files that were named, and tells of old options."""
+    """What is to be done, or a `Stop` that says what is wrong. Reads the files that were named, and tells of old
+    options.
+    """
     parser = make_parser()
     if not arguments or {"-h", "--help"} & set(arguments):
         sys.stdout.write(parser.format_help())

@@ -1,7 +1,7 @@
 """Which brokers `kafka-server-start` has started here: a file for each, which `kafka-server-stop` looks for.
 
-`servers/<pid>.json` below the user's data directory. Written and removed by the broker's own process; believed only while that
-process is alive, which its start time tells.
+`servers/<pid>.json` below the user's data directory. Written and removed by the broker's own process; believed only
+while that process is alive, which its start time tells.
 """
 
 import json

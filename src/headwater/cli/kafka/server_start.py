@@ -1,7 +1,7 @@
 """`kafka-server-start [-daemon] server.properties [--override property=value]*`: runs a broker as the file says.
 
-In the foreground until SIGTERM or Ctrl-C. With -daemon it returns when the broker is ready and leaves it running; its log is
-then `kafkaServer.out` in $LOG_DIR, or in `logs` where it was started.
+In the foreground until SIGTERM or Ctrl-C. With -daemon it returns when the broker is ready and leaves it running; its
+log is then `kafkaServer.out` in $LOG_DIR, or in `logs` where it was started.
 """
 
 import os
@@ -80,7 +80,9 @@ def _in_foreground(start: Start) -> int:
 
 
 def node_id(start: Start) -> int:
-    """As the file and the overrides say; -1 if nothing does, or if the file cannot be read, which the broker will say."""
+    """As the file and the overrides say; -1 if nothing does, or if the file cannot be read, which the broker will
+    say.
+    """
     from headwater.base.config.properties import parse_properties
     from headwater.base.errors import UserError
 

@@ -1,4 +1,6 @@
-"""`kafka-server-stop [--node-id=ID]`: tells the brokers that `kafka-server-start` started to stop; it does not wait for them."""
+"""`kafka-server-stop [--node-id=ID]`: tells the brokers that `kafka-server-start` started to stop; it does not wait for
+them.
+"""
 
 import signal
 import sys

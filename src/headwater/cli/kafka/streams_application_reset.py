@@ -1,4 +1,6 @@
-"""`kafka-streams-application-reset`: sets the offsets of an application's inputs back and deletes its internal topics."""
+"""`kafka-streams-application-reset`: sets the offsets of an application's inputs back and deletes its internal
+topics.
+"""
 
 import sys
 import time

@@ -1,7 +1,7 @@
 """`zookeeper-server-start [-daemon] zookeeper.properties`: runs ZooKeeper, from the jars in PySpark, as the file says.
 
-In the foreground this process becomes Java. With -daemon it returns when ZooKeeper answers and leaves it running; its log is
-then `zookeeper.out` in $LOG_DIR, or in `logs` where it was started. KAFKA_HEAP_OPTS sets its memory.
+In the foreground this process becomes Java. With -daemon it returns when ZooKeeper answers and leaves it running; its
+log is then `zookeeper.out` in $LOG_DIR, or in `logs` where it was started. KAFKA_HEAP_OPTS sets its memory.
 """
 
 import os

@@ -1,4 +1,6 @@
-"""`zookeeper-server-stop`: tells the servers that `zookeeper-server-start` started to stop; it does not wait for them."""
+"""`zookeeper-server-stop`: tells the servers that `zookeeper-server-start` started to stop; it does not wait for
+them.
+"""
 
 import signal
 import sys

@@ -1,4 +1,5 @@
-"""`zookeeper-shell host:port[/path] [command]`: looks at ZooKeeper's nodes and changes them, in the words of its own shell.
+"""`zookeeper-shell host:port[/path] [command]`: looks at ZooKeeper's nodes and changes them, in the words of its own
+shell.
 
 Without a command, commands are read from stdin, one in a line. Results go to stdout, everything else to stderr.
 """

@@ -50,8 +50,8 @@ class Admin:
         with Admin(bootstrap_servers="localhost:9092") as admin:
             all_or_raise(admin.create_topics([NewTopic("orders", partitions=3)]))
 
-    Calls about one thing raise a `KafkaError`. Calls about many give a mapping from each thing to its answer, or to the error it
-    met; `all_or_raise` is for those who want all of them. Nothing is connected before the first call.
+    Calls about one thing raise a `KafkaError`. Calls about many give a mapping from each thing to its answer, or to the
+    error it met; `all_or_raise` is for those who want all of them. Nothing is connected before the first call.
     """
 
     def __init__(self, settings: Mapping[str, object] | None = None, **keywords: object) -> None:

@@ -1,7 +1,7 @@
 """Where an admin call goes, and for how long it is tried: any broker, the controller, one broker, every broker.
 
-What fails for a while is asked again, with growing pauses, until `default.api.timeout.ms` is over. A cluster that was never
-reached is the exception: that is most likely a wrong address, and is said at once. No state.
+What fails for a while is asked again, with growing pauses, until `default.api.timeout.ms` is over. A cluster that was
+never reached is the exception: that is most likely a wrong address, and is said at once. No state.
 """
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping

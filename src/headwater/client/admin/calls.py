@@ -1,9 +1,9 @@
 """How one coroutine becomes a method of both faces, with its types.
 
 An admin call is written once, as `async def name(session, ...)` in a module of this package. A face names it in a line:
-`create_topics = Blocking(lambda: topics.create_topics)`. The method has the call's own parameters, result and docstring,
-for type checkers and for `help()`. The lambda is there because the modules load when a call is first made: a command that
-lists topics does not pay for access rules.
+`create_topics = Blocking(lambda: topics.create_topics)`. The method has the call's own parameters, result and
+docstring, for type checkers and for `help()`. The lambda is there because the modules load when a call is first made: a
+command that lists topics does not pay for access rules.
 """
 
 import functools

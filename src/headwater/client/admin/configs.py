@@ -61,7 +61,9 @@ async def describe_configs(
     synonyms: bool = False,
     documentation: bool = False,
 ) -> dict[ConfigResource, list[ConfigEntry] | KafkaError]:
-    """All settings of each resource, or those named, by name. An empty name of a broker: the defaults of all brokers."""
+    """All settings of each resource, or those named, by name. An empty name of a broker: the defaults of all
+    brokers.
+    """
     wanted = None if keys is None else list(keys)
 
     async def ask(asked: list[ConfigResource]) -> dict[ConfigResource, list[ConfigEntry] | KafkaError]:
@@ -89,7 +91,9 @@ async def describe_configs(
 async def alter_configs(
     session: Session, changes: Mapping[ConfigResource, Changes], *, validate_only: bool = False
 ) -> dict[ConfigResource, KafkaError | None]:
-    """Changes single settings and leaves the others as they are. None as value takes a setting away: the default holds again."""
+    """Changes single settings and leaves the others as they are. None as value takes a setting away: the default holds
+    again.
+    """
 
     async def ask(asked: list[ConfigResource]) -> dict[ConfigResource, KafkaError | None]:
         request = alter_wire.IncrementalAlterConfigsRequest(
@@ -113,7 +117,9 @@ async def alter_configs(
 async def replace_configs(
     session: Session, configs: Mapping[ConfigResource, Mapping[str, str | None]], *, validate_only: bool = False
 ) -> dict[ConfigResource, KafkaError | None]:
-    """Gives resources exactly these settings: all others go back to their defaults. For brokers too old for `alter_configs`."""
+    """Gives resources exactly these settings: all others go back to their defaults. For brokers too old for
+    `alter_configs`.
+    """
 
     async def ask(asked: list[ConfigResource]) -> dict[ConfigResource, KafkaError | None]:
         request = replace_wire.AlterConfigsRequest(

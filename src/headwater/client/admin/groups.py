@@ -1,6 +1,7 @@
 """Admin calls about groups: list, describe, delete. Each asks the group's coordinator.
 
-Groups of both protocols look the same from here: a `GroupDescription` has members with the partitions they hold. No state.
+Groups of both protocols look the same from here: a `GroupDescription` has members with the partitions they hold. No
+state.
 """
 
 from collections.abc import Iterable, Mapping

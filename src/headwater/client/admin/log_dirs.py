@@ -1,4 +1,6 @@
-"""Admin calls about the log directories of brokers: what lies where, and moving replicas between them. Each broker by itself. No state."""
+"""Admin calls about the log directories of brokers: what lies where, and moving replicas between them. Each broker by
+itself. No state.
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -51,7 +53,9 @@ async def describe_log_dirs(
 
 
 async def alter_replica_log_dirs(session: Session, moves: Mapping[Replica, str]) -> dict[Replica, KafkaError | None]:
-    """Moves replicas to these directories of their brokers. They are copied; `describe_log_dirs` shows how far they are."""
+    """Moves replicas to these directories of their brokers. They are copied; `describe_log_dirs` shows how far they
+    are.
+    """
 
     async def one(broker_id: int) -> dict[Replica, KafkaError | None]:
         request = alter_wire.AlterReplicaLogDirsRequest(dirs=_dirs(moves, broker_id))

@@ -1,4 +1,6 @@
-"""Sending members of a group away, so that their partitions go to others without waiting for a session to end. No state."""
+"""Sending members of a group away, so that their partitions go to others without waiting for a session to end. No
+state.
+"""
 
 from collections.abc import Iterable
 from typing import Final, NamedTuple

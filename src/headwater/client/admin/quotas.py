@@ -1,7 +1,7 @@
 """Admin calls about client quotas: how much users, clients and addresses may do. No state.
 
-An entity is made of parts, of types `user`, `client-id` and `ip`: `(("user", "alice"), ("client-id", None))` is alice with any
-client that has no quota of its own. None as a name stands for the default of its type.
+An entity is made of parts, of types `user`, `client-id` and `ip`: `(("user", "alice"), ("client-id", None))` is alice
+with any client that has no quota of its own. None as a name stands for the default of its type.
 """
 
 from collections.abc import Iterable, Mapping

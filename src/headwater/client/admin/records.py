@@ -1,4 +1,6 @@
-"""Admin calls about what lies in partitions: the offsets by time, and dropping the oldest records. Asked of the leaders. No state."""
+"""Admin calls about what lies in partitions: the offsets by time, and dropping the oldest records. Asked of the
+leaders. No state.
+"""
 
 from collections.abc import Mapping
 from typing import Final

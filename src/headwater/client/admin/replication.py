@@ -1,4 +1,6 @@
-"""Admin calls about replicas: which broker leads, and on which brokers partitions lie. Asked of the controller. No state."""
+"""Admin calls about replicas: which broker leads, and on which brokers partitions lie. Asked of the controller. No
+state.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
@@ -67,7 +69,9 @@ async def alter_partition_reassignments(
     *,
     allow_replication_factor_change: bool = True,
 ) -> dict[TopicPartition, KafkaError | None]:
-    """Moves partitions to these brokers, the first of which is the preferred leader. None: a move under way is called off."""
+    """Moves partitions to these brokers, the first of which is the preferred leader. None: a move under way is called
+    off.
+    """
     topics = [
         alter_wire.ReassignableTopic(
             name=topic,

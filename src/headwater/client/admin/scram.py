@@ -1,4 +1,6 @@
-"""Admin calls about the SCRAM credentials of users. A password never leaves the client: its salted hash does. No state."""
+"""Admin calls about the SCRAM credentials of users. A password never leaves the client: its salted hash does. No
+state.
+"""
 
 import hashlib
 import secrets

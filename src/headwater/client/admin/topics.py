@@ -27,7 +27,9 @@ _PAGE_PARTITIONS: Final = 2000
 
 
 class NewPartitions(NamedTuple):
-    """How many partitions a topic shall have in all, and on which brokers the new ones, where that is not left to the cluster."""
+    """How many partitions a topic shall have in all, and on which brokers the new ones, where that is not left to the
+    cluster.
+    """
 
     total: int
     assignments: list[list[int]] | None = None
@@ -70,7 +72,9 @@ async def describe_topics(session: Session, names: Iterable[str]) -> dict[str, T
 async def describe_topic_partitions(
     session: Session, names: Iterable[str] = (), *, page_size: int = _PAGE_PARTITIONS
 ) -> dict[str, TopicPartitions | KafkaError]:
-    """Topics page by page, so that a topic of very many partitions fits; with the eligible leader replicas. Without names: all."""
+    """Topics page by page, so that a topic of very many partitions fits; with the eligible leader replicas. Without
+    names: all.
+    """
     request = pages_wire.DescribeTopicPartitionsRequest(
         topics=[pages_wire.TopicRequest(name=name) for name in sorted(set(names))], response_partition_limit=page_size
     )

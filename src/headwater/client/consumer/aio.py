@@ -201,7 +201,9 @@ class AsyncConsumer(ConsumerFace):
             self._polling = False
 
     async def _rebalanced(self) -> None:
-        """A listener that was begun is heard out: cut short, its partitions would be read, or given away, without it."""
+        """A listener that was begun is heard out: cut short, its partitions would be read, or given away, without
+        it.
+        """
         task = self._rebalancing
         if task is None or task is asyncio.current_task():
             return

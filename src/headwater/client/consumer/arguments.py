@@ -13,7 +13,8 @@ OffsetsGiven = Mapping[TopicPartition, "int | OffsetAndMetadata"] | ConsumerReco
 
 
 class RebalanceListener:
-    """What the application does when partitions come and go. Called inside poll, close and unsubscribe, by their caller.
+    """What the application does when partitions come and go. Called inside poll, close and unsubscribe, by their
+    caller.
 
     Within, commit, seek and position may be called. For `AsyncConsumer` the methods may be coroutine functions.
     """

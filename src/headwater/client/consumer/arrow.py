@@ -1,8 +1,8 @@
 """Polling into columns: a RecordBatch of everything that is buffered, some columns decoded on the way.
 
-`decode` names what a column holds: "json", "string" (UTF-8), "int", "long", "double" and the like (Java's forms), `Json`
-or `Avro` with a schema, or any function of the column. Text, numbers and JSON are decoded as columns, with no Python
-object per record; Avro (the extra `avro`) is read record by record, because fastavro knows no other way.
+`decode` names what a column holds: "json", "string" (UTF-8), "int", "long", "double" and the like (Java's forms),
+`Json` or `Avro` with a schema, or any function of the column. Text, numbers and JSON are decoded as columns, with no
+Python object per record; Avro (the extra `avro`) is read record by record, because fastavro knows no other way.
 """
 
 import io

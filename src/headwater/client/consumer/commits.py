@@ -1,8 +1,8 @@
 """Committed offsets: read, written, in order.
 
 Every commit takes a number. One that waits to be tried again looks, partition by partition, whether a newer commit was
-begun meanwhile: then it is not tried again there, because it would take the group back. A commit carries the membership's
-generation of the moment it is sent. Owned by the core.
+begun meanwhile: then it is not tried again there, because it would take the group back. A commit carries the
+membership's generation of the moment it is sent. Owned by the core.
 """
 
 from collections import deque

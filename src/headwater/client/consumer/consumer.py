@@ -1,8 +1,8 @@
 """The synchronous consumer: for one thread; only `wakeup` is for all.
 
 The thread that polls serves the sockets itself, so records reach it without a detour; between its calls a caretaker
-thread keeps heartbeats going and takes answers in. The user's functions (listeners, callbacks) run in the calling thread,
-with no lock held: they may call the consumer.
+thread keeps heartbeats going and takes answers in. The user's functions (listeners, callbacks) run in the calling
+thread, with no lock held: they may call the consumer.
 """
 
 import contextlib
@@ -111,7 +111,9 @@ class Consumer(ConsumerFace):
     # Commits
 
     def commit(self, offsets: OffsetsGiven = None, timeout: float | None = None) -> None:
-        """Offsets by partition, records (then the offsets behind them), or all positions. Waits; raises `CommitFailed`."""
+        """Offsets by partition, records (then the offsets behind them), or all positions. Waits; raises
+        `CommitFailed`.
+        """
         self._run(self._core.commit(offsets_of(offsets), milliseconds(timeout)))
 
     def committed(

@@ -1,7 +1,8 @@
 """What both faces of the consumer share: everything but the waiting and the calling of the user's functions.
 
-A face asks `turn` what there is: something to do for it (a rebalance, a callback), records, or nothing; then it waits in
-`wait_for_news`. The kernel's owner calls; nothing here blocks or locks. The core is the host of the group membership.
+A face asks `turn` what there is: something to do for it (a rebalance, a callback), records, or nothing; then it waits
+in `wait_for_news`. The kernel's owner calls; nothing here blocks or locks. The core is the host of the group
+membership.
 """
 
 import time
@@ -321,7 +322,9 @@ class ConsumerCore:
             self.ahead.clear()
 
     def interrupted(self) -> None:
-        """Ctrl-C, or the like, ended a poll at any point. Connections may have lost a piece of an answer: they begin anew."""
+        """Ctrl-C, or the like, ended a poll at any point. Connections may have lost a piece of an answer: they begin
+        anew.
+        """
         self.drain.give_back()
         self.session.close_links()
         self._look_again()
@@ -353,8 +356,9 @@ class ConsumerCore:
         return {each: found.get(each) for each in wanted}
 
     def group_metadata(self) -> GroupMetadata:
-        """A member that the group has lost is who it was: brokers take the offsets of nobody, but not those of a member of
-        the past, whose partitions others may have."""
+        """A member that the group has lost is who it was: brokers take the offsets of nobody, but not those of a member
+        of the past, whose partitions others may have.
+        """
         group_id = self.commits.group_id
         if self.membership is not None:
             self._remember(self.membership)

@@ -7,14 +7,16 @@ from headwater.base.ids import TopicPartition
 
 
 class WakeupError(Exception):
-    """Somebody called `wakeup`: the poll under way, or the next one, ends with this. The consumer can be used further."""
+    """Somebody called `wakeup`: the poll under way, or the next one, ends with this. The consumer can be used
+    further.
+    """
 
 
 class RecordDeserializationError(KafkaError):
     """A record, or a whole batch, that cannot be read. Everything before it was given.
 
-    `consumer.seek(error.topic_partition, error.next_offset)` goes past it. `key`, `value` and `headers` are the bytes of
-    the record, if it was a deserializer that failed; the cause of that is `__cause__`.
+    `consumer.seek(error.topic_partition, error.next_offset)` goes past it. `key`, `value` and `headers` are the bytes
+    of the record, if it was a deserializer that failed; the cause of that is `__cause__`.
     """
 
     def __init__(

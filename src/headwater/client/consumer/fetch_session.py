@@ -1,7 +1,8 @@
 """A fetch session with one broker (KIP-227): only what changed since the last request is sent.
 
 Pure: `plan` gives the request for the partitions that are wanted now, `answered` takes the outcome. The broker may
-decline to keep a session (id 0), or forget it: then the next request is a full one. Owned by the fetcher, one per broker.
+decline to keep a session (id 0), or forget it: then the next request is a full one. Owned by the fetcher, one per
+broker.
 """
 
 from collections.abc import Mapping

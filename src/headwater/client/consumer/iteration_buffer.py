@@ -1,7 +1,7 @@
 """Records that poll has given to an iteration, and the iteration not yet to the application.
 
-They count as not given: commits and positions stay in front of them, and the next poll gives them first. Owned by the core,
-used by the application's thread only.
+They count as not given: commits and positions stay in front of them, and the next poll gives them first. Owned by the
+core, used by the application's thread only.
 """
 
 from collections import deque

@@ -1,4 +1,5 @@
-"""The state of one assigned partition: where the reader is, what is buffered, what has to happen before it can be fetched.
+"""The state of one assigned partition: where the reader is, what is buffered, what has to happen before it can be
+fetched.
 
 Pure: events go in (a committed offset, a reset, a seek, a fetch answer), and `may_fetch` follows. Owned by the
 `Subscription`. An answer that was asked for before a seek is recognized by `version` and dropped.
@@ -104,7 +105,9 @@ class PartitionState:
         self.topic_id = topic_id
 
     def reset(self, timestamp: int) -> None:
-        """To the offset of a timestamp, or to one of the ends (EARLIEST, LATEST), once the leader has said which it is."""
+        """To the offset of a timestamp, or to one of the ends (EARLIEST, LATEST), once the leader has said which it
+        is.
+        """
         self._restart(Phase.RESETTING)
         self.reset_to = timestamp
 

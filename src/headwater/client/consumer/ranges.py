@@ -1,8 +1,8 @@
 """A stretch of a partition from one offset to another, without a group: for jobs that know what they want to read.
 
-Exact: gives every visible record with start <= offset < end, once, in order, and ends when the log holds no more of them,
-however many offsets in between hold none (control records, aborted transactions, compaction). What is gone already
-(`start` is below the log's beginning) is an error, not a gap that goes unnoticed; `lost` says what to do.
+Exact: gives every visible record with start <= offset < end, once, in order, and ends when the log holds no more of
+them, however many offsets in between hold none (control records, aborted transactions, compaction). What is gone
+already (`start` is below the log's beginning) is an error, not a gap that goes unnoticed; `lost` says what to do.
 
 A reader belongs to one thread of one process. It has its own connections, so that tasks in many processes can read side
 by side; between ranges they are kept.
@@ -81,7 +81,9 @@ class RangeReader:
         decode: "Mapping[str, Decode] | None" = None,
         lost: str = "raise",
     ) -> "Iterator[pa.RecordBatch]":
-        """Record batches (Arrow) of the records with start <= offset < end. `lost="skip"` goes on behind what is gone."""
+        """Record batches (Arrow) of the records with start <= offset < end. `lost="skip"` goes on behind what is
+        gone.
+        """
 
         def taker() -> tuple[Callable[[], int], Callable[[], Any]]:
             arrow = ArrowTaker(self._core, self._engine.submit, max_records, max_bytes, None)

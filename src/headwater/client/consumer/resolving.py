@@ -71,7 +71,9 @@ Committed = Callable[[list[TopicPartition]], Awaitable[Mapping[TopicPartition, O
 
 
 class Resolver:
-    """`committed` asks the group; None without one. `changed` is called when a partition has got its position, or broke."""
+    """`committed` asks the group; None without one. `changed` is called when a partition has got its position, or
+    broke.
+    """
 
     def __init__(
         self,

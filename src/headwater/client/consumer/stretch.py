@@ -112,7 +112,9 @@ class Stretch:
         self.position = self._batches.next_offset
 
     def _open(self) -> bool:
-        """Whether there is an open batch, opening the next one if need be. At the end, the position is past everything."""
+        """Whether there is an open batch, opening the next one if need be. At the end, the position is past
+        everything.
+        """
         if self._batch is not None:
             return True
         try:

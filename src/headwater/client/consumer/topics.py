@@ -1,7 +1,7 @@
 """Keeps the metadata of a consumer's topics fresh, and matches a pattern against the topics that there are.
 
-One task, while there is something to watch: it asks when `metadata.max.age.ms` is over, and at once when the subscription
-changes. Owned by the core.
+One task, while there is something to watch: it asks when `metadata.max.age.ms` is over, and at once when the
+subscription changes. Owned by the core.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,8 @@
 """Where records gather into batches: one open batch per partition, closed when it is full, has lingered, or must go.
 
-Pure: no I/O and no clock of its own. `append` is the hot path of `send`, called by any thread; so everything that records
-and threads touch is under `lock`. What the owner of the kernel takes from here is `closed`: queues that have a batch to
-send. Memory is counted in bytes of records, from the append to the moment the batch is done and off the wire.
+Pure: no I/O and no clock of its own. `append` is the hot path of `send`, called by any thread; so everything that
+records and threads touch is under `lock`. What the owner of the kernel takes from here is `closed`: queues that have a
+batch to send. Memory is counted in bytes of records, from the append to the moment the batch is done and off the wire.
 """
 
 import threading

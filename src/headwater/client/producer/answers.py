@@ -1,7 +1,7 @@
 """What becomes of batches: written, tried again, split, or failed, by what the brokers answer and by the clock.
 
-Owned by the sender, and with it by the owner of the kernel. It takes batches off the wire, and those that are tried again
-back to the front of their queue; sending them is the sender's.
+Owned by the sender, and with it by the owner of the kernel. It takes batches off the wire, and those that are tried
+again back to the front of their queue; sending them is the sender's.
 """
 
 import logging

@@ -1,8 +1,8 @@
 """Sending a table: columns in, batches out, with no Python object per record.
 
-The table is taken in slices: a slice is encoded into batches in C, put to its partitions' queues, and sent while the next
-one is encoded. From there on its batches are like any others. A row's partition is that of its partition column, else
-that of its key (murmur2, as everywhere), else batches go to one partition after another.
+The table is taken in slices: a slice is encoded into batches in C, put to its partitions' queues, and sent while the
+next one is encoded. From there on its batches are like any others. A row's partition is that of its partition column,
+else that of its key (murmur2, as everywhere), else batches go to one partition after another.
 """
 
 from collections.abc import Callable, Generator, Iterator

@@ -1,8 +1,8 @@
 """A batch on its way, and the deliveries of its records.
 
-A batch is open (records are appended), then closed (it waits for its turn, or for a retry), then on the wire, then done:
-written at `base_offset`, or failed with `error`. All its records share that outcome, so a `Delivery` is only a batch and
-a place in it, and nothing is done per record when a batch is answered.
+A batch is open (records are appended), then closed (it waits for its turn, or for a retry), then on the wire, then
+done: written at `base_offset`, or failed with `error`. All its records share that outcome, so a `Delivery` is only a
+batch and a place in it, and nothing is done per record when a batch is answered.
 
 A batch that the broker found too large is split: it is not done then, its `parts` are.
 
@@ -171,7 +171,9 @@ def following(sequence: int, count: int) -> int:
 
 
 class Delivery:
-    """A record on its way: `result(timeout)` waits for its metadata; `await` it in asyncio. It may be dropped at once."""
+    """A record on its way: `result(timeout)` waits for its metadata; `await` it in asyncio. It may be dropped at
+    once.
+    """
 
     __slots__ = ("_batch", "_index", "_timestamp_ms")
 
@@ -202,7 +204,9 @@ class Delivery:
         return batch.error
 
     def add_done_callback(self, callback: "Callable[[Delivery], object]") -> None:
-        """`callback(delivery)`, once, by the thread that learns of it (it should be quick), or at once if it is done."""
+        """`callback(delivery)`, once, by the thread that learns of it (it should be quick), or at once if it is
+        done.
+        """
         self._batch.owner.call_back(self, callback)
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:

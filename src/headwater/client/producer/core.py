@@ -1,7 +1,8 @@
 """The producer without a face: what both faces drive, on a kernel of theirs.
 
-It owns the session's use, the accumulator, the sender, and the producer's id. Everything but `accumulator.append` belongs
-to the owner of the kernel. A fatal error (`fatal`) ends it: all waiting batches fail with it, and so does every call.
+It owns the session's use, the accumulator, the sender, and the producer's id. Everything but `accumulator.append`
+belongs to the owner of the kernel. A fatal error (`fatal`) ends it: all waiting batches fail with it, and so does every
+call.
 """
 
 import random
@@ -223,7 +224,9 @@ class ProducerCore:
             self._room.notify()
 
     def allow_short_way(self) -> None:
-        """Looks whether a record may be appended without any further question. Called when something of it has changed."""
+        """Looks whether a record may be appended without any further question. Called when something of it has
+        changed.
+        """
         writes = self.transactions is None or self.transactions.state is State.OPEN
         self.plain = self.takes_plain and writes and self.fatal is None and not self.closed
 

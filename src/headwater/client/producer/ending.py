@@ -1,15 +1,16 @@
 """Ending a transaction from another process than the one that wrote it: the second half of a two-phase write.
 
-The writer (`Producer.prepare_transaction`) has flushed its records, committed its offsets into the transaction, and left
-it open; it hands over an `OpenTransaction`, which is plain data. Whoever coordinates the writers ends all of them:
+The writer (`Producer.prepare_transaction`) has flushed its records, committed its offsets into the transaction, and
+left it open; it hands over an `OpenTransaction`, which is plain data. Whoever coordinates the writers ends all of them:
 
     with TransactionEnder({"bootstrap.servers": "localhost:9092"}) as ender:
         for transaction in transactions:
             ender.end(transaction, commit=True)
 
 The same end may be asked for again, after a crash in between: the coordinator knows it. The other end is refused then
-(INVALID_TXN_STATE). A transaction that went past its `transaction.timeout.ms` has been aborted by the broker, and one whose
-transactional id a newer producer has taken too: both are refused as fenced, so that a lost write is never called committed.
+(INVALID_TXN_STATE). A transaction that went past its `transaction.timeout.ms` has been aborted by the broker, and one
+whose transactional id a newer producer has taken too: both are refused as fenced, so that a lost write is never called
+committed.
 """
 
 from collections.abc import Mapping

@@ -4,8 +4,8 @@
         producer.send("orders", b"a value", key=b"a key")              # at once, on its way
         print(producer.send("orders", b"another").result())            # where it went
 
-`send` puts the record into a batch; when one is full, the calling thread itself sends it and looks for answers, because a
-thread of the producer's own would have to fight it for the interpreter. That thread exists all the same, for batches
+`send` puts the record into a batch; when one is full, the calling thread itself sends it and looks for answers, because
+a thread of the producer's own would have to fight it for the interpreter. That thread exists all the same, for batches
 that linger, retries, and answers that nobody waits for. Callbacks are run by whichever thread finds the answer.
 """
 
@@ -40,7 +40,9 @@ _PATIENCE: Final = 0.02  # for the thread that has the kernel; longer only if a 
 
 
 class Producer:
-    """Settings by Kafka's names in a mapping, or as keyword arguments: `Producer(bootstrap_servers=..., linger_ms=5)`."""
+    """Settings by Kafka's names in a mapping, or as keyword arguments: `Producer(bootstrap_servers=...,
+    linger_ms=5)`.
+    """
 
     def __init__(self, settings: Mapping[str, object] | None = None, **keywords: object) -> None:
         given, chosen = read_producer_settings(settings, keywords)

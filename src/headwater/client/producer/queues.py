@@ -77,7 +77,9 @@ class TopicQueues:
         self._adaptive = adaptive
 
     def apply(self, topic: Topic) -> list[PartitionQueue]:
-        """Takes metadata in; gives the queues whose leader has changed. Partitions never become fewer but by re-creation."""
+        """Takes metadata in; gives the queues whose leader has changed. Partitions never become fewer but by
+        re-creation.
+        """
         recreated, self.topic_id = topic.topic_id != self.topic_id, topic.topic_id
         changed = []
         for partition in topic.partitions:

@@ -1,9 +1,9 @@
 """What keeps an idempotent producer's records in order and free of duplicates: ids, epochs, sequence numbers.
 
 Each batch carries the producer's id and epoch and the sequence number of its first record in its partition. The broker
-takes only the number that follows the last one it has, and knows the last five batches again, so a retry is never written
-twice and a later batch never before an earlier one. A batch keeps its number through all retries. While a batch waits for
-its retry, those behind it are refused by the broker (OUT_OF_ORDER_SEQUENCE_NUMBER) and retried in their turn.
+takes only the number that follows the last one it has, and knows the last five batches again, so a retry is never
+written twice and a later batch never before an earlier one. A batch keeps its number through all retries. While a batch
+waits for its retry, those behind it are refused by the broker (OUT_OF_ORDER_SEQUENCE_NUMBER) and retried in their turn.
 
 A broker takes any number from a producer that it does not know yet. So the first batch for a partition goes alone: were
 it refused, and the second not, the first could never follow.

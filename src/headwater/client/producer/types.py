@@ -18,7 +18,9 @@ class ProducerRecord(NamedTuple):
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record went. The offset is -1 if nobody knows: with acks=0, or for a retry that the broker knew long ago."""
+    """Where a record went. The offset is -1 if nobody knows: with acks=0, or for a retry that the broker knew long
+    ago.
+    """
 
     topic: str
     partition: int

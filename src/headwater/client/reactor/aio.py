@@ -1,7 +1,7 @@
 """An asyncio loop that drives a kernel: the asynchronous face's engine.
 
-The kernel's selector is one descriptor to the loop: when it is readable, the kernel takes a step; the kernel's next timer
-is one timer of the loop. So the client's coroutines run inside the loop's thread, without a thread of their own.
+The kernel's selector is one descriptor to the loop: when it is readable, the kernel takes a step; the kernel's next
+timer is one timer of the loop. So the client's coroutines run inside the loop's thread, without a thread of their own.
 """
 
 import asyncio
@@ -29,7 +29,9 @@ class AioEngine:
         self._closed = False
 
     async def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """The coroutine's result. Cancelled with the asyncio task that waits for it. `Closed` if `close` comes first."""
+        """The coroutine's result. Cancelled with the asyncio task that waits for it. `Closed` if `close` comes
+        first.
+        """
         if self._closed:
             coroutine.close()
             raise Closed

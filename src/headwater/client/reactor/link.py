@@ -1,8 +1,8 @@
 """A connection to one broker, for coroutines: opened, its versions negotiated, then many requests under way at once.
 
 Answers come in the order of the requests. A request that gets none in time closes the link, because what would come
-next could be the answer to it; then all requests under way fail, and each caller decides whether to ask again elsewhere.
-Owned by one `Session`.
+next could be the answer to it; then all requests under way fail, and each caller decides whether to ask again
+elsewhere. Owned by one `Session`.
 """
 
 import socket
@@ -74,7 +74,9 @@ class Link:
         request_timeout_ms: int = 30_000,
         credentials: "Credentials | None" = None,
     ) -> "Link":
-        """Within `connect_timeout_ms` it is connected, has said which versions it speaks, and is logged in: a process that is stopped connects, too."""
+        """Within `connect_timeout_ms` it is connected, has said which versions it speaks, and is logged in: a process
+        that is stopped connects, too.
+        """
         until = kernel.clock() + connect_timeout_ms / 1000
         link = cls(kernel, address, client_id, request_timeout_ms)
         link._stream = dialer.dial(address, link, RESPONSE_BYTES_MAX)
@@ -104,7 +106,9 @@ class Link:
     def call(
         self, request: Message, response_type: type[R], *, timeout_ms: int | None = None, at_most: int | None = None
     ) -> Future[R]:
-        """Sends at once; the answer comes as the future's value. `timeout_ms` is for requests that a broker holds back."""
+        """Sends at once; the answer comes as the future's value. `timeout_ms` is for requests that a broker holds
+        back.
+        """
         return self._call(request, self.version_for(request, at_most), response_type, timeout_ms)
 
     def send_unanswered(self, request: Message, *, at_most: int | None = None) -> None:
@@ -196,8 +200,9 @@ class Link:
         self.features = {feature.name: feature.max_version_level for feature in response.finalized_features}
 
     async def _log_in(self, credentials: "Credentials") -> None:
-        """A login that holds for a time only is not repeated here (KIP-368 would stop all other requests for it): the link is given up in
-        time, when nothing is under way, and the next request opens another."""
+        """A login that holds for a time only is not repeated here (KIP-368 would stop all other requests for it): the
+        link is given up in time, when nothing is under way, and the next request opens another.
+        """
         from headwater.client.reactor.login import log_in  # not for those who need none
 
         lifetime_ms = await log_in(self.address, credentials, self.call)

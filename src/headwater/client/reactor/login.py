@@ -1,4 +1,6 @@
-"""The login of a link, by SASL: SaslHandshake, then as many SaslAuthenticate as the mechanism needs. No state of its own."""
+"""The login of a link, by SASL: SaslHandshake, then as many SaslAuthenticate as the mechanism needs. No state of its
+own.
+"""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -14,7 +16,9 @@ Call = Callable[[Any, Any], Awaitable[Any]]
 
 
 async def log_in(address: Address, credentials: Credentials, call: Call) -> int:
-    """How long the login holds, in ms; 0 if nobody says. Raises KafkaError(SASL_AUTHENTICATION_FAILED), which nobody tries again."""
+    """How long the login holds, in ms; 0 if nobody says. Raises KafkaError(SASL_AUTHENTICATION_FAILED), which nobody
+    tries again.
+    """
     handshake: SaslHandshakeResponse = await call(
         SaslHandshakeRequest(mechanism=credentials.mechanism), SaslHandshakeResponse
     )

@@ -26,7 +26,9 @@ _CONNECTING: Final = (0, 115, 114, 36)  # EINPROGRESS, EALREADY; 36 is macOS
 
 
 class NotSecured(Exception):
-    """There is a connection, and no TLS over it. The message is a sentence for people. `is_final`: nothing will get better by itself."""
+    """There is a connection, and no TLS over it. The message is a sentence for people. `is_final`: nothing will get
+    better by itself.
+    """
 
     def __init__(self, message: str, *, is_final: bool = False) -> None:
         super().__init__(message)

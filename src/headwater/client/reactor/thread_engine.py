@@ -5,9 +5,10 @@ reaches the thread that asked for it without a detour through another one. While
 others sleep on a condition; when the poller has what it wanted, the next takes over. A caretaker thread drives while
 nobody waits, because heartbeats, lingering batches and retries do not wait for a caller.
 
-Threads that compute in Python starve each other (a thread that wants the interpreter waits 5 ms for it), so the caretaker
-keeps out of the way: with `patient` it looks at sockets only every tick while callers come and go by themselves (a
-consumer between two polls); without, it waits on the sockets itself (a producer, whose answers nobody waits for).
+Threads that compute in Python starve each other (a thread that wants the interpreter waits 5 ms for it), so the
+caretaker keeps out of the way: with `patient` it looks at sockets only every tick while callers come and go by
+themselves (a consumer between two polls); without, it waits on the sockets itself (a producer, whose answers nobody
+waits for).
 
 The lock is held whenever kernel state is touched, never while polling.
 """
@@ -81,8 +82,8 @@ class Engine:
     def advance(self, action: Callable[[], object] | None = None, patience: float = 0.0) -> bool:
         """Serves the sockets without waiting, `action` first: for callers with time to spare.
 
-        False: somebody else has had the kernel for `patience` seconds, and nothing was done. A little patience pays: who
-        has the kernel most likely waits for the interpreter, which the caller gives away by waiting.
+        False: somebody else has had the kernel for `patience` seconds, and nothing was done. A little patience pays:
+        who has the kernel most likely waits for the interpreter, which the caller gives away by waiting.
         """
         if not self._condition.acquire(timeout=patience) if patience else not self._condition.acquire(blocking=False):
             return False
@@ -107,7 +108,9 @@ class Engine:
         return self._condition
 
     def interrupted(self) -> None:
-        """Ctrl-C may come after the lock was taken and before the block that gives it back. Only from outside of all those."""
+        """Ctrl-C may come after the lock was taken and before the block that gives it back. Only from outside of all
+        those.
+        """
         while self.owned:
             self._condition.release()
 

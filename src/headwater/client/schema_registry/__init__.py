@@ -1,4 +1,5 @@
-"""Typed records through a schema registry: a client of Confluent's API, and serializers for Avro, JSON Schema and Protobuf.
+"""Typed records through a schema registry: a client of Confluent's API, and serializers for Avro, JSON Schema and
+Protobuf.
 
 The bytes are those of Confluent's own serializers: each reads what the other wrote.
 """

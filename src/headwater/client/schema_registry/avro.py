@@ -39,7 +39,9 @@ class AvroSerializer(SchemaSerializer):
         conf: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> None:
-        """`schema` is text, a class, or a StoredSchema with references; none with `use.latest.version`. `to_dict` makes a dict of a value."""
+        """`schema` is text, a class, or a StoredSchema with references; none with `use.latest.version`. `to_dict` makes
+        a dict of a value.
+        """
         super().__init__(registry_for(registry), SerdeSettings.of(conf, settings))
         self._schema = stored_avro(schema)
         self._to_dict = to_dict or models.to_plain

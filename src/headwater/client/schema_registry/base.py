@@ -1,6 +1,8 @@
-"""What the serializers of all three formats share: which schema a value is written with, where its id goes, and the way back.
+"""What the serializers of all three formats share: which schema a value is written with, where its id goes, and the way
+back.
 
-A serializer or deserializer owns what it has compiled; it may be used by many threads, which at worst compile the same twice.
+A serializer or deserializer owns what it has compiled; it may be used by many threads, which at worst compile the same
+twice.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,7 +21,9 @@ _COMPILED_MAX: Final = 1_000
 
 
 def schema_key(schema: StoredSchema) -> SchemaKey:
-    """What stands for a schema among those that were compiled: the same text means something else with other references."""
+    """What stands for a schema among those that were compiled: the same text means something else with other
+    references.
+    """
     return schema.text, schema.references
 
 
@@ -34,7 +38,9 @@ class SchemaSerializer:
         self._registered: dict[str, RegisteredSchema] = {}
 
     def schema_for(self, topic: str, schema: StoredSchema | None, record_name: str | None) -> RegisteredSchema:
-        """The schema that a value is written with: one given by id, the latest of the subject, or our own, registered."""
+        """The schema that a value is written with: one given by id, the latest of the subject, or our own,
+        registered.
+        """
         settings = self.settings
         if settings.use_schema_id is not None:
             return RegisteredSchema(settings.use_schema_id, self.registry.schema_by_id(settings.use_schema_id))

@@ -1,7 +1,7 @@
 """Columns of records that have the id of their schema before them: what Avro, Protobuf and JSON have in common.
 
-`FramedColumns` decodes a binary column, `ReaderColumns` into the columns of a reader's schema, and `ColumnSerializer` encodes
-typed columns. Each owns what it has compiled; for one thread at a time.
+`FramedColumns` decodes a binary column, `ReaderColumns` into the columns of a reader's schema, and `ColumnSerializer`
+encodes typed columns. Each owns what it has compiled; for one thread at a time.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,7 +24,9 @@ Encode = Callable[["pa.Array", bytes], "pa.Array"]
 
 
 class FramedColumns:
-    """A function of a binary column, for `poll_arrow`; a row that cannot be decoded is a KafkaError. Rows go by the ids of their schemas."""
+    """A function of a binary column, for `poll_arrow`; a row that cannot be decoded is a KafkaError. Rows go by the ids
+    of their schemas.
+    """
 
     format_name = ""
 
@@ -72,7 +74,9 @@ def in_groups(
 
 
 class ReaderColumns(FramedColumns):
-    """Records of several versions come out in one: the schema that was given, the subject's latest when it is first needed, or the first record's."""
+    """Records of several versions come out in one: the schema that was given, the subject's latest when it is first
+    needed, or the first record's.
+    """
 
     schema_type: SchemaType
 
@@ -111,7 +115,8 @@ class ReaderColumns(FramedColumns):
 class ColumnSerializer:
     """A function of a column, for `send_arrow`. Each value has its schema's id before it; null stays null.
 
-    The schema is registered under the subject when the first column comes; without a schema, the subject's latest version is written.
+    The schema is registered under the subject when the first column comes; without a schema, the subject's latest
+    version is written.
     """
 
     format_name = ""

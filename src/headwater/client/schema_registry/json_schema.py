@@ -112,7 +112,9 @@ class JsonSchemaDeserializer(SchemaDeserializer):
         conf: Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> None:
-        """Values are read as they were written; with `validate`, held against the schema that they were written with."""
+        """Values are read as they were written; with `validate`, held against the schema that they were written
+        with.
+        """
         super().__init__(registry_for(registry), SerdeSettings.of(conf, settings))
         self._to = to
         self._from_dict = from_dict

@@ -1,8 +1,9 @@
-"""Schemas from Python's own types, values from their objects and back: dataclasses, pydantic models, enums, dates. Pure.
+"""Schemas from Python's own types, values from their objects and back: dataclasses, pydantic models, enums, dates.
+Pure.
 
-int is a long and float a double; `X | None` may be null, and is null by default where the class says None; `list`, `tuple`, `dict[str, X]`, enums (by
-their names), nested classes, datetime (timestamp-micros), date, time and UUID are what one expects. A Decimal needs its precision and scale:
-`Annotated[Decimal, DecimalDigits(10, 2)]`.
+int is a long and float a double; `X | None` may be null, and is null by default where the class says None; `list`,
+`tuple`, `dict[str, X]`, enums (by their names), nested classes, datetime (timestamp-micros), date, time and UUID are
+what one expects. A Decimal needs its precision and scale: `Annotated[Decimal, DecimalDigits(10, 2)]`.
 """
 
 import dataclasses

@@ -2,8 +2,8 @@
 
     table = headwater.read("visits", schema_registry="http://localhost:8081").to_arrow()
 
-The format is that of the subject's latest version, or of the first record where no subject is named. All records of a column have one format. Owns what it
-has compiled; for one thread at a time.
+The format is that of the subject's latest version, or of the first record where no subject is named. All records of a
+column have one format. Owns what it has compiled; for one thread at a time.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,6 @@
-"""The settings `key.serializer` and so on: names, Java's class names, functions and objects, to one kind of function."""
+"""The settings `key.serializer` and so on: names, Java's class names, functions and objects, to one kind of
+function.
+"""
 
 from collections.abc import Callable
 from typing import Any, Final

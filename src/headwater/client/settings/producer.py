@@ -217,7 +217,9 @@ def read_producer_settings(
 
 
 def _refuse_old_acks(given: Mapping[str, object] | None, keywords: Mapping[str, object]) -> None:
-    """Early Kafka took any number of replicas. Numbers above 1 were dropped because they promised less than they said."""
+    """Early Kafka took any number of replicas. Numbers above 1 were dropped because they promised less than they
+    said.
+    """
     both = {**(given or {}), **keywords}
     for name in ("acks", "request.required.acks", "request_required_acks"):
         text = str(both.get(name, "")).strip()

@@ -1,8 +1,9 @@
 """Settings as people give them, to values that were checked.
 
-A setting comes by Kafka's name in a mapping (`{"linger.ms": 5}`, text or value) or as a keyword argument with underscores
-(`linger_ms=5`). A name that the table does not have is an error that says which one may be meant: a misspelt `acks`
-would otherwise lose data quietly. Names of Kafka's that have no effect here are in the table and marked so.
+A setting comes by Kafka's name in a mapping (`{"linger.ms": 5}`, text or value) or as a keyword argument with
+underscores (`linger_ms=5`). A name that the table does not have is an error that says which one may be meant: a
+misspelt `acks` would otherwise lose data quietly. Names of Kafka's that have no effect here are in the table and marked
+so.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,7 +1,7 @@
 """The settings of secured connections, by Kafka's names and by librdkafka's, and what becomes of them.
 
-Java's `sasl.jaas.config` may be pasted; `sasl.username` and `sasl.password` say the same. librdkafka's `ssl.ca.location`,
-`ssl.certificate.location` and `ssl.key.location` are PEM files.
+Java's `sasl.jaas.config` may be pasted; `sasl.username` and `sasl.password` say the same. librdkafka's
+`ssl.ca.location`, `ssl.certificate.location` and `ssl.key.location` are PEM files.
 """
 
 from collections.abc import Callable

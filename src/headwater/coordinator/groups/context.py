@@ -1,6 +1,8 @@
-"""What a group decision is given: who asks, what the cluster has, what the broker was set to, and the shard's table of groups.
+"""What a group decision is given: who asks, what the cluster has, what the broker was set to, and the shard's table of
+groups.
 
-`ShardState` is owned by one `GroupShard` and shared with its two engines, classic and consumer. Everything else here is read only.
+`ShardState` is owned by one `GroupShard` and shared with its two engines, classic and consumer. Everything else here is
+read only.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -105,5 +107,7 @@ class ShardState:
         )
 
     def fits(self, records: Sequence[CoordinatorRecord]) -> bool:
-        """Whether the log would take them as one batch. To be asked before a client's decision that can be as large as the client likes."""
+        """Whether the log would take them as one batch. To be asked before a client's decision that can be as large as
+        the client likes.
+        """
         return fit(records, self.batch_bytes_max())

@@ -1,8 +1,8 @@
 """Offsets that go by themselves: those past their retention, and those of deleted topics.
 
-There may be a million of them, and everybody waits while the broker looks for those that are due. So it looks at `LOOKS_PER_TURN` at a
-time, and asks to be called again at once for the rest; what has changed in between is taken as it is then. A group whose last offset
-expires goes with it, if it has no members and no open transaction.
+There may be a million of them, and everybody waits while the broker looks for those that are due. So it looks at
+`LOOKS_PER_TURN` at a time, and asks to be called again at once for the rest; what has changed in between is taken as it
+is then. A group whose last offset expires goes with it, if it has no members and no open transaction.
 """
 
 from collections import deque

@@ -1,7 +1,7 @@
 """What the two kinds of group have in common, so that offsets, listing and deletion need not know which one it is.
 
-A group is `classic` (its leader assigns) or `consumer` (KIP-848: the coordinator assigns). Both live in `ShardState.groups` under
-their id. Validations raise `KafkaError`; whoever calls turns it into the response.
+A group is `classic` (its leader assigns) or `consumer` (KIP-848: the coordinator assigns). Both live in
+`ShardState.groups` under their id. Validations raise `KafkaError`; whoever calls turns it into the response.
 """
 
 from collections.abc import Iterator
@@ -108,7 +108,8 @@ class Engine(Protocol):
 class ConsumerEngine(Engine, Protocol):
     """KIP-848. Its classic methods serve members of the classic protocol in a group of type consumer.
 
-    A group in `ShardState.groups` that is of type classic is handed over whole: `consumer_group_heartbeat` converts it or refuses.
+    A group in `ShardState.groups` that is of type classic is handed over whole: `consumer_group_heartbeat` converts it
+    or refuses.
     """
 
     def consumer_group_heartbeat(

@@ -1,7 +1,8 @@
 """OffsetFetch: what one group has committed, in the shape of version 8 and up.
 
-An unknown group, topic or partition is -1 without an error. With `require_stable`, a partition that an open transaction may still change is
-answered UNSTABLE_OFFSET_COMMIT, and the client asks again. An offset that was committed to another topic of the same name does not count.
+An unknown group, topic or partition is -1 without an error. With `require_stable`, a partition that an open transaction
+may still change is answered UNSTABLE_OFFSET_COMMIT, and the client asks again. An offset that was committed to another
+topic of the same name does not count.
 """
 
 from typing import Final

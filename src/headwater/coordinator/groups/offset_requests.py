@@ -1,9 +1,9 @@
 """OffsetCommit, TxnOffsetCommit, OffsetFetch and OffsetDelete, for groups of both types.
 
-What the cluster does not have is refused here too (unknown topic, partition or topic id), whatever the group says. A commit is taken as a
-whole or not at all, but for metadata that is too long: that fails for its partition alone. So one that is larger than the log takes fails
-for all, before anything is changed. A commit to a group that does not exist makes one, if it comes without a generation: a simple group,
-which has offsets and never members.
+What the cluster does not have is refused here too (unknown topic, partition or topic id), whatever the group says. A
+commit is taken as a whole or not at all, but for metadata that is too long: that fails for its partition alone. So one
+that is larger than the log takes fails for all, before anything is changed. A commit to a group that does not exist
+makes one, if it comes without a generation: a simple group, which has offsets and never members.
 """
 
 from collections.abc import Iterator
@@ -232,7 +232,9 @@ class OffsetRequests:
 
 
 def _value(wanted: _Wanted, now_ms: int, expire_timestamp_ms: int, *, by_id: bool) -> OffsetCommitValue:
-    """Kafka leaves the topic's id out in transactions; and the version with room for an expiry has none for it, nor for the epoch."""
+    """Kafka leaves the topic's id out in transactions; and the version with room for an expiry has none for it, nor for
+    the epoch.
+    """
     part = wanted.partition
     has_epoch = expire_timestamp_ms == NO_EXPIRY
     return OffsetCommitValue(

@@ -1,12 +1,12 @@
 """Committed offsets of all groups of a shard, and those that wait for the end of a transaction.
 
-Every change is a record, and `apply` is the one place that makes it: requests write a record and apply it, loading applies what it
-reads. So memory and log cannot drift apart. Pending offsets are kept per producer; a commit marker moves them over, an abort marker
-drops them. Where plain and transactional commits of one partition mix, the one written last wins, so each offset knows the order in
-which it was written (`sequence`).
+Every change is a record, and `apply` is the one place that makes it: requests write a record and apply it, loading
+applies what it reads. So memory and log cannot drift apart. Pending offsets are kept per producer; a commit marker
+moves them over, an abort marker drops them. Where plain and transactional commits of one partition mix, the one written
+last wins, so each offset knows the order in which it was written (`sequence`).
 
-Invariants: nothing is kept empty (no group without topics, no topic without partitions); `_open[group]` names exactly the producers
-with pending offsets of that group.
+Invariants: nothing is kept empty (no group without topics, no topic without partitions); `_open[group]` names exactly
+the producers with pending offsets of that group.
 """
 
 from collections.abc import Iterable, Iterator
@@ -89,7 +89,9 @@ class Offsets:
         committed_ms: int,
         expire_ms: int = NO_EXPIRY,
     ) -> None:
-        """Commits (partition, offset, leader epoch, metadata), whose records are written: the one place where that is done to memory."""
+        """Commits (partition, offset, leader epoch, metadata), whose records are written: the one place where that is
+        done to memory.
+        """
         partitions = self._committed.groups.setdefault(group, {}).setdefault(topic, {})
         sequence = self._sequence
         for partition, offset, leader_epoch, metadata in parts:

@@ -1,8 +1,10 @@
-"""Commits that are plainly fine, in two steps with the write between them: nearly every commit of every consumer is one.
+"""Commits that are plainly fine, in two steps with the write between them: nearly every commit of every consumer is
+one.
 
-`admit` decides and changes nothing; `note` is called when the records stand in the log and are committed. So a write that fails has
-nothing to take back. Whatever is not plainly fine (a new group, an unknown topic, a refusal) is not admitted: `OffsetRequests.commit` decides
-about it, with its errors, by the same rules. Owned by the shard, whose groups and offsets it shares.
+`admit` decides and changes nothing; `note` is called when the records stand in the log and are committed. So a write
+that fails has nothing to take back. Whatever is not plainly fine (a new group, an unknown topic, a refusal) is not
+admitted: `OffsetRequests.commit` decides about it, with its errors, by the same rules. Owned by the shard, whose groups
+and offsets it shares.
 """
 
 from collections.abc import Sequence
@@ -41,7 +43,9 @@ class PlainCommits:
         topic: str | bytes,
         parts: Sequence[Part],
     ) -> tuple[str, bytes] | None:
-        """The topic's name and id if all of it may be written, else None. `topic` is its name, or since version 10 its id."""
+        """The topic's name and id if all of it may be written, else None. `topic` is its name, or since version 10 its
+        id.
+        """
         state = self._state
         topics = state.topics
         group = state.groups.get(group_id)
@@ -68,7 +72,9 @@ class PlainCommits:
     def note(
         self, group_id: str, member_id: str, topic: str, topic_id: bytes, parts: Sequence[Part], now_ms: int
     ) -> Effects | None:
-        """What was admitted is written: the offsets count, and a member has shown that it lives. None: nothing else to do."""
+        """What was admitted is written: the offsets count, and a member has shown that it lives. None: nothing else to
+        do.
+        """
         self._offsets.note(group_id, topic, topic_id, parts, now_ms)
         group = self._state.groups[group_id]
         if type(group) is not ClassicGroup or not group.members:

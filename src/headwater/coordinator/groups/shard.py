@@ -1,8 +1,9 @@
 """GroupShard: one partition of `__consumer_offsets`. Groups by id, their committed offsets, and who decides about what.
 
-Every request method takes (context, request, ticket, now_ms), never raises for a peer's mistake, and returns Effects whose replies
-carry whole response messages, or, where one request names many groups, the part of the response about one group (`DescribedGroup`,
-`OffsetFetchResponseGroup`, `DeletableGroupResult`). Only `list_groups` answers at once: it promises nothing.
+Every request method takes (context, request, ticket, now_ms), never raises for a peer's mistake, and returns Effects
+whose replies carry whole response messages, or, where one request names many groups, the part of the response about one
+group (`DescribedGroup`, `OffsetFetchResponseGroup`, `DeletableGroupResult`). Only `list_groups` answers at once: it
+promises nothing.
 
 The shard owns `ShardState` and `Offsets`; the engines own what is inside their groups.
 """
@@ -80,7 +81,9 @@ class GroupShard:
         return self._engine(request.group_id).heartbeat(context, request, ticket, now_ms)
 
     def heartbeat_may_write(self, group_id: str) -> bool:
-        """That of a classic member may change a group whose coordinator assigns; in a classic group it keeps the member alive."""
+        """That of a classic member may change a group whose coordinator assigns; in a classic group it keeps the member
+        alive.
+        """
         return self._engine(group_id) is not self.classic
 
     def leave_group(self, context: GroupContext, request: LeaveGroupRequest, ticket: Ticket, now_ms: int) -> Effects:
@@ -123,7 +126,9 @@ class GroupShard:
         *,
         require_stable: bool,
     ) -> Effects:
-        """Replies OffsetFetchResponseGroup, also for old versions: the handler puts it into the shape of its version."""
+        """Replies OffsetFetchResponseGroup, also for old versions: the handler puts it into the shape of its
+        version.
+        """
         del now_ms
         return _reply(
             ticket, offset_fetch.fetch(self.state, self.offsets, context, request, require_stable=require_stable)

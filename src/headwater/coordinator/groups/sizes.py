@@ -1,4 +1,6 @@
-"""How large a batch some records make. A log refuses what is too large, and by then it is decided: so it is asked before. No state."""
+"""How large a batch some records make. A log refuses what is too large, and by then it is decided: so it is asked
+before. No state.
+"""
 
 from collections.abc import Sequence
 from typing import Final

@@ -1,7 +1,7 @@
 """The records of consumer groups (KIP-848) in `__consumer_offsets`, byte for byte as Apache Kafka 4.3 writes them.
 
-A key is the int16 number of its type, then the group id, then the member id or the regular expression where the type has one. A value is
-the int16 version 0, then a flexible body. No value is a tombstone. In the order of their numbers:
+A key is the int16 number of its type, then the group id, then the member id or the regular expression where the type
+has one. A value is the int16 version 0, then a flexible body. No value is a tombstone. In the order of their numbers:
 
     3   the group: its epoch, and a hash of the topics that it is subscribed to
     4   the partitions of those topics: written before Kafka 4.1 only; we know it as something to delete
@@ -144,7 +144,9 @@ _NAMED: Final = frozenset(
 
 
 class ConsumerRecord(NamedTuple):
-    """One change of a consumer group. `name` is the member id or the regular expression, empty where the type has neither."""
+    """One change of a consumer group. `name` is the member id or the regular expression, empty where the type has
+    neither.
+    """
 
     type: RecordType
     group_id: str

@@ -1,4 +1,5 @@
-"""Records of `__consumer_offsets` that classic groups and committed offsets are kept in: Kafka's bytes, as Apache Kafka 4.3 writes them.
+"""Records of `__consumer_offsets` that classic groups and committed offsets are kept in: Kafka's bytes, as Apache Kafka
+4.3 writes them.
 
 A key is an int16 record type and its fields; a value is an int16 version and its fields; no value deletes. The types:
 
@@ -6,9 +7,9 @@ A key is an int16 record type and its fields; a value is an int16 version and it
     1  OffsetCommit: (group, topic, partition) -> offset, leader epoch, metadata, times, topic id
     2  GroupMetadata: group -> generation, protocol, leader, members with subscription and assignment
 
-Values have versions 0 to 4. We write OffsetCommit as 4, or as 1 when the client named its own retention (only version 1 has room for an
-expiry); GroupMetadata as 3. All other types belong to other modules: `read_record` answers None for them, and for what it cannot
-understand of a newer version.
+Values have versions 0 to 4. We write OffsetCommit as 4, or as 1 when the client named its own retention (only version 1
+has room for an expiry); GroupMetadata as 3. All other types belong to other modules: `read_record` answers None for
+them, and for what it cannot understand of a newer version.
 """
 
 from struct import Struct as Layout
@@ -93,7 +94,9 @@ def record_type(key: bytes) -> int:
 
 
 def read_record(record: CoordinatorRecord) -> OffsetCommitRecord | GroupMetadataRecord | None:
-    """None for the types of others, and for versions from the future. Bytes that are no such record raise DecodeError."""
+    """None for the types of others, and for versions from the future. Bytes that are no such record raise
+    DecodeError.
+    """
     kind = record_type(record.key)
     if kind not in (LEGACY_OFFSET_COMMIT, OFFSET_COMMIT, GROUP_METADATA):
         return None

@@ -1,15 +1,17 @@
 """What a request may do to a transaction in its present state: pure functions from both to an error code or a go.
 
-Every producer's request names a producer id and an epoch. Whoever comes with another id than the current one was given its
-transactional id by nobody (INVALID_PRODUCER_ID_MAPPING); whoever comes with another epoch has been replaced, or its transaction has
-been taken from it (PRODUCER_FENCED; before it had a code of its own, INVALID_PRODUCER_EPOCH).
+Every producer's request names a producer id and an epoch. Whoever comes with another id than the current one was given
+its transactional id by nobody (INVALID_PRODUCER_ID_MAPPING); whoever comes with another epoch has been replaced, or its
+transaction has been taken from it (PRODUCER_FENCED; before it had a code of its own, INVALID_PRODUCER_EPOCH).
 
-From transaction version 2 on each end of a transaction bumps the epoch. So an EndTxn with the current epoch is about the present
-transaction; one with the epoch before is a retry of the last end, and told what that came to; anything older is fenced. That is
-what keeps a delayed EndTxn from touching a later transaction. Version 1 cannot tell the two apart.
+From transaction version 2 on each end of a transaction bumps the epoch. So an EndTxn with the current epoch is about
+the present transaction; one with the epoch before is a retry of the last end, and told what that came to; anything
+older is fenced. That is what keeps a delayed EndTxn from touching a later transaction. Version 1 cannot tell the two
+apart.
 
-While the markers of a transaction are being written, its producer may go on already: what it asks for then is CONCURRENT_TRANSACTIONS,
-as in Apache Kafka 4.3, whatever it would be afterwards. Only who has been replaced is told so at once.
+While the markers of a transaction are being written, its producer may go on already: what it asks for then is
+CONCURRENT_TRANSACTIONS, as in Apache Kafka 4.3, whatever it would be afterwards. Only who has been replaced is told so
+at once.
 """
 
 from typing import Final, NamedTuple

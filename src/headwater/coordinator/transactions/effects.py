@@ -1,4 +1,6 @@
-"""What a decision of the transaction coordinator asks for beyond records, answers and timers: markers and producer ids."""
+"""What a decision of the transaction coordinator asks for beyond records, answers and timers: markers and producer
+ids.
+"""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -10,9 +12,10 @@ from headwater.coordinator.effects import Effects
 class MarkersToWrite(NamedTuple):
     """End one transaction on these partitions, after everything that the shard wrote so far is committed.
 
-    Whoever writes them reports through `TransactionShard.markers_written` which partitions have theirs on all in-sync replicas, in as
-    many calls as it likes. A partition that exists no more counts as done. What is not reported is asked for again after a while, under
-    the same attempt; a report about another attempt is about an earlier life and changes nothing.
+    Whoever writes them reports through `TransactionShard.markers_written` which partitions have theirs on all in-sync
+    replicas, in as many calls as it likes. A partition that exists no more counts as done. What is not reported is
+    asked for again after a while, under the same attempt; a report about another attempt is about an earlier life and
+    changes nothing.
     """
 
     transactional_id: str

@@ -1,9 +1,10 @@
 """The end of a transaction that is plainly fine, for whoever writes its markers himself, right after it is decided.
 
-Three steps: `admit` decides and changes nothing; `Transaction.prepare` changes the state, which must be committed before a marker is
-written, and the timeout ends with it; with all markers written, `Transaction.complete`. Where some are missing it goes on as every
-other does, and they are asked for (`ask_for`) until all are there. Whatever is not plainly fine (a retry, a fenced producer, an epoch
-that is the last) is not admitted: `TransactionShard.end_txn` decides about it, by the same rules. The state is the shard's.
+Three steps: `admit` decides and changes nothing; `Transaction.prepare` changes the state, which must be committed
+before a marker is written, and the timeout ends with it; with all markers written, `Transaction.complete`. Where some
+are missing it goes on as every other does, and they are asked for (`ask_for`) until all are there. Whatever is not
+plainly fine (a retry, a fenced producer, an epoch that is the last) is not admitted: `TransactionShard.end_txn` decides
+about it, by the same rules. The state is the shard's.
 """
 
 from headwater.base.ids import TopicPartition

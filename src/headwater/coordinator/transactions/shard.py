@@ -1,12 +1,12 @@
 """TransactionShard: one partition of `__transaction_state`, and the transactional ids that belong to it.
 
-A transaction is decided by one record (PrepareCommit, PrepareAbort). Once that is committed its markers are written to every partition
-it touched, again and again until all have theirs; then a second record says that it is complete. A coordinator that dies between the
-two is followed by one that reads the first record and writes the markers (`loaded`).
+A transaction is decided by one record (PrepareCommit, PrepareAbort). Once that is committed its markers are written to
+every partition it touched, again and again until all have theirs; then a second record says that it is complete. A
+coordinator that dies between the two is followed by one that reads the first record and writes the markers (`loaded`).
 
-Every request method takes a ticket and `now_ms`, never raises for a peer's mistake, and replies with a whole response message, or,
-where one request names many transactional ids, with the part about one of them. The shard owns its transactions and the spare
-producer id; see `coordinator.effects` for who does the rest.
+Every request method takes a ticket and `now_ms`, never raises for a peer's mistake, and replies with a whole response
+message, or, where one request names many transactional ids, with the part about one of them. The shard owns its
+transactions and the spare producer id; see `coordinator.effects` for who does the rest.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -67,7 +67,9 @@ class TransactionShard:
     # Producer ids
 
     def needs_producer_id(self, request: InitProducerIdRequest | EndTxnRequest) -> bool:
-        """Whether a new id must be taken before the request is decided. What is not used in the end is lost; there are enough."""
+        """Whether a new id must be taken before the request is decided. What is not used in the end is lost; there are
+        enough.
+        """
         transaction = self.transactions.get(request.transactional_id or "")
         if isinstance(request, EndTxnRequest):
             return transaction is not None and transaction.is_exhausted and transaction.state not in PREPARED
@@ -225,7 +227,9 @@ class TransactionShard:
         return ErrorCode.NONE, effects
 
     def has_room(self, transaction: Transaction, wanted: AbstractSet[TopicPartition]) -> bool:
-        """Whether the log takes the transaction's records with these partitions too. Asked before anything is changed."""
+        """Whether the log takes the transaction's records with these partitions too. Asked before anything is
+        changed.
+        """
         count = len(transaction.partitions) + len(wanted)
         if self._batch_bytes_max is None or count <= _PARTITIONS_ALWAYS_FIT:
             return True
@@ -317,7 +321,9 @@ class TransactionShard:
     def markers_written(
         self, transactional_id: str, attempt: int, partitions: Collection[TopicPartition], now_ms: int
     ) -> TransactionEffects:
-        """These partitions have their marker, on all in-sync replicas. With the last of them the transaction is complete."""
+        """These partitions have their marker, on all in-sync replicas. With the last of them the transaction is
+        complete.
+        """
         transaction = self.transactions.get(transactional_id)
         if transaction is None or transaction.attempt != attempt or transaction.state not in PREPARED:
             return TransactionEffects()

@@ -1,10 +1,10 @@
 """One transactional id: who may write under it, and how far its transaction is.
 
-Each change of state is one method, which changes the object at once; `record()` is what the log gets to hear. All fields but the last
-epoch and what lies below `attempt` come back from the log.
+Each change of state is one method, which changes the object at once; `record()` is what the log gets to hear. All
+fields but the last epoch and what lies below `attempt` come back from the log.
 
-A producer id has epochs from 0 to 32766 for clients. 32767 is never given to one: it is there so that the last of them can still be
-fenced. Who has used them up gets a new producer id.
+A producer id has epochs from 0 to 32766 for clients. 32767 is never given to one: it is there so that the last of them
+can still be fenced. Who has used them up gets a new producer id.
 """
 
 from collections.abc import Set as AbstractSet
@@ -125,7 +125,9 @@ class Transaction:
 
     @property
     def is_timed_out_at(self) -> int | None:
-        """From when on (in ms) the open transaction is too old; None if there is none or it has all the time it likes."""
+        """From when on (in ms) the open transaction is too old; None if there is none or it has all the time it
+        likes.
+        """
         if self.state is not TransactionState.ONGOING or self.timeout_ms == NEVER_MS:
             return None
         return self.start_ms + self.timeout_ms + 1
@@ -152,7 +154,9 @@ class Transaction:
         self.client_transaction_version = client_transaction_version
 
     def prepare(self, committed: bool, transaction_version: int, next_producer_id: int, now_ms: int) -> None:
-        """Decides the transaction. From version 2 on, the markers and the producer's next transaction have a new epoch."""
+        """Decides the transaction. From version 2 on, the markers and the producer's next transaction have a new
+        epoch.
+        """
         if self.state is not TransactionState.ONGOING:
             self.start_ms = now_ms  # a transaction to which nothing was added
         self._move(TransactionState.PREPARE_COMMIT if committed else TransactionState.PREPARE_ABORT, now_ms)

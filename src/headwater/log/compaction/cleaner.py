@@ -1,12 +1,13 @@
 """Runs the compactions of a broker: chooses the dirtiest log, sends the work to a worker process, swaps the result in.
 
-The loop only plans and renames. One log is cleaned by one worker at a time, `log.cleaner.threads` logs at once. The offset up to which a
-log is clean is written down (`cleaner-offset-checkpoint`, as Kafka has it) after the new names are on the device. A log that cannot
-be cleaned is left alone for a while, and counted. Results of a log that has changed meanwhile (truncated, deleted) are dropped; names
-that were swapped in before are on the device before the log is cleaned again, as after a cleaning that is complete.
+The loop only plans and renames. One log is cleaned by one worker at a time, `log.cleaner.threads` logs at once. The
+offset up to which a log is clean is written down (`cleaner-offset-checkpoint`, as Kafka has it) after the new names are
+on the device. A log that cannot be cleaned is left alone for a while, and counted. Results of a log that has changed
+meanwhile (truncated, deleted) are dropped; names that were swapped in before are on the device before the log is
+cleaned again, as after a cleaning that is complete.
 
-Only what lies below the recovery point that the device has is cleaned. So whatever is missing past it after a crash was lost, and not
-left out by us: recovery need not guess.
+Only what lies below the recovery point that the device has is cleaned. So whatever is missing past it after a crash was
+lost, and not left out by us: recovery need not guess.
 
 Owned by the loop, through the manager of the logs.
 """
@@ -217,7 +218,9 @@ class Cleaner:
             self._release(log)
 
     def _finished(self, log: "Log", result: Cleaned | None, error: OSError | None) -> None:
-        """The new names are on the device. Without a result, the rest of it was dropped: nothing more counts as clean then."""
+        """The new names are on the device. Without a result, the rest of it was dropped: nothing more counts as clean
+        then.
+        """
         is_void = self._release(log)
         if error is not None and error.errno in NO_DESCRIPTORS:
             return  # the next flush syncs the directory; until then more counts as dirty than is

@@ -1,8 +1,9 @@
 """The work of one cleaning: a function of a job and the directory it names, run in a worker process.
 
-First the map of keys is made from the dirty segments, as far as memory allows. Then all segments from the log's first to where
-the map ends are filtered, group by group, into files with the suffix `.cleaned`. Those are read back and checked as a whole,
-synced, and left for the loop to swap in. Nothing else in the directory is touched. A cleaning that fails takes its files away.
+First the map of keys is made from the dirty segments, as far as memory allows. Then all segments from the log's first
+to where the map ends are filtered, group by group, into files with the suffix `.cleaned`. Those are read back and
+checked as a whole, synced, and left for the loop to swap in. Nothing else in the directory is touched. A cleaning that
+fails takes its files away.
 """
 
 from collections.abc import Iterator

@@ -1,9 +1,9 @@
 """What of a log may be compacted, whether it is worth it, and which segments become one. Pure.
 
 A segment may be cleaned if all of it is committed, decided (below the last stable offset), on the device, older than
-`min.compaction.lag.ms`, and not the active one. Of those, what lies below the first dirty offset (where the last cleaning
-ended) is clean: it holds each key once. A log is worth it when the dirty share of what may be cleaned is larger than
-`min.cleanable.dirty.ratio`, or when something has waited for longer than `max.compaction.lag.ms`.
+`min.compaction.lag.ms`, and not the active one. Of those, what lies below the first dirty offset (where the last
+cleaning ended) is clean: it holds each key once. A log is worth it when the dirty share of what may be cleaned is
+larger than `min.cleanable.dirty.ratio`, or when something has waited for longer than `max.compaction.lag.ms`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -40,7 +40,9 @@ class Dirtiness:
 
 
 def first_dirty_offset(checkpoint: int | None, log_start_offset: int, log_end_offset: int) -> int:
-    """Where the last cleaning ended. What it says of an older log of this name, or of one that was cut, does not count."""
+    """Where the last cleaning ended. What it says of an older log of this name, or of one that was cut, does not
+    count.
+    """
     if checkpoint is None or not log_start_offset <= checkpoint <= log_end_offset:
         return log_start_offset
     return checkpoint
@@ -49,7 +51,8 @@ def first_dirty_offset(checkpoint: int | None, log_start_offset: int, log_end_of
 def cleanable_count(
     segments: Sequence[tuple[SegmentFacts, int]], limit_offset: int, first_dirty: int, now_ms: int, lag_ms: int
 ) -> int:
-    """How many segments from the first on may be cleaned; each comes with its largest timestamp. The active one is not among them.
+    """How many segments from the first on may be cleaned; each comes with its largest timestamp. The active one is not
+    among them.
 
     What is clean already was old enough once.
     """

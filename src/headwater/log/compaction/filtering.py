@@ -1,9 +1,10 @@
 """Which records of a batch stay, and the batch without the others.
 
-A record stays if no later one has its key. A tombstone (no value) stays until the delete horizon of its batch, which is set when
-a cleaning first meets it: attribute bit 6, and the horizon in the place of the base timestamp. Markers are treated alike
-once their transaction has nothing left. Offsets, leader epoch, producer and sequence stay as they were. A batch is kept without any records
-where it says something: the last of a producer (its sequence), and the last of the round (where the log goes on).
+A record stays if no later one has its key. A tombstone (no value) stays until the delete horizon of its batch, which is
+set when a cleaning first meets it: attribute bit 6, and the horizon in the place of the base timestamp. Markers are
+treated alike once their transaction has nothing left. Offsets, leader epoch, producer and sequence stay as they were. A
+batch is kept without any records where it says something: the last of a producer (its sequence), and the last of the
+round (where the log goes on).
 """
 
 from collections.abc import Sequence

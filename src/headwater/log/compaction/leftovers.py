@@ -1,8 +1,9 @@
-"""What a crash in the middle of a compaction has left in a partition's directory, and what becomes of it. As Kafka does it.
+"""What a crash in the middle of a compaction has left in a partition's directory, and what becomes of it. As Kafka does
+it.
 
-While any file `b.*.cleaned` is there, the result that begins at offset b was not whole, and nothing from b on has been swapped: all
-`.cleaned` files go, and `.swap` files from b on with them. Every other `.swap` is a result that is whole: what it covers goes, and it is
-put in its place. Doing it twice does no harm.
+While any file `b.*.cleaned` is there, the result that begins at offset b was not whole, and nothing from b on has been
+swapped: all `.cleaned` files go, and `.swap` files from b on with them. Every other `.swap` is a result that is whole:
+what it covers goes, and it is put in its place. Doing it twice does no harm.
 """
 
 from headwater.base.ports import Disk

@@ -1,8 +1,8 @@
 """The last offset of each key, in bounded memory.
 
-Keys are held as they are, not hashed: no two keys are ever taken for one. Memory is counted, not measured: each key with what
-Python needs around it. When the limit is reached the map is full, and the cleaning ends where the map ends; the next one
-goes on from there. Lives for one cleaning, in its worker process.
+Keys are held as they are, not hashed: no two keys are ever taken for one. Memory is counted, not measured: each key
+with what Python needs around it. When the limit is reached the map is full, and the cleaning ends where the map ends;
+the next one goes on from there. Lives for one cleaning, in its worker process.
 """
 
 from collections.abc import Iterable
@@ -27,7 +27,9 @@ class OffsetMap:
         return self.size_bytes >= self._limit_bytes
 
     def add(self, records: Iterable[Record]) -> None:
-        """Records in the order of their offsets. Those of one batch go in together, whatever the limit: a round always moves on."""
+        """Records in the order of their offsets. Those of one batch go in together, whatever the limit: a round always
+        moves on.
+        """
         offsets = self.offsets
         for record in records:
             key = record.key

@@ -1,4 +1,6 @@
-"""From a log to the decisions about it, and to the job of a worker process. Called by the loop; reads indexes at most."""
+"""From a log to the decisions about it, and to the job of a worker process. Called by the loop; reads indexes at
+most.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -1,8 +1,9 @@
-"""Puts a finished `.cleaned` segment in the place of those it came from, on the loop: renames only, one group at a time.
+"""Puts a finished `.cleaned` segment in the place of those it came from, on the loop: renames only, one group at a
+time.
 
-The order is what makes a crash harmless (`leftovers` reads it backwards). First the result becomes `.swap`, its log last: from then
-on it counts. Then what it replaces becomes `.deleted`. Then the result gets its own name, its log first. Slices in
-flight hold the old files; new reads find the new ones.
+The order is what makes a crash harmless (`leftovers` reads it backwards). First the result becomes `.swap`, its log
+last: from then on it counts. Then what it replaces becomes `.deleted`. Then the result gets its own name, its log
+first. Slices in flight hold the old files; new reads find the new ones.
 """
 
 import logging
@@ -39,7 +40,9 @@ class NoRoomError(Exception):
 
 
 def swap_in(log: "Log", cleaned: CleanedSegment) -> None:
-    """Raises NoRoomError, or OSError; after that one the log must not be used any more, until a restart has put it in order."""
+    """Raises NoRoomError, or OSError; after that one the log must not be used any more, until a restart has put it in
+    order.
+    """
     stem = f"{log.directory}/{names.segment_name(cleaned.base_offset)}"
     try:
         for suffix in SUFFIXES:

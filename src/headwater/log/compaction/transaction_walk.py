@@ -1,8 +1,9 @@
 """What a walk over a log knows of its transactions: which data was aborted, which markers still have something to end.
 
-Of an aborted transaction, the data goes as soon as it is met. Its marker and its entry in the transaction index stay while the walk
-has met something of it; so does the marker of a committed one. A marker whose transaction has nothing left in the log
-may go, once its delete horizon has passed. All that is walked over must be decided: lie below the last stable offset.
+Of an aborted transaction, the data goes as soon as it is met. Its marker and its entry in the transaction index stay
+while the walk has met something of it; so does the marker of a committed one. A marker whose transaction has nothing
+left in the log may go, once its delete horizon has passed. All that is walked over must be decided: lie below the last
+stable offset.
 """
 
 from collections.abc import Iterable, Sequence

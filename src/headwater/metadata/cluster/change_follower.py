@@ -1,7 +1,7 @@
 """Following the log of changes: the directory is watched, and what is new in it is read and handed on in its order.
 
-The sequence numbers of entries are consecutive. If one is missing that was not read yet, the older ones have been trimmed, and all
-must be loaded anew.
+The sequence numbers of entries are consecutive. If one is missing that was not read yet, the older ones have been
+trimmed, and all must be loaded anew.
 """
 
 from collections.abc import Callable, Sequence

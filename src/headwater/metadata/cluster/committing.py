@@ -1,7 +1,7 @@
 """What the controller commits: one commit after the other, each planned from the image that all before it have changed.
 
-Of one term as controller: its guard is the version of /controller_epoch that the election gave, and once that is refused, so is
-everything that still waits here.
+Of one term as controller: its guard is the version of /controller_epoch that the election gave, and once that is
+refused, so is everything that still waits here.
 """
 
 from collections import deque

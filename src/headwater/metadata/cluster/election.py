@@ -1,7 +1,8 @@
 """Standing for election: who makes /controller is the controller, and counts /controller_epoch up in the same step.
 
-The version of /controller_epoch then guards all that this controller writes: as soon as there is another one, nothing of the
-older one is taken any more. The node names the session and the epoch that it was made under, so that its maker knows it again.
+The version of /controller_epoch then guards all that this controller writes: as soon as there is another one, nothing
+of the older one is taken any more. The node names the session and the epoch that it was made under, so that its maker
+knows it again.
 """
 
 from collections.abc import Callable
@@ -25,7 +26,9 @@ from headwater.metadata.cluster.lifetime import Lifetime
 
 
 class Election:
-    """`known`: who is the controller, and the epoch. `won`: it is this broker, with the guard. `lost`: perhaps it is no more."""
+    """`known`: who is the controller, and the epoch. `won`: it is this broker, with the guard. `lost`: perhaps it is no
+    more.
+    """
 
     def __init__(
         self,
@@ -46,7 +49,9 @@ class Election:
         self._controller: ControllerNode | None = None
 
     def stand(self) -> None:
-        """Looks who is it, and if it is nobody, tries to be it. Again from the beginning whenever /controller changes."""
+        """Looks who is it, and if it is nobody, tries to be it. Again from the beginning whenever /controller
+        changes.
+        """
         self._round.end()
         self._round = self._life.part()
         self._coordination.get(

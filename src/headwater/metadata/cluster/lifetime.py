@@ -1,7 +1,7 @@
 """How long an attempt lasts: from a connection to ZooKeeper until it is lost, or until something in it went wrong.
 
-Every callback that an attempt hands out is bound to its lifetime, so that whatever comes too late is dropped in one place, and
-everybody who still waits for an answer gets one when it ends.
+Every callback that an attempt hands out is bound to its lifetime, so that whatever comes too late is dropped in one
+place, and everybody who still waits for an answer gets one when it ends.
 """
 
 import logging

@@ -1,6 +1,7 @@
 """Who lives: the registrations under /brokers/ids, read again, all of them, whenever one came, went or changed.
 
-All of them, since a broker that dies and returns quickly has the same name, and only its node tells that it is another life.
+All of them, since a broker that dies and returns quickly has the same name, and only its node tells that it is another
+life.
 """
 
 import logging

@@ -1,7 +1,7 @@
 """What leaders propose: the in-sync replicas of their partitions, each over the version that its leader knows.
 
-Proposals of one turn are written in one step. If it is refused, each is written alone, so that one that comes too late does not
-take the others with it.
+Proposals of one turn are written in one step. If it is refused, each is written alone, so that one that comes too late
+does not take the others with it.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
 """Registering this broker: its node under /brokers/ids, which lives as long as the session.
 
-A node that another session made is waited for until it is gone: most likely it is of this broker's last life, whose session has
-not run out yet. If it stays, another process has the same id. That is said only after one more look when the time is over: a process
-that stood still meanwhile has its timer before the news.
+A node that another session made is waited for until it is gone: most likely it is of this broker's last life, whose
+session has not run out yet. If it stays, another process has the same id. That is said only after one more look when
+the time is over: a process that stood still meanwhile has its timer before the news.
 """
 
 import logging
@@ -28,7 +28,9 @@ logger = logging.getLogger("headwater.metadata")
 
 
 class Registration:
-    """Used once. `registered` gets this broker as it is registered; `occupied` is told when the node of somebody else has stayed for too long."""
+    """Used once. `registered` gets this broker as it is registered; `occupied` is told when the node of somebody else
+    has stayed for too long.
+    """
 
     def __init__(
         self,

@@ -1,4 +1,6 @@
-"""What the controller takes away: the nodes of a doomed topic, which are too many for one step, and old entries of the log."""
+"""What the controller takes away: the nodes of a doomed topic, which are too many for one step, and old entries of the
+log.
+"""
 
 from collections import deque
 from collections.abc import Callable, Sequence

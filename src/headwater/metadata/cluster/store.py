@@ -1,7 +1,8 @@
-"""The metadata store of a broker in a cluster: ZooKeeper holds the nodes and the log of changes, this broker follows them.
+"""The metadata store of a broker in a cluster: ZooKeeper holds the nodes and the log of changes, this broker follows
+them.
 
-It holds one attempt at a time (attempt.py), from a connection to its loss, and begins the next by itself. While there is none that
-follows, the image stands still, and whatever is asked fails with REQUEST_TIMED_OUT.
+It holds one attempt at a time (attempt.py), from a connection to its loss, and begins the next by itself. While there
+is none that follows, the image stands still, and whatever is asked fails with REQUEST_TIMED_OUT.
 """
 
 import logging
@@ -79,14 +80,17 @@ class ClusterStore:
     def join(self, me: BrokerState, done: Done) -> None:
         """After `connect`. `me.epoch` is not read; `me.previous_epoch` is the one of a last life that ended cleanly.
 
-        DUPLICATE_BROKER_REGISTRATION: another process has had this id for twice the session's time-out. Then it may be tried again.
+        DUPLICATE_BROKER_REGISTRATION: another process has had this id for twice the session's time-out. Then it may be
+        tried again.
         """
         self._me = me
         self._joined = done
         self._begin()
 
     def stop_leading(self, done: Done) -> None:
-        """Tells everybody that this broker is about to stop; `done` once that has come back. It also holds for later sessions."""
+        """Tells everybody that this broker is about to stop; `done` once that has come back. It also holds for later
+        sessions.
+        """
         assert self._me is not None
         self._me = replace(self._me, is_stopping=True)
         attempt = self._attempt
@@ -167,7 +171,9 @@ class ClusterStore:
         self._registered = me
 
     def occupied(self) -> None:
-        """The id is somebody else's. A broker that has been in the cluster goes on waiting: it has nowhere to go back to."""
+        """The id is somebody else's. A broker that has been in the cluster goes on waiting: it has nowhere to go back
+        to.
+        """
         logger.error("event=broker-id-taken broker=%d: another process is registered with it", self._broker_id)
         if self._joined is not None:
             joined, self._joined, self._me = self._joined, None, None

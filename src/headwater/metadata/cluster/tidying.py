@@ -18,7 +18,9 @@ logger = logging.getLogger("headwater.metadata")
 
 
 class Tidying:
-    """Used once, when the image is as new as the election. `done` when all is in order, as far as it can be; `refused` if there is another controller."""
+    """Used once, when the image is as new as the election. `done` when all is in order, as far as it can be; `refused`
+    if there is another controller.
+    """
 
     def __init__(
         self,

@@ -1,4 +1,6 @@
-"""Walks over the batches of a segment file (format: `batch.py`), and over nothing but their headers where nothing is checked."""
+"""Walks over the batches of a segment file (format: `batch.py`), and over nothing but their headers where nothing is
+checked.
+"""
 
 from struct import Struct
 from typing import Final
@@ -121,8 +123,8 @@ class BatchScanner:
         """Marks the batch if it begins an epoch or says something about a producer.
 
         Takes back the mark of one that it makes superfluous: five later ones are known, so no trace of it stays in the
-        producer's state. That is so whatever their epochs are, if they have sequences, no marker stands between them, and it
-        does not begin a transaction.
+        producer's state. That is so whatever their epochs are, if they have sequences, no marker stands between them,
+        and it does not begin a transaction.
         """
         marks, producer_id = self._marks, header.producer_id
         if producer_id < 0:

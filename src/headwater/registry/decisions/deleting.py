@@ -1,4 +1,6 @@
-"""Deletion: of a version, of a subject, of a context. Soft first, for good only after that; never what others refer to. Pure."""
+"""Deletion: of a version, of a subject, of a context. Soft first, for good only after that; never what others refer to.
+Pure.
+"""
 
 from headwater.registry import errors, records
 from headwater.registry.decisions.settings import require_writable

@@ -1,4 +1,6 @@
-"""The JSON documents of requests and answers. Pure: what a client sent becomes typed values, or an error that says what is wrong."""
+"""The JSON documents of requests and answers. Pure: what a client sent becomes typed values, or an error that says what
+is wrong.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """Registering a schema, looking one up, and whether one would be compatible. Pure.
 
-The same schema in the same context has the same id, also under other subjects and after a soft deletion; a new one gets the next
-id. A version number grows by one from the highest that the subject has, deleted ones included.
+The same schema in the same context has the same id, also under other subjects and after a soft deletion; a new one gets
+the next id. A version number grows by one from the highest that the subject has, deleted ones included.
 """
 
 from collections.abc import Mapping, Sequence
@@ -91,7 +91,9 @@ def already_registered(
 def lookup(
     registry: Registry, subject: str, content: SchemaContent, *, normalize: bool, deleted: bool
 ) -> Steps[Version | None]:
-    """The version of the subject that is this schema; first as it came, then as it would be extended when registered."""
+    """The version of the subject that is this schema; first as it came, then as it would be extended when
+    registered.
+    """
     config = config_in_scope(registry.state, registry.rules, subject)
     wanted, _ = yield from canonical(registry, subject, content, normalize=normalize or config.get("normalize") is True)
     found = _version_with(registry.state, subject, wanted, deleted)
@@ -226,7 +228,9 @@ def _version_number(request: SchemaRequest, new_version: int, importing: bool) -
 
 
 def _records(state: State, made: Version) -> list[Record]:
-    """Its context if that is new, tombstones of soft-deleted versions that are the same schema, and the version itself."""
+    """Its context if that is new, tombstones of soft-deleted versions that are the same schema, and the version
+    itself.
+    """
     written = []
     context = parse_subject(made.subject).context
     if context != DEFAULT_CONTEXT and context not in state.contexts:

@@ -61,7 +61,9 @@ def _characters(key: tuple[str, str, References]) -> int:
 
 
 def resolve(state: State, subject: str, content: SchemaContent) -> References:
-    """The texts that a schema refers to, by the names that it uses; what one of them needs stands before it. Raises HttpError."""
+    """The texts that a schema refers to, by the names that it uses; what one of them needs stands before it. Raises
+    HttpError.
+    """
     found: dict[str, str] = {}
     characters = 0
     # A stack instead of recursion: (subject, content, name, whether its own references are there).

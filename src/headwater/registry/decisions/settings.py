@@ -1,7 +1,7 @@
 """Config and mode: of a subject, of a context, of all. Pure.
 
-What is not set for a subject is looked for in its context, then in what is set for all (no subject), then in `:.__GLOBAL:`, and
-at last in the properties of the registry.
+What is not set for a subject is looked for in its context, then in what is set for all (no subject), then in
+`:.__GLOBAL:`, and at last in the properties of the registry.
 """
 
 from collections.abc import Mapping

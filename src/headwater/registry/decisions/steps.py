@@ -1,8 +1,8 @@
-"""What decisions are made of. A decision is a generator: it yields the work that may take long (parsing, comparing), gets its
-result, and returns what it decided. Who runs it chooses where the work is done: in place, or in a thread.
+"""What decisions are made of. A decision is a generator: it yields the work that may take long (parsing, comparing),
+gets its result, and returns what it decided. Who runs it chooses where the work is done: in place, or in a thread.
 
-A decision that writes runs while nobody else writes, so the state does not change under it. One that only reads takes from the
-state what it needs before it yields.
+A decision that writes runs while nobody else writes, so the state does not change under it. One that only reads takes
+from the state what it needs before it yields.
 """
 
 from collections.abc import Callable, Generator

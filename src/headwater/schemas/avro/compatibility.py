@@ -1,8 +1,10 @@
-"""Whether one Avro schema reads what another wrote: Avro's schema resolution, as Java's `SchemaCompatibility` decides it. Pure.
+"""Whether one Avro schema reads what another wrote: Avro's schema resolution, as Java's `SchemaCompatibility` decides
+it. Pure.
 
-A recursive schema is compared on the assumption that it fits while it is looked at, as Java does. Each pair of types is looked at
-once. The text of one schema is limited in depth, but named types chain beyond that, so the depth is limited here too. A type that is
-used in many places brings its differences to each of them: every one that is handed on is work, too, so that their number is limited.
+A recursive schema is compared on the assumption that it fits while it is looked at, as Java does. Each pair of types is
+looked at once. The text of one schema is limited in depth, but named types chain beyond that, so the depth is limited
+here too. A type that is used in many places brings its differences to each of them: every one that is handed on is
+work, too, so that their number is limited.
 """
 
 from typing import Final

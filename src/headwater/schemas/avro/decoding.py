@@ -1,7 +1,8 @@
 """Avro's binary encoding, to Python's values: from the writer's schema to the reader's, by Avro's rules of resolution.
 
-Two schemas are compiled once to functions, one for each pair of types: (bytes, position) -> (value, position). Bytes come from peers:
-a length is looked at before it is used, and what takes no bytes is counted. Pure; whoever compiles owns the functions.
+Two schemas are compiled once to functions, one for each pair of types: (bytes, position) -> (value, position). Bytes
+come from peers: a length is looked at before it is used, and what takes no bytes is counted. Pure; whoever compiles
+owns the functions.
 """
 
 import struct
@@ -22,8 +23,10 @@ _ITEMS_WITHOUT_BYTES_MAX: Final = 100_000
 
 
 def compile_reader(writer: AvroType, reader: AvroType | None = None, *, stored: bool = False) -> Callable[[bytes], Any]:
-    """Raises SchemaError where the reader's schema reads nothing of the writer's. `stored`: values of logical types stay as they are
-    stored, and in unions of more than null and one type they come with the name of their branch, as the encoder takes them."""
+    """Raises SchemaError where the reader's schema reads nothing of the writer's. `stored`: values of logical types
+    stay as they are stored, and in unions of more than null and one type they come with the name of their branch, as
+    the encoder takes them.
+    """
     reader = writer if reader is None else reader
     if reader is not writer:
         found = differences(reader, writer, Sides())
@@ -216,7 +219,9 @@ class _Compiler:
 
 
 def matching_branch(reader: Union, writer: AvroType) -> AvroType | None:
-    """The branch of the reader's union that takes what was written: the same type first, then one that it can become."""
+    """The branch of the reader's union that takes what was written: the same type first, then one that it can
+    become.
+    """
     for branch in reader.branches:
         same = branch.kind == writer.kind
         if same and isinstance(branch, Named) and isinstance(writer, Named):

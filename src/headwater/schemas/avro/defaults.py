@@ -1,8 +1,8 @@
 """Whether a default, as it stands in JSON, fits its type. Pure.
 
-bytes and fixed stand as text whose characters 0 to 255 are the bytes. The default of a union may be of any of its branches, as
-the specification has it since Avro 1.12; before, it had to be of the first one. A record's default may leave out
-fields that have defaults themselves.
+bytes and fixed stand as text whose characters 0 to 255 are the bytes. The default of a union may be of any of its
+branches, as the specification has it since Avro 1.12; before, it had to be of the first one. A record's default may
+leave out fields that have defaults themselves.
 """
 
 from typing import Any
@@ -16,8 +16,9 @@ Seen = dict[tuple[int, int], str | None]
 
 
 def default_problem(avro_type: AvroType, value: Any, seen: Seen | None = None) -> str | None:
-    """Why it does not fit, or None. The recursion is bounded by the depth of `value`, and each part of it is held against each type once:
-    unions of records that contain each other would double the work at every level."""
+    """Why it does not fit, or None. The recursion is bounded by the depth of `value`, and each part of it is held
+    against each type once: unions of records that contain each other would double the work at every level.
+    """
     seen = {} if seen is None else seen
     pair = (id(avro_type), id(value))
     if pair not in seen:

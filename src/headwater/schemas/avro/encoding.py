@@ -1,7 +1,8 @@
-"""Avro's binary encoding, from Python's values. A schema is compiled once to functions, one for each type; they append to one buffer.
+"""Avro's binary encoding, from Python's values. A schema is compiled once to functions, one for each type; they append
+to one buffer.
 
-A union takes the first branch that its value fits; among records, the one with the most fields named. A pair (name, value) says the
-branch itself. Pure; whoever compiles owns the functions.
+A union takes the first branch that its value fits; among records, the one with the most fields named. A pair (name,
+value) says the branch itself. Pure; whoever compiles owns the functions.
 """
 
 import struct

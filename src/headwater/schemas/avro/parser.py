@@ -1,7 +1,7 @@
 """From Avro's JSON to types: names are resolved, defaults looked at, and what is wrong is told with its place.
 
-The names that a schema defines are collected as they come, so a name is known only after its definition, as in Avro's own
-parsers; a record is known within itself. The JSON has been limited in depth before, and so is the recursion here.
+The names that a schema defines are collected as they come, so a name is known only after its definition, as in Avro's
+own parsers; a record is known within itself. The JSON has been limited in depth before, and so is the recursion here.
 """
 
 import re

@@ -1,4 +1,6 @@
-"""Avro's types as objects. A parser builds them, then nobody changes them; a recursive record contains itself, so they compare by identity."""
+"""Avro's types as objects. A parser builds them, then nobody changes them; a recursive record contains itself, so they
+compare by identity.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -132,7 +134,9 @@ _PLAIN_LOGICAL_TYPES: Final = {
 
 
 def logical_type(avro_type: AvroType) -> LogicalType | None:
-    """The logical type, if it is one that Avro knows and is used rightly; otherwise none: Avro tells readers to ignore it then."""
+    """The logical type, if it is one that Avro knows and is used rightly; otherwise none: Avro tells readers to ignore
+    it then.
+    """
     name = avro_type.properties.get("logicalType")
     if not isinstance(name, str):
         return None
@@ -155,7 +159,9 @@ def _decimal(avro_type: AvroType) -> LogicalType | None:
 
 
 def _holds(size_bytes: int, digits: int) -> bool:
-    """Whether so many bytes, one bit of them for the sign, hold every number of so many digits. The power is only of a small number."""
+    """Whether so many bytes, one bit of them for the sign, hold every number of so many digits. The power is only of a
+    small number.
+    """
     bits = 8 * min(size_bytes, _DECIMAL_BYTES_MAX) - 1
     return bits > 3 * digits and 10**digits <= 1 << bits  # a digit takes more than three bits
 

@@ -85,7 +85,9 @@ def avro_columns(writer: AvroType, reader: AvroType) -> Decode:
 
 
 def avro_rows(avro_type: AvroType) -> Encode:
-    """The way back: a function of a column that fits the schema and of what comes before each value, to a binary array."""
+    """The way back: a function of a column that fits the schema and of what comes before each value, to a binary
+    array.
+    """
     return row_encoder(avro_type) if _columns is None else compiled_encoder(_columns, avro_type)
 
 

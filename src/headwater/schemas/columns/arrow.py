@@ -1,7 +1,7 @@
 """Avro's types as Arrow's, and finished columns as Arrow's arrays. Needs pyarrow, loaded on first use. No state.
 
-record: struct; array: list; map: map; enum: dictionary of strings; `["null", X]`: X, nullable; timestamps in UTC; decimals of up to 38 digits as
-decimal128; uuid as text. Every field may be null in Arrow's schema.
+record: struct; array: list; map: map; enum: dictionary of strings; `["null", X]`: X, nullable; timestamps in UTC;
+decimals of up to 38 digits as decimal128; uuid as text. Every field may be null in Arrow's schema.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,8 @@
 """Arrow's columns to Avro's bytes: compiled where it could be, else row by row. The way back of `columns`.
 
-A column is cast to the schema's types first, so that what runs over its buffers knows their layout; an enum becomes the indexes of its symbols. The program is like that
-of decoding, an array of int32 with the row's node at 0; columns are numbered as they are met: a struct before its fields, a list before its items, a map before keys and values.
+A column is cast to the schema's types first, so that what runs over its buffers knows their layout; an enum becomes the
+indexes of its symbols. The program is like that of decoding, an array of int32 with the row's node at 0; columns are
+numbered as they are met: a struct before its fields, a list before its items, a map before keys and values.
 """
 
 from array import array

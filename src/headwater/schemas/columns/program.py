@@ -1,8 +1,10 @@
-"""Two Avro schemas, compiled to a program that turns the writer's bytes into the reader's columns. Pure; `native/` runs it.
+"""Two Avro schemas, compiled to a program that turns the writer's bytes into the reader's columns. Pure; `native/` runs
+it.
 
-A program is an array of int32. A node is an operation's number and its arguments: columns, counts, places of other nodes. The node of a
-row is at 0, and so is the column of rows. Every operation consumes what the writer wrote; those that emit append one value to a column.
-Columns are a tree in Arrow's layout: a struct has one column for each field, a list one for its items, a map one of entries with two in it.
+A program is an array of int32. A node is an operation's number and its arguments: columns, counts, places of other
+nodes. The node of a row is at 0, and so is the column of rows. Every operation consumes what the writer wrote; those
+that emit append one value to a column. Columns are a tree in Arrow's layout: a struct has one column for each field, a
+list one for its items, a map one of entries with two in it.
 
 A recursive type, or a union of more than null and one other, has no columns: `NoColumns`.
 """

@@ -1,7 +1,9 @@
-"""Shapes of messages as Arrow's types, finished columns as arrays, and arrays as the buffers that are encoded. Needs pyarrow, loaded on first use. No state.
+"""Shapes of messages as Arrow's types, finished columns as arrays, and arrays as the buffers that are encoded. Needs
+pyarrow, loaded on first use. No state.
 
-message: struct; repeated: list; map: map; enum: dictionary of its names, where a number without one is its digits; Timestamp: timestamp in
-microseconds, UTC; Duration: duration in microseconds; wrappers: their value, null where they are absent.
+message: struct; repeated: list; map: map; enum: dictionary of its names, where a number without one is its digits;
+Timestamp: timestamp in microseconds, UTC; Duration: duration in microseconds; wrappers: their value, null where they
+are absent.
 """
 
 from collections.abc import Sequence

@@ -1,11 +1,12 @@
 """A message's shape, compiled to the programs that `native/` runs: bytes into columns, and columns into bytes. Pure.
 
-A program is an array of int32. The node of a message is its column, the number of its fields and of its oneofs, and then seven numbers for
-each field, in the order of the fields' numbers: number, kind, label, column, extra (the node of a message, the kind that a wrapper holds), the
-oneof that it is of or -1, flags (1 packed, 2 delimited). The node of a row is at 0, and so is the column of rows.
+A program is an array of int32. The node of a message is its column, the number of its fields and of its oneofs, and
+then seven numbers for each field, in the order of the fields' numbers: number, kind, label, column, extra (the node of
+a message, the kind that a wrapper holds), the oneof that it is of or -1, flags (1 packed, 2 delimited). The node of a
+row is at 0, and so is the column of rows.
 
-For decoding, columns are a tree in Arrow's layout (`program.py`). For encoding they are numbered as they are met: a struct before its fields, a list before
-its items.
+For decoding, columns are a tree in Arrow's layout (`program.py`). For encoding they are numbered as they are met: a
+struct before its fields, a list before its items.
 """
 
 from array import array

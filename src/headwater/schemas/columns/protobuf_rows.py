@@ -1,4 +1,6 @@
-"""The twin in Python: messages are read and written one by one, without the `protobuf` package. Slow, and what the compiled codec is held against."""
+"""The twin in Python: messages are read and written one by one, without the `protobuf` package. Slow, and what the
+compiled codec is held against.
+"""
 
 import datetime
 import struct

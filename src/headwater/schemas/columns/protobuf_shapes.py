@@ -1,7 +1,8 @@
-"""Messages of Protobuf as columns see them: each field with its kind, what it is when it is absent, and what is inside it. Pure.
+"""Messages of Protobuf as columns see them: each field with its kind, what it is when it is absent, and what is inside
+it. Pure.
 
-A map is a repeated message of two fields. `google.protobuf.Timestamp` and `Duration` are times, the wrappers (`Int64Value`, ...) values that may
-be null. A message that contains itself has no columns: `NoColumns`.
+A map is a repeated message of two fields. `google.protobuf.Timestamp` and `Duration` are times, the wrappers
+(`Int64Value`, ...) values that may be null. A message that contains itself has no columns: `NoColumns`.
 """
 
 from dataclasses import dataclass, field

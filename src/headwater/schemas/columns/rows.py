@@ -1,4 +1,6 @@
-"""The twin in Python: rows are decoded one by one and put into columns by pyarrow. Slow, and what the compiled decoder is held against."""
+"""The twin in Python: rows are decoded one by one and put into columns by pyarrow. Slow, and what the compiled decoder
+is held against.
+"""
 
 import uuid
 from collections.abc import Callable, Mapping

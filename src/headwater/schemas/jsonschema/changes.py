@@ -20,6 +20,8 @@ def fits(found: list[Change]) -> bool:
 
 
 def below(path: str, found: list[Change], budget: Budget) -> list[Change]:
-    """The changes of two schemas that stand at `path` in two others. Each is a new text, so that long ones cost more."""
+    """The changes of two schemas that stand at `path` in two others. Each is a new text, so that long ones cost
+    more.
+    """
     budget.spend(sum(1 + (len(path) + len(change.path)) // 100 for change in found))
     return [Change(change.kind, path + change.path) for change in found]

@@ -1,9 +1,9 @@
 """Whether one JSON Schema takes what another one described: change by change, by the kinds of `kinds.py`. Pure.
 
-`Comparison.compare(old, new)` gives every change from the writer's schema to the reader's, with paths relative to the two; a change
-is kept even where it does no harm, because a combination asks which of its parts match at all. Each pair of shapes is
-looked at once; a pair that is being looked at counts as fitting, which ends recursion. What a pair hands on to each place that it stands
-at is work, too: so the number of changes is limited.
+`Comparison.compare(old, new)` gives every change from the writer's schema to the reader's, with paths relative to the
+two; a change is kept even where it does no harm, because a combination asks which of its parts match at all. Each pair
+of shapes is looked at once; a pair that is being looked at counts as fitting, which ends recursion. What a pair hands
+on to each place that it stands at is work, too: so the number of changes is limited.
 """
 
 from typing import Any, Final
@@ -128,7 +128,9 @@ class Comparison:
         return found
 
     def _matched(self, olds: list[Shape], news: list[Shape]) -> dict[int, int]:
-        """As many parts of the old as can be, each with a part of the new that takes it: augmenting paths, breadth first."""
+        """As many parts of the old as can be, each with a part of the new that takes it: augmenting paths, breadth
+        first.
+        """
         edges = [[at for at, new in enumerate(news) if fits(self.shapes(old, new))] for old in olds]
         taken: dict[int, int] = {}  # part of the new -> part of the old
         for start in range(len(olds)):

@@ -1,7 +1,8 @@
 """Changes of objects and arrays. Pure.
 
-What may stand beside the named properties decides. An object is open if anything may (no patternProperties, additionalProperties
-absent or true), closed if nothing may, and partially open if patterns or a schema say what. The same holds for the items of a list.
+What may stand beside the named properties decides. An object is open if anything may (no patternProperties,
+additionalProperties absent or true), closed if nothing may, and partially open if patterns or a schema say what. The
+same holds for the items of a list.
 """
 
 from collections.abc import Iterator
@@ -121,7 +122,9 @@ def _covering(comparison: "Comparison", node: dict[str, Any], name: str) -> Any:
 
 
 def _compiled(pattern: str) -> Any:
-    """In linear time: Python's own expressions could be made to run for ever. What RE2 does not know matches nothing."""
+    """In linear time: Python's own expressions could be made to run for ever. What RE2 does not know matches
+    nothing.
+    """
     options = re2.Options()
     options.log_errors = False
     try:

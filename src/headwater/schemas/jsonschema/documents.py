@@ -1,7 +1,9 @@
-"""JSON Schema documents and what `$ref` means in them. Nothing is ever fetched: a reference is found here or is an error.
+"""JSON Schema documents and what `$ref` means in them. Nothing is ever fetched: a reference is found here or is an
+error.
 
-A document is known by its own `$id` and by the name under which another schema refers to it. `Documents` is built by one parse
-and not changed afterwards. Base addresses change at each nested `$id`, so every schema's own base is kept, by identity.
+A document is known by its own `$id` and by the name under which another schema refers to it. `Documents` is built by
+one parse and not changed afterwards. Base addresses change at each nested `$id`, so every schema's own base is kept, by
+identity.
 """
 
 import re

@@ -1,7 +1,8 @@
 """The kinds of change between two versions of a JSON Schema, and which of them keep old data readable.
 
-Source: the table of changes that Confluent publishes for its registry ("JSON Schema Compatibility Rules" in the documentation of
-Schema Registry) and the names that it tells in verbose answers. A kind that is not here breaks readers.
+Source: the table of changes that Confluent publishes for its registry ("JSON Schema Compatibility Rules" in the
+documentation of Schema Registry) and the names that it tells in verbose answers. A kind that is not here breaks
+readers.
 """
 
 from typing import Final

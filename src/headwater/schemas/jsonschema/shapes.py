@@ -1,4 +1,5 @@
-"""What a JSON Schema is about: one type, a combination of schemas, an enumeration, anything, nothing. Comparing goes by that.
+"""What a JSON Schema is about: one type, a combination of schemas, an enumeration, anything, nothing. Comparing goes by
+that.
 
 A schema with several such things at once (a type and an enum) is a combination of all of them, and a list of types is a
 combination of any, so that a comparison meets one thing at a time. Shapes are made lazily, once for each schema.

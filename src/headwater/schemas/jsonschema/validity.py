@@ -34,7 +34,9 @@ _SCHEMA_LISTS: Final = ("allOf", "anyOf", "oneOf", "prefixItems")
 
 
 def check_document(document: Any, documents: Documents) -> None:
-    """Raise SchemaError where a schema is malformed or refers to nothing. The walk has a list of its own: no recursion."""
+    """Raise SchemaError where a schema is malformed or refers to nothing. The walk has a list of its own: no
+    recursion.
+    """
     pending = [(document, "")]
     while pending:
         node, path = pending.pop()

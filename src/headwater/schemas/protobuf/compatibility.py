@@ -1,8 +1,9 @@
 """Whether one .proto file reads what was written with another. Pure.
 
-The kinds of change and which of them are harmless: "Protobuf Compatibility Rules" in Confluent's documentation of Schema Registry. Which scalars read each
-other, and what repeated and oneof do to old bytes: "Updating A Message Type" in Protobuf's language guide. Fields are told apart by their numbers.
-Imported messages are compared where a field names them, whatever their package is called.
+The kinds of change and which of them are harmless: "Protobuf Compatibility Rules" in Confluent's documentation of
+Schema Registry. Which scalars read each other, and what repeated and oneof do to old bytes: "Updating A Message Type"
+in Protobuf's language guide. Fields are told apart by their numbers. Imported messages are compared where a field names
+them, whatever their package is called.
 """
 
 from typing import Final

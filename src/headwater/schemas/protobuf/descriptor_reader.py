@@ -1,6 +1,7 @@
 """From a serialized FileDescriptorProto to a .proto file: what confluent-kafka's serializers register. Pure.
 
-What protoc made of the text is turned back: entries of maps become maps, oneofs of one optional field become the word optional.
+What protoc made of the text is turned back: entries of maps become maps, oneofs of one optional field become the word
+optional.
 """
 
 import re

@@ -3,9 +3,10 @@
     decode = compile_message_reader(message)      # bytes -> {field name: value}
     encode = compile_message_writer(message)      # and back
 
-A field that the wire does not have is its default, or None where the schema can tell (`optional`, a oneof, a message). Well-known types are Python's
-own: wrappers their value, Timestamp a datetime in UTC without a zone, google.type.Date and TimeOfDay a date and a time, confluent.type.Decimal a Decimal. An
-enum is the name of its value, or its number where it has none. Bytes come from peers: every length is looked at before it is used.
+A field that the wire does not have is its default, or None where the schema can tell (`optional`, a oneof, a message).
+Well-known types are Python's own: wrappers their value, Timestamp a datetime in UTC without a zone, google.type.Date
+and TimeOfDay a date and a time, confluent.type.Decimal a Decimal. An enum is the name of its value, or its number where
+it has none. Bytes come from peers: every length is looked at before it is used.
 """
 
 import struct

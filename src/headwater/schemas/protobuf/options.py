@@ -1,7 +1,8 @@
 """Options in descriptors: those of `descriptor.proto` by their numbers, all others as uninterpreted ones. Pure.
 
-An option that another file defines as an extension is kept by its name, as protoc hands it on before it knows the extension. In a
-descriptor that protoc has finished, such an option is bytes under a number whose meaning stands elsewhere: it is passed over.
+An option that another file defines as an extension is kept by its name, as protoc hands it on before it knows the
+extension. In a descriptor that protoc has finished, such an option is bytes under a number whose meaning stands
+elsewhere: it is passed over.
 """
 
 from typing import Final, Literal

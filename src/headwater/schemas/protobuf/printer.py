@@ -1,4 +1,5 @@
-"""From objects back to the text of a .proto file: one layout for everyone, which is what the registry stores and compares. Pure.
+"""From objects back to the text of a .proto file: one layout for everyone, which is what the registry stores and
+compares. Pure.
 
 `normalize` writes full names, options and imports in order, and fields by their numbers.
 """

@@ -1,7 +1,8 @@
-"""What the names in a .proto file mean, and what the language forbids that its grammar allows. Fills in `full_name` and `target`.
+"""What the names in a .proto file mean, and what the language forbids that its grammar allows. Fills in `full_name` and
+`target`.
 
-A name is looked for from the innermost scope outwards, in the file and in what it imports. Imports are the references of the schema,
-or well-known files; nothing is read from anywhere.
+A name is looked for from the innermost scope outwards, in the file and in what it imports. Imports are the references
+of the schema, or well-known files; nothing is read from anywhere.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,8 @@
 """The .proto files that everyone may import without bringing them: Google's well-known types, and Confluent's two.
 
-Their messages with names, numbers and types, as their public definitions have them; comments and options are left out, for what
-is compared are names, numbers and types. `google/protobuf/descriptor.proto` has only the messages that options extend.
+Their messages with names, numbers and types, as their public definitions have them; comments and options are left out,
+for what is compared are names, numbers and types. `google/protobuf/descriptor.proto` has only the messages that options
+extend.
 """
 
 from functools import cache

@@ -1,4 +1,6 @@
-"""Protobuf's wire format, as far as descriptors need it. Bytes from a peer: every length is looked at before it is used."""
+"""Protobuf's wire format, as far as descriptors need it. Bytes from a peer: every length is looked at before it is
+used.
+"""
 
 import struct
 from typing import Final

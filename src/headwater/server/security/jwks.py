@@ -1,7 +1,9 @@
-"""The keys that sign tokens: from a file, read again when it changes, or from an allowed URL, fetched by a thread that only waits.
+"""The keys that sign tokens: from a file, read again when it changes, or from an allowed URL, fetched by a thread that
+only waits.
 
-Until the first fetch has come, and while it fails, the keys are those there were: at first none, and no token counts. A document that
-cannot be read leaves the old keys in place, and the log says so; one key that cannot be read is left out. Owned by the server's loop; the thread only posts what it got.
+Until the first fetch has come, and while it fails, the keys are those there were: at first none, and no token counts. A
+document that cannot be read leaves the old keys in place, and the log says so; one key that cannot be read is left out.
+Owned by the server's loop; the thread only posts what it got.
 """
 
 import logging

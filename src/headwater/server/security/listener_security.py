@@ -1,7 +1,7 @@
 """What one listener asks of its clients: TLS, a login, or both; and the audit lines about who came.
 
-Made at the start for each listener that is not PLAINTEXT; what cannot work is a UserError then. Settings are read anew for each connection.
-Owned by the server's loop.
+Made at the start for each listener that is not PLAINTEXT; what cannot work is a UserError then. Settings are read anew
+for each connection. Owned by the server's loop.
 """
 
 import logging
@@ -86,7 +86,9 @@ class ListenerSecurity:
 
     @property
     def login_bytes_max(self) -> int:
-        """Of a frame before the login: small, since anybody may send a part of one; more only where it may hold a token."""
+        """Of a frame before the login: small, since anybody may send a part of one; more only where it may hold a
+        token.
+        """
         most = _TOKEN_LOGIN_BYTES_MAX if "OAUTHBEARER" in self._settings.mechanisms() else _LOGIN_BYTES_MAX
         return min(self._settings.int("sasl.server.max.receive.size"), most)
 
@@ -159,7 +161,9 @@ def tls_settings(settings: ListenerConfig) -> TlsSettings:
 
 
 def _client_auth(config: "BrokerConfig", listener: Listener, settings: ListenerConfig) -> str:
-    """As in Apache Kafka, a SASL_SSL listener asks for certificates only if its own setting says so: clients have shown who they are."""
+    """As in Apache Kafka, a SASL_SSL listener asks for certificates only if its own setting says so: clients have shown
+    who they are.
+    """
     own = f"{PREFIX}{listener.name.lower()}.ssl.client.auth"
     has_own = any(name.lower() == own for layer in (config.dynamic_broker, config.static) for name in layer)
     if listener.protocol == "SASL_SSL" and not has_own:

@@ -1,4 +1,5 @@
-"""The login of one connection, as a line of states, without a socket: what SaslHandshake and SaslAuthenticate ask, and their answers.
+"""The login of one connection, as a line of states, without a socket: what SaslHandshake and SaslAuthenticate ask, and
+their answers.
 
     MECHANISM --handshake v1--> TOKENS --SaslAuthenticate, as many as the mechanism needs--> DONE
               --handshake v0--> BARE_TOKENS --frames of nothing but a token--> DONE
@@ -31,7 +32,9 @@ class State(Enum):
 
 
 class Refusal(NamedTuple):
-    """The end of the login: what the log says of it, and what the client is answered before the connection ends, if anything."""
+    """The end of the login: what the log says of it, and what the client is answered before the connection ends, if
+    anything.
+    """
 
     why: str
     answer: SaslHandshakeResponse | SaslAuthenticateResponse | None

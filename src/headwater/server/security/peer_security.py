@@ -1,8 +1,9 @@
 """How this broker shows others who it is: TLS and a login on the connections that it makes to them.
 
-A `SecurePeerSocket` is a `PeerSocket` that is opened later: behind the TLS handshake, which checks the other's certificate and host name,
-and behind the login. Where the other says how long the login holds, it is repeated in time, on the same connection and between the lane's
-own requests: its frames have a correlation id that no lane uses. Owned by the broker's loop.
+A `SecurePeerSocket` is a `PeerSocket` that is opened later: behind the TLS handshake, which checks the other's
+certificate and host name, and behind the login. Where the other says how long the login holds, it is repeated in time,
+on the same connection and between the lane's own requests: its frames have a correlation id that no lane uses. Owned by
+the broker's loop.
 """
 
 import logging

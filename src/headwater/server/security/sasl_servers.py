@@ -1,7 +1,8 @@
 """The broker's side of each mechanism: a message in, the next one out, and in the end a user.
 
-`Mechanisms` belongs to one listener. It reads its users when somebody logs in, so that a changed password counts from the next login on:
-those of PLAIN stand in `sasl.jaas.config`, those of SCRAM in the cluster's metadata, those of OAUTHBEARER with whoever signs their tokens.
+`Mechanisms` belongs to one listener. It reads its users when somebody logs in, so that a changed password counts from
+the next login on: those of PLAIN stand in `sasl.jaas.config`, those of SCRAM in the cluster's metadata, those of
+OAUTHBEARER with whoever signs their tokens.
 """
 
 import hmac
@@ -28,7 +29,9 @@ class SaslServer(Protocol):
 
 
 class Mechanisms:
-    """`user_configs` gives the configs of all users as they are now, `secret` is this process's own, `enabled` says by what one may log in."""
+    """`user_configs` gives the configs of all users as they are now, `secret` is this process's own, `enabled` says by
+    what one may log in.
+    """
 
     def __init__(
         self,
@@ -65,7 +68,9 @@ class Mechanisms:
             return None
 
     def _own_credential(self, mechanism: scram.ScramMechanism, user: str) -> scram.ScramCredential | None:
-        """A broker's own login, if the store has none for it: brokers must be able to find each other before anybody can add a user."""
+        """A broker's own login, if the store has none for it: brokers must be able to find each other before anybody
+        can add a user.
+        """
         text = self._settings.string("sasl.jaas.config", mechanism.value)
         if text is None:
             return None

@@ -1,6 +1,7 @@
 """What a connection over TLS has to send: an outbox whose file slices are read and sent as bytes.
 
-Files are copied once, from the page cache through OpenSSL: sendfile needs TLS in the kernel, which Python 3.11 cannot ask for.
+Files are copied once, from the page cache through OpenSSL: sendfile needs TLS in the kernel, which Python 3.11 cannot
+ask for.
 """
 
 import os

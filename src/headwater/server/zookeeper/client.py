@@ -1,7 +1,7 @@
 """The Coordination port on a real ZooKeeper. Owned by the loop: everything but what `kazoo_client.py` posts runs there.
 
-Watches are kept here. kazoo drops them with the connection; when the same session is back, they are set again, and whoever
-missed a change meanwhile is told.
+Watches are kept here. kazoo drops them with the connection; when the same session is back, they are set again, and
+whoever missed a change meanwhile is told.
 """
 
 from collections.abc import Callable, Sequence

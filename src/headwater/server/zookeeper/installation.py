@@ -1,4 +1,6 @@
-"""Where ZooKeeper's server is on this machine: a Java, and the jars that lie in PySpark. PySpark itself is not imported."""
+"""Where ZooKeeper's server is on this machine: a Java, and the jars that lie in PySpark. PySpark itself is not
+imported.
+"""
 
 import importlib.util
 import os

@@ -1,11 +1,12 @@
 """kazoo, held to the port's promises. Only this module and `kazoo_handler.py` import it.
 
-kazoo runs one thread of its own, which waits for the network. Whatever happens there (an answer, a watch, a change of state) is
-handed on at once and in that thread, so that what is posted to the loop has the order in which it came over the wire.
+kazoo runs one thread of its own, which waits for the network. Whatever happens there (an answer, a watch, a change of
+state) is handed on at once and in that thread, so that what is posted to the loop has the order in which it came over
+the wire.
 
-kazoo would keep requests made while it is not connected, and send them later, maybe in another session. Here each request
-names the connection that its sender knows of, by number. With another one it fails at once: what was decided in the belief of
-one session is never done in the next.
+kazoo would keep requests made while it is not connected, and send them later, maybe in another session. Here each
+request names the connection that its sender knows of, by number. With another one it fails at once: what was decided in
+the belief of one session is never done in the next.
 """
 
 import logging
@@ -85,7 +86,9 @@ def is_missing(problem: Exception | None) -> bool:
 
 
 def blamed(result: object) -> Exception | None:
-    """The problem of one write among several; None for one that would have been done, or comes after the one to blame."""
+    """The problem of one write among several; None for one that would have been done, or comes after the one to
+    blame.
+    """
     is_to_blame = isinstance(result, Exception) and not isinstance(result, RolledBackError | RuntimeInconsistency)
     return result if is_to_blame and isinstance(result, Exception) else None
 
@@ -206,7 +209,9 @@ class _Answer:
 
 
 class _QuietLogger(logging.LoggerAdapter):  # type: ignore[type-arg]
-    """kazoo warns of each attempt to connect. Here that is information, and told once until there is a connection again."""
+    """kazoo warns of each attempt to connect. Here that is information, and told once until there is a connection
+    again.
+    """
 
     def __init__(self, logger: logging.Logger, extra: dict[str, object]) -> None:
         super().__init__(logger, extra)

@@ -1,8 +1,9 @@
 """How kazoo waits and calls back: in its one thread, and with another patience than its own.
 
-By itself kazoo notices a silent server only when it has nothing to send, and then may wait for an answer no longer than a
-busy machine needs for one. Here the connection ends when an answer has been due for half of the session's time-out, whatever
-is sent meanwhile: that is before the service can expire the session, which last heard of us a third of it earlier.
+By itself kazoo notices a silent server only when it has nothing to send, and then may wait for an answer no longer than
+a busy machine needs for one. Here the connection ends when an answer has been due for half of the session's time-out,
+whatever is sent meanwhile: that is before the service can expire the session, which last heard of us a third of it
+earlier.
 """
 
 import os

@@ -1,7 +1,8 @@
 """ZooKeeper as a process of this machine: for `headwater up`, for tests, for who wants no more than that.
 
-Its directory holds what it writes, its configuration, and its log. It serves clients of 127.0.0.1 unless told otherwise.
-An ensemble is several such processes that know of each other (`start_ensemble`, or `members` for given hosts).
+Its directory holds what it writes, its configuration, and its log. It serves clients of 127.0.0.1 unless told
+otherwise. An ensemble is several such processes that know of each other (`start_ensemble`, or `members` for given
+hosts).
 """
 
 import contextlib
@@ -109,8 +110,9 @@ def start(
     dies_with_parent: bool = True,
     is_awaited: bool = True,
 ) -> ZooKeeperProcess:
-    """A server on `data_dir`, which serves on return. Of an ensemble it is `number` among `members`; without `is_awaited` it
-    may still be about to serve, as it must be until most members run."""
+    """A server on `data_dir`, which serves on return. Of an ensemble it is `number` among `members`; without
+    `is_awaited` it may still be about to serve, as it must be until most members run.
+    """
     expect_free(host, port)
     data_dir.mkdir(parents=True, exist_ok=True)
     config = data_dir / "zoo.cfg"

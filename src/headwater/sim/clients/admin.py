@@ -1,7 +1,7 @@
 """An administrator: makes and deletes topics, adds partitions, changes configs, deletes records, now and then.
 
-Names: `durable-…` topics have flush.messages=1 from the start, `plain-…` ones do not. Names with `again` are used more than
-once, all others never. An answer that is lost leaves open what happened; Metadata tells later.
+Names: `durable-…` topics have flush.messages=1 from the start, `plain-…` ones do not. Names with `again` are used more
+than once, all others never. An answer that is lost leaves open what happened; Metadata tells later.
 """
 
 from typing import TYPE_CHECKING, Final

@@ -1,4 +1,5 @@
-"""Readers that see committed transactions only, as clients do it: by the list of aborted ones and the markers on the way.
+"""Readers that see committed transactions only, as clients do it: by the list of aborted ones and the markers on the
+way.
 
 The audit at the end of a run reads everything once more, when every transaction has come to its end.
 """
@@ -127,7 +128,9 @@ class CommittedReader(CommittedClient):
 
 
 class CommittedAuditor(CommittedReader):
-    """The end of a run: every transaction is over, all of it or nothing is there, and every reader saw what it passed."""
+    """The end of a run: every transaction is over, all of it or nothing is there, and every reader saw what it
+    passed.
+    """
 
     def __init__(self, world: "CoordinatedStage", name: str, readers: list[CommittedReader]) -> None:
         super().__init__(world, name)

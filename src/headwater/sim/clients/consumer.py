@@ -219,7 +219,9 @@ class Consumer(Reader):
 
 
 class Auditor(Reader):
-    """The end of a run: reads every partition from its beginning to its end, and finds all that clients were told of."""
+    """The end of a run: reads every partition from its beginning to its end, and finds all that clients were told
+    of.
+    """
 
     def script(self) -> Script:
         while (yield from self.metadata()) is None:

@@ -1,7 +1,8 @@
-"""Members of KIP-848 groups: the coordinator says what each is to have, and waits for one to let go before another may take.
+"""Members of KIP-848 groups: the coordinator says what each is to have, and waits for one to let go before another may
+take.
 
-A member gives up a partition as soon as it hears that it is to go, and says so with its next heartbeat. It counts as the owner no
-longer than a session after the last heartbeat that was answered.
+A member gives up a partition as soon as it hears that it is to go, and says so with its next heartbeat. It counts as
+the owner no longer than a session after the last heartbeat that was answered.
 """
 
 from typing import TYPE_CHECKING, Final

@@ -1,8 +1,10 @@
-"""Members of a group that goes from one protocol to the other and back: classic ones that stay, and one of KIP-848 that comes and goes.
+"""Members of a group that goes from one protocol to the other and back: classic ones that stay, and one of KIP-848 that
+comes and goes.
 
-With the first member of the consumer protocol the group becomes a consumer group, and its classic members are served there; with the
-last one it is a classic group again. Whoever coordinates, a partition has one owner at a time: a member counts as one no longer than
-a session after the last request that was answered, and gives up everything when it joins again.
+With the first member of the consumer protocol the group becomes a consumer group, and its classic members are served
+there; with the last one it is a classic group again. Whoever coordinates, a partition has one owner at a time: a member
+counts as one no longer than a session after the last request that was answered, and gives up everything when it joins
+again.
 """
 
 from struct import Struct
@@ -23,7 +25,9 @@ _SUBSCRIPTION_VERSIONS: Final = (0, 1)
 
 
 class ConvertingMember(ClassicMember):
-    """Its subscription and its assignments are those of the embedded consumer protocol, which a coordinator can read."""
+    """Its subscription and its assignments are those of the embedded consumer protocol, which a coordinator can
+    read.
+    """
 
     def _join(self) -> Steps:
         self._give_up()
@@ -104,8 +108,9 @@ class ConvertingMember(ClassicMember):
 
 
 class VisitingMember(ConsumerMember):
-    """Of the consumer protocol: it stays for a while, and then for a while it is away. If its session ended, the group may be a
-    classic one."""
+    """Of the consumer protocol: it stays for a while, and then for a while it is away. If its session ended, the group
+    may be a classic one.
+    """
 
     out = (*OUT, ErrorCode.GROUP_ID_NOT_FOUND)
 

@@ -1,7 +1,8 @@
-"""Members of classic groups: they join, get their partitions, commit, and now and then fall silent, leave, or come back too late.
+"""Members of classic groups: they join, get their partitions, commit, and now and then fall silent, leave, or come back
+too late.
 
-A member goes on with the generation that it knows, also when that is long over, and now and then a request of the generation
-before is so late that the next has begun: all of these must be refused.
+A member goes on with the generation that it knows, also when that is long over, and now and then a request of the
+generation before is so late that the next has begun: all of these must be refused.
 """
 
 from struct import Struct

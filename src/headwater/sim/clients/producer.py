@@ -1,7 +1,7 @@
 """Producers: idempotent ones that send up to five batches at once and again until each is acknowledged, and plain ones.
 
-What a broker's answer means for a batch is decided in `_settle`. A batch whose fate cannot be known any more is given up:
-its values may stand in the log once or not at all, and are never sent again.
+What a broker's answer means for a batch is decided in `_settle`. A batch whose fate cannot be known any more is given
+up: its values may stand in the log once or not at all, and are never sent again.
 """
 
 from collections.abc import Sequence

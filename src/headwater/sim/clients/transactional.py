@@ -1,8 +1,10 @@
-"""Transactional producers, by the rules of both transaction versions, and somebody who sends held-back EndTxn requests again.
+"""Transactional producers, by the rules of both transaction versions, and somebody who sends held-back EndTxn requests
+again.
 
-A producer reads what others have committed, writes to some partitions, commits an offset of a group of its own, and ends the
-transaction. Several have the same transactional id and do not know of each other: who begins last has replaced the others. A
-producer asks to commit only when all that it wrote was acknowledged, and never asks for two different ends.
+A producer reads what others have committed, writes to some partitions, commits an offset of a group of its own, and
+ends the transaction. Several have the same transactional id and do not know of each other: who begins last has replaced
+the others. A producer asks to commit only when all that it wrote was acknowledged, and never asks for two different
+ends.
 """
 
 from collections.abc import Callable
@@ -126,7 +128,9 @@ class TransactionalProducer(CommittedClient):
                 yield self.random.choice((10, 500, 2000))
 
     def _hurry(self, transaction: Transaction) -> Steps:
-        """Goes on while the markers of its last transaction are being written: with offsets, or by taking it all back at once."""
+        """Goes on while the markers of its last transaction are being written: with offsets, or by taking it all back
+        at once.
+        """
         if self.random.random() < 0.7:
             yield from self._send_offsets(transaction)
             if self.random.random() < 0.5:
@@ -305,7 +309,9 @@ class TransactionalProducer(CommittedClient):
             self._clock_jumps = self.world.clock_jumps
 
     def _may_be_fenced(self) -> bool:
-        """By somebody who wants the transactional id, or because its transaction has been open for too long by a coordinator's clock."""
+        """By somebody who wants the transactional id, or because its transaction has been open for too long by a
+        coordinator's clock.
+        """
         began_ms = self._began_ms
         is_old = began_ms is not None and self.world.clock.monotonic_ms() - began_ms >= self._timeout_ms
         is_old = is_old or bool(self.world.skews_ms) or self.world.clock_jumps != self._clock_jumps

@@ -1,5 +1,6 @@
-"""An administrator of a cluster: makes the topics, then moves partitions to other brokers, has preferred leaders elected, adds
-partitions, and makes and deletes topics, now and then."""
+"""An administrator of a cluster: makes the topics, then moves partitions to other brokers, has preferred leaders
+elected, adds partitions, and makes and deletes topics, now and then.
+"""
 
 from typing import TYPE_CHECKING, Final
 
@@ -155,7 +156,9 @@ class ClusterAdmin(RoutedClient):
             self._excuse(answer.error_code or (answer.responses[0].partitions[0].error_code if answer.responses else 0))
 
     def _configure(self) -> Steps:
-        """Nothing that a promise hangs on: how long segments are, and how many replicas a write waits for at the least."""
+        """Nothing that a promise hangs on: how long segments are, and how many replicas a write waits for at the
+        least.
+        """
         topic = self._topic()
         if topic is None or not topic.may_be_named:
             return

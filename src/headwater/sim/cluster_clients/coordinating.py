@@ -1,5 +1,6 @@
-"""Members of groups, transactional producers and their readers in a cluster: the scripts for one broker, with the errors that pass
-while leaders and coordinators change places."""
+"""Members of groups, transactional producers and their readers in a cluster: the scripts for one broker, with the
+errors that pass while leaders and coordinators change places.
+"""
 
 from typing import TYPE_CHECKING, Any, Final
 
@@ -54,8 +55,10 @@ class ClusterClassicMember(ClusterCoordinated, ClassicMember):
 
 
 class ClusterConsumerMember(GroupMember, ConsumerMember):
-    """A coordinator that was deposed and does not know it yet may tell a member that it owns what another has been given. So a member
-    counts as an owner only by the word of one that truly coordinated, from the question to the answer."""
+    """A coordinator that was deposed and does not know it yet may tell a member that it owns what another has been
+    given. So a member counts as an owner only by the word of one that truly coordinated, from the question to the
+    answer.
+    """
 
     _term: tuple[int, int] | None = None
 

@@ -1,4 +1,6 @@
-"""A client's connection to one broker: questions in order, each answered, or lost with the connection, or given up in time."""
+"""A client's connection to one broker: questions in order, each answered, or lost with the connection, or given up in
+time.
+"""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final

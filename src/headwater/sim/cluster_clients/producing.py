@@ -1,4 +1,6 @@
-"""Producers of a cluster: the same as for one broker, with the errors that pass when leaders and in-sync replicas change."""
+"""Producers of a cluster: the same as for one broker, with the errors that pass when leaders and in-sync replicas
+change.
+"""
 
 from typing import Final
 

@@ -1,7 +1,8 @@
 """Consumers of a cluster, and the audit at the end of a run.
 
-What one client was told of a partition's end never goes back, whoever leads: it asks with the highest leader epoch that it knows, so
-a deposed leader does not answer, and a new one that does not know the high watermark yet says so (KIP-207).
+What one client was told of a partition's end never goes back, whoever leads: it asks with the highest leader epoch that
+it knows, so a deposed leader does not answer, and a new one that does not know the high watermark yet says so
+(KIP-207).
 """
 
 from typing import TYPE_CHECKING, Final

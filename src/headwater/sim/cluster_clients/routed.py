@@ -1,8 +1,10 @@
-"""A client that knows the cluster by its metadata: each request goes to the leader, to the coordinator, or to any broker.
+"""A client that knows the cluster by its metadata: each request goes to the leader, to the coordinator, or to any
+broker.
 
-Takes the place of `SimClient` under the scripts of `sim/clients`, which yield requests and do not say where to. A Produce is divided
-by leaders and its answers are put together again. As Kafka's clients do, it keeps the highest leader epoch that it has heard of,
-sends it with what it asks, and asks for metadata again when an answer says that it is out of date.
+Takes the place of `SimClient` under the scripts of `sim/clients`, which yield requests and do not say where to. A
+Produce is divided by leaders and its answers are put together again. As Kafka's clients do, it keeps the highest leader
+epoch that it has heard of, sends it with what it asks, and asks for metadata again when an answer says that it is out
+of date.
 """
 
 from collections.abc import Callable, Sequence

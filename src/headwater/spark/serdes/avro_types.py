@@ -1,10 +1,11 @@
 """Avro's types as Spark's, and Spark's as an Avro schema. Pure.
 
-To Spark: as the columns of Arrow that records are decoded into, where Spark has such a type; enums and uuids are strings, fixed is binary,
-times of day are their numbers, as Spark's own Avro reader has them; Protobuf's unsigned numbers are the next larger type. Every field may be null: a reader's default fills what is missing.
+To Spark: as the columns of Arrow that records are decoded into, where Spark has such a type; enums and uuids are
+strings, fixed is binary, times of day are their numbers, as Spark's own Avro reader has them; Protobuf's unsigned
+numbers are the next larger type. Every field may be null: a reader's default fills what is missing.
 
-From Spark: a column that may be null is `["null", X]` with the default null, so that it can come and go in later versions. Records are
-named as Spark names them: `topLevelRecord`, and inside it by their fields.
+From Spark: a column that may be null is `["null", X]` with the default null, so that it can come and go in later
+versions. Records are named as Spark names them: `topLevelRecord`, and inside it by their fields.
 """
 
 import json

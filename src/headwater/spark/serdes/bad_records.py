@@ -1,7 +1,9 @@
-"""Records that do not decode: they fail the task, are dropped, or go to a topic of dead letters with the reason in headers.
+"""Records that do not decode: they fail the task, are dropped, or go to a topic of dead letters with the reason in
+headers.
 
-A dead letter is the record as it was, key, value, headers and time, with the headers `__headwater.errors.*` behind its own. It is written before the rest of
-its batch goes on to Spark. A task that is tried again writes it again: told apart by topic, partition and offset.
+A dead letter is the record as it was, key, value, headers and time, with the headers `__headwater.errors.*` behind its
+own. It is written before the rest of its batch goes on to Spark. A task that is tried again writes it again: told apart
+by topic, partition and offset.
 """
 
 import sys

@@ -1,8 +1,9 @@
-"""A batch of records with bytes into one with typed columns; rows that do not decode are told with a reason and left out.
+"""A batch of records with bytes into one with typed columns; rows that do not decode are told with a reason and left
+out.
 
-Pure but for the registry, which is asked once for each schema that a record names. What cannot be asked of it is an error of the task, and no
-fault of a record. Neither is a version of the subject that the query's schema cannot read: it would hold for all records to come, so the
-query ends (`SchemaEvolved`) whatever is to become of bad records.
+Pure but for the registry, which is asked once for each schema that a record names. What cannot be asked of it is an
+error of the task, and no fault of a record. Neither is a version of the subject that the query's schema cannot read: it
+would hold for all records to come, so the query ends (`SchemaEvolved`) whatever is to become of bad records.
 """
 
 from collections.abc import Callable, Mapping
@@ -72,7 +73,9 @@ class Writers:
         return found if found.schema_type is wanted else f"the schema {schema_id} is {found.schema_type}, not {wanted}"
 
     def cannot_be_read(self, schema_id: int, writer: StoredSchema, why: str) -> str:
-        """Raises SchemaEvolved, unless it is a schema of something else: that is a fault of the record that names it."""
+        """Raises SchemaEvolved, unless it is a schema of something else: that is a fault of the record that names
+        it.
+        """
         subject = self._column.format.subject
         try:
             if subject:
@@ -225,7 +228,9 @@ def _root(registry: AskedRegistry, stored: StoredSchema) -> "AvroType":
 
 
 def fitting(column: "pa.Array", of_type: "pa.DataType") -> "pa.Array":
-    """In the types that Spark has. What of a nanosecond Spark cannot hold is cut off; what is out of its range is an error."""
+    """In the types that Spark has. What of a nanosecond Spark cannot hold is cut off; what is out of its range is an
+    error.
+    """
     import pyarrow as pa
 
     if column.type == of_type:

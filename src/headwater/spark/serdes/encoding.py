@@ -1,7 +1,8 @@
 """The sink's way: typed columns of a frame into bytes, each with the id of its schema before it.
 
-The driver registers the schemas when a batch is planned (`plan_sink`), so that what the registry refuses ends the query before anything is
-written; ids travel to the tasks, which ask nobody. The same rows give the same bytes, which exactly-once needs.
+The driver registers the schemas when a batch is planned (`plan_sink`), so that what the registry refuses ends the query
+before anything is written; ids travel to the tasks, which ask nobody. The same rows give the same bytes, which
+exactly-once needs.
 """
 
 from collections.abc import Callable, Iterator
@@ -29,7 +30,9 @@ Encode = Callable[["pa.Array"], "pa.Array"]
 
 @dataclass(frozen=True, slots=True)
 class SinkColumn:
-    """A column, and how it is written. `schema` is Avro's, with all that it refers to written out; `type` is the column's."""
+    """A column, and how it is written. `schema` is Avro's, with all that it refers to written out; `type` is the
+    column's.
+    """
 
     format: ColumnFormat
     schema: str
@@ -123,7 +126,9 @@ def _plan_json(
 
 
 def misfit(column: "pa.DataType", avro: "AvroType", path: str = "") -> str:
-    """What a column has that the schema has not, or the other way round; "" if they fit. A field that may be null need not be there."""
+    """What a column has that the schema has not, or the other way round; "" if they fit. A field that may be null need
+    not be there.
+    """
     import pyarrow as pa
 
     from headwater.schemas.avro.types import Array, Map, Record, Union

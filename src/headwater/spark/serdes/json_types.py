@@ -1,7 +1,8 @@
 """JSON Schema as Spark's types and back, and whether columns of one can hold what was written with another. Pure.
 
-To Spark: integers are long, numbers double; `date-time`, `date` and base64 are timestamp, date and binary; an object with properties is a struct, one with
-`additionalProperties` a map. Whatever has no one column (a choice, a recursion, a schema elsewhere, nothing said) is a string: the JSON as it stands.
+To Spark: integers are long, numbers double; `date-time`, `date` and base64 are timestamp, date and binary; an object
+with properties is a struct, one with `additionalProperties` a map. Whatever has no one column (a choice, a recursion, a
+schema elsewhere, nothing said) is a string: the JSON as it stands.
 
 From Spark: closed objects, so that a field can be added in a later version; a field that may be null need not be there.
 """

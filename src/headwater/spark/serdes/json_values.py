@@ -1,4 +1,6 @@
-"""One value of JSON as a column of Spark's type wants it, and back. Pure. What does not fit is a DataError that says where."""
+"""One value of JSON as a column of Spark's type wants it, and back. Pure. What does not fit is a DataError that says
+where.
+"""
 
 import base64
 import json

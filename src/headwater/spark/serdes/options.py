@@ -1,8 +1,9 @@
 """The options that give keys and values types, in the source and the sink; wrong ones say what is wrong. Pure.
 
-`value.format` and `key.format` say what the bytes are. `schema.registry.url`, and every other setting of the registry's client behind
-`schema.registry.`, say where schemas are. `value.subject` and `value.schema` (and of the key) stand for what the topic's name, or
-the latest version of the subject, would give. `badRecords` says what becomes of a record that does not decode.
+`value.format` and `key.format` say what the bytes are. `schema.registry.url`, and every other setting of the registry's
+client behind `schema.registry.`, say where schemas are. `value.subject` and `value.schema` (and of the key) stand for
+what the topic's name, or the latest version of the subject, would give. `badRecords` says what becomes of a record that
+does not decode.
 """
 
 from collections.abc import Mapping

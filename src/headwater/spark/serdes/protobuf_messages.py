@@ -28,7 +28,9 @@ def message_named(wanted: ColumnFormat, schema: ParsedSchema) -> NamedMessage:
 
 
 def message_misfit(column: "pa.DataType", shape: MessageShape, path: str = "") -> str:
-    """The first field that the message has no place for; "" if there is none. What the column lacks is absent in the messages."""
+    """The first field that the message has no place for; "" if there is none. What the column lacks is absent in the
+    messages.
+    """
     import pyarrow as pa
 
     if not pa.types.is_struct(column):

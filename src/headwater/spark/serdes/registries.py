@@ -1,4 +1,6 @@
-"""The registry's client that planning and tasks share in one Python process. Spark keeps these processes, so connections and schemas are kept too."""
+"""The registry's client that planning and tasks share in one Python process. Spark keeps these processes, so
+connections and schemas are kept too.
+"""
 
 from collections.abc import Mapping
 

@@ -1,6 +1,7 @@
 """What the source decides before it reads: the schema of each typed column, and Spark's type of it.
 
-It is decided once, when the frame is made, and travels to all tasks: a version that is registered later changes no column of a query.
+It is decided once, when the frame is made, and travels to all tasks: a version that is registered later changes no
+column of a query.
 """
 
 from dataclasses import dataclass, replace

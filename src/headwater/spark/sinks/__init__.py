@@ -5,9 +5,9 @@ that it is done; a batch that is tried again finds the mark and does nothing. Th
 (files), a manifest put last (a directory of files), or a transaction (PostgreSQL, SQLite).
 
 Why two ways in: only the JVM sees Hadoop's file systems, and a data source written in Python has no JVM at hand, so
-files go through Spark's own Parquet writer inside `foreachBatch`. Databases need code in the tasks, which a data
-source gives, and `commit` is called when all tasks are done. Inside `foreachBatch` the formats work as well, for they
-find query and batch in the task; and Spark takes the output mode update, of tables that are kept up to date, only there.
+files go through Spark's own Parquet writer inside `foreachBatch`. Databases need code in the tasks, which a data source
+gives, and `commit` is called when all tasks are done. Inside `foreachBatch` the formats work as well, for they find
+query and batch in the task; and Spark takes the output mode update, of tables that are kept up to date, only there.
 """
 
 from collections.abc import Callable

@@ -89,7 +89,9 @@ def _write(frame: "DataFrame", path: str) -> None:
 
 
 def _ranges(files: HadoopFiles, root: str) -> tuple[dict[TopicFile, str], TopicPartition | None]:
-    """Which offsets each staged file holds; and a partition of which two files hold the same stretch, if there is one."""
+    """Which offsets each staged file holds; and a partition of which two files hold the same stretch, if there is
+    one.
+    """
     found: dict[TopicFile, str] = {}
     for relative in files.files_under(root):
         parts = dict(part.split("=", 1) for part in relative.split("/")[:-1])

@@ -28,7 +28,9 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    """`place`: the file of SQLite, or the connection string of PostgreSQL. `keys`: rows replace rows with equal keys."""
+    """`place`: the file of SQLite, or the connection string of PostgreSQL. `keys`: rows replace rows with equal
+    keys.
+    """
 
     place: str
     table: str

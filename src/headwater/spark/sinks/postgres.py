@@ -1,9 +1,9 @@
 """PostgreSQL: tasks put rows aside in unlogged tables, the driver's transaction moves them and the progress together.
 
-A task writes piece by piece, each with its number in one transaction. So a connection that breaks costs one piece, which
-is tried again when the server is back, and a piece whose commit went unanswered is found by its number. Rows go by COPY
-as CSV, which Arrow writes. A row that the table would refuse is refused here already, by the types and checks that the
-staging table has from it, and found by halving the piece.
+A task writes piece by piece, each with its number in one transaction. So a connection that breaks costs one piece,
+which is tried again when the server is back, and a piece whose commit went unanswered is found by its number. Rows go
+by COPY as CSV, which Arrow writes. A row that the table would refuse is refused here already, by the types and checks
+that the staging table has from it, and found by halving the piece.
 """
 
 import contextlib

@@ -57,7 +57,9 @@ class Store(Protocol):
         """Rows and progress in one transaction, then takes away litter. False: the batch was there already."""
 
     def discard(self, attempts: Sequence[Attempt]) -> None:
-        """The batch failed; what these attempts put aside can go. What is missed here, the next `publish` takes away."""
+        """The batch failed; what these attempts put aside can go. What is missed here, the next `publish` takes
+        away.
+        """
 
 
 def is_done(last_batch: int | None, batch_id: int) -> bool:

@@ -1,4 +1,6 @@
-"""Columns of Arrow as databases take them. Times become text in UTC, decimals keep all digits, nested values are JSON."""
+"""Columns of Arrow as databases take them. Times become text in UTC, decimals keep all digits, nested values are
+JSON.
+"""
 
 import base64
 import json

@@ -64,7 +64,9 @@ class ExactlyOnceWriter(DataSourceStreamArrowWriter):
             driver.close()
 
     def abort(self, messages: list[Any], batchId: int) -> None:  # noqa: ARG002, N803
-        """After a task or the commit has failed: there is no message of tasks that did. What they opened they have aborted."""
+        """After a task or the commit has failed: there is no message of tasks that did. What they opened they have
+        aborted.
+        """
         told = [message for message in messages if message is not None]
         if told:
             _abort(self._options, told[0].query, [message.report for message in told])
@@ -134,7 +136,9 @@ def _abort(options: SinkOptions, query: str, reports: Sequence[Report]) -> None:
 
 
 def _place() -> tuple[str, str, int, int]:
-    """The query, its run, the batch and the task that this is. Spark runs all jobs of a run as one group, by the run's id."""
+    """The query, its run, the batch and the task that this is. Spark runs all jobs of a run as one group, by the run's
+    id.
+    """
     context = TaskContext.get()
     query = context.getLocalProperty("sql.streaming.queryId") if context is not None else None
     batch = context.getLocalProperty("streaming.sql.batchId") if context is not None else None

@@ -1,7 +1,7 @@
 """Where the writer's decisions and progress are kept, and how they are written down.
 
-`_headwater.sink.decisions` is compacted; a record's key is the query, its value JSON. The last record of a key counts, once its
-transaction is committed: each is written in one of its own, by a producer that fences those of drivers before.
+`_headwater.sink.decisions` is compacted; a record's key is the query, its value JSON. The last record of a key counts,
+once its transaction is committed: each is written in one of its own, by a producer that fences those of drivers before.
 `_headwater.sink.progress` has partitions and never a record: offsets can only be committed for partitions that exist.
 """
 
@@ -106,9 +106,9 @@ def read_decision(
 ) -> Decision | None:
     """The last one: looked for from the end backwards, in stretches that grow. `reader` is one of committed records.
 
-    None may be missing that was committed when this began, so what is open there is waited for. That is somebody about to write
-    a decision of this query or of another; at the longest, one that has died in doing so (`DECIDING_TIMEOUT_MS`). Who has less patience
-    than that is told that there is no answer (REQUEST_TIMED_OUT).
+    None may be missing that was committed when this began, so what is open there is waited for. That is somebody about
+    to write a decision of this query or of another; at the longest, one that has died in doing so
+    (`DECIDING_TIMEOUT_MS`). Who has less patience than that is told that there is no answer (REQUEST_TIMED_OUT).
     """
     key = name.encode()
     partition = decision_place(reader, name)

@@ -1,6 +1,7 @@
 """The driver of the exactly-once protocol: each step that `exactly_once` asks for is done here, with the client.
 
-One for a task's attempt or for a driver's commit; it owns the task's producer, or that of decisions. A prepared transaction outlives it.
+One for a task's attempt or for a driver's commit; it owns the task's producer, or that of decisions. A prepared
+transaction outlives it.
 """
 
 import time
@@ -70,8 +71,9 @@ _STABLE_WAIT_S: Final = 0.02
 
 
 class ProtocolDriver:
-    """`run_id` is that of the run whose task this is: its transactions can be told from those of other runs. With a `patience_s`, all steps
-    together have so long; without, each has as long as a broker may be gone."""
+    """`run_id` is that of the run whose task this is: its transactions can be told from those of other runs. With a
+    `patience_s`, all steps together have so long; without, each has as long as a broker may be gone.
+    """
 
     def __init__(
         self,

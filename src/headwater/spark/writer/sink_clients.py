@@ -47,5 +47,7 @@ _cached: dict[str, SinkClients] = {}
 
 
 def cached_clients(options: SinkOptions) -> SinkClients:
-    """Spark keeps its Python workers from batch to batch: so they keep their connections. One task at a time uses them."""
+    """Spark keeps its Python workers from batch to batch: so they keep their connections. One task at a time uses
+    them.
+    """
     return _cached.setdefault(repr((options.bootstrap_servers, sorted(options.client.items()))), SinkClients(options))

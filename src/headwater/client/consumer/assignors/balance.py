@@ -1,10 +1,11 @@
 """The heart of both sticky assignors: as balanced as subscriptions allow, and as few moves as balance allows.
 
-Three steps. Each partition has at most one rightful owner among those who claim it: the one of the latest generation. Then
-partitions without owner go to those who have least. Then partitions move from those who have more to those who have less,
-as long as that helps: until nobody who could take a partition has two fewer than the one who holds it.
+Three steps. Each partition has at most one rightful owner among those who claim it: the one of the latest generation.
+Then partitions without owner go to those who have least. Then partitions move from those who have more to those who
+have less, as long as that helps: until nobody who could take a partition has two fewer than the one who holds it.
 
-Where all members subscribe to the same topics, each one's share is known beforehand, and only what exceeds it is given up.
+Where all members subscribe to the same topics, each one's share is known beforehand, and only what exceeds it is given
+up.
 """
 
 import heapq

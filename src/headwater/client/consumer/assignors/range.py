@@ -1,7 +1,7 @@
 """The range assignor: of each topic, each member gets a run of neighbouring partitions.
 
-Topics with as many partitions as each other are so divided alike, and records with one key of several topics meet at one
-member. The first members get one more where the division leaves a rest. Racks do not count.
+Topics with as many partitions as each other are so divided alike, and records with one key of several topics meet at
+one member. The first members get one more where the division leaves a rest. Racks do not count.
 """
 
 from collections.abc import Mapping, Sequence

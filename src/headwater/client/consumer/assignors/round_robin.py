@@ -1,4 +1,6 @@
-"""The round-robin assignor: all partitions of all topics are dealt out like cards, to those who subscribe to the topic."""
+"""The round-robin assignor: all partitions of all topics are dealt out like cards, to those who subscribe to the
+topic.
+"""
 
 from collections.abc import Mapping, Sequence
 

@@ -47,7 +47,9 @@ class Assignor(Protocol):
     def user_data(
         self, topics: Sequence[str], previous: Sequence[TopicPartition], previous_generation: int
     ) -> bytes | None:
-        """What this member tells the leader's assignor. `previous` is what it was last assigned, in which generation."""
+        """What this member tells the leader's assignor. `previous` is what it was last assigned, in which
+        generation.
+        """
 
     def assign(
         self, partition_counts: Mapping[str, int], members: Mapping[str, MemberSubscription]

@@ -4,8 +4,8 @@ A member of `sticky` has given everything up when it joins, so it tells in its u
 
     [previous: string topic, [int32] partitions], int32 generation (missing in the oldest form)
 
-A member of `cooperative-sticky` tells what it owns in its subscription, and the generation there too (version 2 and later)
-or in its user data: int32 generation. User data that cannot be read counts as none.
+A member of `cooperative-sticky` tells what it owns in its subscription, and the generation there too (version 2 and
+later) or in its user data: int32 generation. User data that cannot be read counts as none.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,8 @@
 """A member of a classic group: the shell around `ClassicState`.
 
-One task goes round and round: wait for a poll, give up what must be given up, join, sync, take what was assigned, stay until
-a rejoin is wanted. Beside it run heartbeats, the watch over the application's polls, and, at the leader, the watch over the
-group's topics. They only take notes in the state and notify; the first task acts.
+One task goes round and round: wait for a poll, give up what must be given up, join, sync, take what was assigned, stay
+until a rejoin is wanted. Beside it run heartbeats, the watch over the application's polls, and, at the leader, the
+watch over the group's topics. They only take notes in the state and notify; the first task acts.
 """
 
 import logging

@@ -2,9 +2,9 @@
 
     unjoined --join--> joining --assigned--> stable --rejoin wanted--> joining ...
 
-An eager member gives up everything before it joins; a cooperative one only what it no longer subscribes to, and after the
-join what it was not given again. Where the coordinator no longer counts the member in (`lost`), what it owns is lost:
-somebody else may have it already. Owned by one `ClassicMembership`.
+An eager member gives up everything before it joins; a cooperative one only what it no longer subscribes to, and after
+the join what it was not given again. Where the coordinator no longer counts the member in (`lost`), what it owns is
+lost: somebody else may have it already. Owned by one `ClassicMembership`.
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,7 @@
-"""What memberships of both protocols have in common: their tasks, the desk for events, the watch over the polls.
+"""What memberships of both protocols have in common: their tasks, the queue of events, the watch over the polls.
 
-The tasks of a membership live from `start` to `leave`. They wait for conditions over its state (`_until`) and are told of
-changes by `_changed`.
+The tasks of a membership live from `start` to `leave`. They wait for conditions over its state (`_until`) and are told
+of changes by `_changed`.
 """
 
 import logging
@@ -124,7 +124,9 @@ class MembershipBase:
             await self._changed.wait()
 
     async def _watch_polls(self) -> None:
-        """An application that does not poll for `max.poll.interval.ms` does not work: others shall have its partitions."""
+        """An application that does not poll for `max.poll.interval.ms` does not work: others shall have its
+        partitions.
+        """
         kernel = self._session.kernel
         interval = self._settings.max_poll_interval_ms / 1000
         while True:

@@ -1,8 +1,8 @@
 """A member of a group of the consumer protocol (KIP-848): the shell around `ConsumerState`.
 
-Two tasks. One heartbeats, from the first poll on: at once when there is something to tell, else at the interval that the
-coordinator says. The other brings what is owned to what the coordinator wants, with the application's help. Beside them,
-the watch over the application's polls.
+Two tasks. One heartbeats, from the first poll on: at once when there is something to tell, else at the interval that
+the coordinator says. The other brings what is owned to what the coordinator wants, with the application's help. Beside
+them, the watch over the application's polls.
 """
 
 import logging

@@ -1,9 +1,9 @@
 """What a member of a group of the consumer protocol (KIP-848) knows and decides, without I/O.
 
-The coordinator assigns; the member hears of it in answers to heartbeats, revokes first and then takes, and tells what it
-owns in the next heartbeat. A heartbeat carries only what changed since the last one that was answered; after a failure it
-carries everything, because nobody knows what arrived. A member that the coordinator fenced owns nothing any more, and joins
-again with epoch 0 and the id that it always had. Owned by one `ConsumerMembership`.
+The coordinator assigns; the member hears of it in answers to heartbeats, revokes first and then takes, and tells what
+it owns in the next heartbeat. A heartbeat carries only what changed since the last one that was answered; after a
+failure it carries everything, because nobody knows what arrived. A member that the coordinator fenced owns nothing any
+more, and joins again with epoch 0 and the id that it always had. Owned by one `ConsumerMembership`.
 """
 
 from collections.abc import Mapping

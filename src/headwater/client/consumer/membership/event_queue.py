@@ -18,7 +18,8 @@ class EventQueue:
         self._outcome: Future[bool] = Future()
 
     async def free(self) -> None:
-        """Waits until the application has nothing in its hands: an event may be left over from a task that was cancelled.
+        """Waits until the application has nothing in its hands: an event may be left over from a task that was
+        cancelled.
 
         Only then it is known what is owned, and what the next event has to be.
         """

@@ -2,8 +2,9 @@
 
 A membership runs by itself, in tasks on the kernel: it joins when the application polls, heartbeats, and rebalances. It
 alone decides which partitions the member owns, and says so in events, one at a time: `next_event` gives the event that
-waits, the consumer does its part and calls the user's listener, then `acknowledge` lets the membership go on. So listeners
-run only inside poll (and close and unsubscribe), in the caller's context, with no lock held between the two calls.
+waits, the consumer does its part and calls the user's listener, then `acknowledge` lets the membership go on. So
+listeners run only inside poll (and close and unsubscribe), in the caller's context, with no lock held between the two
+calls.
 
 What the consumer does for each kind, in this order:
 
@@ -92,7 +93,8 @@ class Membership(Protocol):
     def poll_heartbeat(self, now: float) -> None:
         """The application polls: the first time it joins; for `max.poll.interval.ms` from `now` it counts as alive.
 
-        A poll that waits may give the time at which it will end. Where names come from a pattern, they are known before.
+        A poll that waits may give the time at which it will end. Where names come from a pattern, they are known
+        before.
         """
 
     def next_event(self) -> RebalanceEvent | None:
@@ -102,7 +104,9 @@ class Membership(Protocol):
         """The event of `next_event` is done."""
 
     def raise_error(self) -> None:
-        """Raises `error`, if there is one. One that may pass (a missing permission) is told once; poll then joins anew."""
+        """Raises `error`, if there is one. One that may pass (a missing permission) is told once; poll then joins
+        anew.
+        """
 
     def failed(self, code: ErrorCode, generation: int | None = None) -> None:
         """A commit of this member, sent in `generation`, was refused with `code`.

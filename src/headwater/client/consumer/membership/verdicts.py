@@ -90,5 +90,7 @@ def consumer_verdict(code: ErrorCode) -> Verdict:
 
 
 def commit_asks_for_heartbeat(code: ErrorCode) -> bool:
-    """A commit refused like this says that the member knows less than the coordinator: the next heartbeat tells what."""
+    """A commit refused like this says that the member knows less than the coordinator: the next heartbeat tells
+    what.
+    """
     return code in _ASKS_FOR_HEARTBEAT

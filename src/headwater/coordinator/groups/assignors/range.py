@@ -1,7 +1,8 @@
 """`range`: every topic is cut into contiguous ranges, one for each of its subscribers, in the order of the members.
 
-Topics with the same number of partitions and the same subscribers are cut alike: partition 3 of one and of the other go to the same member
-(co-partitioning, for joins). Static members stand first, by their instance id, so that they keep their ranges over a restart.
+Topics with the same number of partitions and the same subscribers are cut alike: partition 3 of one and of the other go
+to the same member (co-partitioning, for joins). Static members stand first, by their instance id, so that they keep
+their ranges over a restart.
 """
 
 from headwater.coordinator.groups.assignors.spec import Assignment, GroupSpec, Partition

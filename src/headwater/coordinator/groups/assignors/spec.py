@@ -1,7 +1,8 @@
 """What an assignor is given and what it returns.
 
-An assignor is a function. The same input gives the same output: members are taken in the order of their ids, topics in the order of theirs
-(as two signed halves, like Kafka's Uuid), so that a coordinator that moved to another broker does not shuffle anyone.
+An assignor is a function. The same input gives the same output: members are taken in the order of their ids, topics in
+the order of theirs (as two signed halves, like Kafka's Uuid), so that a coordinator that moved to another broker does
+not shuffle anyone.
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -1,8 +1,8 @@
 """`uniform`, the default: as even as the subscriptions allow, and nobody loses a partition without need.
 
-When all members are subscribed to the same topics, each gets the total divided by their number, and the first with room for it one more.
-A member keeps what it had up to that quota. What is left over, in the order of topics and partitions, fills the members below their quota.
-Members with different subscriptions are a harder problem: `uniform_heterogeneous`.
+When all members are subscribed to the same topics, each gets the total divided by their number, and the first with room
+for it one more. A member keeps what it had up to that quota. What is left over, in the order of topics and partitions,
+fills the members below their quota. Members with different subscriptions are a harder problem: `uniform_heterogeneous`.
 """
 
 from headwater.coordinator.groups.assignors import uniform_heterogeneous
@@ -59,7 +59,9 @@ def _assign_homogeneous(group: GroupSpec) -> Assignment:
 
 
 def _keep(member: MemberSpec, topics: frozenset[bytes], limit: int) -> tuple[Partitions, list[Partition]]:
-    """What the member keeps of what it had, and what it must give up. What it is no longer subscribed to goes to nobody."""
+    """What the member keeps of what it had, and what it must give up. What it is no longer subscribed to goes to
+    nobody.
+    """
     had = [partition for partition in member.assigned if partition[0] in topics]
     if len(had) == len(member.assigned) <= limit:
         return member.assigned, []

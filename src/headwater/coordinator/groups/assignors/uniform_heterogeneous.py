@@ -82,7 +82,9 @@ class _Board:
                     last_moved = place
 
     def _balance_topic(self, topic: bytes) -> bool:
-        """Whether any partition moved. Each move pushes both members again: an entry with an old size is passed over."""
+        """Whether any partition moved. Each move pushes both members again: an entry with an old size is passed
+        over.
+        """
         ranked = self._ranked(topic)
         if self.sizes[ranked[-1]] - self.sizes[ranked[0]] <= 1:
             return False

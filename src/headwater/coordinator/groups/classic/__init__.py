@@ -1,1 +1,3 @@
-"""Classic groups: members join, a leader among them assigns, the coordinator keeps time and hands the assignment round."""
+"""Classic groups: members join, a leader among them assigns, the coordinator keeps time and hands the assignment
+round.
+"""

@@ -1,4 +1,5 @@
-"""ClassicGroup: the state of one classic group and the questions about it. What happens when is decided in `rebalance`, `join` and `engine`.
+"""ClassicGroup: the state of one classic group and the questions about it. What happens when is decided in `rebalance`,
+`join` and `engine`.
 
 States and the ways between them:
 
@@ -9,8 +10,9 @@ States and the ways between them:
     CompletingRebalance, Stable -> PreparingRebalance
     any -> Dead                                    deleted; it leaves the table with that
 
-Durable is what `metadata_value` says: it is written when a group is made, becomes Stable or Empty, or replaces a static member. Tickets, pending
-members and the flags of a running rebalance live in memory only: after a reload their members join again.
+Durable is what `metadata_value` says: it is written when a group is made, becomes Stable or Empty, or replaces a static
+member. Tickets, pending members and the flags of a running rebalance live in memory only: after a reload their members
+join again.
 """
 
 from enum import StrEnum

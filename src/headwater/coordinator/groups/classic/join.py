@@ -1,8 +1,8 @@
 """JoinGroup: who may join, under which id, and whether that sets off a rebalance.
 
-A new dynamic member of version 4 and up is first given an id and sent away with MEMBER_ID_REQUIRED: a client that gives up and tries again
-would otherwise leave a dead member behind each time. A new static member takes the place of the one that had its instance id; in a
-stable group that goes without a rebalance, if the protocol stays the same.
+A new dynamic member of version 4 and up is first given an id and sent away with MEMBER_ID_REQUIRED: a client that gives
+up and tries again would otherwise leave a dead member behind each time. A new static member takes the place of the one
+that had its instance id; in a stable group that goes without a rebalance, if the protocol stays the same.
 """
 
 from typing import Final

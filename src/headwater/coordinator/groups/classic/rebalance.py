@@ -1,8 +1,9 @@
 """The course of a rebalance: who is waited for, for how long, and what happens when the wait is over.
 
-Two waits. In PreparingRebalance the group waits for its members to join: at most the longest rebalance timeout among them, after which
-those that did not come are put out. The first rebalance of an empty group waits `group.initial.rebalance.delay.ms` instead, and longer as
-long as new members keep coming. In CompletingRebalance it waits for all members to sync: again at most a rebalance timeout.
+Two waits. In PreparingRebalance the group waits for its members to join: at most the longest rebalance timeout among
+them, after which those that did not come are put out. The first rebalance of an empty group waits
+`group.initial.rebalance.delay.ms` instead, and longer as long as new members keep coming. In CompletingRebalance it
+waits for all members to sync: again at most a rebalance timeout.
 
 All functions change the group and add what is to be done to `effects`.
 """
@@ -177,7 +178,9 @@ def assign(
 
 
 def _take_back(group: ClassicGroup, settings: GroupSettings, now_ms: int, effects: Effects) -> None:
-    """What the members want and get is more than one record can be: they hear of it, and are to join again, as in Kafka."""
+    """What the members want and get is more than one record can be: they hear of it, and are to join again, as in
+    Kafka.
+    """
     for member in group.members.values():
         member.assignment = b""
         if answer_sync(member, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR), effects):

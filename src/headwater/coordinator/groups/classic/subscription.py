@@ -1,7 +1,7 @@
 """Which topics a consumer's join metadata names.
 
-The metadata of the protocol type `consumer` begins, in all its versions, with: int16 version, int32 count, that many strings (int16 length,
-UTF-8). Nothing behind that matters here.
+The metadata of the protocol type `consumer` begins, in all its versions, with: int16 version, int32 count, that many
+strings (int16 length, UTF-8). Nothing behind that matters here.
 """
 
 from struct import Struct, error

@@ -1,8 +1,10 @@
-"""Members of the classic protocol in a consumer group: JoinGroup, SyncGroup, Heartbeat and LeaveGroup, served from the target assignment.
+"""Members of the classic protocol in a consumer group: JoinGroup, SyncGroup, Heartbeat and LeaveGroup, served from the
+target assignment.
 
-Such a member sees a group like any other, but nobody waits for anybody: JoinGroup takes it to its next epoch (its generation) at once, SyncGroup
-hands out what it has, and Heartbeat sends it to join again when there is a step to take. It gives partitions up by joining without them:
-so it goes through a join for each step. It has a rebalance timeout to come back when it was sent to join, and to sync when it has joined.
+Such a member sees a group like any other, but nobody waits for anybody: JoinGroup takes it to its next epoch (its
+generation) at once, SyncGroup hands out what it has, and Heartbeat sends it to join again when there is a step to take.
+It gives partitions up by joining without them: so it goes through a join for each step. It has a rebalance timeout to
+come back when it was sent to join, and to sync when it has joined.
 """
 
 from dataclasses import replace

@@ -1,7 +1,7 @@
 """ConsumerGroups: the requests, timers and records of consumer groups, each led to its group.
 
-Owns no state of its own: groups live in `ShardState.groups`, and those of type consumer are changed here only. Nothing waits in a consumer group:
-every request is answered by the decision that it sets off.
+Owns no state of its own: groups live in `ShardState.groups`, and those of type consumer are changed here only. Nothing
+waits in a consumer group: every request is answered by the decision that it sets off.
 """
 
 from base64 import urlsafe_b64encode
@@ -164,7 +164,9 @@ class ConsumerGroups:
         return decision.effects
 
     def on_metadata_changed(self, now_ms: int) -> Effects:
-        """Nothing yet: a group looks at its topics again when a member is heard of, for only then can it tell someone."""
+        """Nothing yet: a group looks at its topics again when a member is heard of, for only then can it tell
+        someone.
+        """
         del now_ms
         return Effects()
 

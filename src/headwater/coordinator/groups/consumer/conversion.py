@@ -1,7 +1,8 @@
-"""A classic group becomes a consumer group when a first member of the consumer protocol joins, and the other way round when the last one leaves.
+"""A classic group becomes a consumer group when a first member of the consumer protocol joins, and the other way round
+when the last one leaves.
 
-`group.consumer.migration.policy` says which of the two may happen. Members stay and keep their partitions: those of the classic protocol
-are served in a consumer group too (`classic_members`).
+`group.consumer.migration.policy` says which of the two may happen. Members stay and keep their partitions: those of the
+classic protocol are served in a consumer group too (`classic_members`).
 """
 
 from collections.abc import Collection
@@ -27,7 +28,9 @@ from headwater.coordinator.records.consumer_records import (
 
 
 def upgraded(classic: ClassicGroup, state: ShardState) -> tuple[ConsumerGroup, list[ConsumerRecord]]:
-    """The consumer group that it becomes, and the records that make it. KafkaError if it may not. Changes nothing yet."""
+    """The consumer group that it becomes, and the records that make it. KafkaError if it may not. Changes nothing
+    yet.
+    """
     settings = state.settings
     if settings.consumer_migration_policy not in ("upgrade", "bidirectional"):
         raise _refused(classic, "online upgrade is disabled")

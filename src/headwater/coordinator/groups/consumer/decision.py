@@ -1,9 +1,10 @@
-"""One decision about one consumer group: the records that it makes, applied as they are made, and what is to be done besides.
+"""One decision about one consumer group: the records that it makes, applied as they are made, and what is to be done
+besides.
 
-Everything that can be refused is refused before the first record. Only how large they become together is seen at the end: then the group
-is put back as it was (`before`), and nothing of the decision has happened. The steps that all decisions share are here: a member is put or
-removed, the group's epoch grows when what it reads changed, a new target is computed when its time has come, and the member that asked goes
-one step towards it.
+Everything that can be refused is refused before the first record. Only how large they become together is seen at the
+end: then the group is put back as it was (`before`), and nothing of the decision has happened. The steps that all
+decisions share are here: a member is put or removed, the group's epoch grows when what it reads changed, a new target
+is computed when its time has come, and the member that asked goes one step towards it.
 """
 
 from collections.abc import Collection
@@ -50,7 +51,9 @@ class Decision:
         self.effects.records.append(record.encode())
 
     def take_back(self) -> bool:
-        """Everything is as it was, timers included. Not if classic members were told to join a group of the other kind."""
+        """Everything is as it was, timers included. Not if classic members were told to join a group of the other
+        kind.
+        """
         groups, group_id = self.state.groups, self.group.group_id
         if self.known is self.group:
             groups[group_id] = self.before or self.group
@@ -95,7 +98,9 @@ class Decision:
             self.put(RecordType.REGULAR_EXPRESSION, None, regex)
 
     def resolve_regexes(self) -> bool:
-        """Whether one of them stands for other topics than before. One that is new is resolved at once, the others now and then."""
+        """Whether one of them stands for other topics than before. One that is new is resolved at once, the others now
+        and then.
+        """
         changed = False
         for regex in sorted({member.regex for member in self.group.members.values() if member.regex}):
             if not self._regex_is_due(regex):
@@ -174,8 +179,8 @@ class Decision:
     def next_heartbeat_ms(self) -> int:
         """When the member that asked is to come again: if a new target is to be computed, as soon as that may be.
 
-        Only a heartbeat can tell a member what it is to have. With the usual interval, a subscription that changed within a second of
-        the last assignment would be acted on five seconds later.
+        Only a heartbeat can tell a member what it is to have. With the usual interval, a subscription that changed
+        within a second of the last assignment would be acted on five seconds later.
         """
         interval_ms = self.state.settings_of(self.group.group_id).consumer_heartbeat_interval_ms
         if self.group.assignment_epoch >= self.group.group_epoch:

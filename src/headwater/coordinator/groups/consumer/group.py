@@ -1,10 +1,12 @@
 """ConsumerGroup: the state of one consumer group, changed by its records alone.
 
-A decision first makes a list of `ConsumerRecord`, then `apply` changes the state by each of them: by the same code that replays the log. So the
-state of a coordinator that was loaded is the state of the one that wrote. What is not in records is soft: it is lost with the coordinator
-and found again (timers that run, whether the topics must be looked at again).
+A decision first makes a list of `ConsumerRecord`, then `apply` changes the state by each of them: by the same code that
+replays the log. So the state of a coordinator that was loaded is the state of the one that wrote. What is not in
+records is soft: it is lost with the coordinator and found again (timers that run, whether the topics must be looked at
+again).
 
-Invariant: `owners` has every partition that any member has or has not yet given up, and no partition is with two members.
+Invariant: `owners` has every partition that any member has or has not yet given up, and no partition is with two
+members.
 """
 
 from collections.abc import Callable, Iterable

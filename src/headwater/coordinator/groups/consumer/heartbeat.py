@@ -88,7 +88,8 @@ def update_member(
 ) -> Member:
     """The member's subscription, then what follows for the group, then its next step towards the target.
 
-    Without `assign` a target that is out of date stays, and no step is made towards it: the group is about to become a classic one.
+    Without `assign` a target that is out of date stays, and no step is made towards it: the group is about to become a
+    classic one.
     """
     names_changed = decision.put_member(old, new)
     regex_changed = new.regex != old.regex

@@ -29,7 +29,9 @@ def leave(decision: Decision, member: Member, member_epoch: int) -> ConsumerGrou
 
 
 def remove(decision: Decision, members: Collection[Member]) -> None:
-    """What they had is free at once. When only members of the classic protocol stay, the group becomes a classic one."""
+    """What they had is free at once. When only members of the classic protocol stay, the group becomes a classic
+    one.
+    """
     if not members:
         return
     if conversion.may_downgrade(decision.group, members, decision.state.settings):
@@ -42,7 +44,9 @@ def remove(decision: Decision, members: Collection[Member]) -> None:
 
 
 def _leave_for_a_while(decision: Decision, member: Member) -> None:
-    """It keeps its partitions until its session ends. Its epoch begins again at 0 when it is back, so those of its partitions do."""
+    """It keeps its partitions until its session ends. Its epoch begins again at 0 when it is back, so those of its
+    partitions do.
+    """
     away = replace(
         member,
         member_epoch=LEAVE_STATIC_EPOCH,

@@ -1,8 +1,9 @@
 """One step of a member towards the target. Pure: (member, target, what it says it owns) -> member.
 
-A member first gives up what the target takes from it, and says so by what it reports as owned. Only then does its epoch become that of the
-target, and it gets what is new, as far as no other member still has it. What others still have it gets in a later step. So a partition is
-never with two members, and a member waits for nobody but those who have its partitions.
+A member first gives up what the target takes from it, and says so by what it reports as owned. Only then does its epoch
+become that of the target, and it gets what is new, as far as no other member still has it. What others still have it
+gets in a later step. So a partition is never with two members, and a member waits for nobody but those who have its
+partitions.
 """
 
 from collections.abc import Callable, Collection

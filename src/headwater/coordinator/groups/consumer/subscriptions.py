@@ -1,8 +1,9 @@
-"""What subscriptions mean in topics: regular expressions resolved, names turned into ids, and a hash that tells when those topics changed.
+"""What subscriptions mean in topics: regular expressions resolved, names turned into ids, and a hash that tells when
+those topics changed.
 
-Regular expressions are RE2, as in Kafka (KIP-848): they match in linear time, whatever a client writes. A whole topic name must match.
-The hash is our own, over name, id and number of partitions of each topic. Kafka's differs, and that does no harm: a group that was loaded
-from Kafka's log has its epoch raised once.
+Regular expressions are RE2, as in Kafka (KIP-848): they match in linear time, whatever a client writes. A whole topic
+name must match. The hash is our own, over name, id and number of partitions of each topic. Kafka's differs, and that
+does no harm: a group that was loaded from Kafka's log has its epoch raised once.
 """
 
 from collections.abc import Iterable, Mapping

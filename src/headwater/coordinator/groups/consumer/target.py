@@ -1,4 +1,6 @@
-"""Who should have what: the assignor that most members ask for, given members, topics and the target until now. Pure."""
+"""Who should have what: the assignor that most members ask for, given members, topics and the target until now.
+Pure.
+"""
 
 from collections.abc import Mapping
 from typing import Final
@@ -41,7 +43,9 @@ def new_targets(group: ConsumerGroup, topics: Topics, settings: GroupSettings) -
 
 
 def _known(target: Partitions | None, counts: Mapping[bytes, int]) -> Partitions:
-    """Without partitions that this broker has not heard of yet, although the coordinator before it had given them out."""
+    """Without partitions that this broker has not heard of yet, although the coordinator before it had given them
+    out.
+    """
     if target is None:
         return NO_PARTITIONS
     unknown = [each for each in target if each[1] >= counts.get(each[0], each[1] + 1)]

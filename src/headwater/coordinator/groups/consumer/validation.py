@@ -44,7 +44,9 @@ def heartbeat_request(request: ConsumerGroupHeartbeatRequest, version: int, sett
 
 
 def member_epoch(member: Member, epoch: int, owned: list[Partition] | None) -> None:
-    """A member that missed our last answer comes with its epoch before that: fine, if it has nothing that it should not."""
+    """A member that missed our last answer comes with its epoch before that: fine, if it has nothing that it should
+    not.
+    """
     if epoch in (JOIN_EPOCH, member.member_epoch):
         return
     behind = epoch < member.member_epoch
