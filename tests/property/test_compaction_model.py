@@ -16,8 +16,8 @@ from headwater.base.ids import TopicId, TopicPartition
 from headwater.log.compaction.cleaner import CleanerSettings
 from headwater.log.config import LogConfig
 from headwater.log.context import LogContext
-from headwater.log.handles import Handles
 from headwater.log.manager import LogManager
+from headwater.log.open_files import Handles
 from headwater.records.builder import build_batch
 from headwater.records.control import EndTransactionMarker, build_end_transaction_marker
 from headwater.records.reader import Record, read_batches, read_records

@@ -17,7 +17,7 @@ from headwater.controller.elections import counts
 from headwater.controller.planning import Election
 from headwater.controller.reassignment import Move
 from headwater.metadata.image import BrokerGone, BrokerRegistered, BrokerState, Change, PartitionChanged, PartitionState
-from unit.controller.controller_support import Desk, broker, partition
+from unit.controller.controller_support import Harness, broker, partition
 
 BROKERS = [BrokerId(number) for number in range(1, 5)]
 ANY_BROKER = st.sampled_from(BROKERS)
@@ -31,8 +31,8 @@ class Clusters(RuleBasedStateMachine):
         self.unclean = unclean
         states = [partition(replicas[0], replicas) for replicas in REPLICAS]
         flag = str(unclean).lower()
-        self.desk = Desk(states, *map(int, BROKERS), unclean_leader_election_enable=flag)
-        self.desk.store.on_written = self.written
+        self.harness = Harness(states, *map(int, BROKERS), unclean_leader_election_enable=flag)
+        self.harness.store.on_written = self.written
         self.alive: dict[BrokerId, BrokerState] = {number: broker(number) for number in BROKERS}
         self.last_epoch = {number: number * 10 for number in BROKERS}
         self.lives = dict(self.alive)  # the last one of each, also of the dead
@@ -43,7 +43,7 @@ class Clusters(RuleBasedStateMachine):
         self.intact = [set(state.replicas) for state in states]  # who has all that was acknowledged
         self.from_outside = 0
         self.asked = self.answered = 0
-        self.desk.active()
+        self.harness.active()
 
     def copy(self, state: PartitionState | PartitionChanged) -> PartitionState:
         return PartitionState(
@@ -104,7 +104,7 @@ class Clusters(RuleBasedStateMachine):
     # Brokers
 
     def announce(self, *changes: Change) -> None:
-        self.desk.store.announce(*changes)
+        self.harness.store.announce(*changes)
 
     @rule(number=ANY_BROKER, clean=st.booleans())
     def dies(self, number: BrokerId, clean: bool) -> None:
@@ -151,7 +151,7 @@ class Clusters(RuleBasedStateMachine):
 
     def proposal(self, index: int) -> tuple[int, list[BrokerId]] | None:
         """Its leader, if it lives and knows itself to be meant, takes in every follower that lives."""
-        state, known = self.desk.partitions[index], self.desk.image.brokers
+        state, known = self.harness.partitions[index], self.harness.image.brokers
         leader = self.alive.get(state.leader)
         if leader is None or (leader.broker_id, leader.epoch) not in zip(
             state.in_sync_replicas, state.in_sync_epochs, strict=True
@@ -176,20 +176,20 @@ class Clusters(RuleBasedStateMachine):
     def proposes_more(self, index: int) -> None:
         found = self.proposal(index)
         if found is not None:
-            self.desk.proposed(*found)
+            self.harness.proposed(*found)
 
     @rule(index=ANY_PARTITION, number=ANY_BROKER)
     def proposes_fewer(self, index: int, number: BrokerId) -> None:
-        state = self.desk.partitions[index]
+        state = self.harness.partitions[index]
         members = [member for member in state.in_sync_replicas if member != number]
         if (
             state.leader in self.alive
             and state.leader in members
-            and all(m in self.desk.image.brokers for m in members)
+            and all(m in self.harness.image.brokers for m in members)
         ):
-            self.desk.proposed(index, members)
+            self.harness.proposed(index, members)
 
-    @precondition(lambda self: not self.desk.store.is_held)
+    @precondition(lambda self: not self.harness.store.is_held)
     @rule(index=ANY_PARTITION)
     def acknowledges(self, index: int) -> None:
         """What is acknowledged now is on the in-sync replicas, and on nobody else."""
@@ -208,78 +208,78 @@ class Clusters(RuleBasedStateMachine):
     @rule(index=ANY_PARTITION, replicas=st.none() | st.lists(ANY_BROKER, min_size=1, max_size=3, unique=True))
     def moves(self, index: int, replicas: Any) -> None:
         self.asked += 1
-        self.desk.controller.reassign([Move("t", index, replicas)], True, 1000, self.answer)
+        self.harness.controller.reassign([Move("t", index, replicas)], True, 1000, self.answer)
 
     @rule(index=ANY_PARTITION)
     def elects_preferred(self, index: int) -> None:
         self.asked += 1
-        self.desk.controller.elect([TopicPartition("t", index)], Election.PREFERRED, 1000, self.answer)
+        self.harness.controller.elect([TopicPartition("t", index)], Election.PREFERRED, 1000, self.answer)
 
     @rule(index=ANY_PARTITION)
     def elects_unclean(self, index: int) -> None:
         self.asked += 1
         self.asks_unclean = True
-        self.desk.controller.elect([TopicPartition("t", index)], Election.UNCLEAN, 1000, self.answer)
+        self.harness.controller.elect([TopicPartition("t", index)], Election.UNCLEAN, 1000, self.answer)
 
     # Time, ZooKeeper, other controllers
 
     @rule()
     def a_turn(self) -> None:
-        if self.desk.scheduler.due_in_ms() == 0:
-            self.desk.scheduler.run_one()
+        if self.harness.scheduler.due_in_ms() == 0:
+            self.harness.scheduler.run_one()
 
     @rule()
     def a_while(self) -> None:
-        self.desk.wait(RETRY_MS)
+        self.harness.wait(RETRY_MS)
 
     @rule()
     def the_image_falls_behind(self) -> None:
-        self.desk.store.is_held = True
+        self.harness.store.is_held = True
 
     @rule()
     def the_image_catches_up(self) -> None:
-        self.desk.store.release()
+        self.harness.store.release()
 
     @rule(code=st.sampled_from([None, ErrorCode.REQUEST_TIMED_OUT]))
     def zookeeper_is_away_or_back(self, code: ErrorCode | None) -> None:
-        self.desk.store.fails_with = code
+        self.harness.store.fails_with = code
 
     @rule()
     def another_controller(self) -> None:
         """It activates when it has everything: here, the same object in a new term."""
-        self.desk.controller.deactivate()
+        self.harness.controller.deactivate()
         assert self.answered == self.asked
         self.asks_unclean = False
-        self.desk.store.term += 1
-        self.desk.store.release()
-        self.desk.controller.activate()
+        self.harness.store.term += 1
+        self.harness.store.release()
+        self.harness.controller.activate()
 
     # Rest
 
     @rule()
     def quiesces(self) -> None:
-        store = self.desk.store
+        store = self.harness.store
         store.fails_with = None
         store.release()
         tries = store.tries
         bound = 20 + 3 * (self.asked - self.answered)  # who waits is served one after the other
         for _ in range(20):
-            self.desk.wait(RETRY_MS)
+            self.harness.wait(RETRY_MS)
         assert store.tries - tries < bound, "it does not come to rest"
         assert self.answered == self.asked
         self.asks_unclean = False
         tries = store.tries
-        self.desk.wait(RETRY_MS)
-        self.desk.controller.deactivate()
-        self.desk.controller.activate()
-        self.desk.wait(RETRY_MS)
+        self.harness.wait(RETRY_MS)
+        self.harness.controller.deactivate()
+        self.harness.controller.activate()
+        self.harness.wait(RETRY_MS)
         assert store.tries == tries, "the next controller finds something that this one did not"
-        assert self.desk.metrics.unclean_elections >= self.from_outside, "I12: counted"
-        for index, state in enumerate(self.desk.partitions):
+        assert self.harness.metrics.unclean_elections >= self.from_outside, "I12: counted"
+        for index, state in enumerate(self.harness.partitions):
             assert self.truth[index].leader_epoch == state.leader_epoch
             self.check_at_rest(state)
-        offline = sum(state.leader not in self.alive for state in self.desk.partitions)
-        assert self.desk.metrics.offline_partitions == offline
+        offline = sum(state.leader not in self.alive for state in self.harness.partitions)
+        assert self.harness.metrics.offline_partitions == offline
 
     def check_at_rest(self, state: PartitionState) -> None:
         alive = self.alive
@@ -302,13 +302,13 @@ class Clusters(RuleBasedStateMachine):
             self.quiesces()
             found = [each for each in map(self.proposal, range(len(REPLICAS))) if each is not None]
             for each in found:
-                self.desk.proposed(*each)
+                self.harness.proposed(*each)
             if not found:
                 return
         raise AssertionError("leaders and the controller take turns for ever")
 
     def teardown(self) -> None:
-        if hasattr(self, "desk"):
+        if hasattr(self, "harness"):
             self.all_come_to_rest_together()
 
 

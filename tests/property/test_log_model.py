@@ -14,9 +14,9 @@ from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicId, TopicPartition
 from headwater.log.config import LogConfig
 from headwater.log.context import LogContext
-from headwater.log.handles import Handles
 from headwater.log.log import Log
 from headwater.log.manager import LogManager
+from headwater.log.open_files import Handles
 from headwater.records.builder import build_batch
 from headwater.records.reader import Record, read_batches
 from headwater.sim.clock import SimClock

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from headwater.base.ports import Disk, Random, Scheduler
-from headwater.log.dirty import DIRTY_BYTES_MAX, DirtyPages
-from headwater.log.handles import Handles
+from headwater.log.open_files import Handles
+from headwater.log.unflushed_bytes import DIRTY_BYTES_MAX, DirtyPages
 
 if TYPE_CHECKING:
     from headwater.log.log import Log

@@ -1,4 +1,4 @@
-"""Copies stretches of a log's segments into another directory: what a worker process does for a move (`moving`).
+"""Copies stretches of a log's segments into another directory: what a worker process does for a move (`directory_moves`).
 
 Everything that one job has copied is on the device when it comes back. A segment that retention has deleted meanwhile
 is left out.

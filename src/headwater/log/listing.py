@@ -1,7 +1,7 @@
 """What lies in the log directories at the start: logs, what is to be removed, and moves between directories that a
 crash cut short.
 
-How names tell how far a move had come is in `rehoming`. A copy that was not finished is removed, and the move begins
+How names tell how far a move had come is in `directory_swap`. A copy that was not finished is removed, and the move begins
 again. While a directory is offline nothing is removed and nothing is made of a copy, because the other half may be
 there.
 
@@ -21,7 +21,7 @@ from headwater.base.ports import Disk, Random
 from headwater.log import names
 from headwater.log.checkpoint import CheckpointError, parse_epochs, read_if_present
 from headwater.log.directory import LogDirectory
-from headwater.log.rehoming import partition_of_marker
+from headwater.log.directory_swap import partition_of_marker
 
 _NO_EPOCH: Final = -1
 

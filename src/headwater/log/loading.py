@@ -21,7 +21,7 @@ from headwater.log.checkpoint import (
 )
 from headwater.log.config import LogConfig
 from headwater.log.context import LogContext
-from headwater.log.epochs import LeaderEpochs
+from headwater.log.leader_epochs import LeaderEpochs
 from headwater.log.log import Log
 from headwater.log.producer_state import ProducerStates
 from headwater.log.recovery import first_to_scan

@@ -28,8 +28,8 @@ from headwater.base.ports import FULL, NO_DESCRIPTORS, FileSlice
 from headwater.log import appending, lookup, retention, truncation
 from headwater.log.config import KEEP_PRODUCERS_CODEC, LogConfig
 from headwater.log.context import LogContext
-from headwater.log.epochs import LeaderEpochs
 from headwater.log.flushing import Done, Flusher, WholeFlush
+from headwater.log.leader_epochs import LeaderEpochs
 from headwater.log.producer_state import Producer, ProducerStates
 from headwater.log.results import AppendResult, TimestampOffset
 from headwater.log.rolling import make_room, take_snapshot

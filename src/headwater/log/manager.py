@@ -2,7 +2,7 @@
 
 At the start each log directory is locked and listed, and its logs are opened (`opening`). From then on `tick` is called
 every now and then and decides what is due: flushes by `flush.ms`, retention, checkpoints. Nothing here waits for the
-device except `open` and `close` (`closing`). Where logs are made and how they go is in `making`.
+device except `open` and `close` (`closing`). Where logs are made and how they go is in `log_creation`.
 
 A directory that cannot be used at the start, or whose device fails later, is offline until a restart: its logs take no
 more records, the others go on.
@@ -27,9 +27,9 @@ from headwater.log.config import LogConfig
 from headwater.log.context import LogContext
 from headwater.log.directories import Directories
 from headwater.log.directory import LogDirectory
+from headwater.log.directory_moves import Moves, MoveSettings
 from headwater.log.log import Log
-from headwater.log.making import Making
-from headwater.log.moving import Moves, MoveSettings
+from headwater.log.log_creation import Making
 from headwater.log.open_logs import OpenLogs
 from headwater.log.opening import Opening
 from headwater.log.rolling import roll_if_old

@@ -15,9 +15,9 @@ from headwater.base.ports import FULL, Disk
 from headwater.log import names
 from headwater.log.appending import note_producer
 from headwater.log.checkpoint import CheckpointError, Epochs, format_epochs, parse_epochs
-from headwater.log.compaction.leftovers import finish_swaps
-from headwater.log.epochs import EpochList
+from headwater.log.compaction.crash_recovery import finish_swaps
 from headwater.log.index_file import rewrite_entries
+from headwater.log.leader_epochs import EpochList
 from headwater.log.producer_state import ProducerStates, SnapshotError
 from headwater.log.scan import scan_segment
 from headwater.log.transaction_index import TransactionIndex

@@ -12,10 +12,10 @@ import logging
 from typing import TYPE_CHECKING
 
 from headwater.base.ports import FULL, NO_DESCRIPTORS
-from headwater.log.dirty import PIECE_BYTES
 from headwater.log.flushing import flush_now
 from headwater.log.names import LOG, SNAPSHOT, segment_name, snapshot_name
 from headwater.log.segment import RELATIVE_OFFSET_MAX, Segment
+from headwater.log.unflushed_bytes import PIECE_BYTES
 
 if TYPE_CHECKING:
     from headwater.log.log import Log

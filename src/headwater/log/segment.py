@@ -13,10 +13,10 @@ from typing import Final
 
 from headwater.base.ports import PASSING, Disk, File
 from headwater.log import names
-from headwater.log.handles import Handles
+from headwater.log.index_rebuild import rebuild
 from headwater.log.offset_index import ENTRY_BYTES as OFFSET_ENTRY_BYTES
 from headwater.log.offset_index import WRITE_BEHIND_BYTES, OffsetIndex
-from headwater.log.rebuilding import rebuild
+from headwater.log.open_files import Handles
 from headwater.log.scan import DamagedSegmentError, headers_from, is_batch_at, last_border, position_of
 from headwater.log.time_index import ENTRY_BYTES as TIME_ENTRY_BYTES
 from headwater.log.time_index import TimeIndex

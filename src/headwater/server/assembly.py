@@ -26,10 +26,10 @@ from headwater.log.compaction.cleaner import CleanerSettings
 from headwater.log.compaction.job import Pace, no_pace
 from headwater.log.config import LogConfig
 from headwater.log.context import LogContext
-from headwater.log.dirty import DIRTY_BYTES_MAX
+from headwater.log.directory_moves import MoveSettings
 from headwater.log.log import Log
 from headwater.log.manager import LogManager, ManagerSettings
-from headwater.log.moving import MoveSettings
+from headwater.log.unflushed_bytes import DIRTY_BYTES_MAX
 from headwater.metadata.image import BrokerState, ClusterImage, Endpoint, MetadataStore, TopicCreated
 from headwater.server.stores.embedded import EmbeddedStore
 

@@ -7,10 +7,10 @@ from typing import Final
 from headwater.base.ids import TopicId, TopicPartition
 from headwater.log.config import LogConfig
 from headwater.log.context import LogContext
-from headwater.log.handles import Handles
+from headwater.log.directory_moves import MoveSettings
 from headwater.log.log import Log
 from headwater.log.manager import LogManager
-from headwater.log.moving import MoveSettings
+from headwater.log.open_files import Handles
 from headwater.sim.clock import SimClock
 from headwater.sim.disk import SimDisk, SimFile
 from headwater.sim.scheduler import SimRandom, SimScheduler

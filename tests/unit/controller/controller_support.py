@@ -183,7 +183,7 @@ class FakeStore:
         done()
 
 
-class Desk:
+class Harness:
     """A controller over one topic `t`, with everything that it needs."""
 
     def __init__(
@@ -211,7 +211,7 @@ class Desk:
     def partitions(self) -> list[PartitionState]:
         return self.image.topics[TOPIC].partitions
 
-    def active(self) -> "Desk":
+    def active(self) -> "Harness":
         self.controller.activate()
         self.settle()
         return self

@@ -12,10 +12,10 @@ from headwater.base.ids import TopicId, TopicPartition
 from headwater.log.compaction.cleaner import CleanerSettings
 from headwater.log.config import LogConfig
 from headwater.log.context import LogContext
-from headwater.log.handles import Handles
+from headwater.log.directory_moves import MoveSettings
 from headwater.log.log import Log
 from headwater.log.manager import LogManager
-from headwater.log.moving import MoveSettings
+from headwater.log.open_files import Handles
 from headwater.records.builder import build_batch
 from headwater.records.reader import Record, read_batches, read_records
 from headwater.sim.clock import SimClock

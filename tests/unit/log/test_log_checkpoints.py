@@ -19,7 +19,7 @@ from headwater.log.checkpoint import (
     parse_partition_metadata,
     parse_properties,
 )
-from headwater.log.epochs import LeaderEpochs
+from headwater.log.leader_epochs import LeaderEpochs
 from headwater.sim.disk import SimDisk
 
 

@@ -12,9 +12,9 @@ from headwater.log.compaction.cleaner import CleanerSettings
 from headwater.log.config import LogConfig
 from headwater.log.context import LogContext
 from headwater.log.copying import Piece, copy_piece
+from headwater.log.directory_moves import MoveSettings
 from headwater.log.log import Log
 from headwater.log.manager import LogManager
-from headwater.log.moving import MoveSettings
 from headwater.records.builder import build_batch
 from headwater.records.reader import Record, read_batches
 from headwater.sim.clock import SimClock

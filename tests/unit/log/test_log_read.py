@@ -6,7 +6,7 @@ import pytest
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ports import FileSlice
-from headwater.log.handles import Handles
+from headwater.log.open_files import Handles
 from headwater.log.scan import OFFSETS_BYTES
 from headwater.records.builder import build_batch
 from headwater.records.reader import Record, read_batches

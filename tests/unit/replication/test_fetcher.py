@@ -55,7 +55,7 @@ class Asked:
     def close(self) -> None: ...
 
 
-class Desk:
+class Harness:
     def __init__(self, count: int = 1, **config: Any) -> None:
         self.clock = SimClock()
         self.disk = SimDisk(seed=1)
@@ -126,117 +126,117 @@ def part(index: int = 0, records: bytes | memoryview = b"", **fields: Any) -> Pa
 
 
 def test_who_asks_and_from_where() -> None:
-    desk = Desk()
-    assert desk.positions() == {0: (0, -1, 0)}
-    state = desk.request.replica_state
+    harness = Harness()
+    assert harness.positions() == {0: (0, -1, 0)}
+    state = harness.request.replica_state
     assert (state.replica_id, state.replica_epoch) == (ME, 30)
-    desk.answer(part(records=batch(0, 3, epoch=0), high_watermark=2))
-    assert desk.ends() == [3]
-    assert desk.partitions[0].high_watermark == 2
-    assert desk.positions() == {0: (3, 0, 0)}
+    harness.answer(part(records=batch(0, 3, epoch=0), high_watermark=2))
+    assert harness.ends() == [3]
+    assert harness.partitions[0].high_watermark == 2
+    assert harness.positions() == {0: (3, 0, 0)}
 
 
 def test_a_session_is_told_only_what_changed() -> None:
-    desk = Desk(3)
-    assert (desk.request.session_id, desk.request.session_epoch, sorted(desk.positions())) == (0, 0, [0, 1, 2])
-    desk.answer(part(1, batch(0)))
-    assert (desk.request.session_id, desk.request.session_epoch, sorted(desk.positions())) == (SESSION, 1, [1])
-    desk.answer()
-    assert (desk.request.session_epoch, desk.positions()) == (2, {})
-    desk.fetcher.remove(PartitionKey(TOPIC_ID, 2))
-    desk.answer(part(0, batch(0)))
-    assert (sorted(desk.positions()), desk.forgotten()) == ([0], [2])
+    harness = Harness(3)
+    assert (harness.request.session_id, harness.request.session_epoch, sorted(harness.positions())) == (0, 0, [0, 1, 2])
+    harness.answer(part(1, batch(0)))
+    assert (harness.request.session_id, harness.request.session_epoch, sorted(harness.positions())) == (SESSION, 1, [1])
+    harness.answer()
+    assert (harness.request.session_epoch, harness.positions()) == (2, {})
+    harness.fetcher.remove(PartitionKey(TOPIC_ID, 2))
+    harness.answer(part(0, batch(0)))
+    assert (sorted(harness.positions()), harness.forgotten()) == ([0], [2])
 
 
 @pytest.mark.parametrize("error", [ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH])
 def test_a_lost_session_begins_again_with_everything(error: ErrorCode) -> None:
-    desk = Desk(2)
-    desk.answer()
-    desk.answer(session=0, error=int(error))
-    assert (desk.request.session_epoch, sorted(desk.positions())) == (0, [0, 1])
+    harness = Harness(2)
+    harness.answer()
+    harness.answer(session=0, error=int(error))
+    assert (harness.request.session_epoch, sorted(harness.positions())) == (0, [0, 1])
 
 
 def test_a_leader_without_room_for_sessions_is_asked_for_everything_each_time() -> None:
-    desk = Desk(2)
-    desk.answer(session=0)
-    assert (desk.request.session_epoch, sorted(desk.positions())) == (0, [0, 1])
+    harness = Harness(2)
+    harness.answer(session=0)
+    assert (harness.request.session_epoch, sorted(harness.positions())) == (0, [0, 1])
 
 
 def test_an_answer_to_what_was_asked_in_an_earlier_term_is_dropped() -> None:
-    desk = Desk()
-    desk.fetcher.add(desk.follow(0, epoch=1))
-    desk.answer(part(records=batch(0), high_watermark=1))
-    assert desk.ends() == [0]
-    assert desk.positions() == {0: (0, -1, 1)}
+    harness = Harness()
+    harness.fetcher.add(harness.follow(0, epoch=1))
+    harness.answer(part(records=batch(0), high_watermark=1))
+    assert harness.ends() == [0]
+    assert harness.positions() == {0: (0, -1, 1)}
 
 
 def test_an_answer_after_the_partition_is_gone_is_dropped() -> None:
-    desk = Desk()
-    desk.fetcher.remove(PartitionKey(TOPIC_ID, 0))
-    desk.answer(part(records=batch(0)))
-    assert desk.ends() == [0]
-    assert not desk.peers.requests
+    harness = Harness()
+    harness.fetcher.remove(PartitionKey(TOPIC_ID, 0))
+    harness.answer(part(records=batch(0)))
+    assert harness.ends() == [0]
+    assert not harness.peers.requests
 
 
 def test_a_partition_that_went_wrong_rests_longer_each_time_and_the_others_go_on() -> None:
-    desk = Desk(2)
+    harness = Harness(2)
     wrong = part(0, error_code=int(ErrorCode.NOT_LEADER_OR_FOLLOWER))
-    desk.answer(wrong)
-    assert desk.forgotten() == [0]
-    desk.answer(part(1, batch(0)))
-    assert sorted(desk.positions()) == [1]
-    desk.pass_time(20)
-    desk.answer()
-    assert sorted(desk.positions()) == [0]
-    desk.answer(wrong)
-    desk.pass_time(20)
-    desk.answer()
-    assert not desk.positions()
-    desk.pass_time(20)
-    desk.answer()
-    assert sorted(desk.positions()) == [0]
+    harness.answer(wrong)
+    assert harness.forgotten() == [0]
+    harness.answer(part(1, batch(0)))
+    assert sorted(harness.positions()) == [1]
+    harness.pass_time(20)
+    harness.answer()
+    assert sorted(harness.positions()) == [0]
+    harness.answer(wrong)
+    harness.pass_time(20)
+    harness.answer()
+    assert not harness.positions()
+    harness.pass_time(20)
+    harness.answer()
+    assert sorted(harness.positions()) == [0]
 
 
 def test_an_error_that_nobody_knows_is_one_partitions_and_the_others_go_on() -> None:
-    desk = Desk(2)
-    desk.answer(part(0, error_code=12_345), part(1, batch(0)))
-    assert desk.ends() == [0, 1]
-    assert desk.positions() == {1: (1, 0, 0)}
-    assert desk.forgotten() == [0]
-    desk.pass_time(20)
-    desk.answer()
-    desk.answer(part(0, batch(0)))
-    assert desk.ends() == [1, 1]
+    harness = Harness(2)
+    harness.answer(part(0, error_code=12_345), part(1, batch(0)))
+    assert harness.ends() == [0, 1]
+    assert harness.positions() == {1: (1, 0, 0)}
+    assert harness.forgotten() == [0]
+    harness.pass_time(20)
+    harness.answer()
+    harness.answer(part(0, batch(0)))
+    assert harness.ends() == [1, 1]
 
 
 def test_a_start_that_cannot_be_understood_is_asked_for_again() -> None:
-    desk = Desk()
-    desk.answer(part(error_code=int(ErrorCode.OFFSET_OUT_OF_RANGE)))
-    assert isinstance(desk.request, ListOffsetsRequest)
-    desk.tell(ListOffsetsResponse(topics=[]))
-    desk.pass_time(20)
-    desk.answer(part(records=batch(0)))
-    assert desk.ends() == [1]
+    harness = Harness()
+    harness.answer(part(error_code=int(ErrorCode.OFFSET_OUT_OF_RANGE)))
+    assert isinstance(harness.request, ListOffsetsRequest)
+    harness.tell(ListOffsetsResponse(topics=[]))
+    harness.pass_time(20)
+    harness.answer(part(records=batch(0)))
+    assert harness.ends() == [1]
 
 
 def test_a_leader_that_is_not_reached_is_left_alone_for_a_while() -> None:
-    desk = Desk()
+    harness = Harness()
     for _ in range(10):
-        desk.tell(None, Unreachable("closed"))
-        assert not desk.peers.requests
-        desk.pass_time(1000)
-        assert desk.request.session_epoch == 0
-    desk.tell(None, Unreachable("closed"))
-    desk.fetcher.leader_is_back()
-    assert desk.positions() == {0: (0, -1, 0)}
+        harness.tell(None, Unreachable("closed"))
+        assert not harness.peers.requests
+        harness.pass_time(1000)
+        assert harness.request.session_epoch == 0
+    harness.tell(None, Unreachable("closed"))
+    harness.fetcher.leader_is_back()
+    assert harness.positions() == {0: (0, -1, 0)}
 
 
 def test_nothing_is_asked_or_believed_after_the_end() -> None:
-    desk = Desk()
-    desk.fetcher.close()
-    desk.answer(part(records=batch(0)))
-    assert desk.ends() == [0]
-    assert not desk.peers.requests
+    harness = Harness()
+    harness.fetcher.close()
+    harness.answer(part(records=batch(0)))
+    assert harness.ends() == [0]
+    assert not harness.peers.requests
 
 
 @pytest.mark.parametrize(
@@ -247,135 +247,139 @@ def test_nothing_is_asked_or_believed_after_the_end() -> None:
     ],
 )
 def test_what_is_damaged_is_not_appended(records: bytes) -> None:
-    desk = Desk()
-    desk.answer(part(records=memoryview(records)))
-    assert desk.ends() == [0]
-    assert not desk.peers.requests
-    desk.pass_time(20)
-    desk.answer(part(records=batch(0)))  # the session still knows what is asked for
-    assert desk.ends() == [1]
+    harness = Harness()
+    harness.answer(part(records=memoryview(records)))
+    assert harness.ends() == [0]
+    assert not harness.peers.requests
+    harness.pass_time(20)
+    harness.answer(part(records=batch(0)))  # the session still knows what is asked for
+    assert harness.ends() == [1]
 
 
 def test_batches_that_do_not_go_on_from_the_end_are_not_appended() -> None:
-    desk = Desk()
-    desk.answer(part(records=batch(0, 3)))
-    desk.answer(part(records=batch(1, 3)))
-    assert desk.ends() == [3]
-    desk.pass_time(20)
-    desk.answer(part(records=batch(5)))  # between them, a compacted leader has nothing left
-    assert desk.ends() == [6]
+    harness = Harness()
+    harness.answer(part(records=batch(0, 3)))
+    harness.answer(part(records=batch(1, 3)))
+    assert harness.ends() == [3]
+    harness.pass_time(20)
+    harness.answer(part(records=batch(5)))  # between them, a compacted leader has nothing left
+    assert harness.ends() == [6]
 
 
 def test_where_the_logs_differ_is_cut_off_in_one_step() -> None:
-    desk = Desk()
+    harness = Harness()
     data = bytes(batch(0, 3, epoch=0)) + bytes(batch(3, 2, epoch=2)) + bytes(batch(5, 4, epoch=3))
-    desk.answer(part(records=memoryview(data), high_watermark=6))
-    assert desk.positions() == {0: (9, 3, 0)}
-    desk.answer(part(diverging_epoch=EpochEndOffset(epoch=2, end_offset=7)))
-    assert desk.ends() == [5], "our own end of epoch 2: what follows is of an epoch that the leader does not know"
-    assert desk.partitions[0].high_watermark == 5
-    assert desk.positions() == {0: (5, 2, 0)}
-    desk.answer(part(diverging_epoch=EpochEndOffset(epoch=1, end_offset=2)))
-    assert desk.ends() == [0], "an offset inside a batch takes the whole batch"
+    harness.answer(part(records=memoryview(data), high_watermark=6))
+    assert harness.positions() == {0: (9, 3, 0)}
+    harness.answer(part(diverging_epoch=EpochEndOffset(epoch=2, end_offset=7)))
+    assert harness.ends() == [5], "our own end of epoch 2: what follows is of an epoch that the leader does not know"
+    assert harness.partitions[0].high_watermark == 5
+    assert harness.positions() == {0: (5, 2, 0)}
+    harness.answer(part(diverging_epoch=EpochEndOffset(epoch=1, end_offset=2)))
+    assert harness.ends() == [0], "an offset inside a batch takes the whole batch"
 
 
 def test_a_truncation_waits_for_a_descriptor_and_fails_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    desk = Desk(segment_bytes=80)
+    harness = Harness(segment_bytes=80)
     for offset in range(3):
-        desk.answer(part(records=batch(offset, epoch=offset)))
-    assert desk.partitions[0].log.base_offsets == [0, 1, 2]
+        harness.answer(part(records=batch(offset, epoch=offset)))
+    assert harness.partitions[0].log.base_offsets == [0, 1, 2]
     diverging = part(diverging_epoch=EpochEndOffset(epoch=0, end_offset=1))
 
     def failing(path: str, *, create: bool = False) -> None:
         raise OSError(errno.EMFILE, f"Too many open files {create}", path)
 
     with monkeypatch.context() as patch:
-        patch.setattr(desk.disk, "open", failing)
-        desk.answer(diverging)
-    assert (desk.partitions[0].log.failed, desk.ends(), desk.peers.requests) == (None, [3], [])
-    desk.pass_time(1000)
-    assert desk.positions() == {}, "as the leader has it from before"
-    desk.answer(diverging)
-    assert (desk.partitions[0].log.failed, desk.ends()) == (None, [1])
+        patch.setattr(harness.disk, "open", failing)
+        harness.answer(diverging)
+    assert (harness.partitions[0].log.failed, harness.ends(), harness.peers.requests) == (None, [3], [])
+    harness.pass_time(1000)
+    assert harness.positions() == {}, "as the leader has it from before"
+    harness.answer(diverging)
+    assert (harness.partitions[0].log.failed, harness.ends()) == (None, [1])
 
 
 def test_an_epoch_without_records_goes_though_there_is_nothing_to_cut() -> None:
-    desk = Desk()
-    desk.answer(part(records=batch(0, 3)))
-    desk.partitions[0].log.begin_epoch(4)
-    desk.answer(part())
-    assert desk.positions() == {0: (3, 4, 0)}
-    desk.answer(part(diverging_epoch=EpochEndOffset(epoch=0, end_offset=3)))
-    assert desk.positions() == {0: (3, 0, 0)}
+    harness = Harness()
+    harness.answer(part(records=batch(0, 3)))
+    harness.partitions[0].log.begin_epoch(4)
+    harness.answer(part())
+    assert harness.positions() == {0: (3, 4, 0)}
+    harness.answer(part(diverging_epoch=EpochEndOffset(epoch=0, end_offset=3)))
+    assert harness.positions() == {0: (3, 0, 0)}
 
 
 def test_a_log_that_the_leader_has_nothing_left_of_begins_again_where_the_leaders_begins() -> None:
-    desk = Desk()
-    desk.answer(part(records=batch(0, 3), high_watermark=3))
-    desk.answer(part(error_code=int(ErrorCode.OFFSET_OUT_OF_RANGE)))
-    assert isinstance(desk.request, ListOffsetsRequest)
-    (asked,) = desk.request.topics[0].partitions
-    assert (desk.request.replica_id, asked.timestamp, asked.current_leader_epoch) == (ME, -2, 0)
-    desk.tell(_begins_at(10))
-    assert (desk.partitions[0].log.log_start_offset, desk.ends(), desk.partitions[0].high_watermark) == (10, [10], 10)
-    assert desk.positions() == {0: (10, -1, 0)}
-    desk.answer(part(records=batch(8, 4), high_watermark=12, log_start_offset=10))  # it begins inside a batch
-    assert (desk.partitions[0].log.log_start_offset, desk.ends()) == (10, [12])
+    harness = Harness()
+    harness.answer(part(records=batch(0, 3), high_watermark=3))
+    harness.answer(part(error_code=int(ErrorCode.OFFSET_OUT_OF_RANGE)))
+    assert isinstance(harness.request, ListOffsetsRequest)
+    (asked,) = harness.request.topics[0].partitions
+    assert (harness.request.replica_id, asked.timestamp, asked.current_leader_epoch) == (ME, -2, 0)
+    harness.tell(_begins_at(10))
+    assert (harness.partitions[0].log.log_start_offset, harness.ends(), harness.partitions[0].high_watermark) == (
+        10,
+        [10],
+        10,
+    )
+    assert harness.positions() == {0: (10, -1, 0)}
+    harness.answer(part(records=batch(8, 4), high_watermark=12, log_start_offset=10))  # it begins inside a batch
+    assert (harness.partitions[0].log.log_start_offset, harness.ends()) == (10, [12])
 
 
 def test_a_log_that_only_seemed_out_of_range_is_kept() -> None:
-    desk = Desk()
-    desk.answer(part(records=batch(0, 3)))
-    desk.answer(part(error_code=int(ErrorCode.OFFSET_OUT_OF_RANGE)))
-    desk.tell(_begins_at(2))
-    assert desk.ends() == [3]
-    desk.pass_time(1000)
-    desk.answer(part(records=batch(3)))
-    assert desk.ends() == [4]
+    harness = Harness()
+    harness.answer(part(records=batch(0, 3)))
+    harness.answer(part(error_code=int(ErrorCode.OFFSET_OUT_OF_RANGE)))
+    harness.tell(_begins_at(2))
+    assert harness.ends() == [3]
+    harness.pass_time(1000)
+    harness.answer(part(records=batch(3)))
+    assert harness.ends() == [4]
 
 
 def test_what_comes_while_the_leader_holds_a_request_is_asked_for_soon() -> None:
-    desk = Desk(2)
-    desk.answer()
-    desk.fetcher.remove(PartitionKey(TOPIC_ID, 1))
-    assert not desk.peers.nudges
-    desk.fetcher.add(desk.follow(1, epoch=1))
-    desk.scheduler.run_due()
-    ((request, done),) = desk.peers.nudges
+    harness = Harness(2)
+    harness.answer()
+    harness.fetcher.remove(PartitionKey(TOPIC_ID, 1))
+    assert not harness.peers.nudges
+    harness.fetcher.add(harness.follow(1, epoch=1))
+    harness.scheduler.run_due()
+    ((request, done),) = harness.peers.nudges
     assert (request.session_epoch, request.topics, request.replica_state.replica_id) == (-1, [], ME)
     done(None, Unreachable("too early"))
-    desk.pass_time(10)
-    assert len(desk.peers.nudges) == 2, "as long as it is held"
-    desk.answer()
-    assert desk.positions() == {1: (0, -1, 1)}
-    desk.peers.nudges[1][1](FetchResponse(error_code=0, session_id=0, responses=[]), None)
-    desk.pass_time(10)
-    assert len(desk.peers.nudges) == 2
+    harness.pass_time(10)
+    assert len(harness.peers.nudges) == 2, "as long as it is held"
+    harness.answer()
+    assert harness.positions() == {1: (0, -1, 1)}
+    harness.peers.nudges[1][1](FetchResponse(error_code=0, session_id=0, responses=[]), None)
+    harness.pass_time(10)
+    assert len(harness.peers.nudges) == 2
 
 
 def test_the_leaders_start_is_followed_as_far_as_records_are_committed() -> None:
-    desk = Desk()
-    desk.answer(part(records=batch(0, 3), high_watermark=1, log_start_offset=2))
-    assert desk.partitions[0].log.log_start_offset == 0
-    desk.answer(part(high_watermark=3, log_start_offset=2))
-    assert desk.partitions[0].log.log_start_offset == 2
+    harness = Harness()
+    harness.answer(part(records=batch(0, 3), high_watermark=1, log_start_offset=2))
+    assert harness.partitions[0].log.log_start_offset == 0
+    harness.answer(part(high_watermark=3, log_start_offset=2))
+    assert harness.partitions[0].log.log_start_offset == 2
 
 
 def test_what_is_not_on_the_device_is_not_asked_past_where_that_counts() -> None:
-    desk = Desk(flush_messages=1)
-    desk.answer(part(records=batch(0)))
-    assert not desk.peers.requests
-    desk.disk.run()
-    desk.scheduler.run_due()
-    assert desk.positions() == {0: (1, 0, 0)}
+    harness = Harness(flush_messages=1)
+    harness.answer(part(records=batch(0)))
+    assert not harness.peers.requests
+    harness.disk.run()
+    harness.scheduler.run_due()
+    assert harness.positions() == {0: (1, 0, 0)}
 
 
 def test_a_failed_disk_takes_its_partition_out_and_leaves_the_others() -> None:
-    desk = Desk(2)
-    desk.partitions[0].log.fail(OSError("gone"))
-    desk.answer(part(0, batch(0)), part(1, batch(0)))
-    assert desk.ends() == [0, 1]
-    assert desk.forgotten() == [0]
+    harness = Harness(2)
+    harness.partitions[0].log.fail(OSError("gone"))
+    harness.answer(part(0, batch(0)), part(1, batch(0)))
+    assert harness.ends() == [0, 1]
+    assert harness.forgotten() == [0]
 
 
 def _begins_at(offset: int) -> ListOffsetsResponse:
@@ -384,16 +388,16 @@ def _begins_at(offset: int) -> ListOffsetsResponse:
 
 
 def test_that_there_is_no_room_for_what_the_leader_sent_is_told_then_and_only_then() -> None:
-    desk = Desk()
+    harness = Harness()
     told: list[Partition] = []
-    desk.fetcher.on_full = told.append
-    desk.answer(part(records=batch(0)))
-    desk.disk.faults.free_bytes = 0
-    desk.answer(part(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    harness.fetcher.on_full = told.append
+    harness.answer(part(records=batch(0)))
+    harness.disk.faults.free_bytes = 0
+    harness.answer(part(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER))
     assert told == []
-    desk.pass_time(1000)
-    desk.answer(part(records=batch(1)))
-    assert told == desk.partitions
-    desk.pass_time(1000)
-    desk.answer(part(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER))
-    assert told == desk.partitions, "that says nothing of a leader"
+    harness.pass_time(1000)
+    harness.answer(part(records=batch(1)))
+    assert told == harness.partitions
+    harness.pass_time(1000)
+    harness.answer(part(error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    assert told == harness.partitions, "that says nothing of a leader"

@@ -23,7 +23,7 @@ P1 = TopicPartition("t", 1)
 OFFSETS = TopicPartition("__consumer_offsets", 3)
 
 
-class Desk:
+class Harness:
     """One shard and its clock. `effects` is what the last decision asked for; every answer is `(code, ...)`."""
 
     def __init__(self, settings: TransactionSettings | None = None) -> None:
@@ -142,11 +142,11 @@ class Desk:
         self.transaction.producer_epoch = epoch
 
 
-@pytest.fixture(name="make_desk")
-def make_desk_fixture() -> Callable[..., Desk]:
-    return lambda **settings: Desk(TransactionSettings(**settings))
+@pytest.fixture(name="make_harness")
+def make_desk_fixture() -> Callable[..., Harness]:
+    return lambda **settings: Harness(TransactionSettings(**settings))
 
 
-@pytest.fixture(name="desk")
-def desk_fixture() -> Desk:
-    return Desk()
+@pytest.fixture(name="harness")
+def harness_fixture() -> Harness:
+    return Harness()

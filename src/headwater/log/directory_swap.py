@@ -21,7 +21,7 @@ from headwater.log.copying import INDEXES, Piece, copy_file, copy_piece
 from headwater.log.flushing import Flusher
 
 if TYPE_CHECKING:
-    from headwater.log.moving import Move
+    from headwater.log.directory_moves import Move
 
 
 def format_marker(partition: TopicPartition, source: str) -> bytes:

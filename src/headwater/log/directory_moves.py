@@ -2,7 +2,7 @@
 
 A worker process copies what is there into `topic-partition.<digits>-future` in the other directory, at the pace that
 `replica.alter.log.dirs.io.max.bytes.per.second` allows, then what has come meanwhile, and so on until little is left.
-That rest is copied on the loop, and in the same turn the copy takes the place of the original (`rehoming`). One log is
+That rest is copied on the loop, and in the same turn the copy takes the place of the original (`directory_swap`). One log is
 copied at a time, the others wait for their turn. Compaction leaves a log alone that moves; a truncation makes its move
 begin again.
 
@@ -20,7 +20,7 @@ from headwater.base.ports import Remove, SyncDirectory
 from headwater.log import names
 from headwater.log.checkpoint import format_epochs, format_partition_metadata
 from headwater.log.copying import CopyJob, Pace, Piece, copy_pieces
-from headwater.log.rehoming import format_marker, put_in_place
+from headwater.log.directory_swap import format_marker, put_in_place
 
 if TYPE_CHECKING:
     from headwater.log.directory import LogDirectory
