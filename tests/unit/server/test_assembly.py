@@ -7,7 +7,7 @@ import pytest
 
 from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.base.ids import PartitionKey
-from headwater.log import making, opening
+from headwater.log import log_creation, opening
 from headwater.records.builder import build_batch
 from headwater.records.reader import Record
 from headwater.sim.disk import SimDisk
@@ -106,7 +106,7 @@ def test_a_topic_made_on_a_full_disk_gets_its_logs_when_there_is_room(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(making, "create_log", full)
+        patched.setattr(log_creation, "create_log", full)
         machine.create(broker, "orders", 2)
         machine.tick()
         with pytest.raises(KafkaError, match="KAFKA_STORAGE_ERROR"):
@@ -118,7 +118,7 @@ def test_a_topic_made_on_a_full_disk_gets_its_logs_when_there_is_room(
 
 def test_half_a_log_is_cleared_away_before_it_is_made_again(machine: Alone, monkeypatch: pytest.MonkeyPatch) -> None:
     broker = machine.start()
-    create, calls = making.create_log, []
+    create, calls = log_creation.create_log, []
 
     def full_afterwards(*arguments: Any) -> Any:
         calls.append(1)
@@ -128,7 +128,7 @@ def test_half_a_log_is_cleared_away_before_it_is_made_again(machine: Alone, monk
             raise OSError(28, "No space left on device")
         return log
 
-    monkeypatch.setattr(making, "create_log", full_afterwards)
+    monkeypatch.setattr(log_creation, "create_log", full_afterwards)
     machine.create(broker, "orders")
     assert not broker.partitions
     machine.tick()
