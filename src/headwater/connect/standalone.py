@@ -12,15 +12,19 @@ from typing import Any, NamedTuple
 
 from headwater.base.config.properties import parse_properties
 from headwater.base.errors import UserError
+from headwater.connect.config.providers import Providers
 from headwater.connect.config.worker import WorkerConfig
 from headwater.connect.errors import ConnectError
 from headwater.connect.plugins import Catalog
 from headwater.connect.rest.door import connect_door
+from headwater.connect.rest.security import security_of
 from headwater.connect.runtime.herder import TARGETS, Herder
 from headwater.connect.runtime.offsets import FileOffsetStore
 from headwater.connect.runtime.task import State
 from headwater.connect.runtime.worker import Worker
-from headwater.web.process import listen, parse_listener, run_service
+from headwater.web.door_security import DoorSecurity
+from headwater.web.listeners import parse_listener
+from headwater.web.process import listen, run_service
 from headwater.web.server import HttpServer
 
 logger = logging.getLogger("headwater.connect")
@@ -77,27 +81,29 @@ class StandaloneService:
         self._catalog = catalog
         self.herder: Herder | None = None
         self._server: HttpServer | None = None
+        self._security: DoorSecurity | None = None
 
     async def start(self) -> str:
         places = [parse_listener(each, _PORT) for each in self._config["listeners"]]
+        client = Providers(self._config.props).resolved(self._config.client("admin", {}))
+        self._security = security_of(self._config, places, client)
         store = await asyncio.to_thread(FileOffsetStore, self._config["offset.storage.file.filename"])
         if self._config.unknown:
             logger.warning("event=unknown-properties names=%s", ",".join(self._config.unknown)[:2000])
         worker = Worker(self._config, store, self._catalog)
         self.herder = Herder(worker)
-        self._server = HttpServer(connect_door(self.herder))
+        self._server = HttpServer(self._security.guard(connect_door(self.herder)))
         shown = []
-        for host, port in places:
+        for each in places:
             hint = "Another worker may be running; `listeners` in its properties names another port"
-            bound = await listen(self._server, host, port, "Connect", hint)
-            shown.append(f"http://{f'[{host}]' if ':' in host else host or '0.0.0.0'}:{bound}")
-        host = self._config["rest.advertised.host.name"] or places[0][0] or "127.0.0.1"
+            shown.append(each.url(await listen(self._server, each, self._security.tls, "Connect", hint)))
+        host = self._config["rest.advertised.host.name"] or places[0].host or "127.0.0.1"
         worker.worker_id = f"{host}:{self._config['rest.advertised.port'] or shown[0].rpartition(':')[2]}"
-        for each in self._connectors:
+        for file in self._connectors:
             try:
-                await asyncio.to_thread(self.herder.create, each.name, each.config, each.target)
+                await asyncio.to_thread(self.herder.create, file.name, file.config, file.target)
             except ConnectError as error:
-                raise UserError(f"The connector {each.name!r} cannot be started", str(error)) from None
+                raise UserError(f"The connector {file.name!r} cannot be started", str(error)) from None
         names = ",".join(each.name for each in self._connectors)
         return f"ready connect listeners={','.join(shown)} connectors={names}"
 
@@ -110,6 +116,8 @@ class StandaloneService:
             await self._server.stop()
         if self.herder is not None:
             await asyncio.to_thread(self.herder.close)
+        if self._security is not None:
+            await self._security.close()
 
 
 def run_standalone(worker_path: str, connector_paths: Sequence[str], overrides: Sequence[str] = ()) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from headwater._version import VERSION
-from headwater.registry import errors
+from headwater.registry import errors, rights
 from headwater.registry.contexts import rewritten
 from headwater.registry.decisions import deleting, reading, registering, settings
 from headwater.registry.decisions.documents import schema_document, schema_request
@@ -52,48 +52,49 @@ class RegistryDoor(Door):
 def _router(api: "Api") -> Router:
     router = Router()
     versions = "/subjects/{subject}/versions"
-    for method, pattern, answer in (
-        ("GET", "/", api.root),
-        ("POST", "/", api.root),
-        ("GET", "/schemas", api.schemas),
-        ("GET", "/schemas/types", api.types),
-        ("GET", "/schemas/ids/{id}", api.schema_by_id),
-        ("GET", "/schemas/ids/{id}/schema", api.text_by_id),
-        ("GET", "/schemas/ids/{id}/subjects", api.subjects_of_id),
-        ("GET", "/schemas/ids/{id}/versions", api.versions_of_id),
-        ("GET", "/schemas/guids/{guid}", api.schema_by_guid),
-        ("GET", "/schemas/guids/{guid}/ids", api.ids_of_guid),
-        ("GET", "/subjects", api.subjects),
-        ("POST", "/subjects/{subject}", api.lookup),
-        ("DELETE", "/subjects/{subject}", api.delete_subject),
-        ("GET", "/subjects/{subject}/metadata", api.latest_with_metadata),
-        ("GET", versions, api.versions),
-        ("POST", versions, api.register),
-        ("GET", versions + "/{version}", api.version),
-        ("DELETE", versions + "/{version}", api.delete_version),
-        ("GET", versions + "/{version}/schema", api.text_of_version),
-        ("GET", versions + "/{version}/referencedby", api.referenced_by),
-        ("POST", versions + "/{version}/tags", api.tags),
-        ("POST", "/compatibility" + versions, api.compatible_with_all),
-        ("POST", "/compatibility" + versions + "/{version}", api.compatible_with),
-        ("GET", "/config", api.config),
-        ("PUT", "/config", api.set_config),
-        ("DELETE", "/config", api.delete_config),
-        ("GET", "/config/{subject}", api.config),
-        ("PUT", "/config/{subject}", api.set_config),
-        ("DELETE", "/config/{subject}", api.delete_config),
-        ("GET", "/mode", api.mode),
-        ("PUT", "/mode", api.set_mode),
-        ("DELETE", "/mode", api.delete_mode),
-        ("GET", "/mode/{subject}", api.mode),
-        ("PUT", "/mode/{subject}", api.set_mode),
-        ("DELETE", "/mode/{subject}", api.delete_mode),
-        ("GET", "/contexts", api.contexts),
-        ("DELETE", "/contexts/{context}", api.delete_context),
-        ("GET", "/v1/metadata/id", api.cluster),
-        ("GET", "/v1/metadata/version", api.software),
+    # The rights stand beside each call: one without them cannot be added.
+    for method, pattern, answer, guard in (
+        ("GET", "/", api.root, rights.any_login),
+        ("POST", "/", api.root, rights.any_login),
+        ("GET", "/schemas", api.schemas, rights.any_login),
+        ("GET", "/schemas/types", api.types, rights.any_login),
+        ("GET", "/schemas/ids/{id}", api.schema_by_id, rights.any_login),
+        ("GET", "/schemas/ids/{id}/schema", api.text_by_id, rights.any_login),
+        ("GET", "/schemas/ids/{id}/subjects", api.subjects_of_id, rights.any_login),
+        ("GET", "/schemas/ids/{id}/versions", api.versions_of_id, rights.any_login),
+        ("GET", "/schemas/guids/{guid}", api.schema_by_guid, rights.any_login),
+        ("GET", "/schemas/guids/{guid}/ids", api.ids_of_guid, rights.any_login),
+        ("GET", "/subjects", api.subjects, rights.any_login),
+        ("POST", "/subjects/{subject}", api.lookup, rights.READ),
+        ("DELETE", "/subjects/{subject}", api.delete_subject, rights.DELETE),
+        ("GET", "/subjects/{subject}/metadata", api.latest_with_metadata, rights.READ),
+        ("GET", versions, api.versions, rights.READ),
+        ("POST", versions, api.register, rights.registration),
+        ("GET", versions + "/{version}", api.version, rights.READ),
+        ("DELETE", versions + "/{version}", api.delete_version, rights.DELETE),
+        ("GET", versions + "/{version}/schema", api.text_of_version, rights.READ),
+        ("GET", versions + "/{version}/referencedby", api.referenced_by, rights.READ),
+        ("POST", versions + "/{version}/tags", api.tags, rights.registration),
+        ("POST", "/compatibility" + versions, api.compatible_with_all, rights.READ),
+        ("POST", "/compatibility" + versions + "/{version}", api.compatible_with, rights.READ),
+        ("GET", "/config", api.config, rights.READ_ALL_SETTINGS),
+        ("PUT", "/config", api.set_config, rights.CHANGE_ALL_SETTINGS),
+        ("DELETE", "/config", api.delete_config, rights.CHANGE_ALL_SETTINGS),
+        ("GET", "/config/{subject}", api.config, rights.READ_SETTINGS),
+        ("PUT", "/config/{subject}", api.set_config, rights.CHANGE_SETTINGS),
+        ("DELETE", "/config/{subject}", api.delete_config, rights.CHANGE_SETTINGS),
+        ("GET", "/mode", api.mode, rights.READ_ALL_SETTINGS),
+        ("PUT", "/mode", api.set_mode, rights.CHANGE_ALL_SETTINGS),
+        ("DELETE", "/mode", api.delete_mode, rights.CHANGE_ALL_SETTINGS),
+        ("GET", "/mode/{subject}", api.mode, rights.READ_SETTINGS),
+        ("PUT", "/mode/{subject}", api.set_mode, rights.CHANGE_SETTINGS),
+        ("DELETE", "/mode/{subject}", api.delete_mode, rights.CHANGE_SETTINGS),
+        ("GET", "/contexts", api.contexts, rights.READ_ALL_SETTINGS),
+        ("DELETE", "/contexts/{context}", api.delete_context, rights.CHANGE_ALL_SETTINGS),
+        ("GET", "/v1/metadata/id", api.cluster, rights.any_login),
+        ("GET", "/v1/metadata/version", api.software, rights.any_login),
     ):
-        router.add(method, pattern, _as_json(answer))
+        router.add(method, pattern, _as_json(rights.guarded(guard, answer)))
     return router
 
 
@@ -134,39 +135,61 @@ class Api:
             deleted=query.boolean("deleted"),
             latest_only=query.boolean("latestOnly"),
             rule_type=query.get("ruleType") or "",
+            visible=await self._visible(request),
         )
 
     async def schema_by_id(self, request: Request) -> Any:
         subject = request.query.get("subject") or None
-        version = reading.version_with_id(self._node.state, _id(request), subject)
+        version = await self._version_with_id(request)
         text = await self._formatted(request, version)
         max_id = self._node.state.max_ids.get(parse_subject(subject or "").context, 0)
         return reading.id_document(version, subject, text, max_id if request.query.boolean("fetchMaxId") else None)
 
     async def text_by_id(self, request: Request) -> Any:
-        version = reading.version_with_id(self._node.state, _id(request), request.query.get("subject"))
+        version = await self._version_with_id(request)
         return self._text(request, await self._formatted(request, version))
 
     async def subjects_of_id(self, request: Request) -> Any:
-        found = self._versions_of_id(request)
+        found = await self._versions_of_id(request)
         return self._page(request, "subject").of(list(dict.fromkeys(each.subject for each in found)))
 
     async def versions_of_id(self, request: Request) -> Any:
-        found = [{"subject": each.subject, "version": each.version} for each in self._versions_of_id(request)]
+        found = [{"subject": each.subject, "version": each.version} for each in await self._versions_of_id(request)]
         return self._page(request, "subject_version").of(found)
 
-    def _versions_of_id(self, request: Request) -> list[Version]:
+    async def _versions_of_id(self, request: Request) -> list[Version]:
         query = request.query
-        return reading.versions_with_id(
+        found = reading.versions_with_id(
             self._node.state, _id(request), query.get("subject"), deleted=query.boolean("deleted")
         )
+        visible = await rights.visible_of(request.caller, [each.subject for each in found])
+        seen = [each for each in found if visible(each.subject)]
+        if not seen:
+            raise errors.schema_not_found()
+        return seen
+
+    async def _version_with_id(self, request: Request) -> Version:
+        """One that the caller may see: within a context, all versions of an id are the same schema."""
+        id_, subject = _id(request), request.query.get("subject") or None
+        found = reading.version_with_id(self._node.state, id_, subject)
+        if request.caller.may_everything:
+            return found
+        same = [found, *self._node.state.with_id(parse_subject(found.subject).context, id_)]
+        visible = await rights.visible_of(request.caller, [each.subject for each in same])
+        seen = [each for each in same if visible(each.subject)]
+        if not seen:
+            raise errors.schema_not_found(id_)
+        return seen[0]
+
+    async def _visible(self, request: Request) -> Callable[[str], bool]:
+        return await rights.visible_of(request.caller, self._node.state.subjects)
 
     async def schema_by_guid(self, request: Request) -> Any:
-        version = reading.version_with_guid(self._node.state, request.parameters["guid"])
+        version = reading.version_with_guid(self._node.state, request.parameters["guid"], await self._visible(request))
         return reading.id_document(version, None, await self._formatted(request, version), None)
 
     async def ids_of_guid(self, request: Request) -> Any:
-        return reading.ids_of_guid(self._node.state, request.parameters["guid"])
+        return reading.ids_of_guid(self._node.state, request.parameters["guid"], await self._visible(request))
 
     # Subjects
 
@@ -178,6 +201,7 @@ class Api:
             self._page(request, "subject"),
             deleted=query.boolean("deleted"),
             deleted_only=query.boolean("deletedOnly"),
+            visible=await self._visible(request),
         )
 
     async def versions(self, request: Request) -> Any:
@@ -222,6 +246,7 @@ class Api:
         if not self._node.state.versions(subject, deleted=True):
             raise errors.subject_not_found(subject)
         wanted = schema_request(json_body(request))
+        await rights.require_references(request.caller, subject, wanted)
         steps = registering.lookup(
             self._node.registry,
             subject,
@@ -237,6 +262,7 @@ class Api:
     async def register(self, request: Request) -> Any:
         query, subject = request.query, _subject(request)
         wanted = schema_request(json_body(request))
+        await rights.require_references(request.caller, subject, wanted)
         normalize, force = query.boolean("normalize"), query.boolean("force")
         registry = self._node.registry
         existing = await self._node.run(registering.already_registered(registry, subject, wanted, normalize=normalize))
@@ -277,11 +303,12 @@ class Api:
         return await self._compatible(request, [found] if found is not None else [])
 
     async def _compatible(self, request: Request, previous: list[Version]) -> Any:
-        query = request.query
+        query, wanted = request.query, schema_request(json_body(request))
+        await rights.require_references(request.caller, _subject(request), wanted)
         steps = registering.compatibility_check(
             self._node.registry,
             _subject(request),
-            schema_request(json_body(request)),
+            wanted,
             previous,
             normalize=query.boolean("normalize"),
             verbose=query.boolean("verbose"),

@@ -1,7 +1,7 @@
 """The registry's properties, by Confluent's names: one table serves the parser, the check of names, and docs/SCHEMAS.md."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from headwater.base.config.definition import ConfigType, Definition, format_value
@@ -10,7 +10,8 @@ from headwater.base.config.validators import AtLeast
 from headwater.base.errors import UserError
 from headwater.registry.decisions.steps import Rules
 from headwater.schemas import CompatibilityLevel
-from headwater.web.process import http_listeners
+from headwater.web import door_security
+from headwater.web.listeners import HttpListener, http_listeners
 
 DEFAULT_PORT: Final = 8081
 
@@ -24,7 +25,12 @@ _S, _I, _B, _L = ConfigType.STRING, ConfigType.INT, ConfigType.BOOLEAN, ConfigTy
 TABLE: Final = {
     row.name: row
     for row in (
-        _row("listeners", _L, ["http://0.0.0.0:8081"], "Where the registry listens; http:// only."),
+        _row(
+            "listeners",
+            _L,
+            ["http://127.0.0.1:8081"],
+            "Where the registry listens: http:// or https://. Confluent's default is every address: without a login, one has to say so.",
+        ),
         _row(
             "host.name",
             _S,
@@ -121,15 +127,18 @@ TABLE: Final = {
         _row("context.search.default.limit", _I, 2000, "How many contexts a listing has unless it says.", AtLeast(1)),
         _row("context.search.max.limit", _I, 2000, "The most that it may ask for.", AtLeast(1)),
         _row("log.format", _S, "text", "text, or json: one object per line. Ours."),
+        *door_security.ROWS.values(),
     )
 }
+_CLIENT_PREFIX: Final = "kafkastore."
 
 
 @dataclass(frozen=True, slots=True)
 class RegistryConfig:
     values: Mapping[str, Any]
-    listeners: tuple[tuple[str, int], ...]
+    listeners: tuple[HttpListener, ...]
     rules: Rules
+    given: Mapping[str, str] = field(repr=False)  # as text: some are secrets
 
     @classmethod
     def load(cls, properties_text: str | None, overrides: list[str]) -> tuple["RegistryConfig", list[str]]:
@@ -138,9 +147,11 @@ class RegistryConfig:
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> tuple["RegistryConfig", list[str]]:
-        values, warnings = read_properties(TABLE, given, "the registry")
+        values, warnings = read_properties(
+            TABLE, given, "the registry", lambda name: door_security.is_known(name) or _of_client(name)
+        )
         listeners = http_listeners(values["listeners"], DEFAULT_PORT)
-        return cls(values, listeners, _rules(values)), warnings
+        return cls(values, listeners, _rules(values), dict(given)), warnings
 
     def text(self, name: str) -> str:
         return str(self.values[name])
@@ -152,9 +163,18 @@ class RegistryConfig:
     def bootstrap_servers(self) -> str:
         return ",".join(each.rpartition("://")[2] for each in self.values["kafkastore.bootstrap.servers"])
 
+    def client(self) -> dict[str, str]:
+        """The settings of the registry's own clients: `kafkastore.security.protocol`, `kafkastore.sasl.*`, `kafkastore.ssl.*`."""
+        own = {name.removeprefix(_CLIENT_PREFIX): text for name, text in self.given.items() if _of_client(name)}
+        return {"bootstrap.servers": self.bootstrap_servers, "client.id": "headwater-schema-registry", **own}
+
     @property
     def is_eligible(self) -> bool:
         return bool(self.values["leader.eligibility"] and self.values["master.eligibility"])
+
+
+def _of_client(name: str) -> bool:
+    return name.startswith(_CLIENT_PREFIX) and door_security.is_security(name.removeprefix(_CLIENT_PREFIX))
 
 
 def _rules(values: Mapping[str, Any]) -> Rules:

@@ -13,10 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 from headwater.base.errors import ErrorCode, KafkaError
-from headwater.client.addresses import parse_bootstrap
 from headwater.client.reactor.aio import AioEngine
-from headwater.client.reactor.network import Network
-from headwater.client.session import COORDINATOR_MOVED, KeyType, Session, SessionSettings
+from headwater.client.session import COORDINATOR_MOVED, KeyType, Session
+from headwater.client.settings.admin import read_admin_settings
 from headwater.registry.records import encode_json
 from headwater.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from headwater.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -119,11 +118,11 @@ def is_unopposed(url: str, metadata: Sequence[bytes]) -> bool:
 
 
 class Elector:
-    """`on_assignment(identity of the leader or None, whether it is this one)` is awaited whenever it is decided anew."""
+    """`client` are a client's settings. `on_assignment(identity of the leader or None, whether it is this one)` is awaited whenever it is decided anew."""
 
     def __init__(
         self,
-        bootstrap_servers: str,
+        client: Mapping[str, str],
         group_id: str,
         session_timeout_ms: int,
         identity: Identity,
@@ -135,10 +134,10 @@ class Elector:
         self._on_assignment = on_assignment
         self._member_id = ""
         self._generation = -1
-        network = Network()
-        settings = SessionSettings(parse_bootstrap(bootstrap_servers.split(",")), client_id="headwater-schema-registry")
+        settings = read_admin_settings(client, {})
+        network = settings.network()
         self._engine = AioEngine(network)
-        self._session = Session(self._engine.kernel, network, settings)
+        self._session = Session(self._engine.kernel, network, settings.session)
         self._beat = asyncio.Event()
 
     def is_leading(self, leads: bool) -> None:

@@ -21,6 +21,7 @@ from headwater.registry.election import Elector, Identity
 from headwater.registry.schema_log import NotLeading, SchemaLog, WriteFailed
 from headwater.registry.state import State
 from headwater.web.client import HttpClient, HttpClientError
+from headwater.web.door_security import forwarding_tls
 from headwater.web.messages import HttpError, Request, Response
 
 logger = logging.getLogger("headwater.registry")
@@ -48,7 +49,7 @@ class RegistryNode:
         self._writing = asyncio.Lock()
         self._elected = asyncio.Event()  # set while a leader is known
         self._leader_changed = asyncio.Event()
-        self._client = HttpClient()
+        self._client = HttpClient(tls=forwarding_tls(config.given) if identity.scheme == "https" else None)
         self._elector: Elector | None = None
         self._election: asyncio.Task[None] | None = None
 
@@ -72,7 +73,7 @@ class RegistryNode:
     def begin_election(self) -> None:
         """When this registry can be reached, since others may forward to it."""
         self._elector = Elector(
-            self.config.bootstrap_servers,
+            self.config.client(),
             self.config.text("schema.registry.group.id"),
             self.config.number("schema.registry.group.session.timeout.ms"),
             self.identity,

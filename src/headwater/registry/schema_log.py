@@ -57,7 +57,7 @@ class SchemaLog:
         self._config = config
         self._topic = config.text("kafkastore.topic")
         self._partition = TopicPartition(self._topic, 0)
-        self._client = {"bootstrap.servers": config.bootstrap_servers, "client.id": "headwater-schema-registry"}
+        self._client = config.client()
         self._consumer: AsyncConsumer | None = None
         self._producer: AsyncProducer | None = None
         self._reading: asyncio.Task[None] | None = None

@@ -2,6 +2,7 @@
 read the topic, listen, take part in the election, say `ready`."""
 
 import socket
+from dataclasses import replace
 from typing import Final
 
 from headwater.base.errors import UserError
@@ -9,6 +10,7 @@ from headwater.registry.api import make_door
 from headwater.registry.config import RegistryConfig
 from headwater.registry.election import Identity
 from headwater.registry.node import RegistryNode
+from headwater.web.door_security import DoorSecurity
 from headwater.web.limits import Limits
 from headwater.web.process import listen
 from headwater.web.server import HttpServer
@@ -22,29 +24,30 @@ class RegistryService:
 
     def __init__(self, config: RegistryConfig) -> None:
         self._config = config
-        self._node = RegistryNode(config, Identity(_advertised_host(config), 0, config.is_eligible))
+        self._security = DoorSecurity("The schema registry", config.given, config.listeners, config.client())
+        scheme = config.listeners[0].scheme
+        self._node = RegistryNode(config, Identity(_advertised_host(config), 0, config.is_eligible, scheme))
         limits = Limits(
             body_bytes_max=config.number("request.bytes.max"),
             buffered_bytes_max=_BUFFERED_BYTES_MAX,
             connections_max=config.number("connections.max"),
             handle_timeout_s=config.number("kafkastore.timeout.ms") / 1000 * 2 + 10,
         )
-        self._server = HttpServer(make_door(self._node), limits)
+        self._server = HttpServer(self._security.guard(make_door(self._node)), limits)
         self.port = 0
 
     async def start(self) -> str:
         hint = "Name another port: --set listeners=http://127.0.0.1:PORT, or --registry-port of `headwater up`"
         await self._node.open()
         ports = [
-            await listen(self._server, host, port, "The schema registry", hint) for host, port in self._config.listeners
+            await listen(self._server, each, self._security.tls, "The schema registry", hint)
+            for each in self._config.listeners
         ]
         self.port = ports[0]
         own = self._node.identity
-        self._node.identity = Identity(own.host, self.port, own.is_eligible)
+        self._node.identity = replace(own, port=self.port)
         self._node.begin_election()
-        host = self._config.listeners[0][0]
-        shown = "127.0.0.1" if host in _ANY else host
-        return f"ready registry=http://{f'[{shown}]' if ':' in shown else shown}:{self.port}"
+        return f"ready registry={self._config.listeners[0].url(self.port)}"
 
     async def broken(self) -> UserError:
         return await self._node.broken()
@@ -52,11 +55,12 @@ class RegistryService:
     async def stop(self) -> None:
         await self._server.stop()
         await self._node.close()
+        await self._security.close()
 
 
 def _advertised_host(config: RegistryConfig) -> str:
     named = config.values["host.name"]
     if named:
         return str(named)
-    host = config.listeners[0][0]
+    host = config.listeners[0].host
     return socket.gethostname() if host in _ANY else host

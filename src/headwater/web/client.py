@@ -6,15 +6,23 @@ do after an error is the caller's decision.
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 from urllib.parse import urlsplit
 
 from headwater.web.messages import Headers
 
+if TYPE_CHECKING:
+    from headwater.base.security.tls import ContextSource
+
 _HEAD_BYTES_MAX: Final = 64 * 1024
+_PORTS: Final = {"http": 80, "https": 443}
 _IDLE_MAX: Final = 16  # connections that are kept, of all servers
+
+
+_Place: TypeAlias = tuple[str, int, str]  # host, port, scheme
 
 
 class HttpClientError(Exception):
@@ -44,9 +52,11 @@ class _Link:
 class HttpClient:
     """Owned by one loop; `close` it."""
 
-    def __init__(self, body_bytes_max: int = 64 * 1024 * 1024) -> None:
+    def __init__(self, body_bytes_max: int = 64 * 1024 * 1024, tls: "ContextSource | None" = None) -> None:
+        """`tls`: whom to trust behind https://; without it, whom the system trusts."""
         self._body_bytes_max = body_bytes_max
-        self._idle: dict[tuple[str, int], list[_Link]] = {}
+        self._tls = tls
+        self._idle: dict[_Place, list[_Link]] = {}
 
     async def request(
         self,
@@ -58,13 +68,13 @@ class HttpClient:
         timeout_s: float = 30.0,
         connect_timeout_s: float | None = None,
     ) -> Answer:
-        """`url`: http://host:port/path?query, encoded already. To connect has a time of its own: `timeout_s` too, if none is given. Raises HttpClientError."""
+        """`url`: http(s)://host:port/path?query, encoded already. To connect has a time of its own: `timeout_s` too, if none is given. Raises HttpClientError."""
         parts = urlsplit(url)
-        if parts.scheme != "http" or parts.hostname is None:
-            raise HttpClientError(f"{url} is no address that can be asked")
-        place = (parts.hostname, parts.port or 80)
+        if parts.scheme not in ("http", "https") or parts.hostname is None:
+            raise HttpClientError(f"{url} is no address that can be asked", was_sent=False)
+        place = (parts.hostname, parts.port or _PORTS[parts.scheme], parts.scheme)
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        fields = {"Host": parts.netloc, **(headers or {}), "Content-Length": str(len(body))}
+        fields = {"Host": parts.netloc.rpartition("@")[2], **(headers or {}), "Content-Length": str(len(body))}
         lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {value}" for name, value in fields.items()), "", ""]
         data = "\r\n".join(lines).encode("latin-1") + body
         try:
@@ -76,18 +86,23 @@ class HttpClient:
         except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError) as problem:
             raise HttpClientError(f"{place[0]}:{place[1]} did not answer: {problem}") from None
 
-    async def _connected(self, place: tuple[str, int], timeout_s: float) -> _Link:
+    async def _connected(self, place: _Place, timeout_s: float) -> _Link:
         link = self._take(place)
         if link is not None:
             return link
         try:
             async with asyncio.timeout(timeout_s):
-                return _Link(*await asyncio.open_connection(*place, limit=_HEAD_BYTES_MAX))
+                host, port, scheme = place
+                tls = self._context() if scheme == "https" else None
+                return _Link(*await asyncio.open_connection(host, port, limit=_HEAD_BYTES_MAX, ssl=tls))
         except OSError as problem:  # a timeout is one, too
             why = str(problem) or f"no connection within {timeout_s:g} s"
             raise HttpClientError(f"{place[0]}:{place[1]} cannot be reached: {why}", was_sent=False) from None
 
-    async def _exchange(self, place: tuple[str, int], link: _Link, method: str, data: bytes) -> Answer:
+    def _context(self) -> ssl.SSLContext:
+        return self._tls.current() if self._tls is not None else ssl.create_default_context()
+
+    async def _exchange(self, place: _Place, link: _Link, method: str, data: bytes) -> Answer:
         keeps = False
         try:
             link.writer.write(data)
@@ -104,7 +119,7 @@ class HttpClient:
             else:
                 link.close()
 
-    def _take(self, place: tuple[str, int]) -> _Link | None:
+    def _take(self, place: _Place) -> _Link | None:
         kept = self._idle.get(place, [])
         while kept:
             link = kept.pop()

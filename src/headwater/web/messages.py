@@ -6,6 +6,8 @@ from http import HTTPStatus
 from typing import Final
 from urllib.parse import parse_qsl
 
+from headwater.web.callers import EVERYBODY, Caller
+
 
 class Headers:
     """Header fields in their order; names are compared without regard to case. Immutable."""
@@ -39,7 +41,8 @@ class Headers:
         return hash(self._fields)
 
     def __repr__(self) -> str:
-        return f"Headers({self._fields!r})"
+        """Names only: values may be secrets."""
+        return f"Headers({[name for name, _ in self._fields]!r})"
 
 
 class HttpError(Exception):
@@ -112,6 +115,11 @@ class Request:
     http_minor: int = 1
     peer: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict)  # of the path, named by the route
+    caller: Caller = EVERYBODY  # who sends it: set by the gate of a door
+
+    def __repr__(self) -> str:
+        """Without headers and body: a password or a token may be in them."""
+        return f"Request({self.method} {self.target!r})"
 
     @property
     def query(self) -> Query:

@@ -10,11 +10,15 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable
-from typing import Protocol, TypeAlias
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from headwater.base.errors import UserError
+from headwater.web.listeners import HttpListener
 from headwater.web.server import HttpServer
+
+if TYPE_CHECKING:
+    from headwater.base.security.tls import ContextSource
 
 logger = logging.getLogger("headwater.web")
 
@@ -92,38 +96,11 @@ def explain(problem: UserError) -> None:
     sys.stderr.write("\n".join(lines) + "\n")
 
 
-async def listen(server: HttpServer, host: str, port: int, what: str, hint: str) -> int:
+async def listen(server: HttpServer, listener: HttpListener, tls: "ContextSource | None", what: str, hint: str) -> int:
     """Listens, or says in a sentence why it cannot. `what`: 'The schema registry'."""
+    host, port = listener.host, listener.port
     try:
-        return await server.start(host, port)
+        return await server.start(host, port, tls if listener.is_secured else None)
     except OSError as problem:
         why = problem.strerror or str(problem)
         raise UserError(f"{what} cannot listen on {host or '*'}:{port}", why, hint) from None
-
-
-def http_listeners(texts: Iterable[str], default_port: int) -> tuple[tuple[str, int], ...]:
-    """At least one. Raises UserError."""
-    listeners = tuple(parse_listener(each, default_port) for each in texts)
-    if not listeners:
-        raise UserError("listeners names no address", hint=f"Write it as http://127.0.0.1:{default_port}")
-    return listeners
-
-
-def parse_listener(text: str, default_port: int) -> tuple[str, int]:
-    """`http://host:port` as host and port; `http://0.0.0.0:8081`, `http://[::]:8081` and `http://:8081` are every address."""
-    scheme, separator, rest = text.strip().partition("://")
-    host, colon, port = rest.rpartition(":") if not rest.endswith("]") else (rest, "", "")
-    if not colon:
-        host, port = rest, str(default_port)
-    if not separator or scheme.lower() != "http":
-        raise UserError(
-            f"The listener {text!r} cannot be served",
-            "only http:// is spoken here" if separator else "it has no protocol",
-            f"Write it as http://127.0.0.1:{default_port}; TLS can be ended by a proxy before it",
-        )
-    host = host.strip("[]")
-    if not (port.isascii() and port.isdigit() and int(port) <= 65535):
-        raise UserError(
-            f"The listener {text!r} has no port that can be", hint=f"Write it as http://127.0.0.1:{default_port}"
-        )
-    return host, int(port)

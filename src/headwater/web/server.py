@@ -9,14 +9,17 @@ import asyncio
 import contextlib
 import logging
 import socket
-import ssl
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from headwater.web.http2 import PREFACE, Http2Connection, is_available
 from headwater.web.limits import Limits
 from headwater.web.messages import HttpError, Request, Response, reason
 from headwater.web.parser import RequestParser
+from headwater.web.tls_listener import TlsListener
 from headwater.web.websocket import WebSocketResponse, converse
+
+if TYPE_CHECKING:
+    from headwater.base.security.tls import ContextSource
 
 logger = logging.getLogger("headwater.web")
 
@@ -44,7 +47,6 @@ class HttpServer:
         self,
         application: Application,
         limits: Limits | None = None,
-        tls: ssl.SSLContext | None = None,
         *,
         http2: bool = False,
     ) -> None:
@@ -52,16 +54,21 @@ class HttpServer:
         self.http2 = http2 and is_available()
         self._application = application
         self._limits = limits or Limits()
-        self._tls = tls
         self._servers: list[asyncio.Server] = []
+        self._tls_listeners: list[TlsListener] = []
         self._connections: dict[asyncio.Task[None], _Connection] = {}
         self._buffered_bytes = 0
         self._stopping = False
 
-    async def start(self, host: str, port: int) -> int:
-        """Listens there too, and gives the port. Raises OSError where it cannot."""
+    async def start(self, host: str, port: int, tls: "ContextSource | None" = None) -> int:
+        """Listens there too, with TLS if there are certificates, and gives the port. Raises OSError where it cannot."""
+        if tls is not None:
+            handshakes_max = self._limits.connections_max
+            listener = TlsListener(self._on_connection, tls, _READER_LIMIT_BYTES, handshakes_max)
+            self._tls_listeners.append(listener)
+            return await listener.start(host, port)
         server = await asyncio.start_server(
-            self._on_connection, host or None, port, limit=_READER_LIMIT_BYTES, ssl=self._tls, backlog=256
+            self._on_connection, host or None, port, limit=_READER_LIMIT_BYTES, backlog=256
         )
         self._servers.append(server)
         bound: int = server.sockets[0].getsockname()[1]
@@ -71,6 +78,9 @@ class HttpServer:
         self._stopping = True
         for server in self._servers:
             server.close()
+        for listener in self._tls_listeners:
+            await listener.close()
+        self._tls_listeners.clear()
         for connection in self._connections.values():
             connection.stop_when_idle()
         if self._connections:

@@ -2,7 +2,7 @@
 of definitions.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from headwater.base.config.definition import Definition
@@ -23,18 +23,24 @@ def given_properties(text: str | None, overrides: Sequence[str]) -> dict[str, st
 
 
 def read_properties(
-    table: Mapping[str, Definition], given: Mapping[str, str], server: str
+    table: Mapping[str, Definition],
+    given: Mapping[str, str],
+    server: str,
+    is_known_elsewhere: Callable[[str], bool] = lambda _name: False,
 ) -> tuple[dict[str, Any], list[str]]:
-    """Every value of the table, and warnings about names that have no effect. Raises UserError."""
+    """Every value of the table, and warnings about names that have no effect. Raises UserError, which shows no password."""
     values: dict[str, Any] = {name: row.default for name, row in table.items()}
     warnings = []
     for name, text in given.items():
         row = table.get(name)
+        if row is None and is_known_elsewhere(name):
+            continue
         if row is None:
             warnings.append(f"{name} has no effect: {server} does not know it")
             continue
         try:
             values[name] = row.parse(text)
         except ConfigValueError as problem:
-            raise UserError(f"{name} cannot be {text!r}", problem.reason, f"It is {row.allowed}") from None
+            shown = "its value" if row.is_sensitive else repr(text)
+            raise UserError(f"{name} cannot be {shown}", problem.reason, f"It is {row.allowed}") from None
     return values, warnings

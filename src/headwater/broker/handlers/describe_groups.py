@@ -17,7 +17,7 @@ def handle(broker: "Broker", context: RequestContext, request: DescribeGroupsReq
     def finished(groups: list[DescribedGroup]) -> DescribeGroupsResponse:
         if request.include_authorized_operations:
             for group in groups:
-                if not group.error_code:
+                if group.error_code in (0, ErrorCode.GROUP_ID_NOT_FOUND):
                     group.authorized_operations = GROUP_OPERATIONS
         return DescribeGroupsResponse(groups=groups)
 

@@ -214,7 +214,10 @@ def _describe_asked(
                 raise problems[name]
             topic = broker.image.topic(name)
     except KafkaError as problem:
-        return MetadataResponseTopic(error_code=int(problem.code), name=name, topic_id=topic_id, partitions=[])
+        answer = MetadataResponseTopic(error_code=int(problem.code), name=name, topic_id=topic_id, partitions=[])
+        if with_operations and problem.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            answer.topic_authorized_operations = TOPIC_OPERATIONS  # as in Apache Kafka: of what there is not yet, too
+        return answer
     return _describe(view, topic, with_operations)
 
 

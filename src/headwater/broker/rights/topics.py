@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from headwater.base.acls import Operation, ResourceType
+from headwater.base.errors import ErrorCode
 from headwater.base.ids import NO_TOPIC_ID
 from headwater.broker.rights.authorizer import Caller
 from headwater.broker.rights.outcome import TOPIC_DENIED, Narrowed, Outcome, divide
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 _DENIED = "Authorization failed."
 _FIRST_BY_ID = 6  # of DeleteTopics
 _METADATA_BY_ID = 12
+_UNKNOWN = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 def metadata(broker: "Broker", caller: Caller, request: MetadataRequest, version: int) -> Outcome:
@@ -75,7 +77,7 @@ def metadata(broker: "Broker", caller: Caller, request: MetadataRequest, version
             ]
         if request.include_topic_authorized_operations:
             for topic in response.topics:
-                if not topic.error_code and topic.name:
+                if topic.error_code in (0, _UNKNOWN) and topic.name:  # rules may be about what there is not yet
                     topic.topic_authorized_operations = caller.operations(ResourceType.TOPIC, topic.name)
         if request.include_cluster_authorized_operations:
             response.cluster_authorized_operations = cluster_operations(caller)

@@ -6,10 +6,18 @@ from typing import Any, Final
 from headwater.base.config.validators import AtLeast, OneOf
 from headwater.base.errors import UserError
 from headwater.connect.config.connector import own_config
-from headwater.connect.config.definition import REQUIRED, ConfigDef
+from headwater.connect.config.definition import REQUIRED, ConfigDef, ConfigKey
 from headwater.connect.config.keys import HIGH, LOW, MEDIUM, a_class, flag, listing, long, text
 from headwater.connect.config.secrets import shown
 from headwater.connect.errors import ConfigError
+from headwater.web.door_security import ROWS as DOOR
+
+
+def _door_keys() -> list[ConfigKey]:
+    """The settings that every HTTP door has; `ssl.*` are also those of the worker's clients, and stand under listeners.https. for the door alone."""
+    rows = [row for name, row in DOOR.items() if name.startswith("authentication.")]
+    return [ConfigKey(row.name, row.type, row.default, LOW, row.doc) for row in rows]
+
 
 BOOTSTRAP: Final = listing("bootstrap.servers", ["localhost:9092"], HIGH, "The brokers to ask first.")
 COMMON_KEYS: Final = (
@@ -17,7 +25,7 @@ COMMON_KEYS: Final = (
     long("offset.flush.interval.ms", 60_000, LOW, "How often (ms) tasks commit their offsets.", AtLeast(0)),
     long("offset.flush.timeout.ms", 5_000, LOW, "How long (ms) a commit waits for records that are on their way.", AtLeast(0)),
     long("task.shutdown.graceful.timeout.ms", 5_000, LOW, "How long (ms) a task may take to stop, before it is left to itself.", AtLeast(0)),
-    listing("listeners", ["http://127.0.0.1:8083"], LOW, "Where the REST door listens. http only; `http://:8083` is every address."),
+    listing("listeners", ["http://127.0.0.1:8083"], LOW, "Where the REST door listens: http:// or https://; `http://:8083` is every address."),
     text("rest.advertised.host.name", None, LOW, "The host that the worker's id names."),
     text("rest.advertised.port", None, LOW, "The port that the worker's id names."),
     text("connector.client.config.override.policy", "All", MEDIUM, "Which producer.override.*, consumer.override.* and admin.override.* connectors may have: All, None, Principal (security.protocol, sasl.*).", OneOf("All", "None", "Principal")),
@@ -28,6 +36,8 @@ COMMON_KEYS: Final = (
     listing("plugin.allowlist", ["*"], MEDIUM, "Patterns of the connector classes that may be used."),
     listing("plugin.path", None, LOW, "Taken and not used: plugins are Python packages that are installed."),
     text("spark.master", None, MEDIUM, "Where connectors on Spark do their work: local[*], spark://host:7077, ... Not given: $SPARK_MASTER, or this machine. Every other spark.* property is one of the worker's Spark session, too: spark.jars, spark.jars.packages, spark.executor.memory."),
+    text("rest.extension.classes", None, LOW, "Refused if set: extensions are Java classes. A login is authentication.method=BASIC."),
+    *_door_keys(),
     text("client.id", "", LOW, "The beginning of the client ids of the worker's clients."),
 )  # fmt: skip
 WORKER_DEF: Final = ConfigDef(
@@ -47,7 +57,10 @@ _PREFIXES: Final = (
     "header.converter.",
     "config.providers.",
     "spark.",
+    "listeners.https.",
+    "authentication.kafka.",
 )
+_OF_THE_DOOR: Final = ("ssl.client.auth", "ssl.client.authentication")
 _CLIENT_NAMES: Final = (
     "security.",
     "sasl.",
@@ -89,7 +102,11 @@ class WorkerConfig:
 
     def client(self, kind: str, connector: Mapping[str, str]) -> dict[str, str]:
         """The settings of a client: the worker's, those under `producer.`, `consumer.` or `admin.`, and the connector's own."""
-        common = {name: value for name, value in self.props.items() if name.startswith(_CLIENT_NAMES)}
+        common = {
+            name: value
+            for name, value in self.props.items()
+            if name.startswith(_CLIENT_NAMES) and name not in _OF_THE_DOOR
+        }
         override = own_config(f"{kind}.override.", connector)
         policy = self._values["connector.client.config.override.policy"]
         refused = refused_overrides(policy, override)

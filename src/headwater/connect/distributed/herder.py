@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from headwater.base.errors import KafkaError
+from headwater.base.security.tls import ContextSource
 from headwater.connect.config.connector import connector_def
 from headwater.connect.config.definition import ConfigDef
 from headwater.connect.config.secrets import kept, shown
@@ -80,6 +81,7 @@ class DistributedHerder:
         self._wishes: list[Restart | TaskId | str | tuple[str, Exception]] = []
         self._levels: dict[str, str] = {}
         self.generation = -1
+        self.peers_tls: ContextSource | None = None  # whom to trust where workers call each other over https://
         self._wake = threading.Event()
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="connect-herder", daemon=True)
@@ -358,7 +360,15 @@ class DistributedHerder:
         if leads:
             self.leader.put_tasks(connector, tasks)
         else:
-            ask_leader(assignment.leader_url, "POST", connector, "tasks", tasks, self._configs.snapshot().session_key)
+            ask_leader(
+                assignment.leader_url,
+                "POST",
+                connector,
+                "tasks",
+                tasks,
+                self._configs.snapshot().session_key,
+                self.peers_tls,
+            )
 
     def reconfigure(self, connector: str) -> None:
         self._wish(connector)
@@ -379,7 +389,7 @@ class DistributedHerder:
                     self.leader.fence(name)
                 elif assignment is not None:
                     key = self._configs.snapshot().session_key
-                    ask_leader(assignment.leader_url, "PUT", name, "fence", [], key)
+                    ask_leader(assignment.leader_url, "PUT", name, "fence", [], key, self.peers_tls)
             except (ConnectError, KafkaError) as error:
                 logger.info("event=not-fenced-yet connector=%r task=%d reason=%r", *task.id, str(error)[:500])
                 if task.stopping.wait(_AGAIN_S):

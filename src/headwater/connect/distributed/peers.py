@@ -9,13 +9,16 @@ import hmac
 import json
 import secrets
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote
 from urllib.request import Request, urlopen
 
 from headwater.connect.distributed.config_records import SessionKey
 from headwater.connect.errors import ConnectError
+
+if TYPE_CHECKING:
+    from headwater.base.security.tls import ContextSource
 
 SIGNATURE: Final = "X-Connect-Authorization"
 ALGORITHM: Final = "X-Connect-Request-Signature-Algorithm"
@@ -43,7 +46,15 @@ def is_signed(key: SessionKey, body: bytes, signature: str, algorithm: str) -> b
     return algorithm == HMAC_SHA256 and hmac.compare_digest(expected.encode(), signature.encode())
 
 
-def ask_leader(url: str, method: str, connector: str, what: str, document: Any, key: SessionKey | None) -> None:
+def ask_leader(
+    url: str,
+    method: str,
+    connector: str,
+    what: str,
+    document: Any,
+    key: SessionKey | None,
+    tls: "ContextSource | None" = None,
+) -> None:
     """`PUT /connectors/{connector}/fence`, `POST .../tasks`. Raises PeerError."""
     if key is None:
         raise PeerError("The workers have no key to sign with yet")
@@ -51,7 +62,11 @@ def ask_leader(url: str, method: str, connector: str, what: str, document: Any, 
     headers: Mapping[str, str] = {"Content-Type": "application/json", **sign(key, body)}
     target = f"{url.rstrip('/')}/connectors/{quote(connector, safe='')}/{what}?forward=false"
     try:
-        with urlopen(Request(target, body, headers, method=method), timeout=_TIMEOUT_S) as answer:
+        with urlopen(
+            Request(target, body, headers, method=method),
+            timeout=_TIMEOUT_S,
+            context=None if tls is None else tls.current(),
+        ) as answer:
             answer.read()
     except HTTPError as error:
         with error:

@@ -21,13 +21,17 @@ from headwater.connect.distributed.transactional_worker import TransactionalWork
 from headwater.connect.distributed.worker_membership import Membership
 from headwater.connect.errors import ConnectError
 from headwater.connect.plugins import Catalog
+from headwater.connect.rest import rights
 from headwater.connect.rest.door import Route, connect_door
 from headwater.connect.rest.forwarding import Forwarding
 from headwater.connect.rest.loggers import set_level
+from headwater.connect.rest.security import peers_tls, security_of
 from headwater.connect.standalone import read_properties
 from headwater.web.content import json_body
+from headwater.web.door_security import DoorSecurity
+from headwater.web.listeners import parse_listener
 from headwater.web.messages import HttpError, Request, Response
-from headwater.web.process import listen, parse_listener, run_service
+from headwater.web.process import listen, run_service
 from headwater.web.server import HttpServer
 
 logger = logging.getLogger("headwater.connect")
@@ -43,26 +47,30 @@ class DistributedService:
         self._catalog = catalog
         self._closing: list[Any] = []  # in the order in which they are opened
         self._server: HttpServer | None = None
-        self._forwarding = Forwarding()
+        self._listeners = [parse_listener(each, _PORT) for each in self._config["listeners"]]
+        self._peers_tls = peers_tls(self._config, self._listeners)
+        self._forwarding = Forwarding(self._peers_tls)
+        self._security: DoorSecurity | None = None
         self._broken: asyncio.Future[UserError] = asyncio.get_running_loop().create_future()
         self._loop = asyncio.get_running_loop()
         self.herder: DistributedHerder | None = None
 
     async def start(self) -> str:
-        places = [parse_listener(each, _PORT) for each in self._config["listeners"]]
+        client = Providers(self._config.props).resolved(self._config.client("admin", {}))
+        self._security = security_of(self._config, self._listeners, client, distributed=True)
         if self._config.unknown:
             logger.warning("event=unknown-properties names=%s", ",".join(self._config.unknown)[:2000])
         try:
             herder = await asyncio.to_thread(self._open)
         except KafkaError as error:
             raise UserError("The Connect worker cannot reach its topics", str(error)) from None
-        self._server = HttpServer(connect_door(herder, *_between_workers(herder), forwarding=self._forwarding))
+        door = connect_door(herder, *_between_workers(herder), forwarding=self._forwarding)
+        self._server = HttpServer(self._security.guard(door))
         shown = []
-        for host, port in places:
+        for each in self._listeners:
             hint = "Another worker may be running; `listeners` in its properties names another port"
-            bound = await listen(self._server, host, port, "Connect", hint)
-            shown.append(f"http://{f'[{host}]' if ':' in host else host or '0.0.0.0'}:{bound}")
-        host = self._config["rest.advertised.host.name"] or places[0][0] or "127.0.0.1"
+            shown.append(each.url(await listen(self._server, each, self._security.tls, "Connect", hint)))
+        host = self._config["rest.advertised.host.name"] or self._listeners[0].host or "127.0.0.1"
         port_text = self._config["rest.advertised.port"] or shown[0].rpartition(":")[2]
         await asyncio.to_thread(self._join, herder, f"[{host}]" if ":" in host else host, port_text)
         return f"ready connect listeners={','.join(shown)} group={self._config['group.id']}"
@@ -136,13 +144,14 @@ class DistributedService:
             Admin(self._worker_settings("admin")),
             self._admin,
             config["group.id"],
-            f"http://{host}:{port}/",
+            f"{self._listeners[0].scheme}://{host}:{port}/",
             herder,
             session_timeout_ms=config["session.timeout.ms"],
             rebalance_timeout_ms=config["rebalance.timeout.ms"],
             heartbeat_interval_ms=config["heartbeat.interval.ms"],
         )
         self.herder = herder
+        herder.peers_tls = self._peers_tls
         herder.start()
         herder.membership.start()
 
@@ -166,6 +175,8 @@ class DistributedService:
             await self._server.stop()
         await self._forwarding.close()
         await asyncio.to_thread(self._close)
+        if self._security is not None:
+            await self._security.close()
 
     def _close(self) -> None:
         if self.herder is not None:
@@ -202,7 +213,10 @@ def _between_workers(herder: DistributedHerder) -> list[Route]:
         return Response(204)
 
     one = "/connectors/{connector}"
-    return [("POST", f"{one}/tasks", put_tasks), ("PUT", f"{one}/fence", fence)]
+    return [
+        ("POST", f"{one}/tasks", put_tasks, rights.any_login),
+        ("PUT", f"{one}/fence", fence, rights.any_login),
+    ]
 
 
 def _is_config(found: Any) -> bool:

@@ -16,6 +16,7 @@ from headwater.connect.config.connector import connector_def
 from headwater.connect.config.validation import Validation, definition_answer
 from headwater.connect.errors import ConnectError
 from headwater.connect.plugins import Kind
+from headwater.connect.rest import rights
 from headwater.connect.rest.forwarding import Forwarding
 from headwater.connect.rest.loggers import all_levels, level_of, set_level
 from headwater.connect.runtime.herder import TARGETS
@@ -32,7 +33,7 @@ from headwater.web.router import Router
 logger = logging.getLogger("headwater.connect")
 _STATUS: Final = {NotFound: 404, AlreadyExists: 409, BadRequest: 400, BadOffsets: 400, Conflict: 409, Forbidden: 403}
 KAFKA_VERSION: Final = "4.3.0"  # whose API this is
-Route = tuple[str, str, Callable[[Request], Awaitable[Response]]]
+Route = tuple[str, str, rights.Handler, rights.Guard]
 
 
 class HerderFace(Protocol):
@@ -134,7 +135,7 @@ class Api:
 
     async def list_connectors(self, request: Request) -> Response:
         expand = request.query.all("expand")
-        names = self._herder.names()
+        names = await rights.seen(request.caller, self._herder.names())
         if not expand:
             return json_response(names)
         made: dict[str, Any] = {}
@@ -322,36 +323,37 @@ def connect_door(herder: HerderFace, *more: Route, forwarding: Forwarding | None
     """`more`: what workers ask of each other."""
     api, router = Api(herder), Router()
     one = "/connectors/{connector}"
-    for method, path, handler in (
-        ("GET", "/", api.root),
-        ("GET", "/health", api.health),
-        ("GET", "/connectors", api.list_connectors),
-        ("POST", "/connectors", api.create),
-        ("GET", one, api.info),
-        ("DELETE", one, api.delete),
-        ("GET", f"{one}/config", api.config),
-        ("PUT", f"{one}/config", api.put_config),
-        ("PATCH", f"{one}/config", api.patch_config),
-        ("GET", f"{one}/status", api.status),
-        ("PUT", f"{one}/pause", api.set_target(State.PAUSED, 202)),
-        ("PUT", f"{one}/stop", api.set_target(State.STOPPED, 204)),
-        ("PUT", f"{one}/resume", api.set_target(State.RUNNING, 202)),
-        ("POST", f"{one}/restart", api.restart),
-        ("GET", f"{one}/tasks", api.tasks),
-        ("GET", f"{one}/tasks/{{task}}/status", api.task_status),
-        ("POST", f"{one}/tasks/{{task}}/restart", api.restart_task),
-        ("GET", f"{one}/topics", api.topics),
-        ("PUT", f"{one}/topics/reset", api.reset_topics),
-        ("GET", f"{one}/offsets", api.offsets),
-        ("PATCH", f"{one}/offsets", api.patch_offsets),
-        ("DELETE", f"{one}/offsets", api.delete_offsets),
-        ("GET", "/connector-plugins", api.plugins),
-        ("GET", "/connector-plugins/{plugin}/config", api.plugin_config),
-        ("PUT", "/connector-plugins/{plugin}/config/validate", api.validate),
-        ("GET", "/admin/loggers", api.loggers),
-        ("GET", "/admin/loggers/{logger}", api.logger),
-        ("PUT", "/admin/loggers/{logger}", api.set_logger),
+    # The rights stand beside each call: one without them cannot be added.
+    for method, path, handler, guard in (
+        ("GET", "/", api.root, rights.any_login),
+        ("GET", "/health", api.health, rights.any_login),
+        ("GET", "/connectors", api.list_connectors, rights.any_login),
+        ("POST", "/connectors", api.create, rights.CHANGE),
+        ("GET", one, api.info, rights.SEE),
+        ("DELETE", one, api.delete, rights.CHANGE),
+        ("GET", f"{one}/config", api.config, rights.SEE),
+        ("PUT", f"{one}/config", api.put_config, rights.CHANGE),
+        ("PATCH", f"{one}/config", api.patch_config, rights.CHANGE),
+        ("GET", f"{one}/status", api.status, rights.SEE),
+        ("PUT", f"{one}/pause", api.set_target(State.PAUSED, 202), rights.OPERATE),
+        ("PUT", f"{one}/stop", api.set_target(State.STOPPED, 204), rights.OPERATE),
+        ("PUT", f"{one}/resume", api.set_target(State.RUNNING, 202), rights.OPERATE),
+        ("POST", f"{one}/restart", api.restart, rights.OPERATE),
+        ("GET", f"{one}/tasks", api.tasks, rights.SEE),
+        ("GET", f"{one}/tasks/{{task}}/status", api.task_status, rights.SEE),
+        ("POST", f"{one}/tasks/{{task}}/restart", api.restart_task, rights.OPERATE),
+        ("GET", f"{one}/topics", api.topics, rights.SEE),
+        ("PUT", f"{one}/topics/reset", api.reset_topics, rights.OPERATE),
+        ("GET", f"{one}/offsets", api.offsets, rights.SEE),
+        ("PATCH", f"{one}/offsets", api.patch_offsets, rights.OPERATE),
+        ("DELETE", f"{one}/offsets", api.delete_offsets, rights.FORGET),
+        ("GET", "/connector-plugins", api.plugins, rights.any_login),
+        ("GET", "/connector-plugins/{plugin}/config", api.plugin_config, rights.any_login),
+        ("PUT", "/connector-plugins/{plugin}/config/validate", api.validate, rights.CHANGE),
+        ("GET", "/admin/loggers", api.loggers, rights.SEE_WORKER),
+        ("GET", "/admin/loggers/{logger}", api.logger, rights.SEE_WORKER),
+        ("PUT", "/admin/loggers/{logger}", api.set_logger, rights.CHANGE),
         *more,
     ):
-        router.add(method, path, handler)
+        router.add(method, path, rights.guarded(guard, handler))
     return ConnectDoor(router, forwarding or Forwarding())

@@ -4,11 +4,14 @@ A worker that is asked sends the call to the leader (`forward=true`); the leader
 (`forward=false`); who cannot do it then says so (409), and the caller may try again.
 """
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlencode, urlsplit
 
 from headwater.web.client import HttpClient, HttpClientError
 from headwater.web.messages import HttpError, Request, Response
+
+if TYPE_CHECKING:
+    from headwater.base.security.tls import ContextSource
 
 _TIMEOUT_S: Final = 90.0
 _PASSED_ON: Final = ("content-type", "accept", "authorization", "x-connect-authorization", "x-connect-request-signature-algorithm")  # fmt: skip
@@ -18,7 +21,8 @@ _NEXT: Final = {None: "true", "true": "false"}
 class Forwarding:
     """Owned by one loop; its connections are closed by `close`."""
 
-    def __init__(self) -> None:
+    def __init__(self, tls: "ContextSource | None" = None) -> None:
+        self._tls = tls
         self._client: HttpClient | None = None
 
     async def forward(self, request: Request, url: str) -> Response:
@@ -26,7 +30,7 @@ class Forwarding:
         if hop is None:
             raise HttpError(409, "Cannot complete request because of a conflicting operation (e.g. worker rebalance)")
         if self._client is None:
-            self._client = HttpClient()
+            self._client = HttpClient(tls=self._tls)
         headers = {name: value for name, value in request.headers if name.lower() in _PASSED_ON}
         try:
             answer = await self._client.request(

@@ -1,6 +1,7 @@
 """Listings and lookups by subject, version, id and guid. Pure; nothing here writes."""
 
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
 
 from headwater.registry import errors
 from headwater.registry.decisions.documents import content_document, schema_document
@@ -10,6 +11,12 @@ from headwater.registry.subjects import DEFAULT_CONTEXT, Subject, matches_prefix
 
 LATEST: Final = "latest"
 _VERSION_MAX: Final = 2**31 - 1
+
+Visible: TypeAlias = Callable[[str], bool]  # which subjects the caller may see
+
+
+def _all(_subject: str) -> bool:
+    return True
 
 
 def parse_version(text: str) -> int | None:
@@ -21,11 +28,13 @@ def parse_version(text: str) -> int | None:
     return int(text)
 
 
-def list_subjects(state: State, prefix: str, page: Page, *, deleted: bool, deleted_only: bool) -> list[str]:
+def list_subjects(
+    state: State, prefix: str, page: Page, *, deleted: bool, deleted_only: bool, visible: Visible = _all
+) -> list[str]:
     found = []
     for subject, versions in state.subjects.items():
         alive = any(not each.deleted for each in versions.values())
-        if matches_prefix(subject, prefix) and (not alive if deleted_only else alive or deleted):
+        if matches_prefix(subject, prefix) and visible(subject) and (not alive if deleted_only else alive or deleted):
             found.append(subject)
     return page.of(sorted(found))
 
@@ -98,15 +107,16 @@ def versions_with_id(state: State, id_: int, subject: str | None, *, deleted: bo
     return sorted(found, key=lambda each: each.place)
 
 
-def version_with_guid(state: State, guid: str) -> Version:
-    found = state.with_guid(guid.lower())
+def version_with_guid(state: State, guid: str, visible: Visible = _all) -> Version:
+    found = [each for each in state.with_guid(guid.lower()) if visible(each.subject)]
     if not found:
         raise errors.schema_not_found(guid[:100])
     return found[0]
 
 
-def ids_of_guid(state: State, guid: str) -> list[dict[str, Any]]:
-    pairs = {(parse_subject(each.subject).context, each.id) for each in state.with_guid(guid.lower())}
+def ids_of_guid(state: State, guid: str, visible: Visible = _all) -> list[dict[str, Any]]:
+    seen = [each for each in state.with_guid(guid.lower()) if visible(each.subject)]
+    pairs = {(parse_subject(each.subject).context, each.id) for each in seen}
     return [{"context": context, "id": id_} for context, id_ in sorted(pairs)]
 
 
@@ -129,12 +139,19 @@ def latest_with_metadata(state: State, subject: str, wanted: dict[str, str], *, 
 
 
 def list_schemas(
-    state: State, prefix: str, page: Page, *, deleted: bool, latest_only: bool, rule_type: str
+    state: State,
+    prefix: str,
+    page: Page,
+    *,
+    deleted: bool,
+    latest_only: bool,
+    rule_type: str,
+    visible: Visible = _all,
 ) -> list[dict[str, Any]]:
     """GET /schemas."""
     found: list[Version] = []
     for subject in sorted(state.subjects):
-        if not matches_prefix(subject, prefix):
+        if not matches_prefix(subject, prefix) or not visible(subject):
             continue
         versions = state.versions(subject, deleted=deleted)
         found += versions[-1:] if latest_only else versions

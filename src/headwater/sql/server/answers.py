@@ -37,7 +37,7 @@ def current_status(text: str, outcome: Outcome, number: int) -> Entity:
     )
 
 
-def sources(text: str, session: Session, kind: SourceKind) -> Entity:
+def sources(text: str, session: Session, kind: SourceKind, seen: Callable[[str], bool]) -> Entity:
     shown = [
         {
             "type": kind.value,
@@ -48,14 +48,15 @@ def sources(text: str, session: Session, kind: SourceKind) -> Entity:
             "isWindowed": each.window is not None,
         }
         for each in sorted(session.catalog, key=lambda source: source.name)
-        if each.kind is kind
+        if each.kind is kind and seen(each.topic)
     ]
     name = "streams" if kind is SourceKind.STREAM else "tables"
     return entity(name, text, **{name: shown})
 
 
-def queries(text: str, session: Session, state: State) -> Entity:
-    return entity("queries", text, queries=[running_query(each, state) for each in session.queries.values()])
+def queries(text: str, session: Session, state: State, seen: Callable[[str], bool]) -> Entity:
+    shown = [running_query(each, state) for each in session.queries.values() if seen(each.sink.topic)]
+    return entity("queries", text, queries=shown)
 
 
 def running_query(query: PersistentQuery, state: State) -> Entity:

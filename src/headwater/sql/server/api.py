@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
 from headwater._version import VERSION
+from headwater.base.acls import Operation
 from headwater.base.errors import KafkaError, UserError
 from headwater.sql.expressions.values import EvaluationError
 from headwater.sql.formats.json_rows import reading
@@ -24,10 +25,12 @@ from headwater.sql.server import answers, ws_query
 from headwater.sql.server.config import TABLE
 from headwater.sql.server.node import SqlNode
 from headwater.web import websocket
+from headwater.web.callers import cluster, topic
 from headwater.web.content import json_body, json_response
 from headwater.web.door import Door
 from headwater.web.messages import HttpError, Request, Response
 from headwater.web.origin import check_origin, media_type
+from headwater.web.rights import require
 from headwater.web.router import Router
 
 KSQL_JSON: Final = "application/vnd.ksql.v1+json"
@@ -109,6 +112,12 @@ def statement_error(error: SqlError, text: str) -> Response:
 class Api:
     def __init__(self, node: SqlNode) -> None:
         self._node = node
+        self._owners: dict[str, str] = {}  # of push queries: who else may close them needs a right
+
+    def _own(self, query_id: str | None, request: Request) -> None:
+        if query_id is not None:
+            self._owners = {each: name for each, name in self._owners.items() if each in self._node.row_queries.pushes}
+            self._owners[query_id] = request.caller.name
 
     # -- statements ----------------------------------------------------------------------------------------------------
 
@@ -116,7 +125,7 @@ class Api:
         body = _object(request)
         text, settings = _text(body, "ksql"), _properties(body, "streamsProperties")
         try:
-            found = await self._node.execute(text, settings, _strings(body, "sessionVariables"))
+            found = await self._node.execute(text, settings, _strings(body, "sessionVariables"), caller=request.caller)
         except SqlError as error:
             return statement_error(error, text)
         except (KafkaError, UserError) as error:
@@ -125,6 +134,7 @@ class Api:
 
     async def terminate(self, request: Request) -> Response:
         """/ksql/terminate: every query ends, and what was made is dropped."""
+        await require(request.caller, cluster(Operation.ALTER))
         body = _object(request) if request.body else {}
         patterns = [str(each) for each in body.get("deleteTopicList") or ()]
         await self._node.execute("TERMINATE ALL;", {}, {})
@@ -141,10 +151,11 @@ class Api:
         settings = _properties(body, "properties") | _properties(body, "streamsProperties")
         try:
             query_id, columns, rows = await self._node.row_queries.query(
-                text, settings, _strings(body, "sessionVariables")
+                text, settings, _strings(body, "sessionVariables"), request.caller
             )
         except SqlError as error:
             return statement_error(error, text)
+        self._own(query_id, request)
         header = {
             "queryId": query_id,
             "columnNames": [each.name for each in columns],
@@ -173,15 +184,16 @@ class Api:
         try:
             statements = [each for piece in split(text) for each in self._node.engine.session.parse(piece)]
             if len(statements) == 1 and isinstance(statements[0], tree.Print):
-                await self._node.row_queries.check_printable(statements[0])
+                await self._node.row_queries.check_printable(statements[0], request.caller)
                 return Response(
                     200, _encoded(self._node.row_queries.printed(statements[0])), {"Content-Type": "text/plain"}
                 )
             query_id, columns, rows = await self._node.row_queries.query(
-                text, settings, _strings(body, "sessionVariables")
+                text, settings, _strings(body, "sessionVariables"), request.caller
             )
         except SqlError as error:
             return statement_error(error, text)
+        self._own(query_id, request)
         write = answers.row_writers(columns)
         limited = isinstance(statements[0], tree.Select) and statements[0].query.limit is not None
 
@@ -198,13 +210,15 @@ class Api:
         return Response(200, _guarded(lines(), True), {"Content-Type": KSQL_JSON})
 
     async def ws_query(self, request: Request) -> Response:
-        return websocket.accept(request, ws_query.messages(self._node, request.query.get("request")))
+        return websocket.accept(request, ws_query.messages(self._node, request.query.get("request"), request.caller))
 
     async def close_query(self, request: Request) -> Response:
         query_id = _text(_object(request), "queryId")
         found = self._node.row_queries.pushes.get(query_id)
         if found is None:
             raise HttpError(400, f"No query with id {query_id}", BAD_REQUEST)
+        if self._owners.get(query_id) != request.caller.name:
+            await require(request.caller, cluster(Operation.ALTER))
         found.close()
         return Response(200, b"", {"Content-Type": "application/json"})
 
@@ -213,6 +227,7 @@ class Api:
         first, *rest = request.body.split(b"\n")
         head = _parsed(first)
         target = self._target(str(head.get("target", "")))
+        await require(request.caller, topic(Operation.WRITE, target.topic))
 
         async def acks() -> AsyncIterator[bytes]:
             number = 0
@@ -258,12 +273,14 @@ class Api:
         details = {name: {"isHealthy": True} for name in ("metastore", "kafka", "commandRunner")}
         return json_response({"isHealthy": True, "details": details, "serverState": "READY"}, 200, KSQL_JSON)
 
-    async def cluster_status(self, _request: Request) -> Response:
-        host, port = self._node.config.listeners[0]
+    async def cluster_status(self, request: Request) -> Response:
+        await require(request.caller, cluster(Operation.DESCRIBE))
+        host, port, _ = self._node.config.listeners[0]
         own = {"hostAlive": True, "lastStatusUpdateMs": 0, "activeStandbyPerQuery": {}, "hostStoreLags": {}}
         return json_response({"clusterStatus": {f"{host}:{port}": own}}, 200, KSQL_JSON)
 
-    async def statuses(self, _request: Request) -> Response:
+    async def statuses(self, request: Request) -> Response:
+        await require(request.caller, cluster(Operation.DESCRIBE))
         known = {each.command_id: _word(each) for each in self._node.engine.outcomes.values()}
         return json_response({"commandStatuses": known}, 200, KSQL_JSON)
 

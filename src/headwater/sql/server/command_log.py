@@ -47,8 +47,8 @@ class Command:
 class CommandLog:
     """Owns the clients that read and write the topic."""
 
-    def __init__(self, brokers: str, topic: str, replicas: int) -> None:
-        self._brokers = brokers
+    def __init__(self, client: Mapping[str, str], topic: str, replicas: int) -> None:
+        self._client = client
         self.topic = topic
         self._replicas = replicas
         self._partition = TopicPartition(topic, 0)
@@ -56,10 +56,10 @@ class CommandLog:
         self._consumer: AsyncConsumer | None = None
 
     async def open(self) -> None:
-        async with AsyncAdmin({"bootstrap.servers": self._brokers}) as admin:
+        async with AsyncAdmin(self._client) as admin:
             await create_topic(admin, self.topic, 1, self._replicas, _FOREVER)
-        self._producer = AsyncProducer({"bootstrap.servers": self._brokers, "acks": "all", "linger.ms": 0})
-        self._consumer = AsyncConsumer({"bootstrap.servers": self._brokers, "isolation.level": "read_committed"})
+        self._producer = AsyncProducer({**self._client, "acks": "all", "linger.ms": 0})
+        self._consumer = AsyncConsumer({**self._client, "isolation.level": "read_committed"})
         self._consumer.assign([self._partition])
         self._consumer.seek(self._partition, 0)
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from headwater.base.config.definition import ConfigType, Definition
 from headwater.base.config.server_properties import given_properties, read_properties
 from headwater.base.config.validators import AtLeast
-from headwater.web.process import http_listeners
+from headwater.web import door_security
+from headwater.web.listeners import HttpListener, http_listeners
 
 DEFAULT_PORT: Final = 8088
 _S, _I, _L, _P = ConfigType.STRING, ConfigType.INT, ConfigType.LIST, ConfigType.PASSWORD
@@ -17,7 +18,7 @@ _S, _I, _L, _P = ConfigType.STRING, ConfigType.INT, ConfigType.LIST, ConfigType.
 TABLE: Final = {
     row.name: row
     for row in (
-        Definition("listeners", _L, ["http://127.0.0.1:8088"], "Where the server listens; http:// only."),
+        Definition("listeners", _L, ["http://127.0.0.1:8088"], "Where the server listens: http:// or https://."),
         Definition("bootstrap.servers", _L, ["localhost:9092"], "The brokers."),
         Definition(
             "ksql.service.id",
@@ -85,14 +86,24 @@ TABLE: Final = {
             "Whether the processing log has the bytes of rows that cannot be decoded.",
         ),
         Definition("log.format", _S, "text", "text, or json: one object per line. Ours."),
+        *door_security.ROWS.values(),
     )
 }
+_CLIENT_PREFIX: Final = "ksql.streams."
+_REGISTRY_PREFIX: Final = "ksql.schema.registry."
+_OF_REGISTRY: Final = (
+    "ksql.schema.registry.ssl.ca.location",
+    "ksql.schema.registry.ssl.truststore.location",
+    "ksql.schema.registry.bearer.auth.token",
+    "ksql.schema.registry.basic.auth.credentials.source",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class SqlServerConfig:
     values: Mapping[str, Any]
-    listeners: tuple[tuple[str, int], ...]
+    listeners: tuple[HttpListener, ...]
+    given: Mapping[str, str] = field(repr=False)  # as text: some are secrets
 
     @classmethod
     def load(cls, properties_text: str | None, overrides: list[str]) -> tuple[SqlServerConfig, list[str]]:
@@ -101,9 +112,14 @@ class SqlServerConfig:
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> tuple[SqlServerConfig, list[str]]:
-        values, warnings = read_properties(TABLE, given, "the server")
+        values, warnings = read_properties(
+            TABLE,
+            given,
+            "the server",
+            lambda name: door_security.is_known(name) or _of_client(name) or name in _OF_REGISTRY,
+        )
         listeners = http_listeners(values["listeners"], DEFAULT_PORT)
-        return cls(values, listeners), warnings
+        return cls(values, listeners, dict(given)), warnings
 
     def text(self, name: str) -> str:
         return str(self.values[name])
@@ -116,9 +132,33 @@ class SqlServerConfig:
         return ",".join(each.rpartition("://")[2] for each in self.values["bootstrap.servers"])
 
     @property
+    def client(self) -> dict[str, str]:
+        """The settings of the server's own clients: where the brokers are, `security.protocol`, `sasl.*` and `ssl.*`; `ksql.streams.` before them is for clients alone."""
+        return {"bootstrap.servers": self.brokers, **self.client_security}
+
+    @property
+    def client_security(self) -> dict[str, str]:
+        plain = {name: text for name, text in self.given.items() if door_security.is_security(name)}
+        own = {name.removeprefix(_CLIENT_PREFIX): text for name, text in self.given.items() if _of_client(name)}
+        return {**plain, **own}
+
+    @property
+    def registry(self) -> dict[str, str]:
+        """The settings of the schema registry's client, under their own names."""
+        return {
+            name.removeprefix(_REGISTRY_PREFIX): text
+            for name, text in self.given.items()
+            if name.startswith(_REGISTRY_PREFIX)
+        }
+
+    @property
     def service_id(self) -> str:
         return self.text("ksql.service.id")
 
     @property
     def command_topic(self) -> str:
         return f"_confluent-ksql-{self.service_id}_command_topic"
+
+
+def _of_client(name: str) -> bool:
+    return door_security.is_security(name.removeprefix(_CLIENT_PREFIX))

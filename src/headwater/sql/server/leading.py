@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from headwater.base.ids import TopicPartition
 from headwater.client import AsyncConsumer, RebalanceListener
@@ -17,9 +17,9 @@ Changed = Callable[[bool], Awaitable[None]]
 
 
 class Leading(RebalanceListener):
-    def __init__(self, brokers: str, group: str, topic: str, changed: Changed) -> None:
+    def __init__(self, client: Mapping[str, str], group: str, topic: str, changed: Changed) -> None:
         self._settings = {
-            "bootstrap.servers": brokers,
+            **client,
             "group.id": group,
             "enable.auto.commit": False,
             "auto.offset.reset": "latest",

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from headwater.base.acls import Operation
 from headwater.base.errors import UserError
 from headwater.client import AsyncAdmin, AsyncProducer
 from headwater.sql.functions.python_functions import Policy
@@ -20,7 +21,7 @@ from headwater.sql.plan import inference, reading
 from headwater.sql.plan import properties as clauses
 from headwater.sql.plan.catalog import SourceInfo
 from headwater.sql.plan.session import Insertion, PersistentQuery
-from headwater.sql.server import answers, push
+from headwater.sql.server import answers, push, rights
 from headwater.sql.server.command_log import Command, CommandLog, create_topic
 from headwater.sql.server.config import TABLE, SqlServerConfig
 from headwater.sql.server.engine import LOGGED, Engine
@@ -30,6 +31,8 @@ from headwater.sql.server.row_queries import RowQueries
 from headwater.sql.server.runner import QueryRunner
 from headwater.sql.server.schemas import schemas_of
 from headwater.streams.engine.failures import ClusterFailure
+from headwater.web.callers import EVERYBODY, Caller, topic
+from headwater.web.rights import require
 
 logger = logging.getLogger("headwater.sql")
 T = TypeVar("T")
@@ -48,10 +51,10 @@ class SqlNode:
         self._processing_log = ProcessingLog(config)
         self.engine = Engine(config.service_id, config.brokers, self._schemas, allowed, self._processing_log.put)
         self.runner = QueryRunner(config)
-        self._log = CommandLog(config.brokers, config.command_topic, config.number("ksql.internal.topic.replicas"))
+        self._log = CommandLog(config.client, config.command_topic, config.number("ksql.internal.topic.replicas"))
         self.row_queries = RowQueries(config, lambda: self.engine.session)
         self._leading = Leading(
-            config.brokers, f"_confluent-ksql-{config.service_id}servers", config.command_topic, self._lead
+            config.client, f"_confluent-ksql-{config.service_id}servers", config.command_topic, self._lead
         )
         self._admin: AsyncAdmin | None = None
         self._producer: AsyncProducer | None = None
@@ -65,8 +68,8 @@ class SqlNode:
 
     async def open(self) -> None:
         """Serves when this returns: every statement of the log has been applied."""
-        self._admin = AsyncAdmin({"bootstrap.servers": self.config.brokers})
-        self._producer = AsyncProducer({"bootstrap.servers": self.config.brokers, "acks": "all", "linger.ms": 0})
+        self._admin = AsyncAdmin(self.config.client)
+        self._producer = AsyncProducer({**self.config.client, "acks": "all", "linger.ms": 0})
         self._processing_log.open()
         await self._log.open()
         self.cluster_id = (await self._admin.describe_cluster()).cluster_id or ""
@@ -146,7 +149,13 @@ class SqlNode:
         return self.runner.state_of(query_id, query_id in self.engine.session.paused)
 
     async def execute(
-        self, text: str, properties: Mapping[str, str], variables: Mapping[str, str], *, skip: int = 0
+        self,
+        text: str,
+        properties: Mapping[str, str],
+        variables: Mapping[str, str],
+        *,
+        skip: int = 0,
+        caller: Caller = EVERYBODY,
     ) -> list[answers.Entity]:
         """All statements of a text, one after the other, but for the first `skip` of those for the log. Raises SqlError at the first that fails; those before it are done."""
         found: list[answers.Entity] = []
@@ -167,14 +176,20 @@ class SqlNode:
                     case tree.Undefine():
                         known.pop(statement.name, None)
                     case _:
-                        found.append(await self._execute(statement, shown, settings, known))
+                        found.append(await self._execute(statement, shown, settings, known, caller))
         return found
 
     async def _execute(
-        self, statement: tree.Statement, text: str, settings: Mapping[str, str], variables: Mapping[str, str]
+        self,
+        statement: tree.Statement,
+        text: str,
+        settings: Mapping[str, str],
+        variables: Mapping[str, str],
+        caller: Caller,
     ) -> answers.Entity:
+        await require(caller, *rights.needs(statement, self.engine.session))
         if isinstance(statement, LOGGED):
-            return await self._change(statement, text, settings)
+            return await self._change(statement, text, settings, caller)
         session = self.engine.session
         match statement:
             case tree.InsertValues():
@@ -186,23 +201,23 @@ class SqlNode:
                     commandStatus={"status": "SUCCESS", "message": "", "queryId": None},
                 )
             case tree.Show(what="STREAMS"):
-                return answers.sources(text, session, SourceKind.STREAM)
+                return answers.sources(text, session, SourceKind.STREAM, await self._seen(caller))
             case tree.Show(what="TABLES"):
-                return answers.sources(text, session, SourceKind.TABLE)
+                return answers.sources(text, session, SourceKind.TABLE, await self._seen(caller))
             case tree.Show(what="QUERIES"):
-                return answers.queries(text, session, self.state)
+                return answers.queries(text, session, self.state, await self._seen(caller))
             case tree.Show(what="FUNCTIONS"):
                 return answers.functions(text, session.catalog.functions)
             case tree.Show(what="TYPES"):
                 return answers.custom_types(text, session)
             case tree.Show(what="PROPERTIES"):
-                values = {name: self.config.values[name] for name in TABLE}
+                values = {name: self.config.values[name] for name, row in TABLE.items() if not row.is_sensitive}
                 return answers.pairs("properties", text, {**values, **settings}, "KSQL")
             case tree.Show(what="VARIABLES"):
                 shown = [{"name": name, "value": value} for name, value in variables.items()]
                 return answers.entity("variables", text, variables=shown)
             case tree.Show(what="TOPICS"):
-                return await self._topics(text)
+                return await self._topics(text, caller)
             case tree.Describe(function=True):
                 return answers.function(text, statement.name, session.catalog.functions)
             case tree.Describe():
@@ -223,7 +238,9 @@ class SqlNode:
             case _:
                 raise SqlError("This statement is not supported by the server yet.", position=statement.position)
 
-    async def _change(self, statement: tree.Statement, text: str, settings: Mapping[str, str]) -> answers.Entity:
+    async def _change(
+        self, statement: tree.Statement, text: str, settings: Mapping[str, str], caller: Caller
+    ) -> answers.Entity:
         """A statement for the log: tried here, its topics made, written, and answered when it has been applied."""
         if not self._takes_statements:
             raise SqlError(
@@ -238,6 +255,7 @@ class SqlNode:
             if completed is not statement:
                 statement, text = completed, completed.text
             done = await self._asking(self.engine.check, statement, settings)
+            await require(caller, *rights.of_outcome(statement, done, self.engine.session))
             await self._make_topics(statement, done, settings)
             offset = await self._log.append(Command(text, settings))
             await self._applied(offset + 1)
@@ -284,8 +302,8 @@ class SqlNode:
                 await create_topic(self._admin, source.topic, source.partitions, source.replicas, configs)
             await self._asking(inference.register, source)
         if isinstance(done, PersistentQuery):
-            topics = frozenset(topic for each in done.together for topic in each)
-            push.check_together(done.together, {topic: await self._partitions(topic) or 0 for topic in topics})
+            topics = frozenset(name for each in done.together for name in each)
+            push.check_together(done.together, {name: await self._partitions(name) or 0 for name in topics})
         if isinstance(done, PersistentQuery) and isinstance(statement, tree.CreateAs):
             count = done.sink.partitions
             if "PARTITIONS" not in statement.properties:
@@ -308,12 +326,19 @@ class SqlNode:
 
     # -- answers that need no log --------------------------------------------------------------------------------------
 
-    async def _topics(self, text: str) -> answers.Entity:
+    async def _seen(self, caller: Caller) -> Callable[[str], bool]:
+        """Which topics of streams and tables the caller may see."""
+        topics = {each.topic for each in self.engine.session.catalog}
+        return await _visible(caller, topics | {each.sink.topic for each in self.engine.session.queries.values()})
+
+    async def _topics(self, text: str, caller: Caller) -> answers.Entity:
         assert self._admin is not None
+        found = await self._admin.list_topics()
+        seen = await _visible(caller, {each.name for each in found})
         shown = [
             {"name": each.name, "replicaInfo": [len(part.replicas) for part in each.partitions]}
-            for each in await self._admin.list_topics()
-            if not each.name.startswith("_confluent-ksql-")
+            for each in found
+            if not each.name.startswith("_confluent-ksql-") and seen(each.name)
         ]
         return answers.entity("kafka_topics", text, topics=shown)
 
@@ -401,6 +426,13 @@ class SqlNode:
         raw_key, raw_value = await self._asking(encoded) if reading.asks_registry(target) else encoded()
         delivery = await self._producer.send(target.topic, raw_value, key=raw_key, timestamp_ms=timestamp)
         await delivery
+
+
+async def _visible(caller: Caller, topics: set[str]) -> Callable[[str], bool]:
+    if caller.may_everything:
+        return lambda _topic: True
+    have = await caller.allowed(topic(Operation.DESCRIBE, each) for each in topics)
+    return lambda name: topic(Operation.DESCRIBE, name) in have
 
 
 def topic_configs(properties: tree.Properties, defaults: Mapping[str, str]) -> dict[str, str]:

@@ -94,9 +94,9 @@ class ProcessingLog:
     async def _write(self) -> None:
         assert self._came is not None
         await self._came.wait()
-        async with AsyncAdmin({"bootstrap.servers": self._config.brokers}) as admin:
+        async with AsyncAdmin(self._config.client) as admin:
             await create_topic(admin, self.topic, 1, self._config.number("ksql.internal.topic.replicas"))
-        async with AsyncProducer({"bootstrap.servers": self._config.brokers}) as producer:
+        async with AsyncProducer(self._config.client) as producer:
             while True:
                 self._came.clear()
                 while self._pending:

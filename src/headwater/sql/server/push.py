@@ -72,12 +72,14 @@ def plan(query: tree.Query, catalog: Catalog, brokers: str) -> Plan:
 class PushQuery:
     """One run of a plan. `rows()` is read once; closing it, or `close()`, ends it."""
 
-    def __init__(self, made: Plan, brokers: str, settings: Mapping[str, str], *, to_end: bool = False) -> None:
+    def __init__(
+        self, made: Plan, client: Mapping[str, str], settings: Mapping[str, str], *, to_end: bool = False
+    ) -> None:
         reset = "earliest" if to_end else settings.get(RESET, "latest")
         if reset not in ("earliest", "latest"):
             raise SqlError(f"{RESET} cannot be '{reset}'.", hint="It is 'earliest' or 'latest'.")
         self._plan = made
-        self._brokers = brokers
+        self._client = client
         self._from_beginning = reset == "earliest"
         self._to_end = to_end
         self._closed = asyncio.Event()
@@ -97,7 +99,7 @@ class PushQuery:
     async def rows(self) -> AsyncGenerator[list[Any], None]:
         self.has_begun = True
         settings = {
-            "bootstrap.servers": self._brokers,
+            **self._client,
             "isolation.level": "read_committed",
             "allow.auto.create.topics": False,
         }

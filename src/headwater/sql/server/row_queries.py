@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
+from headwater.base.acls import Operation
 from headwater.base.ids import TopicPartition
 from headwater.client import AsyncConsumer
 from headwater.sql.functions import scope
@@ -21,10 +22,13 @@ from headwater.sql.language.tree import SourceKind
 from headwater.sql.plan import grouping
 from headwater.sql.plan.catalog import Column, SourceInfo
 from headwater.sql.plan.session import Session
-from headwater.sql.server import analytics, pull, push
+from headwater.sql.server import analytics, pull, push, rights
 from headwater.sql.server.analyst import Analyst
 from headwater.sql.server.config import SqlServerConfig
 from headwater.sql.server.views import READING, Views
+from headwater.web.callers import EVERYBODY, Caller
+from headwater.web.callers import topic as topic_need
+from headwater.web.rights import require
 
 Answer = tuple["str | None", "tuple[Column, ...]", "AsyncIterator[list[Any]]"]
 
@@ -37,7 +41,7 @@ class RowQueries:
         self._session = session
         self._rows_max = config.number("ksql.query.pull.rows.max")
         self._bounds = analytics.Bounds(self._rows_max, config.number("ksql.query.pull.bytes.max"))
-        self._views = Views(config.brokers, self._rows_max)
+        self._views = Views(config.client, self._rows_max)
         self._analyst = Analyst(self._bounds)
         self.pushes: dict[str, push.PushQuery] = {}
 
@@ -52,7 +56,13 @@ class RowQueries:
     async def keep(self, sources: Mapping[str, SourceInfo]) -> None:
         await self._views.keep(sources)
 
-    async def query(self, text: str, properties: Mapping[str, str], variables: Mapping[str, str]) -> Answer:
+    async def query(
+        self,
+        text: str,
+        properties: Mapping[str, str],
+        variables: Mapping[str, str],
+        caller: Caller = EVERYBODY,
+    ) -> Answer:
         """The id of a push query (None: a pull query), its columns, and its rows. Raises SqlError."""
         session = self._session()
         pieces = [substitute(piece, variables) for piece in split(text)]
@@ -60,21 +70,22 @@ class RowQueries:
             statements = [each for piece in pieces for each in session.parse(piece)]
         except SqlSyntaxError:
             if len(pieces) == 1 and analytics.is_query(pieces[0]):
-                return await self._analysed(pieces[0], properties, parsed=False)
+                return await self._analysed(pieces[0], properties, caller, parsed=False)
             raise
         if len(statements) != 1 or not isinstance(statements[0], tree.Select):
             raise SqlError("Expected exactly one KSQL statement; it must be a SELECT.")
+        await require(caller, *rights.needs(statements[0], session))
         query = statements[0].query
         if query.emit is not None:
             return self._push(query, properties)
         if self._is_for_analytics(query):
-            return await self._analysed(pieces[0], properties)
+            return await self._analysed(pieces[0], properties, caller)
         assert isinstance(query.source, tree.Source)
         source = session.catalog.find(query.source.name, query.source.position)
         with scope.using(session.catalog.functions, properties):
             if source.kind is SourceKind.STREAM:
                 planned = push.plan(query, session.catalog.copy(), self._config.brokers)
-                made = push.PushQuery(planned, self._config.brokers, properties, to_end=True)
+                made = push.PushQuery(planned, self._config.client, properties, to_end=True)
                 return None, made.columns, made.rows()
             answer = pull.plan(query, source, query.source.alias)
         return None, answer.columns, self._pulled(answer, source)
@@ -104,7 +115,7 @@ class RowQueries:
         catalog = self._session().catalog
         with scope.using(catalog.functions, properties):
             planned = push.plan(query, catalog.copy(), self._config.brokers)
-        made = push.PushQuery(planned, self._config.brokers, properties)
+        made = push.PushQuery(planned, self._config.client, properties)
         self._register(made)
         return made.id, made.columns, self._pushed(made)
 
@@ -131,18 +142,22 @@ class RowQueries:
 
     # -- beyond one table ----------------------------------------------------------------------------------------------
 
-    async def _analysed(self, text: str, properties: Mapping[str, str], *, parsed: bool = True) -> Answer:
+    async def _analysed(
+        self, text: str, properties: Mapping[str, str], caller: Caller, *, parsed: bool = True
+    ) -> Answer:
         """By DuckDB. `parsed`: our own parser took it, so names that are not there are told in its words."""
         catalog = self._session().catalog
         relations: dict[str, analytics.Relation] = {}
         for name, surely in analytics.sources_in(text).items():
             source = catalog.sources.get(name) or catalog.sources.get(name.upper())
             if source is not None:
+                await require(caller, topic_need(Operation.READ, source.topic))
                 relations[name] = await self._relation(source, properties)
             if source is not None or not surely:
                 continue
             topic = await self._topic_named(name)
             if topic is not None:
+                await require(caller, topic_need(Operation.READ, topic))
                 relations[name] = analytics.relation_of_topic(await self._records(topic))
             elif parsed:
                 catalog.find(name.upper())  # says that it is not there
@@ -160,7 +175,7 @@ class RowQueries:
         (statement,) = parse(f"SELECT * FROM `{source.name.replace('`', '``')}`;")
         assert isinstance(statement, tree.Select)
         planned = push.plan(statement.query, self._session().catalog.copy(), self._config.brokers)
-        made = push.PushQuery(planned, self._config.brokers, properties, to_end=True)
+        made = push.PushQuery(planned, self._config.client, properties, to_end=True)
         rows: list[list[Any]] = []
         size = 0
         async with contextlib.aclosing(made.rows()) as found:
@@ -172,7 +187,7 @@ class RowQueries:
 
     async def _topic_named(self, name: str) -> str | None:
         """The topic of this name, or of this name in other letters, if only one is."""
-        async with AsyncConsumer(READING | {"bootstrap.servers": self._config.brokers}) as consumer:
+        async with AsyncConsumer(READING | self._config.client) as consumer:
             topics = [each for each in await consumer.list_topics() if not each.startswith("_confluent-ksql-")]
         if name in topics:
             return name
@@ -183,7 +198,7 @@ class RowQueries:
         """The records of a topic, to the end that it has now."""
         found: list[Any] = []
         size = 0
-        async with AsyncConsumer(READING | {"bootstrap.servers": self._config.brokers}) as consumer:
+        async with AsyncConsumer(READING | self._config.client) as consumer:
             places = [TopicPartition(topic, each.partition) for each in await consumer.partitions_for(topic)]
             begins, ends = await consumer.beginning_offsets(places), await consumer.end_offsets(places)
             consumer.assign(places)
@@ -198,8 +213,9 @@ class RowQueries:
 
     # -- PRINT ---------------------------------------------------------------------------------------------------------
 
-    async def check_printable(self, statement: tree.Print) -> None:
-        async with AsyncConsumer(READING | {"bootstrap.servers": self._config.brokers}) as consumer:
+    async def check_printable(self, statement: tree.Print, caller: Caller = EVERYBODY) -> None:
+        await require(caller, *rights.needs(statement, self._session()))
+        async with AsyncConsumer(READING | self._config.client) as consumer:
             known = await consumer.list_topics()
         if statement.topic not in known:
             raise SqlError(f"Could not find topic '{statement.topic}'.", hint="SHOW TOPICS; lists them.")
@@ -207,7 +223,7 @@ class RowQueries:
     async def printed(self, statement: tree.Print) -> AsyncIterator[str]:
         """The lines of PRINT."""
         settings = {
-            "bootstrap.servers": self._config.brokers,
+            **self._config.client,
             "auto.offset.reset": "earliest" if statement.from_beginning else "latest",
             "allow.auto.create.topics": False,
         }

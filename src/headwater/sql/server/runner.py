@@ -130,13 +130,14 @@ class QueryRunner:
             stopping=stopping,
             state_dir=Path(self._config.text("ksql.streams.state.dir")),
             commit_interval_ms=self._config.number("ksql.streams.commit.interval.ms"),
+            client=self._config.client_security,
         )
 
     async def _forget(self, query: PersistentQuery) -> None:
         """What a query that was terminated leaves behind: internal topics, its group, its state."""
         name = query.app.name
         try:
-            async with AsyncAdmin({"bootstrap.servers": self._config.brokers}) as admin:
+            async with AsyncAdmin(self._config.client) as admin:
                 topics = [each.name for each in await admin.list_topics() if each.name.startswith(f"{name}-")]
                 if topics:
                     await admin.delete_topics(topics)

@@ -6,11 +6,10 @@ from headwater.base.errors import UserError
 from headwater.sql.server.api import make_door
 from headwater.sql.server.config import SqlServerConfig
 from headwater.sql.server.node import SqlNode
+from headwater.web.door_security import DoorSecurity
 from headwater.web.limits import Limits
 from headwater.web.process import listen
 from headwater.web.server import HttpServer
-
-_ANY = ("", "0.0.0.0", "::", "*")
 
 
 class SqlService:
@@ -19,17 +18,18 @@ class SqlService:
     def __init__(self, config: SqlServerConfig) -> None:
         self._config = config
         self.node = SqlNode(config)
-        self._server = HttpServer(make_door(self.node), Limits(handle_timeout_s=120), http2=True)
+        self._security = DoorSecurity("The SQL server", config.given, config.listeners, config.client)
+        door = self._security.guard(make_door(self.node))
+        self._server = HttpServer(door, Limits(handle_timeout_s=120), http2=True)
 
     async def start(self) -> str:
         await self.node.open()
         hint = "Name another port: --set listeners=http://127.0.0.1:PORT"
         ports = [
-            await listen(self._server, host, port, "The SQL server", hint) for host, port in self._config.listeners
+            await listen(self._server, each, self._security.tls, "The SQL server", hint)
+            for each in self._config.listeners
         ]
-        host = self._config.listeners[0][0]
-        shown = "127.0.0.1" if host in _ANY else host
-        return f"ready sql=http://{f'[{shown}]' if ':' in shown else shown}:{ports[0]}"
+        return f"ready sql={self._config.listeners[0].url(ports[0])}"
 
     async def broken(self) -> UserError:
         return await self.node.broken()
@@ -39,3 +39,4 @@ class SqlService:
             each.close()
         await self._server.stop()
         await self.node.close()
+        await self._security.close()

@@ -33,9 +33,9 @@ READING = {"isolation.level": "read_committed", "allow.auto.create.topics": Fals
 class TableView:
     """The rows of one table. Owned by the loop; its task reads the topic for as long as the view is open."""
 
-    def __init__(self, source: SourceInfo, brokers: str, rows_max: int) -> None:
+    def __init__(self, source: SourceInfo, client: Mapping[str, str], rows_max: int) -> None:
         self.source = source
-        self._brokers = brokers
+        self._client = client
         self._rows_max = rows_max
         self._rows: dict[Key, list[Any]] = {}
         self._windows: dict[Key, set[Key]] = {}  # of windowed tables: the keys with windows of each key without
@@ -47,7 +47,7 @@ class TableView:
         self._waits = reading.asks_registry(source)
 
     async def open(self) -> None:
-        self._consumer = AsyncConsumer(READING | {"bootstrap.servers": self._brokers})
+        self._consumer = AsyncConsumer({**READING, **self._client})
         partitions = [
             TopicPartition(self.source.topic, each.partition)
             for each in await self._consumer.partitions_for(self.source.topic)
@@ -143,8 +143,8 @@ class TableView:
 class Views:
     """The open views, by table. One that nobody asked for in a while is closed."""
 
-    def __init__(self, brokers: str, rows_max: int, idle_s: float = 600.0) -> None:
-        self._brokers = brokers
+    def __init__(self, client: Mapping[str, str], rows_max: int, idle_s: float = 600.0) -> None:
+        self._client = client
         self._rows_max = rows_max
         self._idle_s = idle_s
         self._views: dict[str, tuple[TableView, float]] = {}
@@ -166,7 +166,7 @@ class Views:
             await known[0].close()
             known = None
         if known is None:
-            view = TableView(source, self._brokers, self._rows_max)
+            view = TableView(source, self._client, self._rows_max)
             try:
                 await view.open()
             except BaseException:

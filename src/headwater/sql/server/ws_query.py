@@ -15,13 +15,15 @@ from headwater.sql.functions.json_texts import dump
 from headwater.sql.language import tree
 from headwater.sql.language.parser import split
 from headwater.sql.server import answers
+from headwater.web.callers import EVERYBODY, Caller
+from headwater.web.messages import HttpError
 from headwater.web.websocket import Code, WebSocketClosed
 
 if TYPE_CHECKING:
     from headwater.sql.server.node import SqlNode
 
 
-async def messages(node: SqlNode, given: str | None) -> AsyncIterator[str]:
+async def messages(node: SqlNode, given: str | None, caller: Caller = EVERYBODY) -> AsyncIterator[str]:
     """`given`: the parameter `request`."""
     rows: Any = None
     try:
@@ -29,10 +31,12 @@ async def messages(node: SqlNode, given: str | None) -> AsyncIterator[str]:
             text, properties, variables = _request(given)
             statement = _print_in(node, text)
             if statement is not None:
-                await node.row_queries.check_printable(statement)
+                await node.row_queries.check_printable(statement, caller)
                 rows = node.row_queries.printed(statement)
             else:
-                _, columns, rows = await node.row_queries.query(text, properties, variables)
+                _, columns, rows = await node.row_queries.query(text, properties, variables, caller)
+        except HttpError as error:
+            raise WebSocketClosed(Code.UNSUPPORTED, error.message) from None
         except (UserError, KafkaError) as error:
             raise WebSocketClosed(Code.UNSUPPORTED, str(error)) from None
         if statement is not None:

@@ -4,7 +4,7 @@
     GET /stores                          name, kind, serdes and partitions of each store
     GET /stores/{store}/{operation}?...  see `questions`; `scope=local` asks this host alone
 
-Every request needs the run's secret: `Authorization: Bearer ...`. Answers show the last commit. Where other hosts hold partitions of the
+Every request needs the run's secret: `Authorization: Bearer ...`; where the door has a login, a user who may READ the application's group will do. Answers show the last commit. Where other hosts hold partitions of the
 store, they are asked with the same secret and the rows merged, by partition; a partition that nobody holds at the moment is a 503,
 never an answer with a hole in it.
 """
@@ -18,14 +18,17 @@ from typing import Any, Final
 import lmdb
 
 from headwater.client.partitioner import partition_for_key
+from headwater.base.acls import Operation
 from headwater.streams.plan.stores import StorePlan
 from headwater.streams.query.answers import Row, answer
 from headwater.streams.query.directory import Directory, Host, partitions_here
 from headwater.streams.query.questions import BadQuestion, Question, encode, parse
 from headwater.streams.query.readable import NotReady, Readable, store_names, store_plan
+from headwater.web.callers import group
 from headwater.web.client import HttpClient, HttpClientError
 from headwater.web.door import Door
 from headwater.web.messages import HttpError, Request, Response
+from headwater.web.rights import require
 from headwater.web.router import Router
 
 NO_SUCH_KEY: Final = 40401
@@ -60,13 +63,18 @@ class QueryDoor:
         self._door = Door(router)
 
     async def handle(self, request: Request) -> Response:
-        given = (request.headers.get("authorization") or "").encode("latin-1", "replace")
-        if not hmac.compare_digest(given, self._expected):
+        if not request.caller.may_everything:
+            await require(request.caller, group(Operation.READ, self._application))
+        elif not self.has_secret(request):
             raise HttpError(401, "The secret of this run is needed: Authorization: Bearer ...", code=40101)
         try:
             return await self._door.handle(request)
         except NotReady as problem:
             raise HttpError(503, problem.what, headers={"Retry-After": "1"}) from None
+
+    def has_secret(self, request: Request) -> bool:
+        given = (request.headers.get("authorization") or "").encode("latin-1", "replace")
+        return hmac.compare_digest(given, self._expected)
 
     def on_error(self, error: HttpError, request: Request | None) -> Response:
         return self._door.on_error(error, request)

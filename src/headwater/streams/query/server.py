@@ -10,14 +10,19 @@ Listens on the loopback interface unless told otherwise. The secret is made for 
 import asyncio
 import secrets
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from headwater.streams.plan.stores import StorePlan
 from headwater.streams.query.directory import Alone, Directory
 from headwater.streams.query.door import QueryDoor
 from headwater.streams.query.readable import Readable
+from headwater.web.listeners import HttpListener
 from headwater.web.process import listen
 from headwater.web.server import HttpServer
+
+if TYPE_CHECKING:
+    from headwater.web.door_security import DoorSecurity
 
 
 class QueryServer:
@@ -30,14 +35,19 @@ class QueryServer:
         host: str = "127.0.0.1",
         token: str | None = None,
         directory: Directory | None = None,
+        door: Mapping[str, str] | None = None,
+        client: Mapping[str, Any] | None = None,
         known: Callable[[str], tuple[Readable, StorePlan] | None] = lambda _: None,
     ) -> None:
+        """`door`: the settings of TLS and of a login (`authentication.method=BASIC`, `ssl.*`), as all HTTP doors have them: users of the cluster who
+        may READ the application's group may then ask, besides those who have the secret. `client`: how to reach the brokers for that."""
         self._known = known
         self._application = application
         self._tasks = tasks
         self._directory = directory or Alone(tasks)
         self._host = host
         self._port = port
+        self._door_settings, self._client = door, dict(client or {})
         self.token = token or secrets.token_urlsafe(32)
         self.url = ""
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -78,15 +88,27 @@ class QueryServer:
         self._loop = asyncio.get_running_loop()
         self._stop = asyncio.Event()
         door = QueryDoor(self._application, self._tasks, self._directory, "", self.token, self._known)
-        server = HttpServer(door)
+        is_secured = any(name.startswith("ssl.keystore.") for name in self._door_settings or ())
+        listener = HttpListener(self._host, self._port, "https" if is_secured else "http")
+        security = self._security(listener, door)
+        server = HttpServer(security.guard(door) if security is not None else door)
         try:
-            port = await listen(
-                server, self._host, self._port, "Interactive queries", "Name another port, or 0 for any that is free"
-            )
-            shown = f"[{self._host}]" if ":" in self._host else self._host
-            self.url = door.url = f"http://{shown}:{port}"
+            hint = "Name another port, or 0 for any that is free"
+            tls = security.tls if security is not None else None
+            port = await listen(server, listener, tls, "Interactive queries", hint)
+            self.url = door.url = listener.url(port)
             self._ready.set()
             await self._stop.wait()
         finally:
             await server.stop()
             await door.close()
+            if security is not None:
+                await security.close()
+
+    def _security(self, listener: HttpListener, door: QueryDoor) -> "DoorSecurity | None":
+        if self._door_settings is None:
+            return None
+        from headwater.web.door_security import DoorSecurity
+
+        what = f"Queries of {self._application}"
+        return DoorSecurity(what, self._door_settings, [listener], self._client, is_own_call=door.has_secret)

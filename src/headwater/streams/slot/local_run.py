@@ -180,5 +180,7 @@ class LocalRun:
             port=settings.queries,
             host=settings.queries_host,
             token=settings.queries_token,
+            door=settings.queries_door,
+            client=settings.for_admins,
         )
         self.queries = server.start()

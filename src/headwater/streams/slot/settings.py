@@ -36,6 +36,8 @@ class RunSettings:
     queries_host: str = "127.0.0.1"
     queries_token: str | None = None
     """The secret that queries need; by default one is made for the run."""
+    queries_door: Mapping[str, str] | None = None
+    """TLS and a login for queries: `ssl.*`, `authentication.method=BASIC`, as all HTTP doors have them."""
     client: Mapping[str, Any] = field(default_factory=dict)
     """Further settings of consumers, producer and admin client: security, buffers. Each client takes those that it knows."""
 

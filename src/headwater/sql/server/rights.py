@@ -1,0 +1,118 @@
+"""What each statement needs, as rights on Kafka's topics and on the cluster. Pure: a statement and the catalog in, needs out.
+
+The server reads and writes with its own login; so a statement needs what its sender would need to do the same with a client of Kafka: READ
+on the topics of its sources, WRITE and CREATE on that of its sink. What is shared by all (functions, types, all queries) needs ALTER on the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from headwater.base.acls import Operation
+from headwater.sql.language import tree
+from headwater.sql.plan.session import Insertion, PersistentQuery
+from headwater.web.callers import Need, cluster, topic
+
+if TYPE_CHECKING:
+    from headwater.sql.plan.session import Session
+
+_REGISTERED: Final = ("AVRO", "JSON_SR", "PROTOBUF", "PROTOBUF_NOSR")
+_FORMATS: Final = ("FORMAT", "KEY_FORMAT", "VALUE_FORMAT")
+_CHANGES_ALL: Final = (tree.CreateFunction, tree.DropFunction, tree.CreateType, tree.DropType)
+
+
+def needs(statement: tree.Statement, session: Session) -> list[Need]:
+    """Before it is planned. A source that is not there needs nothing: the statement fails."""
+    match statement:
+        case tree.CreateSource():
+            return _of_new_source(statement, session)
+        case tree.CreateAs():
+            replaced = _of_source(Operation.ALTER, statement.name, session) if statement.or_replace else []
+            return [*_of_sources(Operation.READ, statement.query, session), *replaced]
+        case tree.InsertInto():
+            return [
+                *_of_sources(Operation.READ, statement.query, session),
+                *_of_source(Operation.WRITE, statement.target, session),
+            ]
+        case tree.InsertValues():
+            return _of_source(Operation.WRITE, statement.target, session)
+        case tree.Select():
+            return _of_sources(Operation.READ, statement.query, session)
+        case tree.Print():
+            return [topic(Operation.READ, statement.topic)]
+        case tree.Drop():
+            deleted = _of_source(Operation.DELETE, statement.name, session) if statement.delete_topic else []
+            return [*_of_source(Operation.ALTER, statement.name, session), *deleted]
+        case tree.AlterSource():
+            return _of_source(Operation.ALTER, statement.name, session)
+        case tree.ControlQuery():
+            return _of_control(statement, session)
+        case tree.Show(what="PROPERTIES"):
+            return [cluster(Operation.DESCRIBE_CONFIGS)]
+        case tree.Describe(function=False):
+            return _of_source(Operation.DESCRIBE, statement.name, session)
+        case tree.Explain():
+            return _of_explained(statement, session)
+        case tree.Assert(what="TOPIC"):
+            return [topic(Operation.DESCRIBE, statement.name or "")]
+        case tree.Assert():
+            return [cluster(Operation.DESCRIBE)]
+        case _:
+            return [cluster(Operation.ALTER)] if isinstance(statement, _CHANGES_ALL) else []
+
+
+def of_outcome(statement: tree.Statement, done: PersistentQuery | Insertion | None, session: Session) -> list[Need]:
+    """When it is planned, and nothing has been done yet: what the plan reads and writes."""
+    if not isinstance(done, PersistentQuery):
+        return []
+    sources = [need for name in done.sources for need in _of_source(Operation.READ, name, session)]
+    sink = [topic(Operation.WRITE, done.sink.topic)]
+    if isinstance(statement, tree.CreateAs):
+        sink.append(topic(Operation.CREATE, done.sink.topic))
+    return [*sources, *sink]
+
+
+def _of_new_source(statement: tree.CreateSource, session: Session) -> list[Need]:
+    given = {name.upper(): str(value) for name, value in statement.properties.items()}
+    name = given.get("KAFKA_TOPIC", statement.name)
+    found = [topic(Operation.READ, name)]
+    if "PARTITIONS" in given:
+        found.append(topic(Operation.CREATE, name))
+    if statement.columns and any(given.get(each, "").upper() in _REGISTERED for each in _FORMATS):
+        found.append(topic(Operation.WRITE, name))  # its schema is registered
+    return [*found, *_of_source(Operation.ALTER, statement.name, session)] if statement.or_replace else found
+
+
+def _of_control(statement: tree.ControlQuery, session: Session) -> list[Need]:
+    if statement.query_id is None:
+        return [cluster(Operation.ALTER)]
+    query = session.queries.get(statement.query_id)
+    return [] if query is None else [topic(Operation.ALTER, query.sink.topic)]
+
+
+def _of_explained(statement: tree.Explain, session: Session) -> list[Need]:
+    if not isinstance(statement.target, str):
+        return [need._replace(operation=Operation.DESCRIBE) for need in needs(statement.target, session)]
+    query = session.queries.get(statement.target)
+    if query is None:
+        return []
+    sources = [need for name in query.sources for need in _of_source(Operation.DESCRIBE, name, session)]
+    return [*sources, topic(Operation.DESCRIBE, query.sink.topic)]
+
+
+def _of_sources(operation: Operation, query: tree.Query, session: Session) -> list[Need]:
+    return [need for name in _names(query.source) for need in _of_source(operation, name, session)]
+
+
+def _of_source(operation: Operation, name: str, session: Session) -> list[Need]:
+    found = session.catalog.sources.get(name)
+    return [] if found is None else [topic(operation, found.topic)]
+
+
+def _names(source: tree.Source | tree.Join) -> Iterator[str]:
+    if isinstance(source, tree.Join):
+        yield from _names(source.left)
+        yield source.right.name
+    else:
+        yield source.name
