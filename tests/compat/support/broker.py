@@ -142,7 +142,9 @@ class HeadwaterBroker(BrokerProcess):
             if not piece:
                 self._fail("ended before it was ready")
             line += piece
-        assert line.startswith(b"ready broker=0 listeners=PLAINTEXT://"), line
+        assert line.startswith((b"ready broker=0 listeners=PLAINTEXT://", b"ready broker=0 listeners=SASL_SSL://")), (
+            line
+        )
         self.port = int(line.split()[2].rsplit(b":", 1)[1])
 
 

@@ -19,7 +19,7 @@ def test_the_page_is_made_from_the_table() -> None:
 def test_a_file_and_settings_over_it() -> None:
     text = "listeners=http://0.0.0.0:8081\nkafkastore.bootstrap.servers=PLAINTEXT://a:1,b:2\nschema.compatibility.level=full\n"
     config, warnings = RegistryConfig.load(text, ["listeners=http://[::1]:7", "debug=true"])
-    assert config.listeners == (("::1", 7),)
+    assert config.listeners == (("::1", 7, "http"),)
     assert config.bootstrap_servers == "a:1,b:2"
     assert config.rules.compatibility == "FULL"
     assert warnings == ["debug has no effect: the registry does not know it"]
@@ -29,7 +29,7 @@ def test_a_file_and_settings_over_it() -> None:
 @pytest.mark.parametrize(
     "setting",
     [
-        "listeners=https://0.0.0.0:8081",
+        "listeners=ftp://0.0.0.0:8081",
         "listeners=127.0.0.1:8081",
         "listeners=http://127.0.0.1:99999",
         "listeners=",

@@ -20,7 +20,7 @@ from headwater.schemas.model import REFERENCES_MAX
 
 _KEPT_MAX: Final = 1_000
 _SETTINGS: Final = frozenset({
-    "url", "basic.auth.user.info", "bearer.auth.token", "ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.key.password",
+    "url", "basic.auth.user.info", "basic.auth.credentials.source", "bearer.auth.token", "bearer.auth.credentials.source", "ssl.truststore.location", "ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.key.password",
     "timeout", "latest.cache.ttl.sec", "cache.capacity",
 })  # fmt: skip
 T = TypeVar("T")

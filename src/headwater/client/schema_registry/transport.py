@@ -42,13 +42,11 @@ class HttpTransport:
     def __init__(self, urls: Sequence[str], settings: Mapping[str, Any], timeout_s: float) -> None:
         self._addresses = [_address(url) for url in urls]
         self._timeout_s = timeout_s
-        self._ssl = _ssl_context(settings) if any(each.scheme == "https" for each in self._addresses) else None
+        self._ssl = ssl_context(settings) if any(each.scheme == "https" for each in self._addresses) else None
         self._headers = {"Content-Type": _CONTENT_TYPE, "Accept": f"{_CONTENT_TYPE}, application/json"}
-        credentials = settings.get("basic.auth.user.info") or _credentials_in(self._addresses[0])
-        if credentials:
-            self._headers["Authorization"] = "Basic " + base64.b64encode(str(credentials).encode()).decode()
-        elif settings.get("bearer.auth.token"):
-            self._headers["Authorization"] = f"Bearer {settings['bearer.auth.token']}"
+        login = authorization(settings, self._addresses[0])
+        if login:
+            self._headers["Authorization"] = login
         self._lock = threading.Lock()
         self._connection: http.client.HTTPConnection | None = None
         self._current = 0
@@ -134,12 +132,46 @@ def _address(url: str) -> SplitResult:
     return parts
 
 
+def authorization(settings: Mapping[str, Any], address: SplitResult) -> str:
+    """The header's value by the settings, or by the address (`https://user:password@host`); empty: no login. Pure. Raises UserError."""
+    basic = str(settings.get("basic.auth.credentials.source") or "").upper()
+    bearer = str(settings.get("bearer.auth.credentials.source") or "").upper()
+    if basic not in ("", "USER_INFO", "URL") or bearer not in ("", "STATIC_TOKEN"):
+        name = (
+            "basic.auth.credentials.source"
+            if basic not in ("", "USER_INFO", "URL")
+            else "bearer.auth.credentials.source"
+        )
+        raise UserError(
+            f"Bad value for {name}: {basic if name.startswith('basic') else bearer}",
+            "this client cannot get credentials there",
+            "Use USER_INFO or URL for basic, STATIC_TOKEN for bearer",
+        )
+    if bearer and not settings.get("bearer.auth.token"):
+        raise UserError("bearer.auth.credentials.source is STATIC_TOKEN, and there is no bearer.auth.token")
+    if not bearer:
+        given = "" if basic == "URL" else str(settings.get("basic.auth.user.info") or "")
+        user_info = given or ("" if basic == "USER_INFO" else _credentials_in(address))
+        if user_info:
+            return "Basic " + base64.b64encode(user_info.encode()).decode()
+        if basic:
+            raise UserError(
+                f"basic.auth.credentials.source is {basic}, and there are no credentials", "", "Write user:password"
+            )
+    return f"Bearer {settings['bearer.auth.token']}" if settings.get("bearer.auth.token") else ""
+
+
 def _credentials_in(address: SplitResult) -> str:
     return f"{unquote(address.username)}:{unquote(address.password or '')}" if address.username else ""
 
 
-def _ssl_context(settings: Mapping[str, Any]) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=settings.get("ssl.ca.location"))
+def ssl_context(settings: Mapping[str, Any]) -> ssl.SSLContext:
+    """Trusts `ssl.ca.location` (Java's name: `ssl.truststore.location`, PEM), else what the system trusts. Raises UserError."""
+    trusted = settings.get("ssl.ca.location") or settings.get("ssl.truststore.location")
+    try:
+        context = ssl.create_default_context(cafile=trusted)
+    except OSError as problem:
+        raise UserError(f"Cannot use the certificates in {trusted}", str(problem), "It is a PEM file") from None
     if settings.get("ssl.certificate.location"):
         context.load_cert_chain(
             settings["ssl.certificate.location"], settings.get("ssl.key.location"), settings.get("ssl.key.password")

@@ -75,7 +75,5 @@ def schemas_of(config: SqlServerConfig) -> RegistrySchemas | None:
     if not url:
         return None
     settings: dict[str, Any] = {"url": url, "latest.cache.ttl.sec": 0}
-    login = config.text("ksql.schema.registry.basic.auth.user.info")
-    if login:
-        settings["basic.auth.user.info"] = login
+    settings |= {name: text for name, text in config.registry.items() if name != "url" and text}
     return RegistrySchemas(SchemaRegistryClient(settings))

@@ -7,6 +7,7 @@ import pytest
 
 from headwater.sql.server.api import make_door
 from headwater.sql.server.node import SqlNode
+from headwater.web.callers import EVERYBODY
 from headwater.web.messages import Headers, HttpError, Request
 
 _OURS = "http://127.0.0.1:8088"
@@ -18,7 +19,8 @@ class Node:
     def __init__(self) -> None:
         self.texts: list[str] = []
 
-    async def execute(self, text: str, _settings: Any, _variables: Any) -> list[Any]:
+    async def execute(self, text: str, _settings: Any, _variables: Any, *, caller: Any) -> list[Any]:
+        assert caller is EVERYBODY
         self.texts.append(text)
         return []
 

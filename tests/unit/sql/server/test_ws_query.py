@@ -33,7 +33,7 @@ class Node:
         self.parse = parse
 
     async def query(self, *asked: Any) -> tuple[None, tuple[Column, ...], AsyncIterator[list[Any]]]:
-        self.asked.append(asked)
+        self.asked.append(asked[:3])
         if self.error is not None and not self.between:
             raise self.error
         columns = (Column("ID", types.INTEGER, Role.KEY), Column("N", types.STRING))
@@ -48,7 +48,7 @@ class Node:
         finally:
             self.closed = True
 
-    async def check_printable(self, statement: Any) -> None:
+    async def check_printable(self, statement: Any, _caller: Any) -> None:
         self.asked.append(statement.topic)
 
     async def printed(self, _statement: Any) -> AsyncIterator[str]:
