@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 from urllib.error import URLError
 from urllib.request import urlopen
@@ -17,8 +18,10 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.error import SchemaRegistryError as ConfluentError
 
 from compat.support.certificates import Authority
+from compat.support.local_cluster import until
 from compat.support.registry import Registry
 from compat.support.secured import (
+    CANARY,
     PASSWORDS,
     Caller,
     SecuredCluster,
@@ -26,6 +29,7 @@ from compat.support.secured import (
     bearer,
     secured_cluster,
 )
+from compat.support.sql_server import SqlServer
 from headwater.base.errors import UserError
 from headwater.client.admin.acls import AclBinding, AclOperation, AclResourceType
 from headwater.client.schema_registry import SchemaRegistryClient as OurClient
@@ -220,19 +224,99 @@ def test_changed_certificates_are_served_without_a_restart(
         path.write_bytes(old)
 
 
-def test_a_registry_that_would_be_open_does_not_start(cluster: SecuredCluster) -> None:
-    for settings, told in (
-        ({"listeners": "http://0.0.0.0:0", "authentication.method": "BASIC"}, "plain text"),
-        ({"resource.extension.class": "io.confluent.Some"}, "authentication.method=BASIC"),
-        ({"authentication.method": "KERBEROS"}, "authentication.method"),
-        ({"listeners": "https://127.0.0.1:0"}, "needs a key"),
-        ({"authentication.method": "BASIC", "authentication.roles": "admin"}, "roles"),
-    ):
-        command = [sys.executable, "-m", "headwater.cli.main", "registry", "start"]
-        given = {**cluster.client("admin", "kafkastore."), "kafkastore.bootstrap.servers": cluster.broker.bootstrap}
-        for name, value in {**given, **settings}.items():
-            command += ["--set", f"{name}={value}"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-        assert done.returncode == 1, settings
-        assert told in done.stderr, done.stderr
-        assert PASSWORDS["admin"] not in done.stderr
+# Connect
+
+
+@pytest.fixture(scope="module")
+def worker(cluster: SecuredCluster) -> Iterator[str]:
+    """The URL of a distributed worker: its certificate stands under `listeners.https.`, its clients trust the authority."""
+    settings = {
+        "bootstrap.servers": cluster.broker.bootstrap,
+        "group.id": "workers",
+        "listeners": "https://127.0.0.1:0",
+        "listeners.https.ssl.keystore.location": cluster.certificate,
+        "authentication.method": "BASIC",
+        **cluster.client("admin"),
+    }
+    command = [sys.executable, "-m", "headwater.cli.main", "connect", "worker", "--stop-on-eof"]
+    for name, value in settings.items():
+        command += ["--set", f"{name}={value}"]
+    complaints = (cluster.directory / "connect.log").open("w")
+    with complaints, subprocess.Popen(command, stdin=PIPE, stdout=PIPE, stderr=complaints, text=True) as process:
+        assert process.stdout is not None
+        try:
+            line = process.stdout.readline()
+            assert line.startswith("ready "), (cluster.directory / "connect.log").read_text()
+            yield line.split("listeners=")[1].split()[0]
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+def test_connectors_are_groups(cluster: SecuredCluster, worker: str) -> None:
+    admin, alice, bob, carol = (at(cluster, worker, user) for user in ("admin", "alice", "bob", "carol"))
+    assert Caller(worker, cluster.authority, {}).status("GET", "/connectors") == 401
+    config = {"connector.class": "FileStreamSource", "topic": "orders", "file": str(cluster.directory / "none")}
+    made = {"name": "copy", "config": config}
+    assert (bob.status("POST", "/connectors", made), alice.status("POST", "/connectors", made)) == (403, 403)
+    until(lambda: carol.status("POST", "/connectors", made) in (201, 409), "the worker")
+    until(lambda: admin.ask("GET", "/connectors")[1] == ["copy"], "the worker")
+    assert bob.ask("GET", "/connectors") == (200, ["copy"])
+    assert carol.ask("GET", "/connectors") == (200, [])
+    assert (bob.status("GET", "/connectors/copy"), carol.status("GET", "/connectors/copy")) == (200, 403)
+    assert bob.status("PUT", "/connectors/copy/pause") == 403
+    until(lambda: alice.status("PUT", "/connectors/copy/pause") == 202, "the worker")
+    assert alice.status("PUT", "/connectors/copy/config", config) == 403
+    assert alice.status("DELETE", "/connectors/copy/offsets") == 403
+    assert (alice.status("GET", "/admin/loggers"), carol.status("GET", "/admin/loggers")) == (403, 200)
+    assert alice.status("PUT", "/connectors/copy/fence", []) in (400, 403, 404, 503)  # signed by workers alone
+    until(lambda: carol.status("DELETE", "/connectors/copy") == 204, "the worker")
+
+
+# SQL
+
+
+@pytest.fixture(scope="module")
+def sql(cluster: SecuredCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SqlServer]:
+    settings = {"listeners": "https://127.0.0.1:0", **cluster.door, **cluster.client("admin")}
+    server = SqlServer(cluster.broker.bootstrap, tmp_path_factory.mktemp("sql"), "secured_", **settings)
+    with server as started:
+        yield started
+
+
+def test_statements_need_what_a_client_would(cluster: SecuredCluster, sql: SqlServer) -> None:
+    admin, alice, bob, carol = (at(cluster, sql.url, user) for user in ("admin", "alice", "bob", "carol"))
+
+    def run(caller: Caller, text: str) -> int:
+        return caller.status("POST", "/ksql", {"ksql": text})
+
+    assert Caller(sql.url, cluster.authority, {}).status("GET", "/info") == 401
+    assert carol.status("GET", "/info") == 200
+    create = "CREATE STREAM o (n INT) WITH (KAFKA_TOPIC='orders', VALUE_FORMAT='JSON', PARTITIONS=1);"
+    assert run(alice, create) == 403, "no right to make the topic"
+    assert run(admin, create) == 200
+    assert run(bob, "INSERT INTO o (n) VALUES (1);") == 403
+    assert run(alice, "INSERT INTO o (n) VALUES (7);") == 200
+    query = {"sql": "SELECT * FROM o;"}
+    status, rows = bob.ask("POST", "/query-stream", query)
+    assert status == 200
+    assert "[7]" in rows
+    assert carol.status("POST", "/query-stream", query) == 403
+    joined = {"sql": "SELECT count(*) FROM o a JOIN o b ON a.n = b.n"}
+    assert (bob.status("POST", "/query-stream", joined), carol.status("POST", "/query-stream", joined)) == (200, 403)
+    raw = {"sql": 'SELECT count(*) AS c FROM (SELECT * FROM "orders") AS x'}
+    assert (bob.status("POST", "/query-stream", raw), carol.status("POST", "/query-stream", raw)) == (200, 403)
+    assert carol.status("POST", "/query", {"ksql": "PRINT 'orders' FROM BEGINNING LIMIT 1;"}) == 403
+    rows_in = Caller(sql.url, cluster.authority, basic("bob"))
+    assert rows_in.status("POST", "/inserts-stream", {"target": "O"}) == 403
+    copy = "CREATE STREAM c WITH (KAFKA_TOPIC='copies') AS SELECT * FROM o;"
+    assert run(alice, copy) == 403, "no right to write the sink"
+    assert (run(bob, "DROP STREAM o;"), run(alice, "TERMINATE ALL;")) == (403, 403)
+    assert [each["name"] for each in bob.ask("POST", "/ksql", {"ksql": "SHOW STREAMS;"})[1][0]["streams"]] == ["O"]
+    assert carol.ask("POST", "/ksql", {"ksql": "SHOW STREAMS;"})[1][0]["streams"] == []
+    assert [each["name"] for each in bob.ask("POST", "/ksql", {"ksql": "SHOW TOPICS;"})[1][0]["topics"]] == ["orders"]
+    assert run(bob, "SHOW PROPERTIES;") == 403
+    shown = admin.ask("POST", "/ksql", {"ksql": "SHOW PROPERTIES;"})[1]
+    assert CANARY not in json.dumps(shown)
+    by_token = Caller(sql.url, cluster.authority, bearer(cluster.token("bob")))
+    assert by_token.status("POST", "/query-stream", query) == 200
