@@ -1,48 +1,51 @@
 """Asking a Connect worker over REST, for `headwater connect`: answers as JSON, errors as sentences."""
 
 import json
-import os
+from collections.abc import Mapping
+from http.client import HTTPException
+from types import MappingProxyType
 from typing import Any, Final
-from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode
-from urllib.request import Request, urlopen
 
 from headwater.base.errors import UserError
+from headwater.cli.door_access import door_access
+from headwater.cli.settings import ConnectOptions, door_url
 
 DEFAULT_URL: Final = "http://127.0.0.1:8083"
+VARIABLE: Final = "HEADWATER_CONNECT_URL"
 _PATIENCE_S: Final = 90
 
 
-def worker_url(given: str | None) -> str:
-    return (given or os.environ.get("HEADWATER_CONNECT_URL") or DEFAULT_URL).rstrip("/")
+def worker_url(given: str | None, options: ConnectOptions = ConnectOptions()) -> str:  # noqa: B008
+    return (door_url(given, VARIABLE, "connect_url", options) or DEFAULT_URL).rstrip("/")
 
 
 class ConnectClient:
-    def __init__(self, url: str) -> None:
-        if not url.startswith(("http://", "https://")):
-            raise UserError(f"{url} is not the address of a Connect worker", hint=f"Write it as {DEFAULT_URL}")
-        self.url = url
+    def __init__(self, url: str, security: Mapping[str, str] = MappingProxyType({})) -> None:
+        self._access = door_access(url, security, "a Connect worker", DEFAULT_URL)
+        self.url = self._access.url
 
     def ask(self, method: str, *path: str, body: Any = None, **query: str) -> Any:
         """The answer's document; None where there is none."""
-        target = "/".join(["", *(quote(each, safe="") for each in path)])
-        url = f"{self.url}{target or '/'}" + (f"?{urlencode(query)}" if query else "")
+        target = self._access.path + ("/".join(["", *(quote(each, safe="") for each in path)]) or "/")
         data = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": "application/json", "Accept": "application/json"} if data is not None else {}
-        request = Request(url, data, headers, method=method)
+        connection = self._access.connect(_PATIENCE_S)
         try:
-            with urlopen(request, timeout=_PATIENCE_S) as answer:
-                text = answer.read()
-        except HTTPError as error:
-            with error:
-                raise UserError("The Connect worker refused", _message(error.read()) or f"HTTP {error.code}") from None
-        except (URLError, TimeoutError, OSError) as error:
-            why = str(getattr(error, "reason", error))
+            full = target + (f"?{urlencode(query)}" if query else "")
+            connection.request(method, full, data, {**headers, **self._access.headers})
+            answer = connection.getresponse()
+            text = answer.read()
+        except (OSError, HTTPException) as error:
             raise UserError(
                 f"No Connect worker answers at {self.url}",
-                why,
+                str(error),
                 "Start one with `headwater connect run worker.properties`, or name another with --url",
             ) from None
+        finally:
+            connection.close()
+        if answer.status >= 400:
+            raise UserError("The Connect worker refused", _message(text) or f"HTTP {answer.status}")
         return json.loads(text) if text else None
 
 

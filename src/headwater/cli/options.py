@@ -75,6 +75,18 @@ def connect_options(function: F) -> F:
     return function
 
 
+def login_options(function: F) -> F:
+    """`--command-config` and `--profile`: the login that a command of an HTTP door sends."""
+    for option in (
+        click.option("--profile", metavar="NAME", help="A profile of ~/.config/headwater/profiles.toml."),
+        click.option(
+            "--command-config", metavar="FILE", type=click.Path(dir_okay=False), help="Client properties: the login."
+        ),
+    ):
+        function = option(function)
+    return function
+
+
 def client_options(function: F) -> F:
     """`connect_options` and `-o`, put together into `target`, which is closed when the command ends."""
 

@@ -1,12 +1,15 @@
 """Calls to a schema registry for commands: one request, its JSON, and an error that a person can do something about."""
 
 import json
-import os
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from headwater.base.errors import UserError
+from headwater.cli.door_access import door_access
 from headwater.cli.paths import default_data_dir
+from headwater.cli.settings import ConnectOptions, door_url
 
 VARIABLE: Final = "HEADWATER_SCHEMA_REGISTRY_URL"
 DEFAULT_URL: Final = "http://localhost:8081"
@@ -14,10 +17,11 @@ _CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 _PATIENCE_S: Final = 90.0
 
 
-def find_url(given: str | None) -> str:
-    """`--url`; else HEADWATER_SCHEMA_REGISTRY_URL; else that of `headwater up` on this machine; else port 8081."""
-    if given or os.environ.get(VARIABLE):
-        return given or os.environ[VARIABLE]
+def find_url(given: str | None, options: ConnectOptions = ConnectOptions()) -> str:  # noqa: B008
+    """`--url`; the profile's; HEADWATER_SCHEMA_REGISTRY_URL; that of `headwater up` on this machine; else port 8081."""
+    named = door_url(given, VARIABLE, "schema_registry_url", options)
+    if named:
+        return named
     from headwater.cli.state import read_state
 
     state = read_state(default_data_dir().absolute())
@@ -25,11 +29,8 @@ def find_url(given: str | None) -> str:
 
 
 class RegistryCalls:
-    def __init__(self, url: str) -> None:
-        parts = urlsplit(url if "://" in url else f"http://{url}")
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise UserError(f"{url!r} is no address of a registry", hint="Write it as http://localhost:8081")
-        self._parts = parts
+    def __init__(self, url: str, security: Mapping[str, str] = MappingProxyType({})) -> None:
+        self._access = door_access(url, security, "a registry", "http://localhost:8081")
 
     def call(self, method: str, path: str, document: object = None) -> Any:
         """The answer's document. Raises UserError for an answer that is an error."""
@@ -41,20 +42,19 @@ class RegistryCalls:
         return answer
 
     def try_call(self, method: str, path: str, document: object = None) -> tuple[int, Any]:
-        from http.client import HTTPConnection, HTTPException, HTTPSConnection
+        from http.client import HTTPException
 
-        kind = HTTPSConnection if self._parts.scheme == "https" else HTTPConnection
-        connection = kind(self._parts.netloc, timeout=_PATIENCE_S)
+        connection = self._access.connect(_PATIENCE_S)
         body = None if document is None else json.dumps(document).encode()
         try:
-            headers = {"Accept": _CONTENT_TYPE, "Content-Type": _CONTENT_TYPE}
-            connection.request(method, self._parts.path.rstrip("/") + path, body, headers)
+            headers = {"Accept": _CONTENT_TYPE, "Content-Type": _CONTENT_TYPE, **self._access.headers}
+            connection.request(method, self._access.path + path, body, headers)
             answer = connection.getresponse()
             data = answer.read()
             return answer.status, json.loads(data) if data else None
         except (OSError, HTTPException, ValueError) as problem:
             raise UserError(
-                f"The schema registry at {self._parts.geturl()} does not answer",
+                f"The schema registry at {self._access.url} does not answer",
                 str(problem),
                 f"`headwater up` starts one; another is named with --url or {VARIABLE}",
             ) from None

@@ -38,6 +38,7 @@ VERBS: Final = {
     "cluster": _command("cluster", "cluster", "Show the cluster and its health, move partitions, elect leaders."),
     "config": _command("config", "config", "Read and change settings of topics and brokers."),
     "user": _command("user", "user", "List, add and delete users that log in by SCRAM."),
+    "profile": _command("profile", "profile", "Keep clusters under a name: address, login and doors."),
     "schema": _command("schema", "schema", "List, register, check, compare and delete schemas."),
     "stream": _command("stream", "stream", "Run applications of headwater.streams, look at them, begin them anew."),
     "registry": _command("registry", "registry", "Run a schema registry."),

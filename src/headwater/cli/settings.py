@@ -10,13 +10,16 @@ localhost:9092.
     [profiles.production]
     bootstrap_server = "a.example:9092,b.example:9092"
     command_config = "~/production.properties"
+    schema_registry_url = "https://a.example:8081"
+
+`headwater profile` makes and changes them; `--bootstrap-server` alone is not given the login of a profile, which is another cluster's.
 """
 
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import click
 
@@ -55,6 +58,8 @@ class ConnectOptions(NamedTuple):
 
 def resolve(options: ConnectOptions, environment: Mapping[str, str] = os.environ) -> ClientSettings:
     profile = read_profile(options.profile, environment)
+    if options.bootstrap_server and not options.profile:
+        profile = {}  # its login is for its own cluster
     config_path = options.command_config or profile.get("command_config")
     properties = _read_properties(config_path) if config_path else {}
     candidates = [
@@ -99,35 +104,38 @@ def _local(environment: Mapping[str, str]) -> tuple[str, str, str | None]:
 
 def read_profile(name: str | None, environment: Mapping[str, str]) -> dict[str, str]:
     """The named profile, else the current one, else nothing."""
+    from headwater.cli.profiles import read_profiles
+
     path = default_profiles_file(environment)
     wanted = name or environment.get(PROFILE_VARIABLE)
-    if not path.exists():
-        if wanted:
-            raise UserError(
-                f"There is no profile {wanted!r}", f"{path} does not exist", "Write it, with [profiles.NAME] in it"
-            )
-        return {}
-    document = _read_toml(path)
-    profiles = document.get("profiles", {})
-    wanted = wanted or document.get("current")
+    if not path.exists() and wanted:
+        raise UserError(
+            f"There is no profile {wanted!r}",
+            f"{path} does not exist",
+            "headwater profile create NAME --bootstrap-server ...",
+        )
+    known = read_profiles(environment)
+    wanted = wanted or known.current
     if wanted is None:
         return {}
-    profile = profiles.get(wanted) if isinstance(profiles, dict) else None
-    if not isinstance(profile, dict):
-        raise UserError(f"There is no profile {wanted!r}", f"{path} has: {', '.join(profiles) or 'none'}")
-    for key, value in profile.items():
-        if key not in ("bootstrap_server", "command_config") or not isinstance(value, str):
-            raise UserError(f"Cannot use the profile {wanted!r}", f"in {path}, {key} = {value!r} is not understood")
-    return profile
+    if wanted not in known.named:
+        raise UserError(f"There is no profile {wanted!r}", f"{path} has: {', '.join(known.named) or 'none'}")
+    return known.named[wanted]
 
 
-def _read_toml(path: Path) -> dict[str, Any]:
-    import tomllib
+def door_url(
+    given: str | None, variable: str, key: str, options: ConnectOptions, environment: Mapping[str, str] = os.environ
+) -> str | None:
+    """The address of a door: what was typed, `--profile`, the environment, the current profile; None: nobody has named one."""
+    if given:
+        return given
+    named = read_profile(options.profile, environment).get(key) if options.profile else None
+    return named or environment.get(variable) or read_profile(None, environment).get(key)
 
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UserError(f"Cannot read {path}", str(error)) from None
+
+def security_for_doors(options: ConnectOptions, environment: Mapping[str, str] = os.environ) -> Mapping[str, str]:
+    """The login and the trust of the client's settings, which are for the cluster's doors too."""
+    return resolve(options, environment).security
 
 
 def _read_properties(path: str) -> dict[str, str]:

@@ -8,13 +8,15 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import ssl
 from collections.abc import Iterator, Mapping
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from headwater.base.errors import UserError
 from headwater.sql.language import tree
 from headwater.sql.language.parser import parse, split, substitute
+from headwater.web.presented import basic_header
 
 Rows = tuple[list[str], Iterator[list[Any]]]
 
@@ -22,11 +24,18 @@ Rows = tuple[list[str], Iterator[list[Any]]]
 class SqlClient:
     """Statements to a server. Settings and variables live here, as in ksqlDB's command line, and go with each request."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, authorization: str = "", tls: ssl.SSLContext | None = None) -> None:
+        """`authorization`: the header of that name; a login in the address will do, too. `tls`: whom to trust behind https://."""
         place = urlsplit(url if "://" in url else f"http://{url}")
-        if place.scheme != "http" or not place.hostname:
-            raise UserError(f"{url!r} is no server", "only http:// is spoken", "Write it as http://localhost:8088")
+        if place.scheme not in ("http", "https") or not place.hostname:
+            raise UserError(f"{url.rpartition('@')[2]!r} is no server", "", "Write it as http://localhost:8088")
         self._host, self._port = place.hostname, place.port or 8088
+        self._tls = (tls or ssl.create_default_context()) if place.scheme == "https" else None
+        if not authorization and place.username:
+            authorization = basic_header(f"{unquote(place.username)}:{unquote(place.password or '')}")
+        self._headers = {"Content-Type": "application/json"} | (
+            {"Authorization": authorization} if authorization else {}
+        )
         self.settings: dict[str, str] = {}
         self.variables: dict[str, str] = {}
 
@@ -75,10 +84,14 @@ class SqlClient:
 
     @contextlib.contextmanager
     def _post(self, path: str, document: Mapping[str, Any]) -> Iterator[http.client.HTTPResponse]:
-        connection = http.client.HTTPConnection(self._host, self._port)
+        connection = (
+            http.client.HTTPConnection(self._host, self._port)
+            if self._tls is None
+            else http.client.HTTPSConnection(self._host, self._port, context=self._tls)
+        )
         try:
             try:
-                connection.request("POST", path, json.dumps(document), {"Content-Type": "application/json"})
+                connection.request("POST", path, json.dumps(document), self._headers)
                 answer = connection.getresponse()
             except (OSError, http.client.HTTPException) as error:
                 raise UserError(

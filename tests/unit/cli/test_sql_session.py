@@ -17,7 +17,7 @@ from headwater.sql.shell import Rows, SqlClient
 
 
 class AnsweringClient(SqlClient):
-    def __init__(self, url: str = "http://localhost:1") -> None:
+    def __init__(self, url: str = "http://localhost:1", *_: object) -> None:
         super().__init__(url)
         self.asked: list[str] = []
 

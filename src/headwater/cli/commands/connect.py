@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from headwater.cli.options import output_option
+from headwater.cli.options import login_options, output_option
 from headwater.cli.output import emit, render_pairs, render_table
 
 if TYPE_CHECKING:
@@ -24,15 +24,18 @@ def worker_options(function: F) -> F:
     """`--url` and `-o`; the command gets `client` and `output`."""
 
     @functools.wraps(function)
-    def wrapper(*args: Any, url: str | None, **kwargs: Any) -> Any:
+    def wrapper(*args: Any, url: str | None, command_config: str | None, profile: str | None, **kwargs: Any) -> Any:
         from headwater.cli.connect_client import ConnectClient, worker_url
+        from headwater.cli.settings import ConnectOptions, security_for_doors
 
-        return function(*args, client=ConnectClient(worker_url(url)), **kwargs)
+        options = ConnectOptions(None, command_config, profile)
+        client = ConnectClient(worker_url(url, options), security_for_doors(options))
+        return function(*args, client=client, **kwargs)
 
     named = click.option(
         "--url", metavar="URL", help="The worker. [env: HEADWATER_CONNECT_URL; default: http://127.0.0.1:8083]"
     )
-    return named(output_option(wrapper))  # type: ignore[return-value]
+    return named(login_options(output_option(wrapper)))  # type: ignore[return-value]
 
 
 @connect.command()

@@ -10,10 +10,11 @@ from typing import Any
 import click
 
 from headwater.base.errors import UserError
-from headwater.cli.options import output_option
+from headwater.cli.options import login_options, output_option
 from headwater.cli.output import emit, render_table
 from headwater.cli.registry_calls import RegistryCalls, encoded, find_url
 from headwater.cli.schema_diff import schema_diff
+from headwater.cli.settings import ConnectOptions, security_for_doors
 
 _ENDINGS = {".avsc": "AVRO", ".proto": "PROTOBUF"}
 
@@ -25,11 +26,15 @@ def schema() -> None:
 
 def registry_options(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
-    def wrapper(*args: Any, url: str | None, **kwargs: Any) -> Any:
-        return function(*args, registry=RegistryCalls(find_url(url)), **kwargs)
+    def wrapper(*args: Any, url: str | None, command_config: str | None, profile: str | None, **kwargs: Any) -> Any:
+        options = ConnectOptions(None, command_config, profile)
+        registry = RegistryCalls(find_url(url, options), security_for_doors(options))
+        return function(*args, registry=registry, **kwargs)
 
-    option = click.option("--url", metavar="URL", help="The registry.  [default: that of `headwater up`]")
-    return option(output_option(wrapper))
+    option = click.option(
+        "--url", metavar="URL", help="The registry.  [default: the profile's, or that of `headwater up`]"
+    )
+    return option(login_options(output_option(wrapper)))
 
 
 type_option = click.option(

@@ -2,25 +2,39 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from headwater.base.errors import UserError
+from headwater.cli.options import login_options
 
 if TYPE_CHECKING:
     from headwater.cli.sql_session import SqlSession
 
+_DEFAULT_URL: Final = "http://localhost:8088"
+
 
 @click.group(invoke_without_command=True)
-@click.option("--server", "url", default="http://localhost:8088", show_default=True, help="The SQL server to talk to.")
+@click.option(
+    "--server", "url", metavar="URL", help="The SQL server.  [default: the profile's, or http://localhost:8088]"
+)
+@login_options
 @click.option("-e", "--execute", "text", metavar="SQL", help="Run these statements and end.")
 @click.option(
     "-f", "--file", "path", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Run a file and end."
 )
 @click.option("-o", "--output", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @click.pass_context
-def sql(context: click.Context, url: str, text: str | None, path: Path | None, form: str) -> int:
+def sql(
+    context: click.Context,
+    url: str | None,
+    text: str | None,
+    path: Path | None,
+    form: str,
+    command_config: str | None,
+    profile: str | None,
+) -> int:
     """SQL over streams: a shell to a SQL server, or `-e` and `-f`; and the server itself.
 
     Without `-e` or `-f` statements are read from the terminal, each ended by a semicolon; Ctrl-D ends. RUN SCRIPT 'file' runs
@@ -28,10 +42,15 @@ def sql(context: click.Context, url: str, text: str | None, path: Path | None, f
     """
     if context.invoked_subcommand is not None:
         return 0
+    from headwater.cli.door_access import door_access
+    from headwater.cli.settings import ConnectOptions, door_url, security_for_doors
     from headwater.cli.sql_session import SqlSession
     from headwater.sql.shell import SqlClient
 
-    with SqlSession(SqlClient(url), form) as session:
+    options = ConnectOptions(None, command_config, profile)
+    named = door_url(url, "HEADWATER_SQL_URL", "sql_url", options) or _DEFAULT_URL
+    access = door_access(named, security_for_doors(options), "a SQL server", _DEFAULT_URL, 8088)
+    with SqlSession(SqlClient(access.url, access.authorization, access.tls), form) as session:
         if text is not None:
             session.run(text)
         elif path is not None:
