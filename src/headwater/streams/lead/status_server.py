@@ -23,6 +23,7 @@ from headwater.base.errors import UserError
 from headwater.streams.lead.status import this_process
 from headwater.web.content import json_response
 from headwater.web.door import Door
+from headwater.web.listeners import HttpListener
 from headwater.web.messages import HttpError, Request, Response
 from headwater.web.process import listen
 from headwater.web.router import Router
@@ -153,7 +154,7 @@ class _Server:
         self._stop = asyncio.Event()
         server = HttpServer(_StatusDoor(self))
         try:
-            port = await listen(server, _HOST, 0, "The status of applications", "")
+            port = await listen(server, HttpListener(_HOST, 0), None, "The status of applications", "")
             self.url = f"http://{_HOST}:{port}"
             self._ready.set()
             await self._stop.wait()
