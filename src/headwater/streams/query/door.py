@@ -17,8 +17,8 @@ from typing import Any, Final
 
 import lmdb
 
-from headwater.client.partitioner import partition_for_key
 from headwater.base.acls import Operation
+from headwater.client.partitioner import partition_for_key
 from headwater.streams.plan.stores import StorePlan
 from headwater.streams.query.answers import Row, answer
 from headwater.streams.query.directory import Directory, Host, partitions_here
