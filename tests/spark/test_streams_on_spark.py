@@ -8,8 +8,8 @@ import pytest
 
 from headwater.base.errors import UserError
 from headwater.cli.lead_status import status_of
-from headwater.cli.stream_on_spark import with_retries
 from headwater.client import Admin, Consumer, NewTopic, Producer, TopicPartition
+from headwater.spark.sessions import master_with_retries
 from headwater.streams.on_spark import slots_for
 from headwater.testing import Broker
 from spark.support.class_archive import QUICK_JAVA
@@ -132,10 +132,10 @@ def test_leases_and_kills_are_not_seen_in_the_results(bench: Bench, drivers: Any
 
 
 def test_on_one_machine_a_task_that_dies_is_tried_again() -> None:
-    assert with_retries("local[3]") == "local[3,1000]"
-    assert with_retries("local[*]") == "local[*,1000]"
-    assert with_retries("local[2,5]") == "local[2,5]"
-    assert with_retries("spark://host:7077") == "spark://host:7077"
+    assert master_with_retries("local[3]") == "local[3,1000]"
+    assert master_with_retries("local[*]") == "local[*,1000]"
+    assert master_with_retries("local[2,5]") == "local[2,5]"
+    assert master_with_retries("spark://host:7077") == "spark://host:7077"
 
 
 @pytest.mark.parametrize(("wanted", "cores"), [(2, 2), (None, 1), (0, 4)])

@@ -1,6 +1,5 @@
 """`headwater stream run --master`: an application in slots of a SparkSession that this process opens."""
 
-import re
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,8 +15,9 @@ if TYPE_CHECKING:
 def run_on_spark(app: "App", master: str, stopping: threading.Event, settings: dict[str, Any]) -> None:
     """Until it is to stop, or the application ends; raises what ended it."""
     from headwater.spark import session
+    from headwater.spark.sessions import master_with_retries
 
-    spark = session(app.name, master=with_retries(master))
+    spark = session(app.name, master=master_with_retries(master))
     try:
         running = app.run(spark, **settings)
         used = len(running.status()["slots"])
@@ -30,8 +30,3 @@ def run_on_spark(app: "App", master: str, stopping: threading.Event, settings: d
         running.stop()
     finally:
         spark.stop()
-
-
-def with_retries(master: str) -> str:
-    """On one machine Spark tries no task again unless it is told to; the death of one slot would end the others' leases."""
-    return re.sub(r"^local\[(\d+|\*)\]$", r"local[\1,1000]", master)

@@ -9,11 +9,14 @@ of offsets as Spark has it.
 
 import atexit
 import os
+import re
 import shutil
+import subprocess
 import sys
 import tempfile
+import warnings
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 _STATE: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _FILES: Final = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 _LOCAL_PARTITIONS_MAX: Final = 8
+_END_PATIENCE_S: Final = 30.0
 _SOCKET_PATH_CHARS_MAX: Final = 103  # of macOS; Linux has 107
 _SOCKET_NAME_CHARS: Final = len(f".{UUID(int=0)}.sock")
 
@@ -113,8 +117,50 @@ def settings_for(master: str, options: Mapping[str, Any], cores: int, sockets: P
     return {**settings, **FIXED}
 
 
+def has_jvm() -> bool:
+    """Whether this process has one already."""
+    from pyspark import SparkContext
+
+    return SparkContext._gateway is not None
+
+
+def end_jvm() -> None:
+    """Stops the session of this process, and its JVM, which else lives as long as the process; also one that has died. A later session has another.
+
+    PySpark keeps the way to its JVM in attributes of its classes, and has no call for this.
+    """
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    gateway, context = SparkContext._gateway, SparkContext._active_spark_context
+    if context is not None:
+        with warnings.catch_warnings(), suppress(Exception):  # one that has died does not answer
+            warnings.simplefilter("ignore")
+            context.stop()
+    SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None
+    SparkSession._instantiatedSession = None
+    if gateway is None:
+        return
+    with suppress(Exception):
+        gateway.shutdown()
+    process = getattr(gateway, "proc", None)
+    if process is None:  # spark-submit has started it, and ends it
+        return
+    process.stdin.close()
+    try:
+        process.wait(_END_PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
 def is_local(master: str) -> bool:
     return master == "local" or master.startswith("local[")
+
+
+def master_with_retries(master: str) -> str:
+    """On one machine Spark tries no task again unless it is told to; the death of one slot of streams would end the others' leases."""
+    return re.sub(r"^local\[(\d+|\*)\]$", r"local[\1,1000]", master)
 
 
 def private_directory() -> Path:

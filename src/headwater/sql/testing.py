@@ -16,7 +16,7 @@ import itertools
 import json
 import math
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
@@ -36,7 +36,7 @@ from headwater.sql.language.types import Base
 from headwater.sql.plan import reading, windowed
 from headwater.sql.plan.catalog import RowFormat, SourceInfo
 from headwater.sql.plan.inference import register
-from headwater.sql.plan.session import Insertion, PersistentQuery, Session
+from headwater.sql.plan.session import TOPIC_PREFIX, Insertion, PersistentQuery, Session
 from headwater.streams.engine.record import OutputRecord
 
 Sent = dict[str, Any]
@@ -51,31 +51,73 @@ def run(
 ) -> list[Sent]:
     """The records that the sinks of `statements` received, in order per topic. `topics` may say which schemas topics have in the
     registry, which is one of this call alone: `{"name", "keySchema"?, "valueSchema"?, "keySchemaId"?, "valueSchemaId"?}`."""
+    made, inserted = prepared(statements, properties, topics)
+    given = [(str(each["topic"]), encoded(each, made)) for each in inputs]
+    return Run(made, [*inserted, *given], in_driver).outputs()
+
+
+def prepared(
+    statements: str | Iterable[str],
+    properties: Mapping[str, str] | None = None,
+    topics: Iterable[Mapping[str, Any]] = (),
+    *,
+    prefix: str = "",
+    brokers: str = "localhost:9092",
+) -> tuple[Session, list[tuple[str, OutputRecord]]]:
+    """The session that statements make, and the records of INSERT VALUES. `prefix`: of all its topics and applications."""
     schemas = MemorySchemas()
-    made = Session(settings=dict(properties or {}), schemas=schemas, functions_allowed=EVERYTHING)
+    made = Session(
+        settings=dict(properties or {}),
+        schemas=schemas,
+        functions_allowed=EVERYTHING,
+        service_id=prefix or "default_",
+        brokers=brokers,
+    )
     for each in topics:
-        _add_schemas(schemas, each)
+        _add_schemas(schemas, {**each, "name": prefix + each["name"]})
     text = statements if isinstance(statements, str) else "\n".join(statements)
     inserted: list[tuple[str, OutputRecord]] = []
     for piece in split(text):
         for statement in made.parse(piece):
-            done = made.execute(statement)
+            done = made.execute(_with_prefix(statement, made, prefix) if prefix else statement)
             if isinstance(statement, tree.CreateSource) and statement.name in made.catalog.sources:
                 register(made.catalog.sources[statement.name])
             if isinstance(done, PersistentQuery):
                 register(done.sink)
             if isinstance(done, Insertion):
                 inserted.append((done.target.topic, _inserted(done)))
-    given = [(str(each["topic"]), _encoded(each, made)) for each in inputs]
-    return Run(made, [*inserted, *given]).outputs()
+    return made, inserted
+
+
+def _with_prefix(statement: tree.Statement, made: Session, prefix: str) -> tree.Statement:
+    """The same, of a topic with the prefix in front of its name."""
+    if not isinstance(statement, tree.CreateSource | tree.CreateAs):
+        return statement
+    topic = statement.properties.get("KAFKA_TOPIC", made.settings.get(TOPIC_PREFIX, "") + statement.name)
+    return replace(statement, properties={**statement.properties, "KAFKA_TOPIC": f"{prefix}{topic}"})
+
+
+CarryOut = Callable[[PersistentQuery, list[tuple[str, OutputRecord]]], list[OutputRecord]]
+"""What a query writes to its sink, for records of topics: those that it reads, each completely before the next."""
+
+
+def in_driver(query: PersistentQuery, records: list[tuple[str, OutputRecord]]) -> list[OutputRecord]:
+    """In this process, by the test driver of streams."""
+    driver = query.app.test()
+    topics = driver.input_topics
+    for topic, record in records:
+        if topic in topics:
+            driver.pipe(topic, record.key, record.value, record.timestamp, record.headers)
+    return driver.read_raw(query.sink.topic)
 
 
 class Run:
     """The queries of a session over given records."""
 
-    def __init__(self, made: Session, inputs: list[tuple[str, OutputRecord]]) -> None:
+    def __init__(self, made: Session, inputs: list[tuple[str, OutputRecord]], carry_out: CarryOut) -> None:
         self._session = made
         self._inputs = inputs
+        self._carry_out = carry_out
         self._written: dict[str, list[OutputRecord]] = {}  # by topic, in the order of first writing
 
     def outputs(self) -> list[Sent]:
@@ -85,13 +127,9 @@ class Run:
         return [_decoded(record, sinks[topic]) for topic, records in self._written.items() for record in records]
 
     def _run(self, query: PersistentQuery) -> None:
-        driver = query.app.test()
-        topics = driver.input_topics
         earlier = [(topic, record) for topic, records in self._written.items() for record in records]
-        for topic, record in [*self._inputs, *earlier]:
-            if topic in topics:
-                driver.pipe(topic, record.key, record.value, record.timestamp, record.headers)
-        self._written.setdefault(query.sink.topic, []).extend(driver.read_raw(query.sink.topic))
+        written = self._carry_out(query, [*self._inputs, *earlier])
+        self._written.setdefault(query.sink.topic, []).extend(written)
 
 
 def _source_of(topic: str, made: Session) -> SourceInfo:
@@ -101,7 +139,8 @@ def _source_of(topic: str, made: Session) -> SourceInfo:
     raise SqlError(f"No stream or table reads the topic {topic}.", hint="Look at KAFKA_TOPIC of the statements.")
 
 
-def _encoded(given: Mapping[str, Any], made: Session) -> OutputRecord:
+def encoded(given: Mapping[str, Any], made: Session) -> OutputRecord:
+    """A given record as the bytes that its topic would have."""
     source = _source_of(str(given["topic"]), made)
     key = encode(given.get("key"), source.key_format, source.key_fields)
     if key is not None and given.get("window") and source.window:

@@ -79,8 +79,17 @@ class SparkRun:
         finally:
             if self.feeds is not None:
                 self.feeds.close()
+            self._runtime._slots.forget(self._application)
             if self._owns_runtime:
                 self._runtime.stop()
+
+    def wait_started(self, timeout: float | None = None) -> bool:
+        """Until every task is open, or it has ended before; False if neither is so within `timeout` seconds. Raises what ended it."""
+        return self._application.wait_started(timeout)
+
+    def on_end(self, callback: Callable[[], None]) -> None:
+        """Calls it when the application has ended, in another thread; at once if it has."""
+        self._application.on_end(callback)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Until it has ended; False if it has not within `timeout` seconds. Raises what ended it."""
@@ -136,6 +145,11 @@ class Runtime:
     @property
     def slots(self) -> int:
         return self._slots.slots
+
+    @property
+    def is_over(self) -> bool:
+        """It was stopped, or Spark is gone: it takes no applications any more."""
+        return self._stopping.is_set()
 
     @property
     def query(self) -> "StreamingQuery | None":
@@ -209,6 +223,9 @@ class Runtime:
                     )
                     return
                 self._stopping.wait(pause_s)
+        except Exception as error:  # noqa: BLE001 - the JVM is gone, or its session: nobody can supply slots any more
+            _log.warning("Spark does not answer any more error=%s", _short(error))
+            self._slots.fail(UserError("Spark is gone", _short(error)))
         finally:
             self._stopping.set()
             self._end()
@@ -244,6 +261,9 @@ class Runtime:
             query.awaitTermination(_END_PATIENCE_S)  # type: ignore[arg-type]
         except StreamingQueryException as error:
             _log.warning("the query that supplies slots ended badly error=%s", _short(error))
+        except Exception as error:  # noqa: BLE001 - the JVM is gone, and the query with it
+            _log.warning("Spark does not answer any more error=%s", _short(error))
+            return
         query.stop()
 
     def _cores_changed(self) -> bool:

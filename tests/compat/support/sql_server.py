@@ -48,6 +48,11 @@ class SqlServer:
         self._complaints.seek(0)
         return self._complaints.read()
 
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
     def kill(self) -> None:
         self._end(signal.SIGKILL)
 

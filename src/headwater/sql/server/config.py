@@ -85,10 +85,17 @@ TABLE: Final = {
             False,
             "Whether the processing log has the bytes of rows that cannot be decoded.",
         ),
+        Definition(
+            "spark.master",
+            _S,
+            "",
+            "Where persistent queries run: a master of Spark, as local[4] or spark://host:7077; by default in the server's own process. Ours.",
+        ),
         Definition("log.format", _S, "text", "text, or json: one object per line. Ours."),
         *door_security.ROWS.values(),
     )
 }
+_SPARK_PREFIX: Final = "spark."
 _CLIENT_PREFIX: Final = "ksql.streams."
 _REGISTRY_PREFIX: Final = "ksql.schema.registry."
 _OF_REGISTRY: Final = (
@@ -116,10 +123,25 @@ class SqlServerConfig:
             TABLE,
             given,
             "the server",
-            lambda name: door_security.is_known(name) or _of_client(name) or name in _OF_REGISTRY,
+            lambda name: (
+                door_security.is_known(name)
+                or _of_client(name)
+                or name in _OF_REGISTRY
+                or name.startswith(_SPARK_PREFIX)
+            ),
         )
         listeners = http_listeners(values["listeners"], DEFAULT_PORT)
-        return cls(values, listeners, dict(given)), warnings
+        config = cls(values, listeners, dict(given))
+        if config.spark and not values["spark.master"]:
+            warnings += [f"{name} has no effect: queries run on Spark only with spark.master" for name in config.spark]
+        return config, warnings
+
+    @property
+    def spark(self) -> dict[str, str]:
+        """What is passed on to Spark: spark.*, but for its master."""
+        return {
+            name: text for name, text in self.given.items() if name.startswith(_SPARK_PREFIX) and name != "spark.master"
+        }
 
     def text(self, name: str) -> str:
         return str(self.values[name])

@@ -26,7 +26,7 @@ from headwater.sql.server.command_log import Command, CommandLog, create_topic
 from headwater.sql.server.config import TABLE, SqlServerConfig
 from headwater.sql.server.engine import LOGGED, Engine
 from headwater.sql.server.leading import Leading
-from headwater.sql.server.processing_log import ProcessingLog
+from headwater.sql.server.processing_log import LogSettings, ProcessingLog
 from headwater.sql.server.row_queries import RowQueries
 from headwater.sql.server.runner import QueryRunner
 from headwater.sql.server.schemas import schemas_of
@@ -48,7 +48,7 @@ class SqlNode:
             bool(config.values["ksql.functions.python.source.enabled"]),
             tuple(config.values["ksql.functions.python.modules"]),
         )
-        self._processing_log = ProcessingLog(config)
+        self._processing_log = ProcessingLog(LogSettings.of(config))
         self.engine = Engine(config.service_id, config.brokers, self._schemas, allowed, self._processing_log.put)
         self.runner = QueryRunner(config)
         self._log = CommandLog(config.client, config.command_topic, config.number("ksql.internal.topic.replicas"))

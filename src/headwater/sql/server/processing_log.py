@@ -11,8 +11,11 @@ import base64
 import contextlib
 import json
 import logging
+import threading
 import time
 from collections import deque
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from headwater.client import AsyncAdmin, AsyncProducer
@@ -57,14 +60,30 @@ def entry(trouble: Trouble, now_ms: int, left_out: int, *, rows: bool) -> bytes:
     return json.dumps(shown, ensure_ascii=False).encode("utf-8", "replace")
 
 
+@dataclass(frozen=True, slots=True)
+class LogSettings:
+    client: tuple[tuple[str, Any], ...] = field(repr=False)  # settings of the Kafka clients; some are secrets
+    topic: str
+    replicas: int
+    is_enabled: bool
+    rows: bool  # with the rows themselves
+
+    @classmethod
+    def of(cls, config: SqlServerConfig) -> LogSettings:
+        return cls(
+            tuple(config.client.items()),
+            config.text("ksql.logging.processing.topic.name") or f"{config.service_id}ksql_processing_log",
+            config.number("ksql.internal.topic.replicas"),
+            bool(config.values["ksql.logging.processing.topic.auto.create"]),
+            bool(config.values["ksql.logging.processing.rows.include"]),
+        )
+
+
 class ProcessingLog:
     """Made inside the loop that owns it; `put` may be called from any thread."""
 
-    def __init__(self, config: SqlServerConfig) -> None:
-        self._config = config
-        self.topic = config.text("ksql.logging.processing.topic.name") or f"{config.service_id}ksql_processing_log"
-        self._enabled = bool(config.values["ksql.logging.processing.topic.auto.create"])
-        self._rows = bool(config.values["ksql.logging.processing.rows.include"])
+    def __init__(self, settings: LogSettings) -> None:
+        self._settings = settings
         self._pending: deque[Trouble] = deque()
         self._left_out = 0
         self._came: asyncio.Event | None = None
@@ -75,14 +94,23 @@ class ProcessingLog:
         self._loop, self._came = asyncio.get_running_loop(), asyncio.Event()
         self._task = asyncio.create_task(self._write())
 
+    async def written(self) -> None:
+        """Does not return: raises what keeps the log from being written."""
+        assert self._task is not None
+        await self._task
+
     async def close(self) -> None:
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await self._task
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Queries that run in another process, an executor of Spark, write to the same topic from there."""
+        return of_this_process, (self._settings,)
+
     def put(self, trouble: Trouble) -> None:
-        if not self._enabled or self._loop is None or self._came is None:
+        if not self._settings.is_enabled or self._loop is None or self._came is None:
             return
         if len(self._pending) >= PENDING_MAX:
             self._left_out += 1
@@ -93,17 +121,41 @@ class ProcessingLog:
 
     async def _write(self) -> None:
         assert self._came is not None
+        settings = self._settings
         await self._came.wait()
-        async with AsyncAdmin(self._config.client) as admin:
-            await create_topic(admin, self.topic, 1, self._config.number("ksql.internal.topic.replicas"))
-        async with AsyncProducer(self._config.client) as producer:
+        client = dict(settings.client)
+        async with AsyncAdmin(client) as admin:
+            await create_topic(admin, settings.topic, 1, settings.replicas)
+        async with AsyncProducer(client) as producer:
             while True:
                 self._came.clear()
                 while self._pending:
                     left_out, self._left_out = self._left_out, 0
-                    data = entry(self._pending.popleft(), int(time.time() * 1000), left_out, rows=self._rows)
+                    data = entry(self._pending.popleft(), int(time.time() * 1000), left_out, rows=settings.rows)
                     try:
-                        await producer.send(self.topic, data, partition=0)
+                        await producer.send(settings.topic, data, partition=0)
                     except Exception as error:  # noqa: BLE001  a log that cannot be written must not end the server
                         logger.warning("event=processing_log_not_written error=%r", str(error))
                 await self._came.wait()
+
+
+_logs: dict[LogSettings, ProcessingLog] = {}  # of a process that is not the server's
+_logs_lock: Final = threading.Lock()
+
+
+def of_this_process(settings: LogSettings) -> ProcessingLog:
+    """The log for queries in an executor: one for all of them, with a thread that ends with the process."""
+    with _logs_lock:
+        if settings not in _logs:
+            _logs[settings] = log = ProcessingLog(settings)
+            is_open = threading.Event()
+            serve = partial(asyncio.run, _serve(log, is_open))
+            threading.Thread(target=serve, name="headwater-processing-log", daemon=True).start()
+            is_open.wait()
+        return _logs[settings]
+
+
+async def _serve(log: ProcessingLog, is_open: threading.Event) -> None:
+    log.open()
+    is_open.set()
+    await log.written()

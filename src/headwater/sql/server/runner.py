@@ -1,4 +1,4 @@
-"""Keeps persistent queries running on the server that leads: each in slots of this process, watched and started again when it dies.
+"""Keeps persistent queries running on the server that leads, in this process or on Spark (`query_host`): each is watched, and started again when it dies.
 
 Which queries there are is told by the log of statements; `follow` brings what runs in line with it. The state that a query shows is what is
 known: RUNNING while its run lives, ERROR with the reason after it died and until it lives again, PAUSED when it was told to. A query that is to end
@@ -20,7 +20,7 @@ from pathlib import Path
 from headwater.client import AsyncAdmin
 from headwater.sql.plan.session import PersistentQuery
 from headwater.sql.server.config import SqlServerConfig
-from headwater.streams.slot.local_run import LocalRun
+from headwater.sql.server.query_host import QueryHost, QueryRun, host_for
 
 logger = logging.getLogger("headwater.sql")
 _HEALTHY_S = 60.0  # a run that lived so long was well: its successor waits as if it were the first
@@ -35,14 +35,15 @@ class RunningQuery:
     task: asyncio.Task[None] | None = None
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     stopping: threading.Event = field(default_factory=threading.Event)  # the same, for the thread that restores
-    starting: Future[LocalRun] | None = None
+    starting: Future[QueryRun | None] | None = None
 
 
 class QueryRunner:
     """Owned by the loop of the server."""
 
-    def __init__(self, config: SqlServerConfig) -> None:
+    def __init__(self, config: SqlServerConfig, host: QueryHost | None = None) -> None:
         self._config = config
+        self._host = host or host_for(config)
         self._running: dict[str, RunningQuery] = {}
         self._known: dict[str, PersistentQuery] = {}
         self._lock = asyncio.Lock()
@@ -78,6 +79,7 @@ class QueryRunner:
     async def close(self) -> None:
         self.leads = False
         await self.follow({}, set())
+        await asyncio.get_running_loop().run_in_executor(self._stops, self._host.close)
         self._threads.shutdown(wait=False)
         self._stops.shutdown(wait=False)
 
@@ -104,13 +106,15 @@ class QueryRunner:
         """Until the query is told to stop, or dies. No thread waits for it meanwhile: there may be many queries."""
         loop = asyncio.get_running_loop()
         running.stopping = stopping = threading.Event()  # of this run: it sets it itself when it ends
-        running.starting = self._threads.submit(self._start, running, stopping)
+        running.starting = self._threads.submit(self._host.start, running.query, stopping)
         try:
             run = await asyncio.wrap_future(running.starting)
         except asyncio.CancelledError:
             if not running.stop.is_set():
                 raise
             return  # it was to end before a thread was free for its start
+        if run is None:
+            return  # or before there was anything to run it
         ended = asyncio.Event()
         run.on_end(lambda: _tell(loop, ended))
         if not running.stop.is_set():
@@ -124,14 +128,6 @@ class QueryRunner:
             await loop.run_in_executor(self._stops, run.stop)
         if not running.stop.is_set():
             raise RuntimeError("the run ended by itself")
-
-    def _start(self, running: RunningQuery, stopping: threading.Event) -> LocalRun:
-        return running.query.app.run_here(
-            stopping=stopping,
-            state_dir=Path(self._config.text("ksql.streams.state.dir")),
-            commit_interval_ms=self._config.number("ksql.streams.commit.interval.ms"),
-            client=self._config.client_security,
-        )
 
     async def _forget(self, query: PersistentQuery) -> None:
         """What a query that was terminated leaves behind: internal topics, its group, its state."""

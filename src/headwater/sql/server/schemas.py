@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 from headwater.base.errors import UserError
@@ -20,8 +20,13 @@ _MISSING: Final = (40401, 40402, 40403)
 class RegistrySchemas:
     """Safe for threads, as its client is. Calls wait: never on the loop."""
 
-    def __init__(self, client: SchemaRegistryClient) -> None:
-        self._client = client
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        self._settings = dict(settings)
+        self._client = SchemaRegistryClient(self._settings)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Formats travel to Spark's executors with their query: there the registry has a client of its own."""
+        return RegistrySchemas, (self._settings,)
 
     def close(self) -> None:
         self._client.close()
@@ -76,4 +81,4 @@ def schemas_of(config: SqlServerConfig) -> RegistrySchemas | None:
         return None
     settings: dict[str, Any] = {"url": url, "latest.cache.ttl.sec": 0}
     settings |= {name: text for name, text in config.registry.items() if name != "url" and text}
-    return RegistrySchemas(SchemaRegistryClient(settings))
+    return RegistrySchemas(settings)

@@ -17,6 +17,7 @@ from typing import Any, Final, Literal
 from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.base.ids import TopicPartition
 from headwater.client.consumer.positions import OffsetAndMetadata
+from headwater.streams.lead.end_callbacks import EndCallbacks
 from headwater.streams.lead.membership import Lead, slot_id
 from headwater.streams.lead.slot_links import SlotLink
 from headwater.streams.lead.status import SlotStatus, document
@@ -74,6 +75,7 @@ class ApplicationLead:
         self._progress: dict[int, messages.Progress] = {}
         self._records_before = 0  # of slots that are gone
         self._started = threading.Event()
+        self._end = EndCallbacks()
         self._error: BaseException | None = None
         self._stopping = False
         self._errors: deque[dict[str, Any]] = deque(maxlen=_ERRORS_MAX)
@@ -102,11 +104,16 @@ class ApplicationLead:
         """`error`: why, if it is none of its own doing; whoever waits is told."""
         self._events.put(_Event("stop", error=error))
 
-    def wait_started(self) -> None:
-        """Until every task is open. Raises what kept them from it."""
-        self._started.wait()
+    def wait_started(self, timeout: float | None = None) -> bool:
+        """Until every task is open, or it has ended before; False if neither is so within `timeout` seconds. Raises what ended it."""
+        started = self._started.wait(timeout)
         if self._error is not None:
             self.wait()
+        return started
+
+    def on_end(self, callback: Callable[[], None]) -> None:
+        """Calls it when the application has ended, in its thread; at once if it has."""
+        self._end.add(callback)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Until the application has ended; False if it has not within `timeout` seconds. Raises what ended it."""
@@ -142,6 +149,7 @@ class ApplicationLead:
             ended = {"state": state, "error": str(self._error or ""), "slots": [], "tasks": tasks}
             self._status = {**self._status, **ended}
             self._started.set()
+            self._end.end()
 
     def _run(self) -> None:
         self._lead = lead = self._make_lead(self._program)

@@ -67,6 +67,15 @@ class SlotRuntime:
             application.start()
         return application
 
+    def forget(self, application: ApplicationLead) -> None:
+        """One that was stopped: nothing of it stays, not even that it has been."""
+        with self._lock:
+            if self._applications.get(application.name) is application:
+                del self._applications[application.name]
+                published = self._published.pop(application.name, None)
+                if published is not None:
+                    published.close()
+
     def _publish(self, application: ApplicationLead, program: Program) -> None:
         """Also one that has failed is told of, until the runtime ends or the application runs again."""
         former = self._published.pop(program.name, None)

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.errors import UserError
+from headwater.streams.lead.end_callbacks import EndCallbacks
 from headwater.streams.lead.membership import slot_id
 from headwater.streams.lead.status import SlotStatus, document, this_process
 from headwater.streams.lead.status_server import publish
@@ -43,9 +44,7 @@ class LocalRun:
         self._opening: Slot | None = None
         self._program: Program | None = None
         self.queries: QueryServer | None = None
-        self._lock = threading.Lock()
-        self._has_ended = False
-        self._callbacks: list[Callable[[], None]] = []
+        self._end = EndCallbacks()
         self._thread = threading.Thread(target=self._main, name=f"headwater-streams-{app.name}", daemon=True)
 
     def start(self) -> "LocalRun":
@@ -103,25 +102,17 @@ class LocalRun:
             self._error = error
         finally:
             self._started.set()
-            with self._lock:
-                self._has_ended = True
-                callbacks, self._callbacks = self._callbacks, []
-            for callback in callbacks:
-                callback()
+            self._end.end()
 
     def on_end(self, callback: Callable[[], None]) -> None:
         """Calls it when the run has ended, in the run's thread; at once if it has."""
-        with self._lock:
-            if not self._has_ended:
-                self._callbacks.append(callback)
-                return
-        callback()
+        self._end.add(callback)
 
     def status(self) -> dict[str, Any]:
         """Tasks with their positions, lag and how much is restored; what went wrong lately. See `lead.status`."""
         slot, program = self._opening, self._program
         if slot is None or program is None:
-            phase = "failed" if self._error is not None else "stopped" if self._has_ended else "starting"
+            phase = "failed" if self._error is not None else "stopped" if self._end.has_ended else "starting"
             told = document(self._app.name, program.tasks if program is not None else (), (), phase=phase)
             return {**told, "error": str(self._error or "")}
         tasks = [task.name for task in slot.tasks if task.is_running]

@@ -88,7 +88,8 @@ def prepare(app: "App", settings: RunSettings) -> Program:
         if app.late_records_to is not None:
             ensure_exists(admin, app.late_records_to)
     outputs = frozenset(partitioned_outputs(topology))
-    return Program(app.name, topology.sub_topologies(), topics, app.settings(), settings, outputs)
+    task_settings = app.settings(emit_interval_ms=settings.emit_interval_ms)
+    return Program(app.name, topology.sub_topologies(), topics, task_settings, settings, outputs)
 
 
 def lead_of(program: Program) -> Lead:

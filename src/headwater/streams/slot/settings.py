@@ -29,6 +29,8 @@ class RunSettings:
     """How many slots, beside its owner, keep a copy of each task's state: on other machines than the owner's. On Spark."""
     acceptable_recovery_lag: int = 10_000
     """How many changelog offsets a copy may be behind for its task to move there."""
+    emit_interval_ms: int = 1000
+    """The results of windows and outer joins that have closed are looked for so often, by the clock, as in Kafka Streams. 0: with every record."""
     allow_state_loss: bool = False
     """Starts also where the topology has changed so that state of the former run would be lost."""
     queries: int | None = None
@@ -53,6 +55,8 @@ class RunSettings:
         for name in ("num_standby_replicas", "acceptable_recovery_lag"):
             if getattr(self, name) < 0:
                 raise UserError(f"{name} cannot be {getattr(self, name)}", "it is 0 or more")
+        if self.emit_interval_ms < 0:
+            raise UserError(f"emit_interval_ms cannot be {self.emit_interval_ms}", "it is at least 0 ms")
         if self.queries_token is not None:
             check_token(self.queries_token)
         unknown = [name for name in self.client if not any(name in table for table in (_CONSUMER, _PRODUCER, _ADMIN))]

@@ -1,0 +1,56 @@
+"""Where persistent queries run: in the process of the server, or on Spark (`spark_host`)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from headwater.sql.plan.session import PersistentQuery
+from headwater.sql.server.config import SqlServerConfig
+
+
+class QueryRun(Protocol):
+    """A query that runs."""
+
+    def on_end(self, callback: Callable[[], None], /) -> None:
+        """Calls it when the run has ended, in another thread; at once if it has."""
+
+    def stop(self) -> None:
+        """Commits and ends. Raises what ended the run, if something did."""
+
+
+class QueryHost(Protocol):
+    """Safe for threads, which wait here: never on the loop."""
+
+    def start(self, query: PersistentQuery, stopping: threading.Event) -> QueryRun | None:
+        """Returns when all state is restored; earlier, perhaps with None, once `stopping` is set."""
+
+    def close(self) -> None:
+        """When no query runs any more."""
+
+
+class InProcessHost:
+    def __init__(self, config: SqlServerConfig) -> None:
+        self._config = config
+
+    def start(self, query: PersistentQuery, stopping: threading.Event) -> QueryRun:
+        return query.app.run_here(
+            stopping=stopping,
+            state_dir=Path(self._config.text("ksql.streams.state.dir")),
+            commit_interval_ms=self._config.number("ksql.streams.commit.interval.ms"),
+            client=self._config.client_security,
+        )
+
+    def close(self) -> None:
+        pass
+
+
+def host_for(config: SqlServerConfig) -> QueryHost:
+    """By `spark.master`. Raises UserError where PySpark is missing."""
+    if not config.text("spark.master"):
+        return InProcessHost(config)
+    from headwater.sql.server.spark_host import SparkHost
+
+    return SparkHost(config)

@@ -1,0 +1,31 @@
+"""Who is to be told that a run has ended. Safe for threads: each callback is called once, whoever comes first, it or the end."""
+
+import threading
+from collections.abc import Callable
+
+
+class EndCallbacks:
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._has_ended = False
+        self._callbacks: list[Callable[[], None]] = []
+
+    @property
+    def has_ended(self) -> bool:
+        return self._has_ended
+
+    def add(self, callback: Callable[[], None]) -> None:
+        """Calls it when the run ends, in the run's thread; at once if it has ended."""
+        with self._lock:
+            if not self._has_ended:
+                self._callbacks.append(callback)
+                return
+        callback()
+
+    def end(self) -> None:
+        """By the run's thread, as the last thing that it does."""
+        with self._lock:
+            self._has_ended = True
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()
