@@ -2,12 +2,21 @@
 compare by identity.
 """
 
+import enum
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 PRIMITIVES: Final = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
-NO_DEFAULT: Final = object()  # null is a default, so that absence needs a sign of its own
+
+
+class Absence(enum.Enum):
+    """Null is a default, so that absence needs a sign of its own: one that stays itself when it is pickled."""
+
+    NO_DEFAULT = "no default"
+
+
+NO_DEFAULT: Final = Absence.NO_DEFAULT
 
 Kind = Literal[
     "null",

@@ -45,12 +45,3 @@ class InProcessHost:
 
     def close(self) -> None:
         pass
-
-
-def host_for(config: SqlServerConfig) -> QueryHost:
-    """By `spark.master`. Raises UserError where PySpark is missing."""
-    if not config.text("spark.master"):
-        return InProcessHost(config)
-    from headwater.sql.server.spark_host import SparkHost
-
-    return SparkHost(config)

@@ -20,7 +20,8 @@ from pathlib import Path
 from headwater.client import AsyncAdmin
 from headwater.sql.plan.session import PersistentQuery
 from headwater.sql.server.config import SqlServerConfig
-from headwater.sql.server.query_host import QueryHost, QueryRun, host_for
+from headwater.sql.server.query_host import QueryHost, QueryRun
+from headwater.sql.server.spark_host import host_for
 
 logger = logging.getLogger("headwater.sql")
 _HEALTHY_S = 60.0  # a run that lived so long was well: its successor waits as if it were the first

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from headwater.base.errors import UserError
 from headwater.sql.plan.session import PersistentQuery
 from headwater.sql.server.config import SqlServerConfig
-from headwater.sql.server.query_host import QueryRun
+from headwater.sql.server.query_host import InProcessHost, QueryHost, QueryRun
 
 if TYPE_CHECKING:
     from headwater.streams.on_spark import Runtime, SparkRun
@@ -140,3 +140,8 @@ def _end_quietly(run: SparkRun) -> None:
     """What ended it is raised already."""
     with contextlib.suppress(Exception):
         run.stop()
+
+
+def host_for(config: SqlServerConfig) -> QueryHost:
+    """By `spark.master`. Raises UserError where PySpark is missing."""
+    return SparkHost(config) if config.text("spark.master") else InProcessHost(config)

@@ -101,6 +101,15 @@ def _count_repartition_topics(topology: Topology, subs: list[SubTopology], count
             settled = [found[topic] for topic in group if topic in found]
             for topic in group & set(found):
                 found[topic] = max(given) if given else max(settled)
+        if (
+            not found
+        ):  # those of a foreign-key join lead to each other: they are as the tables that they are joined with
+            found = {
+                topic: max(counts[each] for each in group if each in counts)
+                for group in groups
+                for topic in group & open_topics
+                if group & counts.keys()
+            }
         if not found:
             raise UserError(
                 "The repartition topics of the application read only from each other",

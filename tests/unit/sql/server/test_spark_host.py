@@ -10,9 +10,9 @@ from headwater.base.errors import UserError
 from headwater.sql.server import spark_host
 from headwater.sql.server.config import SqlServerConfig
 from headwater.sql.server.processing_log import LogSettings, ProcessingLog
-from headwater.sql.server.query_host import InProcessHost, host_for
+from headwater.sql.server.query_host import InProcessHost
 from headwater.sql.server.schemas import RegistrySchemas
-from headwater.sql.server.spark_host import SparkHost
+from headwater.sql.server.spark_host import SparkHost, host_for
 
 _SETTINGS = ["spark.master=local[2]", "spark.executor.memory=2g", "ksql.service.id=s_"]
 

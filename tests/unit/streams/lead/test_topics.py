@@ -64,3 +64,14 @@ def test_global_tables_have_no_tasks() -> None:
     assert sorted(plan.tasks.values()) == [2]
     assert plan.globals == {"names": 3}
     assert plan.internal == []
+
+
+def test_the_topics_of_a_foreign_key_join_are_as_the_tables_that_they_are_joined_with() -> None:
+    app = App("orders")
+    orders, customers = app.table("o"), app.table("c")
+    orders.join(customers, lambda order, customer: (order, customer), on=lambda order: order).to_stream().to("t")
+    planned = plan_topics("orders", app.topology(), {"o": 2, "c": 3})
+    registration, response = sorted(planned.sources.keys() - {"o", "c"})
+    assert "REGISTRATION" in registration
+    assert (planned.sources[registration], planned.sources[response]) == (3, 2)
+    assert planned.tasks == {0: 2, 1: 3}
