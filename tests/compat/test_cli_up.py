@@ -132,6 +132,9 @@ def test_a_secured_broker_serves_who_has_its_files_and_nobody_else(headwater: Ru
     mine.write_text(client.replace(password, "wrong"))
     assert "SASL_AUTHENTICATION_FAILED" in headwater("topic", "list", *as_alice, code=1).stderr
 
+    told_open = {row["check"]: row["level"] for row in json.loads(headwater("doctor", "-o", "json").stdout)}
+    assert (told_open["broker 0"], told_open["secrets"]) == ("ok", "ok")
+
     before = {path.name: path.read_bytes() for path in secure.iterdir()}
     os.kill(broker["pid"], signal.SIGKILL)  # its port stays
     _until(lambda: (found := _status(headwater)["brokers"][0])["ready"] and found["pid"] != broker["pid"])
@@ -269,6 +272,23 @@ def test_doctor_finds_this_machine_fit(headwater: Run) -> None:
     findings = {row["check"]: row["level"] for row in json.loads(headwater("doctor", "-o", "json").stdout)}
     assert {"python", "lz4", "zstd", "snappy", "gzip", "java", "disk space", "open files"} <= findings.keys()
     assert "fail" not in findings.values()
+
+
+def test_doctor_tells_of_a_running_broker_that_everybody_reaches(headwater: Run) -> None:
+    headwater(
+        "up",
+        "-d",
+        "--no-registry",
+        "--set",
+        "listeners=PLAINTEXT://127.0.0.1:0,ABROAD://0.0.0.0:0",
+        "--set",
+        "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,ABROAD:PLAINTEXT",
+        "--set",
+        "advertised.listeners=PLAINTEXT://127.0.0.1:0,ABROAD://localhost:0",
+    )
+    findings = {row["check"]: row["level"] for row in json.loads(headwater("doctor", "-o", "json", code=1).stdout)}
+    assert findings["broker 0 ABROAD"] == "fail"
+    assert "broker 0 PLAINTEXT" not in findings
 
 
 def test_up_with_connect_copies_a_file(headwater: Run, tmp_path: Path) -> None:

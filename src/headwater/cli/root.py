@@ -28,7 +28,9 @@ VERBS: Final = {
     "up": _command("up", "up", "Start a broker or several on this machine, and keep them running."),
     "down": _command("down", "down", "Stop what `headwater up` started."),
     "status": _command("status", "status", "Show what runs, where, and how it is doing."),
-    "doctor": _command("doctor", "doctor", "Check this machine for everything Headwater needs."),
+    "doctor": _command(
+        "doctor", "doctor", "Check this machine for what Headwater needs, and for what is open to others."
+    ),
     "broker": _command("broker", "broker", "Run one broker, or look into its files."),
     "topic": _command("topic", "topic", "List, create, describe, alter, delete and trim topics."),
     "produce": _command("produce", "produce", "Write records from stdin to a topic."),
