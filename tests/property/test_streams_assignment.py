@@ -1,10 +1,13 @@
 """The assignment of tasks and of standby copies to slots for any past: balanced, as sticky as balance allows, and at rest once it is reached."""
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.streams.lead.assignment import assign
 from headwater.streams.lead.standbys import Copies, assign_standbys, host_of, owners_for_now
+from headwater.streams.lead.task_moves import Action, Grant, TaskMoves
 
 _TASKS = st.lists(st.integers(0, 6), min_size=0, max_size=4).map(
     lambda counts: [f"{sub}_{partition}" for sub, count in enumerate(counts) for partition in range(count)]
@@ -110,3 +113,41 @@ def test_a_task_moves_once_and_only_to_who_can_go_on(tasks: list[str], slots: se
             assert copies.is_warm(task, slot)  # a standby first
     settled = owners_for_now(assign(tasks, slots, now, copies.preferred(tasks)), now, copies)
     assert sum(settled[task] != now[task] for task in tasks) <= sum(targets[task] != now[task] for task in tasks)
+
+
+@given(st.integers(1, 6), st.integers(2, 4), st.integers(0, 2), st.data())
+def test_lags_that_vary_move_each_task_once_at_most(tasks: int, slots: int, standbys: int, data: st.DataObject) -> None:
+    """One slot has everything, others come; they tell any lags, and answer when they like."""
+    names = [f"0_{number}" for number in range(tasks)]
+    moves = TaskMoves(names, stateful=names, standbys=standbys, acceptable_lag=100)
+    waiting: list[Grant] = []
+    told: dict[int, list[tuple[str, ...]]] = {slot: [()] for slot in range(slots)}
+
+    def do(actions: list[Action]) -> None:
+        for grant in actions:
+            assert isinstance(grant, Grant)
+            waiting.append(grant)
+            told[grant.slot].append(grant.tasks)
+
+    def answer(grant: Grant) -> None:
+        waiting.remove(grant)
+        do(moves.owned(grant.slot, grant.life, grant.number, grant.tasks, 0, grant.standbys))
+
+    do(moves.ready(0, 0, (), 0, "host-0:/state"))
+    answer(waiting[0])
+    for slot in range(1, slots):
+        do(moves.ready(slot, slot, (), 0, f"host-{slot}:/state"))
+    report = st.tuples(st.integers(0, slots - 1), st.sampled_from((0, 99, 101, 5000)), st.booleans())
+    for slot, lag, answers in data.draw(st.lists(report, max_size=40)):
+        do(moves.lags(slot, slot, dict.fromkeys(sorted(moves._slots[slot].copied), lag), 0))
+        first = next((grant for grant in waiting if grant.slot == slot), None)
+        if answers and first is not None:
+            answer(first)
+    for name in names:
+        taken = [
+            slot
+            for slot, grants in told.items()
+            for before, after in pairwise(grants)
+            if name in after and name not in before
+        ]
+        assert taken in ([0], [0, *taken[1:2]]), f"{name} was given to {taken}"  # never back, never over a third one

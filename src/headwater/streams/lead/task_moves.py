@@ -8,6 +8,9 @@ a standby, which writes nothing but its copy (`standbys`).
 Slots are known by their number; a slot that comes again under a number is another *life* of it, and what an earlier one still says counts for
 nothing. While slots are expected (at the start, and between two leases) free tasks wait for them, but not longer than until a given
 time. Owned by the thread of the application's lead.
+
+A move that has begun goes on: from when its owner is told to release a task, it belongs to where it goes, until it is granted there, or one of the
+two is gone. Lags change with every report, so without that the owner would be told now to release it and now to keep it.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -84,6 +87,7 @@ class TaskMoves:
         self._slots: dict[int, _Slot] = {}
         self._lost: dict[tuple[int, int], set[str]] = {}  # (slot, life) -> what it may still write
         self._last_owner: dict[str, int] = {}
+        self._moving: dict[str, tuple[int, int]] = {}  # task -> the slot and its life that shall have it when its owner has released it
         self._grant = 0
         self._expected: dict[int, int] = {}  # slot -> its life until now, which does not count
         self._expected_until_ms = 0
@@ -230,11 +234,24 @@ class TaskMoves:
             self._stateful,
             self._acceptable_lag,
         )
-        before = {task: number for task, number in self._last_owner.items() if self._still_in_place(task, number)}
+        before = self._owners_before()
         targets = assign(self.tasks, self._slots, before, copies.preferred(self.tasks), self._load())
         owners = owners_for_now(targets, before, copies)
         self._standbys = assign_standbys(owners, targets, self._standbys, self._standby_count, copies)
+        self._moving = {
+            task: (number, self._slots[number].life)
+            for task, number in owners.items()
+            if self._last_owner.get(task, number) != number and self._last_owner[task] in self._slots
+        }
         return owners
+
+    def _owners_before(self) -> dict[str, int]:
+        """Who had each task last; of one that is on its way, who shall have it."""
+        before = {task: number for task, number in self._last_owner.items() if self._still_in_place(task, number)}
+        for task, (number, life) in self._moving.items():
+            if self.is_current(number, life) and self._last_owner[task] in self._slots:
+                before[task] = number
+        return before
 
     def _still_in_place(self, task: str, number: int) -> bool:
         """False if the slot of that number is on another machine now: then it is none that has the task."""

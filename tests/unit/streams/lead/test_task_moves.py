@@ -184,6 +184,40 @@ def test_a_newcomer_gets_a_task_once_its_copy_is_there() -> None:
     assert moves.tick(10**9) == []
 
 
+def test_a_move_that_has_begun_goes_on_though_the_lag_grows_again() -> None:
+    moves = _machines(1, standbys=0, tasks=("0_0", "0_1"))
+    _follow(moves, moves.ready(1, 1, (), 0, "host-1:/state"))
+    (release,) = moves.lags(1, 1, {"0_1": 99}, 0)
+    assert isinstance(release, Grant)
+    assert (release.slot, release.tasks) == (0, ("0_0",))
+    for lag in (140, 99, 5000, 0, 101):
+        assert moves.lags(1, 1, {"0_1": lag}, 0) == []  # the owner is not told to keep it after all
+    _follow(moves, [release])
+    assert moves.owner("0_1") == 1
+    assert moves.lags(0, 0, {"0_1": 0}, 0) == []
+
+
+def test_a_move_is_given_up_when_the_slot_that_waits_is_gone() -> None:
+    moves = _machines(1, standbys=0, tasks=("0_0", "0_1"))
+    _follow(moves, moves.ready(1, 1, (), 0, "host-1:/state"))
+    release = moves.lags(1, 1, {"0_1": 0}, 0)
+    kept = moves.lost(1, 1, 0)
+    assert _granted(kept) == {0: ("0_0", "0_1")}
+    _follow(moves, release + kept)
+    assert moves.tasks_of(0) == ["0_0", "0_1"]
+    again = _follow(moves, moves.ready(1, 2, (), 0, "host-1:/state"))  # another life of it has to warm up anew
+    assert [(grant.slot, grant.tasks, grant.standbys) for grant in again] == [(1, (), ("0_1",))]
+
+
+def test_a_standby_that_lags_is_promoted_where_no_copy_has_more() -> None:
+    """Beyond the acceptable lag a task does not move there, but a lost one does: it replays what is missing, and not all."""
+    moves = _machines(3, standbys=2, tasks=("0_0", "0_1", "0_2"))
+    assert moves.lags(1, 1, {"0_0": 7000}, 0) == []
+    assert moves.lags(2, 2, {"0_0": 5000}, 0) == []
+    _follow(moves, moves.lost(0, 0, 0))
+    assert moves.owner("0_0") == 2
+
+
 def test_within_one_place_tasks_move_at_once() -> None:
     moves = TaskMoves(TASKS, stateful=TASKS, standbys=2)
     _follow(moves, moves.ready(0, 0, (), 0, "host:/state"))
