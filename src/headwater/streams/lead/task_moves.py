@@ -87,7 +87,9 @@ class TaskMoves:
         self._slots: dict[int, _Slot] = {}
         self._lost: dict[tuple[int, int], set[str]] = {}  # (slot, life) -> what it may still write
         self._last_owner: dict[str, int] = {}
-        self._moving: dict[str, tuple[int, int]] = {}  # task -> the slot and its life that shall have it when its owner has released it
+        self._moving: dict[
+            str, tuple[int, int]
+        ] = {}  # task -> the slot and its life that shall have it when its owner has released it
         self._grant = 0
         self._expected: dict[int, int] = {}  # slot -> its life until now, which does not count
         self._expected_until_ms = 0
