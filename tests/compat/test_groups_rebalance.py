@@ -1,7 +1,6 @@
 """Members that die, come back, or share with others by degrees; topics and partitions that appear; groups that are full."""
 
 import itertools
-import random
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 import confluent_kafka
 import pytest
 
+from chaos.support.dice import dice
 from compat.support.broker import BrokerProcess
 from compat.support.java import Java
 from compat.support.members import MEMBERS, OBEDIENT, Member, places, until, until_shared
@@ -120,21 +120,22 @@ def test_a_storm_of_members_ends_in_order(
     """Members join and leave at random; whoever holds a partition reads it, and in the end nothing is lost."""
     members_at_most, partitions, seconds = lasting(10, 50), lasting(20, 100), lasting(2.0, 60.0)
     group_topic(partitions)
-    dice = random.Random(7)
+    chance = dice()
     living: list[Member] = []
     everyone: list[Member] = []
     sent: list[bytes] = []
     numbers = itertools.count()
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        if len(living) < 2 or (len(living) < members_at_most and dice.random() < 0.6):
+        if len(living) < 2 or (len(living) < members_at_most and chance.random() < 0.6):
             assignor = "cooperative-sticky"
             living.append(join("confluent", group=topic, topics=(topic,), assignor=assignor, auto_commit_ms=200))
             everyone.append(living[-1])
         else:
-            living.pop(dice.randrange(len(living))).close()
+            living.pop(chance.randrange(len(living))).close()
         sent += fill(group_broker.bootstrap, topic, partitions, 1, start=next(numbers))
-        time.sleep(dice.uniform(0, 0.1))
+        if chance.random() < 0.3:  # else the next one comes into the rebalance of this one
+            until(lambda: any(member.assignment for member in living), lambda: [m.errors for m in living])
     while len(living) < members_at_most:
         living.append(join("confluent", group=topic, topics=(topic,), assignor="cooperative-sticky"))
         everyone.append(living[-1])

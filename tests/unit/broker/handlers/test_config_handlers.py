@@ -238,6 +238,8 @@ def test_a_broker_config_that_nobody_knows_is_taken(lab: Any) -> None:
     assert incremental(lab, (BROKER, "1", [("nope", SET, "5")]), (BROKER, "", [("nope", SET, "6")])) == DONE * 2
     (found,) = describe(lab, BROKER, "1", ["nope"]).configs
     assert (found.value, found.is_sensitive, found.config_source, found.config_type) == (None, True, 2, 0)
+    assert replace(lab, (BROKER, "1", {"nope": "7", "neither": "8"})) == DONE
+    assert lab.broker.image.broker_configs == {"1": {"nope": "7", "neither": "8"}, "": {"nope": "6"}}
     assert values(describe(lab.restarted(), BROKER, "")) == {"nope": (None, 3)}
 
 
