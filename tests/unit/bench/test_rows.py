@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from bench.report import BEGIN, END
+from bench.report import BEGIN, END, Figure
 from bench.scenarios import scenarios
+from bench.spark import batch_figures
 
 KINDS = {kind.row: kind for scenario in scenarios() for kind in scenario.kinds}
 BROKER = {row: kind for row, kind in KINDS.items() if row.partition("-")[0] not in ("client", "codec", "spark")}
@@ -86,6 +87,18 @@ def test_rows_about_lateness_and_clusters():
         "failover-kill",
         "failover-stop",
     }
+
+
+def test_a_micro_batch_stands_beside_the_connector_and_a_source_that_does_nothing():
+    found = {"p50 headwater": 66.0, "p99 headwater": 90.0, "p50 kafka": 50.0, "p99 kafka": 80.0, "p50 floor": 60.0}
+    figures = batch_figures(found | {"p99 floor": 85.0})
+    assert figures == {
+        "spark-batch-p50": Figure(66.0, 50.0, "1.10 of a Python source that does nothing"),
+        "spark-batch-p99": Figure(90.0, 80.0),
+        "spark-batch-floor-p50": Figure(60.0, 50.0),
+    }
+    (scenario,) = [each for each in scenarios() if "spark-batch-p50" in {kind.row for kind in each.kinds}]
+    assert {kind.row for kind in scenario.kinds} == set(figures)
 
 
 def test_no_row_is_measured_twice():
