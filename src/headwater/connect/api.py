@@ -66,7 +66,7 @@ class SourceTaskContext(Protocol):
     def stopping(self) -> bool: ...
 
     def request_commit(self) -> None:
-        """Offsets are to be written soon, of what has been given so far; `commit_record` tells when."""
+        """Offsets are to be written soon, of what has been given so far; `commit` tells when."""
 
     def spark(self) -> Any:
         """The worker's SparkSession. It begins with the first that asks, which takes seconds."""
@@ -156,7 +156,7 @@ class SourceTask:
         raise NotImplementedError
 
     def commit(self) -> Any:
-        """All records given so far are in Kafka, with their offsets."""
+        """Offsets were written: of each source partition the newest one behind which every record is in Kafka."""
 
     def commit_record(self, record: SourceRecord, metadata: Any) -> Any:
         """One record is in Kafka (`metadata`), or was dropped by a transform or as an error (None)."""

@@ -93,7 +93,7 @@ class SourceKit:
         polled, self._polled = self._polled, []
         for record in polled:
             _call(self.task.commit_record, record, None)
-            if record.source_partition is not None:
+            if record.source_partition is not None and record.source_offset is not None:
                 self.offsets.write([(record.source_partition, record.source_offset)])
         _call(self.task.commit)
 

@@ -86,3 +86,26 @@ def test_an_offset_may_be_committed_when_all_before_it_have_arrived() -> None:
 
 def test_a_record_without_an_offset_has_nothing_to_commit() -> None:
     assert SubmittedRecords().submit(None, {"o": 1}) is None
+
+
+def test_a_record_without_an_offset_has_its_place_in_the_order() -> None:
+    submitted = SubmittedRecords()
+    first, last = submitted.submit({"p": 1}, None), submitted.submit({"p": 1}, {"o": 1})
+    assert first is not None
+    assert last is not None
+    last.arrived = True
+    assert submitted.committable() == []
+    first.arrived = True
+    assert submitted.committable() == [({"p": 1}, {"o": 1})]
+    assert submitted.submit(None, None) is None
+
+
+def test_what_has_arrived_in_order_is_not_kept_record_by_record() -> None:
+    submitted = SubmittedRecords()
+    for number in range(100):
+        made = submitted.submit({"p": 1}, {"o": 7} if number == 50 else None)
+        assert made is not None
+        made.arrived = True
+    assert sum(map(len, submitted._by_partition.values())) < 4
+    assert submitted.committable() == [({"p": 1}, {"o": 7})]
+    assert submitted.committable() == []

@@ -25,6 +25,7 @@ logger = logging.getLogger("headwater.connect")
 
 _FOREVER_MS: Final = (1 << 31) - 1
 _POLL_AGAIN_S: Final = 0.1
+_UNTOLD_MAX: Final = 1000  # arrivals, before a plugin is told in the middle of what a poll gives
 Settings = Mapping[str, object]
 
 
@@ -182,6 +183,7 @@ class SourceWorkerTask(WorkerTask):
             while not self.stopping.is_set():
                 if time.monotonic() >= next_commit or self.commit_requested:
                     self._wait_if_requested(sending)
+                    sending.check()
                     self._commit(task, sending)
                     next_commit = time.monotonic() + self._flush_interval_s
                 self.wait_while_paused()
@@ -193,6 +195,8 @@ class SourceWorkerTask(WorkerTask):
                     if self.cancelled:
                         return
                     sending.send(record)
+                    if sending.is_much_untold:
+                        sending.tell_arrived()
         finally:
             if not self.cancelled:
                 sending.flush(self._flush_timeout_s)
@@ -249,6 +253,7 @@ class Sending:
         self._names = [class_name(each) for each in (pipeline.key, pipeline.value, pipeline.header)]
 
     def send(self, record: SourceRecord) -> None:
+        self.check()  # what a poll gives may be long: nothing more after a record that is lost
         on_the_way = self.submitted.submit(record.source_partition, record.source_offset)
         try:
             changed = self._pipeline.transform(record, record, self._tolerance)
@@ -317,6 +322,10 @@ class Sending:
     def check(self) -> None:
         if self._failure is not None:
             raise ConnectError(f"A record could not be delivered: {self._failure}") from self._failure
+
+    @property
+    def is_much_untold(self) -> bool:
+        return len(self._outcomes) >= _UNTOLD_MAX
 
     def tell_arrived(self) -> None:
         while self._outcomes:

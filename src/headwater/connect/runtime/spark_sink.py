@@ -96,6 +96,15 @@ class SparkSinkWorkerTask(WorkerTask):
             if waited:
                 self._writing.release()
 
+    def _begin_batch(self) -> None:
+        """Takes `_writing`. Who stops the query holds it and waits for this very thread: so nobody waits here once that has begun."""
+        while not self._writing.acquire(timeout=_LOOK_S):
+            if self._ending:
+                raise Interrupted("The task stops: this batch is not begun")
+        if self._ending:
+            self._writing.release()
+            raise Interrupted("The task stops: this batch is not begun")
+
     def _started(self, spark: "SparkSession", task: SparkSinkTask) -> "StreamingQuery":
         options = source_options(self.id.connector, self._conversion.config, self._consumer, self._plan)
         frame = spark.readStream.format("headwater").options(**options).load()
@@ -103,14 +112,14 @@ class SparkSinkWorkerTask(WorkerTask):
         self._ending, self._failure = False, None
 
         def each(batch: "DataFrame", batch_id: int) -> None:
-            with self._writing:
-                if self._ending:
-                    raise Interrupted("The task stops: this batch is not begun")
-                try:
-                    self._write(task, batch, batch_id)
-                except Exception as error:  # noqa: BLE001 - the JVM gets a sentence, the status what happened
-                    self._failure = error
-                    raise ConnectError(told(error)[:_TOLD_MAX]) from None
+            self._begin_batch()
+            try:
+                self._write(task, batch, batch_id)
+            except Exception as error:  # noqa: BLE001 - the JVM gets a sentence, the status what happened
+                self._failure = error
+                raise ConnectError(self.redact(told(error))[:_TOLD_MAX]) from None
+            finally:
+                self._writing.release()
 
         writing = frame.writeStream.foreachBatch(each).option("checkpointLocation", self._plan.checkpoint)
         return writing.trigger(processingTime=f"{self._plan.interval_ms} milliseconds").start()

@@ -74,11 +74,12 @@ class SparkSourceTask(SourceTask):
         self._partition = {"format": self._config["format"]}
         self._handover = Handover()
         self._stopped = threading.Event()
-        self._given = self._arrived = 0
         self._whole = False  # all rows of the batch at hand are given
-        self._busy = False
+        self._busy = False  # there is a batch at hand
         self._query: StreamingQuery | None = None
-        self._spark: Any = self.context.spark()
+        self._spark: Any = self.context.spark()  # may take long
+        if self.context.stopping:
+            raise Interrupted("The task stops: its query is not begun")
         self._committed = self.context.offset_reader.offset(self._partition) or {}
         if self._config["read.mode"] == "streaming":
             with spark_errors():
@@ -166,24 +167,20 @@ class SparkSourceTask(SourceTask):
         return self._records(frame, {"reads": reads + 1, "at": now_ms})
 
     def _records(self, frame: "DataFrame", offset: dict[str, Any]) -> Iterator[SourceRecord]:
-        """All of a batch. The last one has the offset, so that nothing of a batch counts before all of it does."""
-        self._busy, self._whole, self._given, self._arrived = True, False, 0, 0
-        self._next_offset = offset
+        """All of a batch. The last one has the offset, which is committed when it and all before it have arrived: then `commit` comes."""
+        self._busy, self._whole, self._next_offset = True, False, offset
         topic, last = self._config["topic"], None
         for row in self._rows(frame):
             if self._stopped.is_set():
                 raise Interrupted("The task stops: this batch is not through")
             if last is not None:
-                self._given += 1
                 yield self._record(topic, last, None)
             last = row
-        if last is not None:
-            self._given += 1
-            self._whole = True
-            yield self._record(topic, last, offset)
-        self._whole = True
-        if not self._given:  # nothing to write down
+        if last is None:  # nothing to write down
             self._through()
+            return
+        yield self._record(topic, last, offset)
+        self._whole = True
 
     def _rows(self, frame: "DataFrame") -> Iterator[dict[str, Any]]:
         import pyarrow as pa
@@ -205,10 +202,9 @@ class SparkSourceTask(SourceTask):
             source_offset=offset,
         )
 
-    def commit_record(self, record: SourceRecord, metadata: Any) -> None:
-        del record, metadata
-        self._arrived += 1
-        if self._whole and self._arrived == self._given:
+    def commit(self) -> None:
+        """Offsets were written: the batch's own, if all of it was given, for no other record of it has one."""
+        if self._busy and self._whole:
             self._through()
 
     def _through(self) -> None:
