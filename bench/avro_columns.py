@@ -1,4 +1,6 @@
-"""`python -m bench.avro_columns`: Avro into columns and rows, and back, beside fastavro, in one run. Seconds are of this process's CPU."""
+"""`python -m bench.avro_columns`: Avro into columns and rows, and back, beside fastavro, in one run. Seconds are of
+this process's CPU.
+"""
 
 import io
 import json

@@ -1,7 +1,7 @@
 """The brokers that are measured, each a process of its own behind a context manager: gone when the block is left.
 
-Both run with their defaults but for the listener, the directory, one replica of the internal topics, and what a row says. Should
-whoever measures be killed, the kernel ends them too.
+Both run with their defaults but for the listener, the directory, one replica of the internal topics, and what a row
+says. Should whoever measures be killed, the kernel ends them too.
 """
 
 import contextlib

@@ -4,8 +4,8 @@
     python -m bench.client fill PORT TOPIC RECORDS VALUE_BYTES CODEC PARTITIONS
     python -m bench.client consume PORT TOPIC RECORDS PARTITIONS
 
-Prints one JSON object: records, bytes, seconds, and the CPU seconds of the busiest thread. A thread cannot be busier than
-all the time, so records / busiest is what this client would reach with a broker that answered at once: its limit.
+Prints one JSON object: records, bytes, seconds, and the CPU seconds of the busiest thread. A thread cannot be busier
+than all the time, so records / busiest is what this client would reach with a broker that answered at once: its limit.
 """
 
 import json

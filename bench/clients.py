@@ -1,8 +1,9 @@
-"""The rows about Python's clients: ours beside confluent-kafka, aiokafka and kafka-python, against one broker in one run.
+"""The rows about Python's clients: ours beside confluent-kafka, aiokafka and kafka-python, against one broker in one
+run.
 
-Each client runs in a process of its own (`clients_produce`, `clients_consume`), in turns. The limit of the Arrow rows is
-confluent-kafka, of the plain rows the better of aiokafka and kafka-python. What is produced is checked by the log end
-offsets; the readers count what they read.
+Each client runs in a process of its own (`clients_produce`, `clients_consume`), in turns. The limit of the Arrow rows
+is confluent-kafka, of the plain rows the better of aiokafka and kafka-python. What is produced is checked by the log
+end offsets; the readers count what they read.
 """
 
 import subprocess

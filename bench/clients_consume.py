@@ -1,9 +1,9 @@
 """Reading a topic from beginning to end: our `poll` and `poll_arrow` beside confluent-kafka, aiokafka and kafka-python.
 
-Each function reads `count` records of all partitions of a topic by assignment, without a group, and gives the seconds from
-the first poll to the last record; connecting and the look-up of the offsets are in it for all. Each is meant to run in a
-process of its own (`python -m bench.clients_consume READER BOOTSTRAP TOPIC PARTITIONS COUNT`), which prints records/s.
-Every reader touches each value (its length is summed), so that none gets away with handing out promises.
+Each function reads `count` records of all partitions of a topic by assignment, without a group, and gives the seconds
+from the first poll to the last record; connecting and the look-up of the offsets are in it for all. Each is meant to
+run in a process of its own (`python -m bench.clients_consume READER BOOTSTRAP TOPIC PARTITIONS COUNT`), which prints
+records/s. Every reader touches each value (its length is summed), so that none gets away with handing out promises.
 """
 
 import asyncio

@@ -1,11 +1,11 @@
 """Writing a topic: our `send` and `send_arrow` beside confluent-kafka, aiokafka and kafka-python.
 
-Each function writes `count` records of `size` bytes without a key, with acks=all and its library's own defaults, and gives
-the seconds from the first record to the answer to the last one; connecting and the topic's metadata are before that for
-all (a first record, which is counted). Each is meant to run in a process of its own
-(`python -m bench.clients_produce WRITER BOOTSTRAP TOPIC PARTITIONS COUNT SIZE`), which prints records/s. Values are made
-before: bytes for those that take bytes, a column for the one that takes columns. librdkafka and kafka-python are told to
-take as many records into their buffers as they hold, so that they do not stop for that.
+Each function writes `count` records of `size` bytes without a key, with acks=all and its library's own defaults, and
+gives the seconds from the first record to the answer to the last one; connecting and the topic's metadata are before
+that for all (a first record, which is counted). Each is meant to run in a process of its own (`python -m
+bench.clients_produce WRITER BOOTSTRAP TOPIC PARTITIONS COUNT SIZE`), which prints records/s. Values are made before:
+bytes for those that take bytes, a column for the one that takes columns. librdkafka and kafka-python are told to take
+as many records into their buffers as they hold, so that they do not stop for that.
 """
 
 import asyncio

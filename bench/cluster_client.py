@@ -1,4 +1,5 @@
-"""The clients of the rows about clusters, in a process of their own: librdkafka produces, and tells when what was acknowledged.
+"""The clients of the rows about clusters, in a process of their own: librdkafka produces, and tells when what was
+acknowledged.
 
 python -m bench.cluster_client throughput BOOTSTRAP TOPIC PARTITIONS RECORDS SIZE ACKS
 python -m bench.cluster_client latency BOOTSTRAP TOPIC PARTITIONS RATE SECONDS ACKS

@@ -1,8 +1,10 @@
-"""Clusters of three brokers on this machine, each a process of its own: Headwater with a ZooKeeper, Apache Kafka with its own quorum.
+"""Clusters of three brokers on this machine, each a process of its own: Headwater with a ZooKeeper, Apache Kafka with
+its own quorum.
 
-Both run with their defaults but for addresses, directories, three replicas of the internal topics, and no leaders that move back by
-themselves in the middle of a measurement. With a session, both take a broker for gone after that time. Everything that was started is
-ended with the context: killed, for nobody needs its files, and the last of a quorum would wait a minute for the others.
+Both run with their defaults but for addresses, directories, three replicas of the internal topics, and no leaders that
+move back by themselves in the middle of a measurement. With a session, both take a broker for gone after that time.
+Everything that was started is ended with the context: killed, for nobody needs its files, and the last of a quorum
+would wait a minute for the others.
 """
 
 import contextlib

@@ -2,8 +2,8 @@
 
     python -m bench.codec [--quick]
 
-`KINDS` and `measure` are rows for `python -m bench`. The limit of each is the twin in plain Python, so that the ratio says
-what compiling gains.
+`KINDS` and `measure` are rows for `python -m bench`. The limit of each is the twin in plain Python, so that the ratio
+says what compiling gains.
 """
 
 import sys

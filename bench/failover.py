@@ -1,7 +1,8 @@
-"""The rows about the end of a leader: how long nobody's write is acknowledged, and how long until another leader is known.
+"""The rows about the end of a leader: how long nobody's write is acknowledged, and how long until another leader is
+known.
 
-The leader that ends is not the controller, at neither broker: who loses both at once waits for two elections. Several ends of each
-kind, of which the median counts; `also` names the longest. Registered by `cluster.cluster_scenarios`.
+The leader that ends is not the controller, at neither broker: who loses both at once waits for two elections. Several
+ends of each kind, of which the median counts; `also` names the longest. Registered by `cluster.cluster_scenarios`.
 """
 
 import selectors

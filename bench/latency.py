@@ -1,7 +1,9 @@
-"""The rows about how late things come at one broker: librdkafka from end to end, and small requests while a log is compacted.
+"""The rows about how late things come at one broker: librdkafka from end to end, and small requests while a log is
+compacted.
 
-Compaction: a topic is filled under `delete`, then set to `compact`; the broker's cleaner looks often, so it begins at once. From then until
-the log has shrunk, one connection produces small requests into another topic. Registered by `rows.scenarios`.
+Compaction: a topic is filled under `delete`, then set to `compact`; the broker's cleaner looks often, so it begins at
+once. From then until the log has shrunk, one connection produces small requests into another topic. Registered by
+`rows.scenarios`.
 """
 
 import contextlib

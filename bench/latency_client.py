@@ -3,8 +3,8 @@
 python -m bench.latency_client consume BOOTSTRAP TOPIC PARTITIONS RATE SECONDS     (starts the producer by itself)
 python -m bench.latency_client produce BOOTSTRAP TOPIC PARTITIONS RATE SECONDS
 
-A value begins with the time at which it was given to the producer, by the clock that all processes of a machine share. The records of the
-first second are not counted: connections are made, and leaders found. One JSON object on stdout.
+A value begins with the time at which it was given to the producer, by the clock that all processes of a machine share.
+The records of the first second are not counted: connections are made, and leaders found. One JSON object on stdout.
 """
 
 import json

@@ -1,4 +1,6 @@
-"""`python -m bench.protobuf_columns`: Protobuf into columns and back, beside the `protobuf` package, in one run. Seconds are of this process's CPU."""
+"""`python -m bench.protobuf_columns`: Protobuf into columns and back, beside the `protobuf` package, in one run.
+Seconds are of this process's CPU.
+"""
 
 import pyarrow as pa
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory

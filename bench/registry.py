@@ -1,6 +1,7 @@
 """The schema registry: how many schemas it registers and looks up, how long clients wait for it, how fast it starts.
 
-Beside each, as its limit, a bare HTTP server of the standard library that answers the same number of bytes in a process of its own.
+Beside each, as its limit, a bare HTTP server of the standard library that answers the same number of bytes in a process
+of its own.
 """
 
 import http.client

@@ -1,4 +1,6 @@
-"""Runs `replay.c`, compiled on demand into bench/build/: the load generator of every row that is not about librdkafka."""
+"""Runs `replay.c`, compiled on demand into bench/build/: the load generator of every row that is not about
+librdkafka.
+"""
 
 import json
 import signal

@@ -1,7 +1,8 @@
 """A cluster under load: what replication costs, how late acknowledgements and records come, what the whole weighs.
 
-One cluster of Headwater (and a ZooKeeper) or of Apache Kafka (with a quorum in its brokers), everything one after the other. The first
-load of each kind is not counted. Also what every row about clusters needs. Registered by `cluster.cluster_scenarios`.
+One cluster of Headwater (and a ZooKeeper) or of Apache Kafka (with a quorum in its brokers), everything one after the
+other. The first load of each kind is not counted. Also what every row about clusters needs. Registered by
+`cluster.cluster_scenarios`.
 """
 
 import json

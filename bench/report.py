@@ -1,4 +1,6 @@
-"""What a run found, as rows: the table, the JSON file, and the table in docs/PERFORMANCE.md. Pure but for the writing."""
+"""What a run found, as rows: the table, the JSON file, and the table in docs/PERFORMANCE.md. Pure but for the
+writing.
+"""
 
 import json
 from collections.abc import Sequence
@@ -50,7 +52,9 @@ class Row:
 
 
 def best(kind: Kind, figures: Sequence[Figure]) -> Figure:
-    """Noise on a shared machine only ever makes things worse, for the broker as for the limit: the best of each counts."""
+    """Noise on a shared machine only ever makes things worse, for the broker as for the limit: the best of each
+    counts.
+    """
     choose = max if kind.better == MORE else min
     limits = [figure.limit for figure in figures if figure.limit is not None]
     chosen = choose(figures, key=lambda figure: figure.value)

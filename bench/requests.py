@@ -1,7 +1,8 @@
 """Requests as bytes: prebuilt frames for `replay.c`, and the few calls that set up and check a measurement.
 
 The versions (Produce 7, Fetch 11, CreateTopics 2, DeleteTopics 1, ListOffsets 1) are ones that every broker in question
-serves; none is flexible, so the bytes stay plain (DescribeQuorum 0 is, but has few fields). Nothing here comes from the package under test.
+serves; none is flexible, so the bytes stay plain (DescribeQuorum 0 is, but has few fields). Nothing here comes from the
+package under test.
 """
 
 import os

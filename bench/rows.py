@@ -32,7 +32,9 @@ Figures = dict[str, Figure]
 
 @dataclass(slots=True)
 class Bench:
-    """One broker being measured. `folder` takes its files and the prebuilt requests, `scale` below 1 makes all shorter."""
+    """One broker being measured. `folder` takes its files and the prebuilt requests, `scale` below 1 makes all
+    shorter.
+    """
 
     start: Start
     folder: Path

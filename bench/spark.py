@@ -1,7 +1,8 @@
 """The rows about Spark: our source and sink beside Spark's own Kafka connector, against one broker, in one session.
 
-Each scenario is one driver process (`bench.spark_driver`), because a session takes six to ten seconds to start; ours and the
-connector are measured in turns in it. Every row that is read is counted. The connector's jars come from tests/tools.sh.
+Each scenario is one driver process (`bench.spark_driver`), because a session takes six to ten seconds to start; ours
+and the connector are measured in turns in it. Every row that is read is counted. The connector's jars come from
+tests/tools.sh.
 """
 
 import json

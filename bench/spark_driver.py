@@ -1,4 +1,5 @@
-"""A Spark driver that measures one thing and prints it as JSON: `python -m bench.spark_driver WHAT JSON` (see `bench.spark`).
+"""A Spark driver that measures one thing and prints it as JSON: `python -m bench.spark_driver WHAT JSON` (see
+`bench.spark`).
 
 What is measured first is measured again before it counts: the JVM compiles what it has seen often.
 """

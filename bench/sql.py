@@ -1,6 +1,7 @@
 """SQL: rows per second through the engine of three queries, and what users of a server wait for.
 
-Beside the engine, as its limit, JSON that is read and written again by the standard library; beside a pull query, a bare HTTP server.
+Beside the engine, as its limit, JSON that is read and written again by the standard library; beside a pull query, a
+bare HTTP server.
 """
 
 import http.client

@@ -1,9 +1,11 @@
-"""Streams beside Kafka Streams (Java) and Quix Streams: the same topologies, on one broker, in one run, exactly once, record cache off.
+"""Streams beside Kafka Streams (Java) and Quix Streams: the same topologies, on one broker, in one run, exactly once,
+record cache off.
 
-Each runs in a process of its own (`streams_apps`, `StreamsPeer.java`, `streams_quix`) over topics of its own with the same records, one after the other. The
-pace is taken from the group's committed offsets, between a tenth of the records and all of them: neither interpreters nor the JVM's
-first seconds count. What each wrote, results and changelog records, is counted by a reader of committed records and told under `also`. Quix
-Streams takes part where HEADWATER_BENCH_QUIX names a Python that has it.
+Each runs in a process of its own (`streams_apps`, `StreamsPeer.java`, `streams_quix`) over topics of its own with the
+same records, one after the other. The pace is taken from the group's committed offsets, between a tenth of the records
+and all of them: neither interpreters nor the JVM's first seconds count. What each wrote, results and changelog records,
+is counted by a reader of committed records and told under `also`. Quix Streams takes part where HEADWATER_BENCH_QUIX
+names a Python that has it.
 """
 
 import os

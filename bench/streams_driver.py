@@ -1,4 +1,6 @@
-"""`python -m bench.streams_driver COUNT`: how long the test driver takes from the import to the first output, and for so many small topologies."""
+"""`python -m bench.streams_driver COUNT`: how long the test driver takes from the import to the first output, and for
+so many small topologies.
+"""
 
 import sys
 import time

@@ -1,7 +1,9 @@
-"""How long a record takes from the producer through a keyed count to a reader of committed records, beside Kafka Streams, at 500 records/s.
+"""How long a record takes from the producer through a keyed count to a reader of committed records, beside Kafka
+Streams, at 500 records/s.
 
-Both run the same topology in a process of their own, exactly once, cache off, over the same broker, one after the other; load and reader are the same. Each
-record has a key of its own, by which its result is known. It begins with the first result, and the first seconds, in which interpreters and the JVM grow warm, do not count.
+Both run the same topology in a process of their own, exactly once, cache off, over the same broker, one after the
+other; load and reader are the same. Each record has a key of its own, by which its result is known. It begins with the
+first result, and the first seconds, in which interpreters and the JVM grow warm, do not count.
 """
 
 import threading

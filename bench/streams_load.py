@@ -1,4 +1,6 @@
-"""`python -m bench.streams_load BROKERS TOPIC RECORDS_S SECONDS KEYS`: records at a pace, every 50 ms, for the applications of `streams_apps`."""
+"""`python -m bench.streams_load BROKERS TOPIC RECORDS_S SECONDS KEYS`: records at a pace, every 50 ms, for the
+applications of `streams_apps`.
+"""
 
 import sys
 import time

@@ -1,6 +1,8 @@
-"""The topologies of `streams_apps` in Quix Streams, where it is installed: `python streams_quix.py SCENARIO BROKERS APPLICATION STATE COMMIT_MS`.
+"""The topologies of `streams_apps` in Quix Streams, where it is installed: `python streams_quix.py SCENARIO BROKERS
+APPLICATION STATE COMMIT_MS`.
 
-No import of this repository: it runs under another interpreter. Quix Streams has no table of latest rows; `join_asof` comes nearest.
+No import of this repository: it runs under another interpreter. Quix Streams has no table of latest rows; `join_asof`
+comes nearest.
 """
 
 import sys

@@ -1,7 +1,8 @@
-"""State of a million keys: a restart with the state in place, a restore from the changelog, and queries over HTTP beside half the load that the application bears.
+"""State of a million keys: a restart with the state in place, a restore from the changelog, and queries over HTTP
+beside half the load that the application bears.
 
-A start is counted from the process to its `ready`, when all tasks are open: the interpreter is in it. The query server is `headwater stream
-serve`, a process of its own, and so are the application and the load.
+A start is counted from the process to its `ready`, when all tasks are open: the interpreter is in it. The query server
+is `headwater stream serve`, a process of its own, and so are the application and the load.
 """
 
 import json

@@ -1,8 +1,8 @@
 """The errors of Connect, under the names that connectors written for Apache Kafka Connect know.
 
-`ConnectError` is the root. `DataError` is about one record and may be tolerated (`errors.tolerance`); `RetriableError` asks
-for the same call again; `ConfigError` is about a property, by name. `java_name` is what `__connect.errors.exception.class.name`
-and the REST door call them.
+`ConnectError` is the root. `DataError` is about one record and may be tolerated (`errors.tolerance`); `RetriableError`
+asks for the same call again; `ConfigError` is about a property, by name. `java_name` is what
+`__connect.errors.exception.class.name` and the REST door call them.
 """
 
 from typing import ClassVar

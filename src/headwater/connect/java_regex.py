@@ -1,6 +1,7 @@
 """Regular expressions of configs: Java's syntax, run by RE2, whose time is linear in the text whatever the pattern is.
 
-What RE2 has not (look-around, back references) is refused by name rather than run by an engine that could be made to run for ever.
+What RE2 has not (look-around, back references) is refused by name rather than run by an engine that could be made to
+run for ever.
 """
 
 import re

@@ -1,7 +1,7 @@
 """The catalog of plugins: connectors, converters, transforms and predicates, by all the names they have.
 
-A config names a class; only what stands in the catalog can be named, so a config never imports anything. The catalog has our own
-plugins, under Java's class names and short ones, and what installed packages register as entry points:
+A config names a class; only what stands in the catalog can be named, so a config never imports anything. The catalog
+has our own plugins, under Java's class names and short ones, and what installed packages register as entry points:
 
     [project.entry-points."headwater.connect.connectors"]
     Numbers = "my_package.numbers:NumbersConnector"
@@ -95,7 +95,9 @@ _CONNECTORS: Final[dict[str, tuple[str, ...]]] = {
 
 
 class Catalog:
-    """Made once per worker. `allowed` are patterns of names; what none of them matches is as if it were not installed."""
+    """Made once per worker. `allowed` are patterns of names; what none of them matches is as if it were not
+    installed.
+    """
 
     def __init__(self, allowed: Iterable[str] = ("*",), *, installed: bool = True) -> None:
         self._by_name: dict[tuple[Kind, str], Plugin] = {}

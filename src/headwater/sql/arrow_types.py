@@ -1,4 +1,6 @@
-"""Types of SQL as Arrow's, and back; rows as Arrow's tables. Needs pyarrow, which is imported when it is first needed."""
+"""Types of SQL as Arrow's, and back; rows as Arrow's tables. Needs pyarrow, which is imported when it is first
+needed.
+"""
 
 from __future__ import annotations
 

@@ -5,8 +5,8 @@
         cursor.execute("SELECT total FROM totals WHERE customer = ?", ["ada"])
         cursor.fetchall()
 
-Parameters are written into the statement as literals, between quotes where they are text, so that a value never becomes part of the statement. A push
-query is read row by row; closing the cursor ends it. There are no transactions to commit.
+Parameters are written into the statement as literals, between quotes where they are text, so that a value never becomes
+part of the statement. A push query is read row by row; closing the cursor ends it. There are no transactions to commit.
 """
 
 from __future__ import annotations

@@ -22,10 +22,14 @@ Rows = tuple[list[str], Iterator[list[Any]]]
 
 
 class SqlClient:
-    """Statements to a server. Settings and variables live here, as in ksqlDB's command line, and go with each request."""
+    """Statements to a server. Settings and variables live here, as in ksqlDB's command line, and go with each
+    request.
+    """
 
     def __init__(self, url: str, authorization: str = "", tls: ssl.SSLContext | None = None) -> None:
-        """`authorization`: the header of that name; a login in the address will do, too. `tls`: whom to trust behind https://."""
+        """`authorization`: the header of that name; a login in the address will do, too. `tls`: whom to trust behind
+        https://.
+        """
         place = urlsplit(url if "://" in url else f"http://{url}")
         if place.scheme not in ("http", "https") or not place.hostname:
             raise UserError(f"{url.rpartition('@')[2]!r} is no server", "", "Write it as http://localhost:8088")

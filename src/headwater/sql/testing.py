@@ -5,8 +5,8 @@
         [{"topic": "in", "key": 1, "value": {"v": 4}, "timestamp": 0}])
     -> [{"topic": "T", "key": 1, "value": {"W": 8}, "timestamp": 0}]
 
-Queries run in the order of their statements. Each takes all its inputs before the next begins: the given records, in their order, each
-completely before the next; then what earlier queries wrote, topic by topic.
+Queries run in the order of their statements. Each takes all its inputs before the next begins: the given records, in
+their order, each completely before the next; then what earlier queries wrote, topic by topic.
 """
 
 from __future__ import annotations
@@ -49,8 +49,10 @@ def run(
     *,
     topics: Iterable[Mapping[str, Any]] = (),
 ) -> list[Sent]:
-    """The records that the sinks of `statements` received, in order per topic. `topics` may say which schemas topics have in the
-    registry, which is one of this call alone: `{"name", "keySchema"?, "valueSchema"?, "keySchemaId"?, "valueSchemaId"?}`."""
+    """The records that the sinks of `statements` received, in order per topic. `topics` may say which schemas topics
+    have in the registry, which is one of this call alone: `{"name", "keySchema"?, "valueSchema"?, "keySchemaId"?,
+    "valueSchemaId"?}`.
+    """
     made, inserted = prepared(statements, properties, topics)
     given = [(str(each["topic"]), encoded(each, made)) for each in inputs]
     return Run(made, [*inserted, *given], in_driver).outputs()
@@ -64,7 +66,9 @@ def prepared(
     prefix: str = "",
     brokers: str = "localhost:9092",
 ) -> tuple[Session, list[tuple[str, OutputRecord]]]:
-    """The session that statements make, and the records of INSERT VALUES. `prefix`: of all its topics and applications."""
+    """The session that statements make, and the records of INSERT VALUES. `prefix`: of all its topics and
+    applications.
+    """
     schemas = MemorySchemas()
     made = Session(
         settings=dict(properties or {}),
@@ -293,7 +297,9 @@ def _told(record: Sent | None) -> str:
 
 
 def differences(expected: Iterable[Mapping[str, Any]], found: Iterable[Sent]) -> list[Difference]:
-    """One for each topic that is not as expected. Only what an expected record says is compared; doubles within 1e-6."""
+    """One for each topic that is not as expected. Only what an expected record says is compared; doubles within
+    1e-6.
+    """
     wanted: dict[str, list[Sent]] = {}
     given: dict[str, list[Sent]] = {}
     for each in expected:

@@ -3,8 +3,9 @@
     cases = CasesOnSpark(Runtime(spark), brokers, state_dir)
     cases.run(statements, inputs)        # what `testing.run` gives
 
-Each query of a case has topics of its own, so that cases and queries disturb each other in nothing and may run at a time, in threads. Where a query reads
-several topics, or topics of its own, a record is sent when the one before it has gone all the way through: the order between topics is then that of the list.
+Each query of a case has topics of its own, so that cases and queries disturb each other in nothing and may run at a
+time, in threads. Where a query reads several topics, or topics of its own, a record is sent when the one before it has
+gone all the way through: the order between topics is then that of the list.
 """
 
 from __future__ import annotations
@@ -124,7 +125,9 @@ class _Sink:
         self._consumer.close()
 
     def settle(self) -> list[Any]:
-        """Waits until the query has committed all that it reads: what the sink has got so far, as (key, value, timestamp, headers)."""
+        """Waits until the query has committed all that it reads: what the sink has got so far, as (key, value,
+        timestamp, headers).
+        """
         while True:
             if not self._run.running:
                 self._run.wait()
@@ -144,7 +147,9 @@ class _Sink:
         return {each: committed.offset for each, committed in found.items()}
 
     def _read_to_the_end(self) -> None:
-        """Of what is in the log now, also of transactions that are still open: the outputs of what was committed are among it."""
+        """Of what is in the log now, also of transactions that are still open: the outputs of what was committed are
+        among it.
+        """
         ends: dict[TopicPartition, int] = {}
         for each, found in self._admin.list_offsets(dict.fromkeys(self._all, LATEST)).items():
             if isinstance(found, KafkaError):

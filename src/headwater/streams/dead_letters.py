@@ -1,8 +1,8 @@
 """Dead letters read back: what went wrong, with which record, and that record again, as it was. Pure.
 
-A dead letter is the record as it was read, with `__streams.errors.*` headers behind its own (KIP-1034), whoever wrote it: these
-applications, or Kafka Streams. Failures without a record (a punctuator, a result that brokers refuse) have no topic in their headers,
-and cannot be replayed.
+A dead letter is the record as it was read, with `__streams.errors.*` headers behind its own (KIP-1034), whoever wrote
+it: these applications, or Kafka Streams. Failures without a record (a punctuator, a result that brokers refuse) have no
+topic in their headers, and cannot be replayed.
 """
 
 from collections.abc import Iterable

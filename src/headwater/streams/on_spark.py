@@ -1,18 +1,20 @@
 """Slots on Spark. This file and `frames` alone know PySpark.
 
-A Structured Streaming query supplies the slots: a micro-batch with one row per slot, and each row is a task of Spark's that becomes a
-slot (`slot.host.run_slot`) for the time of a lease. Spark schedules, supervises, tries again and shows them; no record of the
-application goes through its operators. At the end of a lease all slots commit and end, the batch is done, and the query is run again, from
-the same checkpoint, with new slots, which go on with the same tasks. One run per lease, and not a query that goes on for ever: that has begun
-its next batch when it is to end, and Spark would kill its tasks; the pause between two leases is the same (0.35 to 0.5 s on two busy
-cores). The lead is in the driver (`lead.runtime`); what it tells does not depend on batches.
+A Structured Streaming query supplies the slots: a micro-batch with one row per slot, and each row is a task of Spark's
+that becomes a slot (`slot.host.run_slot`) for the time of a lease. Spark schedules, supervises, tries again and shows
+them; no record of the application goes through its operators. At the end of a lease all slots commit and end, the batch
+is done, and the query is run again, from the same checkpoint, with new slots, which go on with the same tasks. One run
+per lease, and not a query that goes on for ever: that has begun its next batch when it is to end, and Spark would kill
+its tasks; the pause between two leases is the same (0.35 to 0.5 s on two busy cores). The lead is in the driver
+(`lead.runtime`); what it tells does not depend on batches.
 
     runtime = Runtime(spark)                       # slots for many applications
     orders = runtime.run(app)
     ...
     orders.stop(); runtime.stop()
 
-A query that fails because a slot died (on `local[N]` Spark does not try tasks again) is started anew; the lead goes on meanwhile.
+A query that fails because a slot died (on `local[N]` Spark does not try tasks again) is started anew; the lead goes on
+meanwhile.
 """
 
 import base64
@@ -84,7 +86,9 @@ class SparkRun:
                 self._runtime.stop()
 
     def wait_started(self, timeout: float | None = None) -> bool:
-        """Until every task is open, or it has ended before; False if neither is so within `timeout` seconds. Raises what ended it."""
+        """Until every task is open, or it has ended before; False if neither is so within `timeout` seconds. Raises
+        what ended it.
+        """
         return self._application.wait_started(timeout)
 
     def on_end(self, callback: Callable[[], None]) -> None:
@@ -120,7 +124,9 @@ class SparkRun:
 
 
 class Runtime:
-    """Slots on a SparkSession, for any number of applications. `slots`: if it is not given, one per core but one, also when executors come and go."""
+    """Slots on a SparkSession, for any number of applications. `slots`: if it is not given, one per core but one, also
+    when executors come and go.
+    """
 
     def __init__(self, spark: "SparkSession", *, slots: int | None = None, lease: float = LEASE_S) -> None:
         if lease <= 0:
@@ -256,7 +262,9 @@ class Runtime:
         return None
 
     def _await_end(self, query: "StreamingQuery") -> None:
-        """Slots that were told to end do, and the query with them; one that hangs is killed by Spark, and fenced by the leads."""
+        """Slots that were told to end do, and the query with them; one that hangs is killed by Spark, and fenced by the
+        leads.
+        """
         try:
             query.awaitTermination(_END_PATIENCE_S)  # type: ignore[arg-type]
         except StreamingQueryException as error:
@@ -323,7 +331,9 @@ def run_on_spark(
 
 
 def slots_for(wanted: int | None, cores: int, master: str) -> int:
-    """How many slots there are. A slot keeps its core for as long as it lives, so one core must stay free for everything else."""
+    """How many slots there are. A slot keeps its core for as long as it lives, so one core must stay free for
+    everything else.
+    """
     if wanted is None:
         wanted = cores - 1
         if wanted < 1:
@@ -364,7 +374,9 @@ def pickled_program(program: Program) -> str:
 def _slot_function(
     address: tuple[str, int], secret: bytes, slots: int
 ) -> "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]":
-    """What Spark's tasks run. It is pickled by reference to this module's functions, and needs nothing but this package there."""
+    """What Spark's tasks run. It is pickled by reference to this module's functions, and needs nothing but this package
+    there.
+    """
 
     def lease(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
         import time

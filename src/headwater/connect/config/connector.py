@@ -1,4 +1,6 @@
-"""The properties that every connector has: Kafka Connect's, and `errors.restart`, which says whether failed tasks are restarted."""
+"""The properties that every connector has: Kafka Connect's, and `errors.restart`, which says whether failed tasks are
+restarted.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Final

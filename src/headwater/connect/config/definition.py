@@ -1,7 +1,7 @@
 """A config definition: one row per property, for parsing, for validation over REST, for the docs and for forms.
 
-Texts of numbers, lists and booleans are read as Kafka reads them, with Kafka's sentences for what is wrong. A definition is a
-constant; `parse` and `validate` have no other state.
+Texts of numbers, lists and booleans are read as Kafka reads them, with Kafka's sentences for what is wrong. A
+definition is a constant; `parse` and `validate` have no other state.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -1,8 +1,9 @@
-"""Config providers: `${file:/path:key}`, `${dir:/path:name}`, `${env:NAME}` in configs stand for values that lie elsewhere.
+"""Config providers: `${file:/path:key}`, `${dir:/path:name}`, `${env:NAME}` in configs stand for values that lie
+elsewhere.
 
-They are set up by the worker's properties alone, each with what it may reach: `allowed.paths` for files and directories,
-`allowlist.pattern` for the environment. A config is kept and shown with its references; only what starts a connector or a task
-sees the values.
+They are set up by the worker's properties alone, each with what it may reach: `allowed.paths` for files and
+directories, `allowlist.pattern` for the environment. A config is kept and shown with its references; only what starts a
+connector or a task sees the values.
 """
 
 import os
@@ -107,8 +108,9 @@ class Providers:
                 self._by_name[name] = _provider(name, worker, os.environ if environment is None else environment)
 
     def resolved(self, config: Mapping[str, str], given: set[str] | None = None) -> dict[str, str]:
-        """References to providers that do not exist stay as they are, as in Kafka. Raises ConfigError that names the property.
-        All that providers gave is added to `given`."""
+        """References to providers that do not exist stay as they are, as in Kafka. Raises ConfigError that names the
+        property. All that providers gave is added to `given`.
+        """
         made: dict[str, str] = {}
 
         def one(found: re.Match[str]) -> str:

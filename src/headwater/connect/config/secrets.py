@@ -1,5 +1,6 @@
-"""What must not be seen: values of properties that are secret by their type or their name, passwords in addresses, and what
-providers gave."""
+"""What must not be seen: values of properties that are secret by their type or their name, passwords in addresses, and
+what providers gave.
+"""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -47,7 +48,9 @@ def redacted(text: str, secrets: Iterable[str]) -> str:
 
 
 def forms_of(values: Iterable[str]) -> set[str]:
-    """What texts may show of values: the whole, without the blanks around it, quoted by Python, and what commas divide."""
+    """What texts may show of values: the whole, without the blanks around it, quoted by Python, and what commas
+    divide.
+    """
     made: set[str] = set()
     for value in values:
         made |= {value, value.strip(), repr(value)[1:-1], *(each.strip() for each in value.split(","))}

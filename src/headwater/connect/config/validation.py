@@ -1,4 +1,6 @@
-"""The whole check of a connector's config before anything starts, and its answer as Kafka Connect's REST door gives it."""
+"""The whole check of a connector's config before anything starts, and its answer as Kafka Connect's REST door gives
+it.
+"""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,4 +1,6 @@
-"""The properties of a worker, and what they mean for its clients. Those of a standalone one, and what all have in common."""
+"""The properties of a worker, and what they mean for its clients. Those of a standalone one, and what all have in
+common.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -14,7 +16,9 @@ from headwater.web.door_security import ROWS as DOOR
 
 
 def _door_keys() -> list[ConfigKey]:
-    """The settings that every HTTP door has; `ssl.*` are also those of the worker's clients, and stand under listeners.https. for the door alone."""
+    """The settings that every HTTP door has; `ssl.*` are also those of the worker's clients, and stand under
+    listeners.https. for the door alone.
+    """
     rows = [row for name, row in DOOR.items() if name.startswith("authentication.")]
     return [ConfigKey(row.name, row.type, row.default, LOW, row.doc) for row in rows]
 
@@ -101,7 +105,9 @@ class WorkerConfig:
         return shown(self.props, self.definition)
 
     def client(self, kind: str, connector: Mapping[str, str]) -> dict[str, str]:
-        """The settings of a client: the worker's, those under `producer.`, `consumer.` or `admin.`, and the connector's own."""
+        """The settings of a client: the worker's, those under `producer.`, `consumer.` or `admin.`, and the connector's
+        own.
+        """
         common = {
             name: value
             for name, value in self.props.items()

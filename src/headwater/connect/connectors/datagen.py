@@ -1,8 +1,9 @@
-"""Datagen: random records by a template, for demos and load. The same seed makes the same records, also across restarts.
+"""Datagen: random records by a template, for demos and load. The same seed makes the same records, also across
+restarts.
 
-A template is a JSON object of fields: {"id": {"type": "sequence"}, "name": {"type": "choice", "of": ["a", "b"]}, "price":
-{"type": "double", "min": 1, "max": 9}, "at": {"type": "timestamp"}, "text": {"type": "string", "length": 8}}. Types: sequence,
-int, long, double, boolean, string, choice, uuid, timestamp.
+A template is a JSON object of fields: {"id": {"type": "sequence"}, "name": {"type": "choice", "of": ["a", "b"]},
+"price": {"type": "double", "min": 1, "max": 9}, "at": {"type": "timestamp"}, "text": {"type": "string", "length": 8}}.
+Types: sequence, int, long, double, boolean, string, choice, uuid, timestamp.
 """
 
 import json

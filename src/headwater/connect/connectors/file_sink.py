@@ -1,7 +1,8 @@
-"""FileStreamSink: the values of records as lines of a file, or of stdout. At least once: a worker that dies between writing and
-committing writes those lines again.
+"""FileStreamSink: the values of records as lines of a file, or of stdout. At least once: a worker that dies between
+writing and committing writes those lines again.
 
-A pipe without a reader, or with one that does not read, holds the task back and never the worker: records wait in Kafka.
+A pipe without a reader, or with one that does not read, holds the task back and never the worker: records wait in
+Kafka.
 """
 
 import errno

@@ -1,8 +1,8 @@
 """FileStreamSource: the lines of a file, or of stdin, as records; the file may grow, be rotated or cut off.
 
-The source partition is `{"filename": ...}`, the offset `{"position": bytes}`: Kafka's own names. A line counts when its end is
-there. What is there when the file is replaced by another of the same name is read to its end first. A file that is shorter
-than the position was cut off: it is read from its beginning. Pipes are opened without waiting for a writer.
+The source partition is `{"filename": ...}`, the offset `{"position": bytes}`: Kafka's own names. A line counts when its
+end is there. What is there when the file is replaced by another of the same name is read to its end first. A file that
+is shorter than the position was cut off: it is read from its beginning. Pipes are opened without waiting for a writer.
 """
 
 import errno

@@ -1,7 +1,7 @@
 """JdbcSink: records as rows: inserted, upserted, updated, and deleted on tombstones; tables made and widened if wished.
 
-Each `put` is one transaction. With `progress.table` it holds the offsets too: exactly once. Without: at least once, and with
-`insert.mode=upsert` and keys a repeated record changes nothing.
+Each `put` is one transaction. With `progress.table` it holds the offsets too: exactly once. Without: at least once, and
+with `insert.mode=upsert` and keys a repeated record changes nothing.
 """
 
 from collections.abc import Callable, Mapping, Sequence

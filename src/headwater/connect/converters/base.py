@@ -1,4 +1,6 @@
-"""What a converter is. One object serves keys, values or headers, as it is configured; it has no state but its config and caches."""
+"""What a converter is. One object serves keys, values or headers, as it is configured; it has no state but its config
+and caches.
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar

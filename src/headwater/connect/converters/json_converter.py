@@ -1,7 +1,8 @@
-"""JSON, with its schema in an envelope (`{"schema": ..., "payload": ...}`) or without: byte for byte as Apache's JsonConverter.
+"""JSON, with its schema in an envelope (`{"schema": ..., "payload": ...}`) or without: byte for byte as Apache's
+JsonConverter.
 
-The text of a schema is made once per schema. Reading is as lenient as Jackson's nodes are: a field that wants a number and finds
-text reads 0, as Apache's does.
+The text of a schema is made once per schema. Reading is as lenient as Jackson's nodes are: a field that wants a number
+and finds text reads 0, as Apache's does.
 """
 
 import json

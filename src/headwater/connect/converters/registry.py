@@ -1,7 +1,7 @@
 """What the converters with a schema registry share: their properties, the registry's client, subjects, frames, errors.
 
-A converter owns its client and what it has compiled, for one task. A registry that does not answer is a reason to try again
-(`errors.retry.timeout`); a schema that it refuses, or a value that does not fit, is an error of that record.
+A converter owns its client and what it has compiled, for one task. A registry that does not answer is a reason to try
+again (`errors.retry.timeout`); a schema that it refuses, or a value that does not fit, is an error of that record.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -69,7 +69,9 @@ def _inner(name: str, schema: Schema | None) -> "pa.Field":
 
 
 def plain(schema: Schema, value: Any) -> Any:
-    """As Arrow takes it: dicts for structs, pairs for maps; checked, so that a whole file does not fail for one value."""
+    """As Arrow takes it: dicts for structs, pairs for maps; checked, so that a whole file does not fail for one
+    value.
+    """
     if value is None:
         if not schema.optional:
             raise DataError("null where the schema has a value")

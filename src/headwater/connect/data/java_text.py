@@ -1,4 +1,6 @@
-"""Values as Java writes them, because their text ends up in topics: floats, and the `toString` of what a converter is given."""
+"""Values as Java writes them, because their text ends up in topics: floats, and the `toString` of what a converter is
+given.
+"""
 
 import struct
 from datetime import UTC, date, datetime, time

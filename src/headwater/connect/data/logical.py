@@ -1,5 +1,6 @@
-"""Logical values and what they are stored as: decimals as unscaled two's complement bytes, dates as days, times and timestamps
-as milliseconds, all in UTC."""
+"""Logical values and what they are stored as: decimals as unscaled two's complement bytes, dates as days, times and
+timestamps as milliseconds, all in UTC.
+"""
 
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Context, Decimal

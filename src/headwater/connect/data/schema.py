@@ -1,8 +1,8 @@
 """Schemas: types, optional or not, with defaults, names, versions and parameters.
 
-A `Schema` is immutable and compares by value. Logical types are schemas with a name of Connect's: `Decimal` on bytes, `Date`
-and `Time` on int32, `Timestamp` on int64; their values are `decimal.Decimal`, `datetime.date`, `datetime.time` and
-`datetime.datetime` (UTC, milliseconds).
+A `Schema` is immutable and compares by value. Logical types are schemas with a name of Connect's: `Decimal` on bytes,
+`Date` and `Time` on int32, `Timestamp` on int64; their values are `decimal.Decimal`, `datetime.date`, `datetime.time`
+and `datetime.datetime` (UTC, milliseconds).
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,9 @@
-"""Values as text and back, by Connect's own notation: what SimpleHeaderConverter writes, and how literals in configs are read.
+"""Values as text and back, by Connect's own notation: what SimpleHeaderConverter writes, and how literals in configs
+are read.
 
-`[1, 2]` is an array, `{"a": 1}` a map; `true`, `null`, whole numbers (of the smallest width that holds them), fractions, dates
-(`2020-02-29`), times (`12:30:00.000Z`) and timestamps are what they look like; all else is a string. Times are UTC.
+`[1, 2]` is an array, `{"a": 1}` a map; `true`, `null`, whole numbers (of the smallest width that holds them),
+fractions, dates (`2020-02-29`), times (`12:30:00.000Z`) and timestamps are what they look like; all else is a string.
+Times are UTC.
 """
 
 import re
@@ -36,7 +38,9 @@ _EXPONENT_MAX: Final = 5000
 
 
 def temporal_text(value: date | time | datetime) -> str:
-    """A time of the first day (or before) is a time, midnight is a date, all else a timestamp: as Connect writes them."""
+    """A time of the first day (or before) is a time, midnight is a date, all else a timestamp: as Connect writes
+    them.
+    """
     millis = millis_of(value)
     moment = millis_to_timestamp(millis)
     clock = f"{moment:%H:%M:%S}.{moment.microsecond // 1000:03d}Z"

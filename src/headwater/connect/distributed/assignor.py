@@ -1,9 +1,9 @@
 """Who runs what: connectors and tasks spread over the workers of a group. Pure.
 
-Incremental and cooperative: a worker keeps what it has, unless it has too much. What is to move is taken away in one round and
-given to another worker in the next, so that nothing runs twice. What a worker had that is gone (`Departed`) waits for it to
-come back, for `scheduled.rebalance.max.delay.ms`; a new worker gets it at once, since it is likely the same one after its
-restart. While something waits, nothing is moved. A connector counts as the task with the number -1.
+Incremental and cooperative: a worker keeps what it has, unless it has too much. What is to move is taken away in one
+round and given to another worker in the next, so that nothing runs twice. What a worker had that is gone (`Departed`)
+waits for it to come back, for `scheduled.rebalance.max.delay.ms`; a new worker gets it at once, since it is likely the
+same one after its restart. While something waits, nothing is moved. A connector counts as the task with the number -1.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,8 @@
-"""What the config topic says, record by record: connectors, their targets and tasks, and which of them have to be fenced. Pure.
+"""What the config topic says, record by record: connectors, their targets and tasks, and which of them have to be
+fenced. Pure.
 
-A set of task configs counts when its commit comes, and only if none of it is missing: compaction, or a leader that died while
-it wrote, may leave half a set (`inconsistent`), and then the connector has no tasks until it is configured anew.
+A set of task configs counts when its commit comes, and only if none of it is missing: compaction, or a leader that died
+while it wrote, may leave half a set (`inconsistent`), and then the connector has no tasks until it is configured anew.
 Owned by who reads the topic; others get `snapshot`.
 """
 

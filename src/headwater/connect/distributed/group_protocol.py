@@ -1,7 +1,7 @@
 """What workers of a group tell each other when they join it, as JSON. Pure.
 
-The protocol type is Kafka Connect's, the protocol's name our own: the broker refuses a group in which workers of both kinds
-would be. `held` and shares are lists of [connector, task], the connector itself being the task -1.
+The protocol type is Kafka Connect's, the protocol's name our own: the broker refuses a group in which workers of both
+kinds would be. `held` and shares are lists of [connector, task], the connector itself being the task -1.
 """
 
 import json

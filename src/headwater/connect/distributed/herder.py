@@ -1,9 +1,10 @@
-"""The herder of a distributed worker: answers REST calls from what the topics say, and keeps what runs here as it should be.
+"""The herder of a distributed worker: answers REST calls from what the topics say, and keeps what runs here as it
+should be.
 
-Threads: callers of REST (any), the membership's, the config log's, and the herder's own, which alone changes `LocalWork` (a
-worker that the group has forgotten stops everything in the membership's thread, under the same lock). Changes are written by the
-leader; a worker that does not lead raises `Elsewhere`, and the door hands the call on. What was written is done by whoever owns
-it when the config log has told it.
+Threads: callers of REST (any), the membership's, the config log's, and the herder's own, which alone changes
+`LocalWork` (a worker that the group has forgotten stops everything in the membership's thread, under the same lock).
+Changes are written by the leader; a worker that does not lead raises `Elsewhere`, and the door hands the call on. What
+was written is done by whoever owns it when the config log has told it.
 """
 
 import logging

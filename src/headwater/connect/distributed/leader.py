@@ -1,7 +1,7 @@
 """What the leader of a group does for the others: writes configs, decides who runs what, fences tasks that are over.
 
-A worker leads while the group says so; before it writes for the first time it takes the transactional id of the leader, which
-fences the one before, and asks the group whether it is still a member: one that was asleep finds that it is not.
+A worker leads while the group says so; before it writes for the first time it takes the transactional id of the leader,
+which fences the one before, and asks the group whether it is still a member: one that was asleep finds that it is not.
 """
 
 import logging
@@ -35,7 +35,9 @@ def configured(state: ConfigState) -> Resources:
 
 
 class Leader:
-    """`is_member` asks the group. The lock makes one write of several calls: what is decided is still true when it is written."""
+    """`is_member` asks the group. The lock makes one write of several calls: what is decided is still true when it is
+    written.
+    """
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
 """What this worker runs: connectors and tasks, brought to what the group assigned and the config topic says.
 
-`reconcile` compares what is with what should be, and may be called again at any time: it stops first, then starts. Owned by the
-herder, which calls one method at a time. Every change of a state is told to the status topic.
+`reconcile` compares what is with what should be, and may be called again at any time: it stops first, then starts.
+Owned by the herder, which calls one method at a time. Every change of a state is told to the status topic.
 """
 
 import logging

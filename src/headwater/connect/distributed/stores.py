@@ -1,7 +1,7 @@
 """What workers of a group share, each with its topic behind it: configs, statuses, source offsets.
 
-Everybody reads all three. Configs are written by the group's leader alone, with a transactional id that fences the leader
-before; statuses by who runs the thing; offsets by source tasks, or by the leader when they are altered.
+Everybody reads all three. Configs are written by the group's leader alone, with a transactional id that fences the
+leader before; statuses by who runs the thing; offsets by source tasks, or by the leader when they are altered.
 """
 
 import logging
@@ -289,10 +289,12 @@ class KafkaOffsetStore:
 
 
 class ConnectorOffsetStore:
-    """A connector's own offsets topic (KIP-618) over the worker's: both are read, the connector's counts; both are written.
+    """A connector's own offsets topic (KIP-618) over the worker's: both are read, the connector's counts; both are
+    written.
 
-    The worker's topic is a copy for whoever takes the property away later: it may be behind, and what goes wrong with it is told and
-    nothing more. Only a tombstone must be there first, or an offset that was deleted would shine through.
+    The worker's topic is a copy for whoever takes the property away later: it may be behind, and what goes wrong with
+    it is told and nothing more. Only a tombstone must be there first, or an offset that was deleted would shine
+    through.
     """
 
     def __init__(self, own: KafkaOffsetStore, workers: KafkaOffsetStore) -> None:

@@ -1,7 +1,8 @@
-"""A compacted topic as a log that a worker reads from its beginning and then follows: all of the storage topics are one.
+"""A compacted topic as a log that a worker reads from its beginning and then follows: all of the storage topics are
+one.
 
-One thread reads, and hands each record to `on_record` in the order of its partition. `read_to_end` waits until everything is
-read that was written before the call, also what lies in transactions: it waits for their end.
+One thread reads, and hands each record to `on_record` in the order of its partition. `read_to_end` waits until
+everything is read that was written before the call, also what lies in transactions: it waits for their end.
 """
 
 import logging
@@ -33,7 +34,9 @@ Settings = Mapping[str, Any]
 
 
 def ensure_topic(admin: Admin, topic: str, partitions: int, replicas: int, configs: Mapping[str, str]) -> None:
-    """Makes it, compacted, unless it is there; one that loses records, or a config topic with several partitions, is refused."""
+    """Makes it, compacted, unless it is there; one that loses records, or a config topic with several partitions, is
+    refused.
+    """
     wanted = {"cleanup.policy": "compact", **configs}
     (outcome,) = admin.create_topics([NewTopic(topic, partitions, replicas, wanted)]).values()
     if not isinstance(outcome, KafkaError):

@@ -35,7 +35,9 @@ class FollowingSourceTask(SourceWorkerTask):
 
 
 class TransactionalWorker(Worker):
-    """`permission` and `generations` are set by the herder: the latter says for which set of a connector's tasks each is."""
+    """`permission` and `generations` are set by the herder: the latter says for which set of a connector's tasks each
+    is.
+    """
 
     permission: Permission
 
@@ -56,7 +58,9 @@ class TransactionalWorker(Worker):
         self.generations: dict[TaskId, int] = {}
 
     def store_of(self, props: Mapping[str, str]) -> KafkaOffsetStore | ConnectorOffsetStore:
-        """Where a connector's offsets are: in `offsets.storage.topic` of its own, made and read when it is first asked for."""
+        """Where a connector's offsets are: in `offsets.storage.topic` of its own, made and read when it is first asked
+        for.
+        """
         topic = props.get("offsets.storage.topic")
         if not topic or topic == self.offset_store.topic:
             return self.offset_store

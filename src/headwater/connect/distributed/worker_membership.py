@@ -1,8 +1,10 @@
-"""This worker's place in its group: one thread that joins, keeps in touch, and joins again when the group or the herder wants it.
+"""This worker's place in its group: one thread that joins, keeps in touch, and joins again when the group or the herder
+wants it.
 
-The member that the broker makes the group's leader decides who runs what (`Host.decide`) and is the leader of the workers too.
-A worker that the group has forgotten stops everything (`Host.lost`) before it comes back: what it ran may be another's by then.
-So does one that has not reached the coordinator for a session: the group may have forgotten it, and cannot say so.
+The member that the broker makes the group's leader decides who runs what (`Host.decide`) and is the leader of the
+workers too. A worker that the group has forgotten stops everything (`Host.lost`) before it comes back: what it ran may
+be another's by then. So does one that has not reached the coordinator for a session: the group may have forgotten it,
+and cannot say so.
 """
 
 import logging
@@ -50,7 +52,9 @@ class Host(Protocol):
 
 
 class Membership:
-    """`joining` is this one's own: an answer to a join comes late, and what is asked behind it waits. Closed with it."""
+    """`joining` is this one's own: an answer to a join comes late, and what is asked behind it waits. Closed with
+    it.
+    """
 
     def __init__(
         self,
@@ -85,7 +89,9 @@ class Membership:
         self._news.set()
 
     def is_member(self) -> bool:
-        """Asks the coordinator whether this worker belongs to the group as it thinks. For any thread; raises KafkaError."""
+        """Asks the coordinator whether this worker belongs to the group as it thinks. For any thread; raises
+        KafkaError.
+        """
         member, generation = self._member_id, self._generation
         request = HeartbeatRequest(group_id=self._group_id, generation_id=generation, member_id=member)
         code = ErrorCode(self._ask(self._admin, request, HeartbeatResponse, self._session_timeout_ms).error_code)

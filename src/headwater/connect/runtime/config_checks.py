@@ -1,4 +1,6 @@
-"""A connector's config, checked before anything starts: with references resolved, and nothing that they gave in the answer."""
+"""A connector's config, checked before anything starts: with references resolved, and nothing that they gave in the
+answer.
+"""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -17,8 +19,9 @@ class ConfigChecks:
         self.worker, self._delivery = worker, delivery
 
     def validated(self, config: Mapping[str, str]) -> Validation:
-        """References are resolved for the check; what is wrong with a reference is told at its property. Nothing that a provider
-        gave is in the answer or in an error."""
+        """References are resolved for the check; what is wrong with a reference is told at its property. Nothing that a
+        provider gave is in the answer or in an error.
+        """
         catalog, given = self.worker.catalog, set[str]()
         try:
             resolved = self.worker.providers.resolved(config, given)

@@ -1,8 +1,8 @@
 """The herder of a standalone worker: which connectors there are, in which state, and the calls that change that.
 
-One lock around all of it: a call that changes something waits for the one before, whose plugins have a limited time. Tasks run
-in threads of their own and never take the lock. Connectors live in memory; those of the command line come back with the next
-start, those made over REST do not.
+One lock around all of it: a call that changes something waits for the one before, whose plugins have a limited time.
+Tasks run in threads of their own and never take the lock. Connectors live in memory; those of the command line come
+back with the next start, those made over REST do not.
 """
 
 import logging

@@ -1,8 +1,10 @@
-"""Apache Kafka's file of source offsets: a Java-serialized `HashMap<byte[], byte[]>`, read and written in exactly that shape.
+"""Apache Kafka's file of source offsets: a Java-serialized `HashMap<byte[], byte[]>`, read and written in exactly that
+shape.
 
-The stream: magic and version; the object and its class (name, serial version, the fields loadFactor and threshold); the two
-fields; a block with capacity and size; then keys and values, each an array of bytes (the class of the first is written out,
-the others refer to it) or null; and the end of the block. Anything else is refused: there is no general deserializer here.
+The stream: magic and version; the object and its class (name, serial version, the fields loadFactor and threshold); the
+two fields; a block with capacity and size; then keys and values, each an array of bytes (the class of the first is
+written out, the others refer to it) or null; and the end of the block. Anything else is refused: there is no general
+deserializer here.
 """
 
 import struct

@@ -1,4 +1,6 @@
-"""The offsets of a connector, read, set and deleted as KIP-875 has it: a source's in the store, a sink's in its group."""
+"""The offsets of a connector, read, set and deleted as KIP-875 has it: a source's in the store, a sink's in its
+group.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any

@@ -1,7 +1,8 @@
-"""Where sources have got to. Keys are the JSON `["connector",{partition}]`, values the JSON of the offset: Kafka Connect's own.
+"""Where sources have got to. Keys are the JSON `["connector",{partition}]`, values the JSON of the offset: Kafka
+Connect's own.
 
-`FileOffsetStore` keeps all of it in memory and in one file, which is replaced as a whole, so that a crash leaves the old or the
-new one. It is for all threads of a worker.
+`FileOffsetStore` keeps all of it in memory and in one file, which is replaced as a whole, so that a crash leaves the
+old or the new one. It is for all threads of a worker.
 """
 
 import json

@@ -1,4 +1,6 @@
-"""The way of one record through converters and transforms, made from a connector's config: the same for both kinds of task."""
+"""The way of one record through converters and transforms, made from a connector's config: the same for both kinds of
+task.
+"""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple

@@ -1,7 +1,7 @@
 """Calls of a connector's methods: each in a thread of its own and for a limited time, because a plugin may hang.
 
-A call that takes too long is given up: the caller gets an error, the thread is left to itself. If it comes to an end after all,
-`late` is called there, so that what was started does not run on without anybody who knows of it.
+A call that takes too long is given up: the caller gets an error, the thread is left to itself. If it comes to an end
+after all, `late` is called there, so that what was started does not run on without anybody who knows of it.
 """
 
 import asyncio

@@ -1,8 +1,10 @@
-"""The loop of a sink task: a member of the group `connect-<name>` that converts, transforms and puts, and commits what is safe.
+"""The loop of a sink task: a member of the group `connect-<name>` that converts, transforms and puts, and commits what
+is safe.
 
-At least once: offsets are committed after `pre_commit` has said that they may be. A put that is tried again goes on polling, to
-stay in the group: while it waits, no partition gives records, those that a rebalance brings included, and a partition that was
-taken away meanwhile has nothing to do with the batch any more, even if it came back: its next owner reads from the commit.
+At least once: offsets are committed after `pre_commit` has said that they may be. A put that is tried again goes on
+polling, to stay in the group: while it waits, no partition gives records, those that a rebalance brings included, and a
+partition that was taken away meanwhile has nothing to do with the batch any more, even if it came back: its next owner
+reads from the commit.
 """
 
 import logging

@@ -1,4 +1,6 @@
-"""A record of Kafka as a sink sees it: converted and transformed, by the same code in a task's thread and in a task of Spark."""
+"""A record of Kafka as a sink sees it: converted and transformed, by the same code in a task's thread and in a task of
+Spark.
+"""
 
 from headwater.client import ConsumerRecord
 from headwater.connect.data.record import Header, SinkRecord

@@ -1,11 +1,12 @@
-"""The converters and transforms of a sink inside of a Spark job: rows of the source in, rows with the fields of values out.
+"""The converters and transforms of a sink inside of a Spark job: rows of the source in, rows with the fields of values
+out.
 
-Two steps, because only the records say which columns there are. `convert` makes of each Arrow batch one row per topic and schema, a
-`CHUNK`, with the rows in Arrow's stream format; the driver looks at the schemas alone and decides on the columns; `rows_of` unpacks.
-Values without a schema are packed as JSON text, in the one column `JSON_COLUMN`.
+Two steps, because only the records say which columns there are. `convert` makes of each Arrow batch one row per topic
+and schema, a `CHUNK`, with the rows in Arrow's stream format; the driver looks at the schemas alone and decides on the
+columns; `rows_of` unpacks. Values without a schema are packed as JSON text, in the one column `JSON_COLUMN`.
 
-A Python process of Spark's runs one task at a time and is kept for the next one: so it keeps the last pipelines, with what their
-converters have learned of the registry.
+A Python process of Spark's runs one task at a time and is kept for the next one: so it keeps the last pipelines, with
+what their converters have learned of the registry.
 """
 
 import io

@@ -1,9 +1,10 @@
 """A task in a thread of its own: its states, and what becomes of it when it fails.
 
-RUNNING and PAUSED follow the connector's target; FAILED has the trace. A failed task is begun again after a pause that doubles,
-up to five minutes, unless `errors.restart=false`; a task that ran well for that long begins with the shortest pause again.
-The thread owns the task's clients and plugin; others only set the target, ask for the status and wait for its end. A task that
-does not end in time is given up (`cancel`): its thread may live on, but it commits and sends nothing any more.
+RUNNING and PAUSED follow the connector's target; FAILED has the trace. A failed task is begun again after a pause that
+doubles, up to five minutes, unless `errors.restart=false`; a task that ran well for that long begins with the shortest
+pause again. The thread owns the task's clients and plugin; others only set the target, ask for the status and wait for
+its end. A task that does not end in time is given up (`cancel`): its thread may live on, but it commits and sends
+nothing any more.
 """
 
 import asyncio

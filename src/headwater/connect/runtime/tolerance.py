@@ -1,7 +1,8 @@
-"""What becomes of a record that cannot be converted, transformed or delivered: retried, told, skipped, or the end of its task.
+"""What becomes of a record that cannot be converted, transformed or delivered: retried, told, skipped, or the end of
+its task.
 
-`Tolerance.run` does an operation on one record. A `RetriableError` is tried again for `errors.retry.timeout`; any other error,
-or one that lasts, is reported (log, dead letter topic) and, with `errors.tolerance=all`, the record is skipped.
+`Tolerance.run` does an operation on one record. A `RetriableError` is tried again for `errors.retry.timeout`; any other
+error, or one that lasts, is reported (log, dead letter topic) and, with `errors.tolerance=all`, the record is skipped.
 """
 
 import logging

@@ -1,4 +1,6 @@
-"""Which settings a topic is made with that a source writes to for the first time: `topic.creation.*` of the connector."""
+"""Which settings a topic is made with that a source writes to for the first time: `topic.creation.*` of the
+connector.
+"""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,8 +1,10 @@
-"""A source task whose records and offsets are one transaction (KIP-618): what was read is in the topic once, whoever dies when.
+"""A source task whose records and offsets are one transaction (KIP-618): what was read is in the topic once, whoever
+dies when.
 
-The transactional id is `<group>-<connector>-<task>`, so that a task that begins fences the one before. Before it takes the id and
-after, the task asks whether it may (`Permission`): a worker that its group has forgotten must not fence who runs the task now.
-Where transactions end is said by `transaction.boundary`: after each poll, after some time, or where the connector says so.
+The transactional id is `<group>-<connector>-<task>`, so that a task that begins fences the one before. Before it takes
+the id and after, the task asks whether it may (`Permission`): a worker that its group has forgotten must not fence who
+runs the task now. Where transactions end is said by `transaction.boundary`: after each poll, after some time, or where
+the connector says so.
 """
 
 import contextlib

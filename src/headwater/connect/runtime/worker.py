@@ -1,4 +1,6 @@
-"""What all connectors of a worker share: its config, catalog, providers and offsets; and how tasks are made and ended."""
+"""What all connectors of a worker share: its config, catalog, providers and offsets; and how tasks are made and
+ended.
+"""
 
 import logging
 import time
@@ -43,7 +45,9 @@ class Worker:
         self.spark = WorkerSpark(self._resolved, f"connect {config.props.get('group.id', 'standalone')}")
 
     def call(self, function: Callable[..., Any], *arguments: Any, late: Callable[[], Any] | None = None) -> Any:
-        """A connector's method, whether it is a coroutine function or not. Raises ConnectError if it does not return."""
+        """A connector's method, whether it is a coroutine function or not. Raises ConnectError if it does not
+        return.
+        """
         return self.calls.run(function, *arguments, late=late)
 
     def stop_connector(self, connector: SourceConnector | SinkConnector) -> None:

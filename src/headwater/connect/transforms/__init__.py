@@ -1,1 +1,3 @@
-"""Single message transforms and predicates: pure functions of a record, under the names that Kafka Connect has for them."""
+"""Single message transforms and predicates: pure functions of a record, under the names that Kafka Connect has for
+them.
+"""

@@ -1,4 +1,6 @@
-"""A path to a field: its name (V1), or names with dots between them (V2), where backticks take in names that have dots."""
+"""A path to a field: its name (V1), or names with dots between them (V2), where backticks take in names that have
+dots.
+"""
 
 from typing import Any
 
@@ -29,8 +31,9 @@ def _steps(path: str) -> list[str]:
 
 
 def _backticked(path: str, opened: int) -> tuple[str, int]:
-    """The name between backticks, and where the next step begins. A backtick ends it before a dot or at the end, unless a
-    backslash stands before it; others belong to the name."""
+    """The name between backticks, and where the next step begins. A backtick ends it before a dot or at the end, unless
+    a backslash stands before it; others belong to the name.
+    """
     parts: list[str] = []
     start = at = opened + 1
     while True:

@@ -1,4 +1,6 @@
-"""+ - * / %: which type an operation gives, and how it is computed. Numbers widen first; text and bytes are put together by +."""
+"""+ - * / %: which type an operation gives, and how it is computed. Numbers widen first; text and bytes are put
+together by +.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""What one expression may cost for one row: so that a lambda in a lambda, or text that grows, ends with an error and not with the server.
+"""What one expression may cost for one row: so that a lambda in a lambda, or text that grows, ends with an error and
+not with the server.
 
-A step is a call of a lambda, or a hundred characters that a function makes. Whoever evaluates begins a new budget for each row; each thread
-has its own.
+A step is a call of a lambda, or a hundred characters that a function makes. Whoever evaluates begins a new budget for
+each row; each thread has its own.
 """
 
 import threading

@@ -20,7 +20,9 @@ _TIMES: Final = (Base.DATE, Base.TIME, Base.TIMESTAMP)
 
 
 def converter(given: Type | None, wanted: Type) -> Convert | None:
-    """A function that casts values of `given` (None: the type of NULL), or None if there is no such cast. NULL stays NULL."""
+    """A function that casts values of `given` (None: the type of NULL), or None if there is no such cast. NULL stays
+    NULL.
+    """
     if given is None or given == wanted:
         return _same
     found = _container(given, wanted) if given.base == wanted.base else _scalar(given, wanted)

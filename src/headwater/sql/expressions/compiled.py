@@ -1,4 +1,6 @@
-"""What an expression becomes: its type, and a function of a row. Expressions of other types are widened and converted here."""
+"""What an expression becomes: its type, and a function of a row. Expressions of other types are widened and converted
+here.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Expressions to functions of a row.
 
-`Compiler(scope).compile(expression)` gives the type of the expression and a function that takes a row (a list of values, in the order of
-the scope's columns) and gives its value. What is wrong with types is told here, before any row is seen. Parameters of lambdas are columns
-that are appended to the row while the lambda runs.
+`Compiler(scope).compile(expression)` gives the type of the expression and a function that takes a row (a list of
+values, in the order of the scope's columns) and gives its value. What is wrong with types is told here, before any row
+is seen. Parameters of lambdas are columns that are appended to the row while the lambda runs.
 """
 
 from __future__ import annotations

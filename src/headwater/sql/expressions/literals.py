@@ -1,4 +1,6 @@
-"""What a literal is: its type when it stands alone, and what it is read as beside something that it is compared with."""
+"""What a literal is: its type when it stands alone, and what it is read as beside something that it is compared
+with.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def literal_type(node: tree.Literal) -> Type | None:
 
 
 def beside_operand(item: Compiled, operand: Compiled, node: tree.Expression) -> Compiled:
-    """Literals in IN (...) are read as what they are compared with: '4' beside numbers, 'true' beside BOOLEAN, 4 beside text."""
+    """Literals in IN (...) are read as what they are compared with: '4' beside numbers, 'true' beside BOOLEAN, 4 beside
+    text.
+    """
     wanted = operand.type
     if wanted is None or item.type is None or item.type == wanted or not isinstance(node, tree.Literal):
         return item

@@ -1,5 +1,6 @@
-"""Rows within a query: in repartition topics, changelogs and stores. Nobody else reads them, so every type keeps its exact value: JSON, with a
-tag where JSON has no such value."""
+"""Rows within a query: in repartition topics, changelogs and stores. Nobody else reads them, so every type keeps its
+exact value: JSON, with a tag where JSON has no such value.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The JSON format, as ksqlDB reads and writes it.
 
-Fields are found by name whatever their case; a field that is missing is NULL. Numbers are taken from text too, text from anything. DECIMAL is a
-number with its digits, BYTES base64, DATE days, TIME and TIMESTAMP milliseconds.
+Fields are found by name whatever their case; a field that is missing is NULL. Numbers are taken from text too, text
+from anything. DECIMAL is a number with its digits, BYTES base64, DATE days, TIME and TIMESTAMP milliseconds.
 """
 
 from __future__ import annotations

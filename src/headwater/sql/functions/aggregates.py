@@ -1,8 +1,8 @@
 """Aggregate functions: a state, how a row is added to it and taken back, and what it means.
 
-`AGGREGATES[name](argument types, constants)` gives an `Aggregate`. States are values that can be stored as rows can: numbers, text, lists, dicts.
-`undo` is None where a row cannot be taken back: those aggregate streams only, as in ksqlDB. Arguments that are literals by their nature (how
-many of TOPK) are `constants`.
+`AGGREGATES[name](argument types, constants)` gives an `Aggregate`. States are values that can be stored as rows can:
+numbers, text, lists, dicts. `undo` is None where a row cannot be taken back: those aggregate streams only, as in
+ksqlDB. Arguments that are literals by their nature (how many of TOPK) are `constants`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Patterns of Java's DateTimeFormatter, as ksqlDB's functions of dates and times take them.
 
-A pattern becomes a list of parts; each part writes itself from a moment and reads itself from text. What a text does not say is taken from
-1970-01-01T00:00. Names of months and days are English. Letters that are not supported are told, never ignored.
+A pattern becomes a list of parts; each part writes itself from a moment and reads itself from text. What a text does
+not say is taken from 1970-01-01T00:00. Names of months and days are English. Letters that are not supported are told,
+never ignored.
 """
 
 from __future__ import annotations
@@ -129,7 +130,9 @@ def _zone_text(letter: str, count: int, moment: datetime) -> str:
 
 @functools.lru_cache(maxsize=256)
 def _reader(pattern: str) -> tuple[re.Pattern[str], tuple[str, ...]]:
-    """A regular expression over the text, and the meaning of each of its groups. Each group is bounded, so it ends quickly."""
+    """A regular expression over the text, and the meaning of each of its groups. Each group is bounded, so it ends
+    quickly.
+    """
     pieces, letters = [], []
     parts = parts_of(pattern)
     for place, part in enumerate(parts):

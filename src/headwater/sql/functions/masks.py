@@ -1,4 +1,6 @@
-"""MASK and its kin: letters and digits of a text replaced by signs, so that its shape stays and its content does not."""
+"""MASK and its kin: letters and digits of a text replaced by signs, so that its shape stays and its content does
+not.
+"""
 
 from __future__ import annotations
 

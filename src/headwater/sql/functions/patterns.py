@@ -1,5 +1,6 @@
-"""Regular expressions by RE2: their time grows with the text, whatever the pattern. Groups and classes are Java's; look-around and
-back references do not exist here, and a pattern that has them is told."""
+"""Regular expressions by RE2: their time grows with the text, whatever the pattern. Groups and classes are Java's;
+look-around and back references do not exist here, and a pattern that has them is told.
+"""
 
 from __future__ import annotations
 

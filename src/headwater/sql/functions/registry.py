@@ -5,8 +5,8 @@ A scalar function is declared beside its implementation:
     @scalar("UCASE", "(value STRING) -> STRING", "The text in upper case.")
     def ucase(value): ...
 
-A call with a NULL argument gives NULL without calling it, unless it is declared with `nulls=True`. Names without a form that fits are
-told with the forms that exist; names that do not exist with the nearest that do.
+A call with a NULL argument gives NULL without calling it, unless it is declared with `nulls=True`. Names without a form
+that fits are told with the forms that exist; names that do not exist with the nearest that do.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Which functions a statement may call: ksqlDB's, and those that CREATE FUNCTION has made.
 
-A statement is compiled within `using(...)`; whatever is compiled outside of one knows the built-in functions only. The names of made functions that were looked up
-are noted, so that a function that a query uses is not dropped. Compiled expressions hold the functions themselves: a query goes on with what it was made with.
+A statement is compiled within `using(...)`; whatever is compiled outside of one knows the built-in functions only. The
+names of made functions that were looked up are noted, so that a function that a query uses is not dropped. Compiled
+expressions hold the functions themselves: a query goes on with what it was made with.
 """
 
 from __future__ import annotations

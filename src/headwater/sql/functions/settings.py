@@ -16,7 +16,9 @@ FUNCTION_SETTINGS: Final[ContextVar[Mapping[str, str]]] = ContextVar(
 
 
 def limit_of(function: str) -> int | None:
-    """How many items the function keeps for one key: `ksql.functions.<function>.limit`, or for all, `_global_`. None: no limit."""
+    """How many items the function keeps for one key: `ksql.functions.<function>.limit`, or for all, `_global_`. None:
+    no limit.
+    """
     settings = FUNCTION_SETTINGS.get()
     name = f"ksql.functions.{function.lower()}.limit"
     given = settings.get(name, settings.get("ksql.functions._global_.limit"))

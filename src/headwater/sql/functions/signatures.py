@@ -1,8 +1,8 @@
 """What a function takes and gives: patterns of types, and how arguments are matched to them.
 
-A signature is written as ksqlDB shows it: `(array ARRAY<T>, value T) -> BOOLEAN`. `T`, `K`, `V`, `U` stand for any type, the same one in
-each place; `DECIMAL` for any decimal; `STRUCT` for any struct; `INTERVALUNIT` for a unit of time; `LAMBDA(T, U) => V` for a lambda. A
-parameter with `...` may come any number of times.
+A signature is written as ksqlDB shows it: `(array ARRAY<T>, value T) -> BOOLEAN`. `T`, `K`, `V`, `U` stand for any
+type, the same one in each place; `DECIMAL` for any decimal; `STRUCT` for any struct; `INTERVALUNIT` for a unit of time;
+`LAMBDA(T, U) => V` for a lambda. A parameter with `...` may come any number of times.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Table functions: one row in, any number of rows out. Several in one SELECT go side by side; the shorter ones are filled with NULL."""
+"""Table functions: one row in, any number of rows out. Several in one SELECT go side by side; the shorter ones are
+filled with NULL.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What is wrong with a statement, told to whoever wrote it.
 
-`SqlError` is the only error that this package raises for bad statements. It carries the position of the text at fault, so that
-the shell and the REST door can show the place.
+`SqlError` is the only error that this package raises for bad statements. It carries the position of the text at fault,
+so that the shell and the REST door can show the place.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,9 @@
 """Statements: text to syntax trees.
 
-`parse(text)` takes any number of statements, each ended by a semicolon; the last one may do without. Variables (`${name}`) are
-replaced before, by `substitute`, within the statement that uses them only. A value never becomes more than one token:
-what is substituted outside quotes must be a single literal or name, so that a variable cannot smuggle in a statement.
+`parse(text)` takes any number of statements, each ended by a semicolon; the last one may do without. Variables
+(`${name}`) are replaced before, by `substitute`, within the statement that uses them only. A value never becomes more
+than one token: what is substituted outside quotes must be a single literal or name, so that a variable cannot smuggle
+in a statement.
 """
 
 from collections.abc import Callable, Mapping
@@ -52,7 +53,9 @@ def split(text: str) -> list[str]:
 
 
 def substitute(text: str, variables: Mapping[str, str]) -> str:
-    """`text` with `${name}` replaced. Inside strings and quoted names the value is escaped; elsewhere it must be one word."""
+    """`text` with `${name}` replaced. Inside strings and quoted names the value is escaped; elsewhere it must be one
+    word.
+    """
     pieces, at = [], 0
     for token in tokenize(text):
         piece = text[token.start : token.end]

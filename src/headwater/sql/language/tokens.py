@@ -1,8 +1,8 @@
 """Text to tokens.
 
-Names without quotes are upper-cased, as ksqlDB does; between backquotes or double quotes they stay as written. Text between `$$` and
-`$$` is a string in which nothing is escaped: code. Comments (`--` to the
-end of the line, `/* ... */`) and white space are skipped. The text of one statement, and the number of its tokens, are bounded.
+Names without quotes are upper-cased, as ksqlDB does; between backquotes or double quotes they stay as written. Text
+between `$$` and `$$` is a string in which nothing is escaped: code. Comments (`--` to the end of the line, `/* ... */`)
+and white space are skipped. The text of one statement, and the number of its tokens, are bounded.
 """
 
 import re

@@ -1,8 +1,8 @@
 """The types of columns and expressions: ksqlDB's, with its names, its order of numbers and its text form.
 
-A value of each type in Python: BOOLEAN bool, INTEGER and BIGINT int, DOUBLE float, DECIMAL `decimal.Decimal`, STRING str, BYTES
-bytes, DATE `datetime.date`, TIME `datetime.time`, TIMESTAMP `datetime.datetime` without a zone (it means UTC), ARRAY list, MAP
-dict, STRUCT dict by field name. NULL is None.
+A value of each type in Python: BOOLEAN bool, INTEGER and BIGINT int, DOUBLE float, DECIMAL `decimal.Decimal`, STRING
+str, BYTES bytes, DATE `datetime.date`, TIME `datetime.time`, TIMESTAMP `datetime.datetime` without a zone (it means
+UTC), ARRAY list, MAP dict, STRUCT dict by field name. NULL is None.
 """
 
 from __future__ import annotations

@@ -1,1 +1,3 @@
-"""From statements to topologies: what exists (catalog), what a query means (analysis), and the `headwater.streams` application it becomes."""
+"""From statements to topologies: what exists (catalog), what a query means (analysis), and the `headwater.streams`
+application it becomes.
+"""

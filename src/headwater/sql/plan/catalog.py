@@ -1,4 +1,6 @@
-"""What exists: streams, tables and types. A catalog is changed by whole statements only; a statement that fails changes nothing."""
+"""What exists: streams, tables and types. A catalog is changed by whole statements only; a statement that fails changes
+nothing.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """GROUP BY: rows of equal keys become one, by aggregate functions.
 
-SELECT and HAVING may name what is grouped by, and aggregates; all else changes from row to row of a group. Both are rewritten: each aggregate
-call and each grouping expression becomes a column of the row that the aggregation gives: results first, then key, then bounds of
-the window and ROWTIME.
+SELECT and HAVING may name what is grouped by, and aggregates; all else changes from row to row of a group. Both are
+rewritten: each aggregate call and each grouping expression becomes a column of the row that the aggregation gives:
+results first, then key, then bounds of the window and ROWTIME.
 """
 
 from __future__ import annotations

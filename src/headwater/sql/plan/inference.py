@@ -1,7 +1,7 @@
 """Columns out of the schema registry: CREATE without columns, and the schemas that a new stream or table registers.
 
-A statement is completed before it goes into the server's log: what the registry says later changes nothing about it. Everything here asks the registry,
-so it is done when a statement is checked, never when the log is read again.
+A statement is completed before it goes into the server's log: what the registry says later changes nothing about it.
+Everything here asks the registry, so it is done when a statement is checked, never when the log is read again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from headwater.sql.plan.catalog import Column, RowFormat, SourceInfo
 
 
 def placed(source: SourceInfo, schemas: Schemas | None) -> SourceInfo:
-    """The source with the subjects of its topic, where its formats have schemas. Raises SqlError where there is no registry."""
+    """The source with the subjects of its topic, where its formats have schemas. Raises SqlError where there is no
+    registry.
+    """
     return replace(
         source,
         key_format=_placed(source.key_format, f"{source.topic}-key", schemas, bool(source.key_columns)),
@@ -146,7 +148,9 @@ def _literal(value: bool | int | float | Decimal | str) -> str:
 
 
 def register(source: SourceInfo) -> None:
-    """Registers the schemas that rows of the source will be written with. Raises SqlError where the registry refuses one."""
+    """Registers the schemas that rows of the source will be written with. Raises SqlError where the registry refuses
+    one.
+    """
     for format_, fields in ((source.key_format, source.key_fields), (source.value_format, source.value_fields)):
         known = with_registry(format_.name)
         if known is None or not fields or format_.options.subject is None:

@@ -1,7 +1,8 @@
 """Joins: two relations become one, whose row is both rows side by side.
 
-ON compares one expression of each side. A stream whose key is another one is given that key first. Which kinds there are is ksqlDB's: streams
-with streams WITHIN a time, streams with tables by the table's key, tables with tables by both keys, or by a foreign key of the left one.
+ON compares one expression of each side. A stream whose key is another one is given that key first. Which kinds there
+are is ksqlDB's: streams with streams WITHIN a time, streams with tables by the table's key, tables with tables by both
+keys, or by a foreign key of the left one.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ class _Side:
         return len(self.relation.key) == 1 and self.relation.key_place(self.expression) == 0
 
     def equal_columns(self) -> list[tuple[str | None, str]]:
-        """The columns that are equal to the expression in every row: itself, and what earlier joins made equal to it."""
+        """The columns that are equal to the expression in every row: itself, and what earlier joins made equal to
+        it.
+        """
         found = [self.column] if self.column is not None else []
         if self.is_key and found:
             found += sorted(self.relation.key[0].same_as - set(found), key=str)
@@ -271,7 +274,9 @@ def _keyed(side: _Side, errors: Errors, like: _Side | None = None) -> Any:
 
 
 def _key_of(relation: Relation, format_: RowFormat) -> tuple[str, FormatOptions]:
-    """The key's name and how it is written in the topic that has it: bytes that are the same go to the same partition."""
+    """The key's name and how it is written in the topic that has it: bytes that are the same go to the same
+    partition.
+    """
     for _, source in relation.sources:
         if format_.options.subject is not None and source.key_format == format_ and len(source.key_columns) == 1:
             return source.key_columns[0].name, format_.options

@@ -41,8 +41,9 @@ class QueryBuilder:
     def __init__(
         self, app: App, catalog: Catalog, errors: Errors, *, reset: str | None = None, transient: bool = False
     ) -> None:
-        """`reset`: where streams are read from at first; tables are always read from their beginning. `transient`: the rows go to
-        whoever asked, so all columns are in the row, and the key need not be selected."""
+        """`reset`: where streams are read from at first; tables are always read from their beginning. `transient`: the
+        rows go to whoever asked, so all columns are in the row, and the key need not be selected.
+        """
         self._app = app
         self._catalog = catalog
         self._errors = errors

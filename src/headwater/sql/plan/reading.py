@@ -1,4 +1,6 @@
-"""The first step of a query: a source's topic as rows with its pseudo columns, headers and key columns beside the value columns."""
+"""The first step of a query: a source's topic as rows with its pseudo columns, headers and key columns beside the value
+columns.
+"""
 
 from __future__ import annotations
 

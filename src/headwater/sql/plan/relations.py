@@ -1,8 +1,8 @@
 """A step of a query: a stream or table of `headwater.streams`, with the names and types of what its keys and rows hold.
 
-Keys are lists of values (None: no key), within `Windowed` where the source is windowed. Rows are lists of values (None: a tombstone). The
-row of a source holds its value columns, then the pseudo columns, then copies of its key columns, so that every expression is a
-function of the row alone.
+Keys are lists of values (None: no key), within `Windowed` where the source is windowed. Rows are lists of values (None:
+a tombstone). The row of a source holds its value columns, then the pseudo columns, then copies of its key columns, so
+that every expression is a function of the row alone.
 """
 
 from __future__ import annotations

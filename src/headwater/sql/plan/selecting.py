@@ -22,7 +22,9 @@ class Item:
 
 
 def spread(query: tree.Query, relation: Relation, *, transient: bool = False) -> list[Item]:
-    """All columns of the result, in order, each with a name of its own. Rows of a transient query may have pseudo columns."""
+    """All columns of the result, in order, each with a name of its own. Rows of a transient query may have pseudo
+    columns.
+    """
     items: list[Item] = []
     taken: set[str] = set()
     for each in query.select:

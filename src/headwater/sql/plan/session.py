@@ -1,7 +1,8 @@
 """Statements carried out one after the other: what they create, and the queries that they start.
 
-A `Session` owns a catalog, the properties and variables that are set, and the persistent queries in the order of their statements. It runs
-nothing itself: whoever owns it gives the applications of the queries to a test driver, to this process or to Spark.
+A `Session` owns a catalog, the properties and variables that are set, and the persistent queries in the order of their
+statements. It runs nothing itself: whoever owns it gives the applications of the queries to a test driver, to this
+process or to Spark.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""What a query tells of rows that it could not decode or compute. Whoever runs it may listen; the row is left out, or its column NULL, either way."""
+"""What a query tells of rows that it could not decode or compute. Whoever runs it may listen; the row is left out, or
+its column NULL, either way.
+"""
 
 from __future__ import annotations
 

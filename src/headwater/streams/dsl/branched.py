@@ -31,7 +31,9 @@ class BranchedStream:
         name: str | None = None,
         then: "Callable[[Stream], Stream | None] | None" = None,
     ) -> "BranchedStream":
-        """Records that no earlier branch took and for which the predicate holds. `then(stream)` may go on with them at once."""
+        """Records that no earlier branch took and for which the predicate holds. `then(stream)` may go on with them at
+        once.
+        """
         self._predicates.append(with_key(predicate, "branch"))
         self._add(name, len(self._predicates), then)
         return self

@@ -1,8 +1,8 @@
 """Column expressions: `orders[orders.amount > 100]`, `orders.select(total=orders.amount * 1.2)`.
 
-An expression is a tree that is compiled into one function of key and value. Its rules are SQL's, which are Spark's: a missing
-field or a None makes the result None, `&` and `|` know three values, and a filter takes what is true. Values may be dicts or
-objects with attributes. Immutable.
+An expression is a tree that is compiled into one function of key and value. Its rules are SQL's, which are Spark's: a
+missing field or a None makes the result None, `&` and `|` know three values, and a filter takes what is true. Values
+may be dicts or objects with attributes. Immutable.
 """
 
 import operator
@@ -16,7 +16,9 @@ EvaluateAll = Callable[[list[Any], list[Any]], list[Any]]
 
 
 class Column:
-    """An expression. `text` is how it was written, for `describe` and errors. `evaluate_all`, of one that takes whole columns, is of lists."""
+    """An expression. `text` is how it was written, for `describe` and errors. `evaluate_all`, of one that takes whole
+    columns, is of lists.
+    """
 
     __slots__ = ("evaluate", "evaluate_all", "text")
 

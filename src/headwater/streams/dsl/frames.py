@@ -1,8 +1,10 @@
-"""`.df(spark)` of streams and tables, and `app.from_df(frame)`: what they add to the graph. What Spark does then is in `streams.frames`.
+"""`.df(spark)` of streams and tables, and `app.from_df(frame)`: what they add to the graph. What Spark does then is in
+`streams.frames`.
 
-A point of the topology that is a topic already is read from there. Any other gets a sink into a topic of its own, which the
-existing source of Spark reads: so a DataFrame sees what the application has committed, each result once. A DataFrame that the application
-reads is written to a topic by the exactly-once sink, in a query that runs as long as the application does.
+A point of the topology that is a topic already is read from there. Any other gets a sink into a topic of its own, which
+the existing source of Spark reads: so a DataFrame sees what the application has committed, each result once. A
+DataFrame that the application reads is written to a topic by the exactly-once sink, in a query that runs as long as the
+application does.
 """
 
 from collections.abc import Callable, Mapping
@@ -70,10 +72,12 @@ class HasFrames:
         name: str | None = None,
         options: Mapping[str, str] = NOTHING,
     ) -> "DataFrame":
-        """The records of this point as a streaming DataFrame; with `batch` those that are there now, and of a table its rows.
+        """The records of this point as a streaming DataFrame; with `batch` those that are there now, and of a table its
+        rows.
 
-        `schema`: of JSON values, where no type of records tells it. `name`: in the topic's name, instead of the operator's. `options`: further
-        ones of `format("headwater")`, such as `kafka.security.protocol` or `startingOffsets`. Without `spark`, the active session.
+        `schema`: of JSON values, where no type of records tells it. `name`: in the topic's name, instead of the
+        operator's. `options`: further ones of `format("headwater")`, such as `kafka.security.protocol` or
+        `startingOffsets`. Without `spark`, the active session.
         """
         from headwater.streams.frames import read_frame
 

@@ -1,7 +1,8 @@
 """Functions as people write them, brought to the shape that operators call.
 
-A function of one parameter gets the value, one of two gets key and value. So `filter(lambda order: order.total > 9)` and
-`filter(lambda key, order: key != "test")` both work. What cannot be looked into (a class, a builtin) gets the value.
+A function of one parameter gets the value, one of two gets key and value. So `filter(lambda order: order.total > 9)`
+and `filter(lambda key, order: key != "test")` both work. What cannot be looked into (a class, a builtin) gets the
+value.
 """
 
 from collections.abc import Callable

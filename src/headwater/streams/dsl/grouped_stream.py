@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 
 class Grouping:
-    """Where an aggregation hangs: on the stream, or on a repartition topic before it, which is made when it is needed."""
+    """Where an aggregation hangs: on the stream, or on a repartition topic before it, which is made when it is
+    needed.
+    """
 
     def __init__(
         self,

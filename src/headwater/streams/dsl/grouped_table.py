@@ -71,7 +71,9 @@ class GroupedTable:
         store: StoreLike = None,
         value: SerdeLike | None = None,
     ) -> Table:
-        """From `initializer()`, by `f(aggregate, value)` or `f(key, value, aggregate)` for what enters and what leaves."""
+        """From `initializer()`, by `f(aggregate, value)` or `f(key, value, aggregate)` for what enters and what
+        leaves.
+        """
         add, subtract = aggregator(adder, "aggregate"), aggregator(subtractor, "aggregate")
         kept = keep(self._graph, store, "KTABLE-AGGREGATE-", self._key, resolve_optional(value))
         supplier = TableAggregate(kept.store_name, initializer, add, subtract)

@@ -7,7 +7,8 @@ from headwater.base.errors import UserError
 
 @dataclass(frozen=True, slots=True)
 class JoinWindows:
-    """A record of the other side may be up to `before_ms` older and up to `after_ms` younger. Late ones count for `grace_ms`.
+    """A record of the other side may be up to `before_ms` older and up to `after_ms` younger. Late ones count for
+    `grace_ms`.
 
     `eager`: a left or outer join says at once that a record has met nobody, and again when it has: as Kafka Streams did
     before KIP-633, and as ksqlDB does where a join has no grace period.

@@ -55,7 +55,9 @@ class Kept:
         return self.given.history_ms is not None
 
     def key_value(self, logged: bool = True, expires: bool = False) -> StorePlan:
-        """The plan of a table's store: timestamped, or versioned. `expires`: its node can tell others of rows whose time is over."""
+        """The plan of a table's store: timestamped, or versioned. `expires`: its node can tell others of rows whose
+        time is over.
+        """
         self._check_ttl(expires)
         history = self.given.history_ms
         spec = StoreSpec(

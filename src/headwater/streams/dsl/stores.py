@@ -1,4 +1,6 @@
-"""Stores for processors: `app.add_store(key_value_store("seen", value="long"))`, then `process(..., stores=["seen"])`."""
+"""Stores for processors: `app.add_store(key_value_store("seen", value="long"))`, then `process(...,
+stores=["seen"])`.
+"""
 
 from headwater.streams.dsl.time_to_live import refuse_ttl, time_to_live
 from headwater.streams.dsl.windows import Duration, milliseconds
@@ -19,8 +21,8 @@ def key_value_store(
 ) -> StorePlan:
     """`get`, `put`, `delete`, `range`, `all`, `prefix`. A timestamped one keeps `(value, timestamp)`, as tables do.
 
-    With `ttl=` a row is deleted when stream time is further than that beyond its timestamp: its own in a timestamped store, else that of the
-    record that put it.
+    With `ttl=` a row is deleted when stream time is further than that beyond its timestamp: its own in a timestamped
+    store, else that of the record that put it.
     """
     spec = StoreSpec(name, timestamped=timestamped, ttl_ms=time_to_live(ttl), logged=logging, persistent=persistent)
     return StorePlan(spec, resolve_optional(key), resolve_optional(value))

@@ -1,8 +1,8 @@
 """`Stream`: records one after the other. Each method adds a node to the graph and gives the stream behind it.
 
-Names, numbers and the places where a repartition topic is needed are Kafka Streams'. `repartition_required` says that the
-key may have changed since the last topic: what needs equal keys in one partition puts a repartition topic before itself.
-Immutable; the graph belongs to the App.
+Names, numbers and the places where a repartition topic is needed are Kafka Streams'. `repartition_required` says that
+the key may have changed since the last topic: what needs equal keys in one partition puts a repartition topic before
+itself. Immutable; the graph belongs to the App.
 """
 
 from collections.abc import Callable, Iterable

@@ -1,6 +1,7 @@
 """The joins of a stream: with a stream in a window of time, with a table, with a global table.
 
-Names, numbers and the places of repartition topics are Kafka Streams'. Joiners are `f(left, right)` or `f(key, left, right)`.
+Names, numbers and the places of repartition topics are Kafka Streams'. Joiners are `f(left, right)` or `f(key, left,
+right)`.
 """
 
 from collections.abc import Callable, Mapping
@@ -59,7 +60,9 @@ class JoinOptions:
 
 
 class StreamJoins:
-    """The methods of a stream. What each option is for: `window` for streams, `on` for global tables, `grace_ms` for versioned tables."""
+    """The methods of a stream. What each option is for: `window` for streams, `on` for global tables, `grace_ms` for
+    versioned tables.
+    """
 
     def join(
         self,
@@ -126,7 +129,9 @@ class StreamJoins:
 
 
 def _repartitioned(stream: "Stream", topic: str | None) -> "Stream":
-    """Behind a repartition topic if the key may have changed. Joins of one stream share it unless they name their own."""
+    """Behind a repartition topic if the key may have changed. Joins of one stream share it unless they name their
+    own.
+    """
     if not stream.repartition_required:
         return stream
     name = topic or stream.name

@@ -1,7 +1,7 @@
 """`Table`: the latest value per key, and every change of it. Names, numbers and stores are Kafka Streams'.
 
-A table has a store if it was given a name for one (`store="..."`) or if something downstream needs its values. Immutable but for
-that; the graph belongs to the App.
+A table has a store if it was given a name for one (`store="..."`) or if something downstream needs its values.
+Immutable but for that; the graph belongs to the App.
 """
 
 from collections.abc import Callable, Iterable

@@ -1,4 +1,6 @@
-"""The joins of a table: by its key, or by a foreign key that a function takes from each row. Names and numbers are Kafka Streams'."""
+"""The joins of a table: by its key, or by a foreign key that a function takes from each row. Names and numbers are
+Kafka Streams'.
+"""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any

@@ -1,7 +1,8 @@
 """Timestamp extractors as people write them: `timestamp=lambda order: order["at"]`.
 
-A function of one parameter gets the value; of two, the record and the partition time (the largest timestamp of the partition so
-far); of three, also what was read. It gives milliseconds, or a `datetime` with a time zone. A negative one leaves the record out.
+A function of one parameter gets the value; of two, the record and the partition time (the largest timestamp of the
+partition so far); of three, also what was read. It gives milliseconds, or a `datetime` with a time zone. A negative one
+leaves the record out.
 """
 
 from collections.abc import Callable

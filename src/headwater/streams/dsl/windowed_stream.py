@@ -70,7 +70,9 @@ class WindowedStream:
         store: StoreLike = None,
         value: SerdeLike | None = None,
     ) -> Table:
-        """From `initializer()`, by `f(aggregate, value)` or `f(key, value, aggregate)`; sessions also need `merge(one, two)`."""
+        """From `initializer()`, by `f(aggregate, value)` or `f(key, value, aggregate)`; sessions also need `merge(one,
+        two)`.
+        """
         if merge is None and isinstance(self._windows, SessionWindows):
             raise UserError("Sessions that become one need a function", "", "aggregate(initializer, aggregate, merge)")
         combine = aggregator(aggregate, "aggregate")

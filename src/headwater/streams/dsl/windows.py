@@ -1,4 +1,5 @@
-"""The windows that people name: `tumbling("5m")`, `hopping`, `sliding`, `session`, `unlimited`, `daily`, `weekly`, `monthly`.
+"""The windows that people name: `tumbling("5m")`, `hopping`, `sliding`, `session`, `unlimited`, `daily`, `weekly`,
+`monthly`.
 
 Durations are milliseconds, a `timedelta`, or text as `500ms`, `30s`, `5m`, `2h`, `1d`.
 """

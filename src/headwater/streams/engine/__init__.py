@@ -1,1 +1,3 @@
-"""A task: records in; outputs, changelog records and positions out. One file per operator; no clock, no socket, no thread. Pure."""
+"""A task: records in; outputs, changelog records and positions out. One file per operator; no clock, no socket, no
+thread. Pure.
+"""

@@ -1,6 +1,8 @@
-"""Records by column at the edges of a task: as they were fetched, and as they are to be written. Lists, so that Python reads them quickly.
+"""Records by column at the edges of a task: as they were fetched, and as they are to be written. Lists, so that Python
+reads them quickly.
 
-A `Chunk` belongs to the queue it was put into, `OutputColumns` to the task until they are collected, then to whoever collected them.
+A `Chunk` belongs to the queue it was put into, `OutputColumns` to the task until they are collected, then to whoever
+collected them.
 """
 
 from collections.abc import Iterator
@@ -11,7 +13,9 @@ Cells = list[bytes | None]
 
 
 class Chunk:
-    """Neighbouring records of one partition, in the order of their offsets. `at` is the first that nobody has taken yet."""
+    """Neighbouring records of one partition, in the order of their offsets. `at` is the first that nobody has taken
+    yet.
+    """
 
     __slots__ = ("at", "headers", "keys", "offsets", "partition", "timestamps", "topic", "values")
 
@@ -53,7 +57,9 @@ class Chunk:
 
 
 class OutputColumns:
-    """Records for one topic, in order. `partition` is that of all, `partitions` of each; with neither the producer chooses by the key."""
+    """Records for one topic, in order. `partition` is that of all, `partitions` of each; with neither the producer
+    chooses by the key.
+    """
 
     __slots__ = ("keys", "partition", "partitions", "timestamps", "topic", "values")
 

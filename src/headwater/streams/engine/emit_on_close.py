@@ -1,8 +1,10 @@
-"""When results of windows go out that are emitted on close: after a record, at most once per interval of wall-clock time.
+"""When results of windows go out that are emitted on close: after a record, at most once per interval of wall-clock
+time.
 
 What was emitted last is remembered as a time of closing, which never goes back; a lease or a restart hands it on by
-`last_close_time`. It is kept in the task's notes, and committed beside the offsets (KIP-825), by the name of the store: so it is as sure as
-the results themselves, and no result goes out again when the state on disk is lost or one commit behind.
+`last_close_time`. It is kept in the task's notes, and committed beside the offsets (KIP-825), by the name of the store:
+so it is as sure as the results themselves, and no result goes out again when the state on disk is lost or one commit
+behind.
 """
 
 from headwater.streams.engine.processor import Processor

@@ -1,7 +1,8 @@
-"""Rows whose time to live is over, in the stores of a task: deleted before a record that moves stream time is processed.
+"""Rows whose time to live is over, in the stores of a task: deleted before a record that moves stream time is
+processed.
 
-Where the store is a table's, the deletion is a change of the table, with stream time as its timestamp, so that what was made of the row
-goes, too. Processors are not told: for them the row is absent.
+Where the store is a table's, the deletion is a change of the table, with stream time as its timestamp, so that what was
+made of the row goes, too. Processors are not told: for them the row is absent.
 """
 
 from collections.abc import Callable, Iterable

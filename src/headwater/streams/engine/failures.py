@@ -1,8 +1,9 @@
 """Poison pills: what happens with a record that cannot be decoded, processed or encoded.
 
-`fail` ends the task with an error that names the record and the user's own line; `skip` leaves the record out and counts it;
-`dead_letter` writes the record as it was read to a topic, with Kafka Streams' headers (KIP-1034), and goes on. A function may
-decide for each failure. What was decided happens within the task's transaction, so a dead letter is written exactly once.
+`fail` ends the task with an error that names the record and the user's own line; `skip` leaves the record out and
+counts it; `dead_letter` writes the record as it was read to a topic, with Kafka Streams' headers (KIP-1034), and goes
+on. A function may decide for each failure. What was decided happens within the task's transaction, so a dead letter is
+written exactly once.
 """
 
 from collections.abc import Callable, Mapping
@@ -31,7 +32,8 @@ class Failure:
 
 
 class ClusterFailure(Exception):
-    """The cluster did not answer a question that came up while a record was processed. The record is not at fault: no policy is asked.
+    """The cluster did not answer a question that came up while a record was processed. The record is not at fault: no
+    policy is asked.
 
     Everything since the last commit is processed again, or the run ends, if the cause is a UserError.
     """

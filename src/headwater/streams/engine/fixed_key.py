@@ -1,4 +1,6 @@
-"""`process_values`: a processor that may change everything but the key, so that no repartitioning is needed after it."""
+"""`process_values`: a processor that may change everything but the key, so that no repartitioning is needed after
+it.
+"""
 
 from typing import Any
 

@@ -1,9 +1,9 @@
 """Foreign-key joins: the left row names the key of a row on the right.
 
-Five nodes, as in Kafka Streams. `SubscriptionSend` (left) sends a subscription, keyed by the foreign key, to the right side's
-partition. There `SubscriptionReceive` keeps it in a store, and `SubscriptionJoin` answers with the right row of now; `ForeignTableJoin`
-answers all subscribers when a right row changes. `ResponseJoin` (left) takes an answer only if its hash is that of the left row as
-it is now: one that was overtaken is dropped.
+Five nodes, as in Kafka Streams. `SubscriptionSend` (left) sends a subscription, keyed by the foreign key, to the right
+side's partition. There `SubscriptionReceive` keeps it in a store, and `SubscriptionJoin` answers with the right row of
+now; `ForeignTableJoin` answers all subscribers when a right row changes. `ResponseJoin` (left) takes an answer only if
+its hash is that of the left row as it is now: one that was overtaken is dropped.
 """
 
 from collections.abc import Callable

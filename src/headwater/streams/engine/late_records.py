@@ -1,9 +1,9 @@
-"""Records that windows left out because they came late, and those that were late for a join of streams, kept in a topic on request:
-`App(late_records_to=...)`.
+"""Records that windows left out because they came late, and those that were late for a join of streams, kept in a topic
+on request: `App(late_records_to=...)`.
 
-Kept is the record as it was read, with its own timestamp and headers, and behind these where it was read from, for which node it was late and by how
-much. Once for each node, however many of its windows it missed. Written with the other results of its
-record, so in the same transaction. Owned by one task.
+Kept is the record as it was read, with its own timestamp and headers, and behind these where it was read from, for
+which node it was late and by how much. Once for each node, however many of its windows it missed. Written with the
+other results of its record, so in the same transaction. Owned by one task.
 """
 
 from typing import Final

@@ -1,4 +1,6 @@
-"""MurmurHash3, 128 bits, x64, with Kafka Streams' seed: the hash by which a foreign-key join knows an outdated answer."""
+"""MurmurHash3, 128 bits, x64, with Kafka Streams' seed: the hash by which a foreign-key join knows an outdated
+answer.
+"""
 
 from struct import Struct
 from typing import Final

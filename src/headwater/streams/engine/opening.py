@@ -1,4 +1,6 @@
-"""From the plan of a store to the store that nodes see: bytes on the state of a task, its changelog, and serdes on top."""
+"""From the plan of a store to the store that nodes see: bytes on the state of a task, its changelog, and serdes on
+top.
+"""
 
 from typing import TYPE_CHECKING, Any, Protocol
 

@@ -1,10 +1,12 @@
 """Which buffered record comes next: the one whose partition has the head with the lowest timestamp.
 
-Kafka Streams keeps its partitions in a Java `PriorityQueue` that it polls and offers to again, so ties take turns in the
-way of that binary heap. `JavaPriorityQueue` sifts in the same way, which makes the order of merging the same, ties included.
+Kafka Streams keeps its partitions in a Java `PriorityQueue` that it polls and offers to again, so ties take turns in
+the way of that binary heap. `JavaPriorityQueue` sifts in the same way, which makes the order of merging the same, ties
+included.
 
-A head is decoded, and its timestamp extracted, when it becomes the head: an extractor sees the partition time of what was
-polled before it. Within a partition, the order of offsets stays, late records included. Owned by one task, or by a test driver.
+A head is decoded, and its timestamp extracted, when it becomes the head: an extractor sees the partition time of what
+was polled before it. Within a partition, the order of offsets stays, late records included. Owned by one task, or by a
+test driver.
 """
 
 from collections import deque
@@ -17,7 +19,9 @@ Decode = Callable[[InputRecord, int], Record | None]
 
 
 class PartitionQueue:
-    """The buffered records of one partition of one topic. `decode(raw, partition_time)` gives None for a record that is left out."""
+    """The buffered records of one partition of one topic. `decode(raw, partition_time)` gives None for a record that is
+    left out.
+    """
 
     __slots__ = (
         "_raw",

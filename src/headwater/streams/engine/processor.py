@@ -71,7 +71,9 @@ class Context(Protocol):
         """Counts a record that an operator leaves out: without a key, ..."""
 
     def drop_late(self, by_ms: int, reason: str = "late") -> None:
-        """Counts a record that a window leaves out, or that is late for a join; with so much more grace it would have been in time."""
+        """Counts a record that a window leaves out, or that is late for a join; with so much more grace it would have
+        been in time.
+        """
 
 
 class Processor:

@@ -1,8 +1,8 @@
 """Punctuators: callbacks that are due when stream time or wall-clock time has come far enough.
 
 As in Kafka Streams: a stream-time schedule is first due at time 0, so it fires at the very first record; a wall-clock
-schedule is first due one interval after it was made. When time jumps over several intervals, the callback runs once, and
-the next due time stays on the grid of the first. Owned by one task.
+schedule is first due one interval after it was made. When time jumps over several intervals, the callback runs once,
+and the next due time stays on the grid of the first. Owned by one task.
 """
 
 from collections.abc import Callable

@@ -85,7 +85,9 @@ class InputRecord(NamedTuple):
 
 
 class OutputRecord(NamedTuple):
-    """A record that a task wants written. Without a partition, the producer chooses as for any record: by the key's murmur2."""
+    """A record that a task wants written. Without a partition, the producer chooses as for any record: by the key's
+    murmur2.
+    """
 
     topic: str
     partition: int | None

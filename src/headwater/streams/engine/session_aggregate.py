@@ -1,7 +1,8 @@
 """Aggregations per key and session: a record joins all sessions that are no further than the gap, and they become one.
 
-A session that grows goes out as a tombstone for what it was and a row for what it is. Sessions have no timestamps of their
-own: a row's is the end of its session. A record behind the grace is left out, unless it joins a session that is still open.
+A session that grows goes out as a tombstone for what it was and a row for what it is. Sessions have no timestamps of
+their own: a row's is the end of its session. A record behind the grace is left out, unless it joins a session that is
+still open.
 """
 
 from collections.abc import Callable

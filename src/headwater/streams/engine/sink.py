@@ -10,7 +10,9 @@ from headwater.streams.serdes.port import Serde
 
 
 class Sink(Processor):
-    """Writes to one topic, or to the one that `topic(record, context)` names. Timestamps before 0 are refused, as in Kafka Streams."""
+    """Writes to one topic, or to the one that `topic(record, context)` names. Timestamps before 0 are refused, as in
+    Kafka Streams.
+    """
 
     def __init__(
         self,

@@ -1,9 +1,9 @@
-"""Aggregations per key and sliding window: for each record one window that ends with it and one that begins right after it,
-if anything falls into it. So every set of records that are close enough has exactly one window.
+"""Aggregations per key and sliding window: for each record one window that ends with it and one that begins right after
+it, if anything falls into it. So every set of records that are close enough has exactly one window.
 
-A window [t - difference, t] is the left one of a record at t, [t + 1, t + 1 + difference] its right one. Windows are looked at
-from the latest to the earliest, which decides the order of what goes out, as in Kafka Streams. Records before `difference` are
-early: their left windows would begin before 0, and all share the one that begins at 0.
+A window [t - difference, t] is the left one of a record at t, [t + 1, t + 1 + difference] its right one. Windows are
+looked at from the latest to the earliest, which decides the order of what goes out, as in Kafka Streams. Records before
+`difference` are early: their left windows would begin before 0, and all share the one that begins at 0.
 """
 
 from collections.abc import Callable

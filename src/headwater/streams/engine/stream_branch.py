@@ -8,7 +8,9 @@ from headwater.streams.engine.record import Record
 
 
 class StreamBranch(Processor):
-    """`children` has a name per predicate, and one more if there is a default branch. Both lists grow while the topology is written."""
+    """`children` has a name per predicate, and one more if there is a default branch. Both lists grow while the
+    topology is written.
+    """
 
     def __init__(self, predicates: list[Callable[[Any, Any], Any]], children: list[str]) -> None:
         self.predicates = predicates

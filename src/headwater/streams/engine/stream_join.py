@@ -1,11 +1,12 @@
 """Stream-stream joins: each record meets those of the other side whose timestamps lie in its window.
 
-A side puts its records into a window store after it has joined them, and looks into the store of the other one. In a left or
-outer join a record that has met nobody waits in a shared store, ordered by (timestamp, right before left, key), until the stream
-time of both sides has closed its window; then it goes on without a partner. A record that is late already goes on at once.
+A side puts its records into a window store after it has joined them, and looks into the store of the other one. In a
+left or outer join a record that has met nobody waits in a shared store, ordered by (timestamp, right before left, key),
+until the stream time of both sides has closed its window; then it goes on without a partner. A record that is late
+already goes on at once.
 
-A record is late when its window and grace are over by the stream time of both sides. As in Kafka Streams it meets those that are still kept; it is counted,
-and on request kept in a topic, since others that it should have met may be gone.
+A record is late when its window and grace are over by the stream time of both sides. As in Kafka Streams it meets those
+that are still kept; it is counted, and on request kept in a topic, since others that it should have met may be gone.
 Both sides of one task share `JoinTime`, which hangs on the task's shared store.
 """
 
@@ -151,7 +152,9 @@ class StreamJoinSide(Processor):
             self._waiting.put(place, None)
 
     def _emit_closed(self, record: Record) -> None:
-        """All that wait and whose window is closed, without partners. Wall-clock time limits how often the store is looked at."""
+        """All that wait and whose window is closed, without partners. Wall-clock time limits how often the store is
+        looked at.
+        """
         time, sides = self._time, self.sides
         due = time.earliest + self.after + sides.grace_ms
         if due - (1 << 64 if due > NEVER else 0) >= time.stream_time:  # as in Java, where NEVER and a window overflow
@@ -233,7 +236,9 @@ class WaitingKeySerde:
 
 
 class WaitingValuesSerde:
-    """A list, as Kafka Streams writes it: 1, the count (4), and for each its length (4), 1 for left or 0, and the value."""
+    """A list, as Kafka Streams writes it: 1, the count (4), and for each its length (4), 1 for left or 0, and the
+    value.
+    """
 
     name = "waiting-values"
 

@@ -1,7 +1,8 @@
 """Stream-table joins, also with a global table: each record of the stream meets the row of its key as it is now.
 
 A versioned table gives the row that held at the record's timestamp. With a grace, records wait in a buffer, ordered by
-(timestamp, key, arrival), until stream time has passed theirs by the grace; one that comes later than that is joined at once.
+(timestamp, key, arrival), until stream time has passed theirs by the grace; one that comes later than that is joined at
+once.
 """
 
 from collections.abc import Callable

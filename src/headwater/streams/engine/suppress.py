@@ -1,7 +1,8 @@
-"""`suppress` of a table: holds changes back until a time limit, or until their window closes; only the last per key goes out.
+"""`suppress` of a table: holds changes back until a time limit, or until their window closes; only the last per key
+goes out.
 
-Time is stream time, so nothing goes out while no records come. A buffer may be limited: then either the oldest go out early, or
-the task fails. With "until the window closes" nothing goes out early, and tombstones are left out.
+Time is stream time, so nothing goes out while no records come. A buffer may be limited: then either the oldest go out
+early, or the task fails. With "until the window closes" nothing goes out early, and tombstones are left out.
 """
 
 from collections.abc import Callable

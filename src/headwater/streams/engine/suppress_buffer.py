@@ -4,10 +4,10 @@
                           prior value, old value, new value    each with its length (4) before it, -1 for none
                           buffer time (8)
 
-The prior value is what the table had before the first change that is buffered. The layout is that of Kafka Streams, but its
-changelog records also have a header that tells their version, which ours lack. The store gets it when the task's changes are
-collected for a commit. Owned by one task; the order by time is kept in
-memory and read from the store again when that was restored or rolled back.
+The prior value is what the table had before the first change that is buffered. The layout is that of Kafka Streams, but
+its changelog records also have a header that tells their version, which ours lack. The store gets it when the task's
+changes are collected for a commit. Owned by one task; the order by time is kept in memory and read from the store again
+when that was restored or rolled back.
 """
 
 from bisect import insort
@@ -62,7 +62,9 @@ class SuppressBuffer:
         self._dirty.clear()
 
     def flush(self) -> None:
-        """Writes what has changed to the store, and so to its changelog: once per commit and key, as Kafka Streams does."""
+        """Writes what has changed to the store, and so to its changelog: once per commit and key, as Kafka Streams
+        does.
+        """
         for key in self._dirty:
             found = self._rows.get(key)
             self._inner.put(key, None if found is None else encode_buffered(*found))

@@ -1,8 +1,9 @@
-"""What the nodes of a table share: suppliers that know whether old values are asked for, and getters that look values up.
+"""What the nodes of a table share: suppliers that know whether old values are asked for, and getters that look values
+up.
 
 A table need not have a store. Where somebody asks for its values (a join) or its old values (an aggregation), it may be
-computed from its parent, or be materialized after all: `enable_sending_old_values` and `view` walk up until a store is found,
-as in Kafka Streams. Suppliers are asked while the graph is made, and make a processor per task afterwards.
+computed from its parent, or be materialized after all: `enable_sending_old_values` and `view` walk up until a store is
+found, as in Kafka Streams. Suppliers are asked while the graph is made, and make a processor per task afterwards.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,6 @@
-"""`group_by` of a table: the old value leaves its group, the new one enters its own; two records if the group changes."""
+"""`group_by` of a table: the old value leaves its group, the new one enters its own; two records if the group
+changes.
+"""
 
 from collections.abc import Callable
 from typing import Any

@@ -14,7 +14,9 @@ from headwater.streams.engine.typed_stores import IS_LATEST, NOT_PUT
 
 
 class TableSource:
-    """The supplier. `store_name` is what a store would be called, `queryable_name` what it is called if there is one."""
+    """The supplier. `store_name` is what a store would be called, `queryable_name` what it is called if there is
+    one.
+    """
 
     def __init__(self, store_name: str, queryable_name: str | None) -> None:
         self.store_name = store_name

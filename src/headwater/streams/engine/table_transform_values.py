@@ -10,7 +10,9 @@ from headwater.streams.engine.typed_stores import IS_LATEST, NOT_PUT, ValueAndTi
 
 
 class ValueTransformer(Protocol):
-    """Made once per task. It may use stores, and may not forward. `init(context)` and `close()` are called if it has them."""
+    """Made once per task. It may use stores, and may not forward. `init(context)` and `close()` are called if it has
+    them.
+    """
 
     def transform(self, key: Any, value: Any) -> Any: ...
 

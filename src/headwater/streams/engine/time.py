@@ -1,7 +1,8 @@
 """Event time: which timestamp a record has.
 
-An extractor takes the decoded record, what it was read from, and the partition time (the largest timestamp of the partition
-so far, -1 if unknown), and returns milliseconds. A negative one leaves the record out. The stock ones are Kafka Streams'.
+An extractor takes the decoded record, what it was read from, and the partition time (the largest timestamp of the
+partition so far, -1 if unknown), and returns milliseconds. A negative one leaves the record out. The stock ones are
+Kafka Streams'.
 """
 
 from collections.abc import Callable

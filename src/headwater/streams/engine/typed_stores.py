@@ -1,7 +1,8 @@
 """Stores as operators and processors see them: objects above, the bytes of `stores.port` below.
 
-A timestamped store gives and takes a value with a timestamp, as a tuple `(value, timestamp)`; None where there is nothing.
-`put` of a table's store returns what a versioned store says: IS_LATEST, NOT_PUT, or until when the version holds.
+A timestamped store gives and takes a value with a timestamp, as a tuple `(value, timestamp)`; None where there is
+nothing. `put` of a table's store returns what a versioned store says: IS_LATEST, NOT_PUT, or until when the version
+holds.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -1,7 +1,8 @@
 """`count`, `reduce` and `aggregate` per key and window of fixed time: tumbling, hopping, unlimited, calendar.
 
-As in Kafka Streams: a record without a key is left out, one without a value is not (a reduce over it deletes the aggregate).
-A window takes records until stream time, which this operator keeps over all keys, has passed its end by the grace.
+As in Kafka Streams: a record without a key is left out, one without a value is not (a reduce over it deletes the
+aggregate). A window takes records until stream time, which this operator keeps over all keys, has passed its end by the
+grace.
 """
 
 from collections.abc import Callable

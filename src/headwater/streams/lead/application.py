@@ -1,8 +1,9 @@
 """The lead of one application whose slots are other processes: membership, producer ids, who has which task.
 
-One thread owns all of it: it takes events from a queue (slots that came, went or said something; a stop), lets `task_moves` decide, and does
-what that says. Only here producer ids are taken, with `fence_steps`: for a slot that comes, for one that asks, and for one that is
-lost, whose tasks go to others once that has succeeded. While brokers are away, what is to be fenced waits, and is tried again.
+One thread owns all of it: it takes events from a queue (slots that came, went or said something; a stop), lets
+`task_moves` decide, and does what that says. Only here producer ids are taken, with `fence_steps`: for a slot that
+comes, for one that asks, and for one that is lost, whose tasks go to others once that has succeeded. While brokers are
+away, what is to be fenced waits, and is tried again.
 """
 
 import logging
@@ -54,7 +55,9 @@ class ApplicationLead:
         load: Callable[[], Mapping[int, int]] = dict,
         make_lead: Callable[[Program], Lead] = lead_of,
     ) -> None:
-        """`pickled`: the program as slots get it. `expected`: slots that will come. `load`: how many tasks of other applications slots have."""
+        """`pickled`: the program as slots get it. `expected`: slots that will come. `load`: how many tasks of other
+        applications slots have.
+        """
         self.name = program.name
         self._program = program
         self._pickled = pickled
@@ -105,7 +108,9 @@ class ApplicationLead:
         self._events.put(_Event("stop", error=error))
 
     def wait_started(self, timeout: float | None = None) -> bool:
-        """Until every task is open, or it has ended before; False if neither is so within `timeout` seconds. Raises what ended it."""
+        """Until every task is open, or it has ended before; False if neither is so within `timeout` seconds. Raises
+        what ended it.
+        """
         started = self._started.wait(timeout)
         if self._error is not None:
             self.wait()
@@ -364,7 +369,9 @@ class ApplicationLead:
         self._records_before += told.records if told is not None else 0
 
     def _stop_slots(self) -> bool:
-        """Slots commit and let go; whoever does not answer is fenced. Whether nothing of this run can be written any more."""
+        """Slots commit and let go; whoever does not answer is fenced. Whether nothing of this run can be written any
+        more.
+        """
         self._stopping = True
         self._moves.close()
         for link in self._links.values():

@@ -18,7 +18,9 @@ def assign(
     states: Mapping[int, Collection[str]] | None = None,
     load: Mapping[int, int] | None = None,
 ) -> dict[str, int]:
-    """Each task's slot. `owners`: where tasks are now; `states`: tasks whose state a slot has; `load`: of slots, by other applications."""
+    """Each task's slot. `owners`: where tasks are now; `states`: tasks whose state a slot has; `load`: of slots, by
+    other applications.
+    """
     wanted = sorted(tasks, key=_order)
     if not slots:
         return {}
@@ -43,7 +45,9 @@ def assign(
 
 
 def _quotas(count: int, kept: Mapping[int, list[str]], load: Mapping[int, int]) -> dict[int, int]:
-    """How many each slot shall have. One more goes to those who have the most, so that they keep them; then to the idle."""
+    """How many each slot shall have. One more goes to those who have the most, so that they keep them; then to the
+    idle.
+    """
     share, more = divmod(count, len(kept))
     order = sorted(kept, key=lambda slot: (-len(kept[slot]), load.get(slot, 0), slot))
     return {slot: share + (place < more) for place, slot in enumerate(order)}

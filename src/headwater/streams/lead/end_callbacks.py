@@ -1,4 +1,6 @@
-"""Who is to be told that a run has ended. Safe for threads: each callback is called once, whoever comes first, it or the end."""
+"""Who is to be told that a run has ended. Safe for threads: each callback is called once, whoever comes first, it or
+the end.
+"""
 
 import threading
 from collections.abc import Callable

@@ -1,8 +1,8 @@
 """The lead of a run: the only member of the application's group, and the only one who takes producer ids.
 
-The member is static and of the classic protocol: a successor that joins under the same instance id fences it at once. It is subscribed
-to everything that tasks read, so that offsets do not expire, and fetches nothing. Owns its consumer and its admin client; it is
-driven by the thread of the run, which calls `tick` at least every few seconds.
+The member is static and of the classic protocol: a successor that joins under the same instance id fences it at once.
+It is subscribed to everything that tasks read, so that offsets do not expire, and fetches nothing. Owns its consumer
+and its admin client; it is driven by the thread of the run, which calls `tick` at least every few seconds.
 """
 
 import time

@@ -1,7 +1,8 @@
-"""Slots and the applications that share them. Whoever supplies the slots (Spark) tells them where this listens, and the secret.
+"""Slots and the applications that share them. Whoever supplies the slots (Spark) tells them where this listens, and the
+secret.
 
-Applications know nothing of each other: each has a lead with a thread of its own, and one that fails leaves the others running. What slots say
-goes to the application that it is about. No state but who is there.
+Applications know nothing of each other: each has a lead with a thread of its own, and one that fails leaves the others
+running. What slots say goes to the application that it is about. No state but who is there.
 """
 
 import threading
@@ -110,7 +111,9 @@ class SlotRuntime:
         return self._queries.get(application)
 
     def end_lease(self, *, late_ones: bool = False) -> None:
-        """Slots end and come again; nothing is lost, and nothing moves. `late_ones`: also those that come before `begin_lease`."""
+        """Slots end and come again; nothing is lost, and nothing moves. `late_ones`: also those that come before
+        `begin_lease`.
+        """
         for each in self.applications:
             each.expect(tuple(range(self.slots)))
         self._server.end_lease(late_ones=late_ones)

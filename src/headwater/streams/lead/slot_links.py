@@ -1,8 +1,8 @@
 """The port of a runtime, where its slots register: who is there, who went, who fell silent.
 
-Each connection has a thread that only waits and reads; what it reads is handed to a `Listener`, which takes it over to the threads that
-own state. A slot that says nothing for `silence_s` is as good as gone: its connection is closed, and whatever it may still do is up to
-the lead to fence. A later slot of the same number replaces an earlier one.
+Each connection has a thread that only waits and reads; what it reads is handed to a `Listener`, which takes it over to
+the threads that own state. A slot that says nothing for `silence_s` is as good as gone: its connection is closed, and
+whatever it may still do is up to the lead to fence. A later slot of the same number replaces an earlier one.
 """
 
 import contextlib

@@ -17,7 +17,9 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """What is known of where state lies. `lags`: slot -> task -> how far its copy is behind; `states`: slot -> tasks with state on its disk, however old."""
+    """What is known of where state lies. `lags`: slot -> task -> how far its copy is behind; `states`: slot -> tasks
+    with state on its disk, however old.
+    """
 
     places: Mapping[int, str]
     lags: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
@@ -83,7 +85,9 @@ def assign_standbys(
     count: int,
     copies: Copies,
 ) -> dict[str, tuple[int, ...]]:
-    """Of each stateful task the slots that keep a copy: its target if that is still behind, and up to `count` others."""
+    """Of each stateful task the slots that keep a copy: its target if that is still behind, and up to `count`
+    others.
+    """
     load = dict.fromkeys(copies.places, 0)
     found: dict[str, tuple[int, ...]] = {}
     for task in sorted(set(copies.stateful) & owners.keys()):

@@ -23,7 +23,9 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class SlotStatus:
-    """`tasks`: those that the lead knows it to have; `rows`: what it tells of its tasks, also of those that it is restoring."""
+    """`tasks`: those that the lead knows it to have; `rows`: what it tells of its tasks, also of those that it is
+    restoring.
+    """
 
     slot: int
     process: str
@@ -51,7 +53,9 @@ def document(
     records_before: int = 0,
     errors: Sequence[Row] = (),
 ) -> dict[str, Any]:
-    """`had_slot`: tasks that some slot has had. `phase`: starting or stopping, where that is known; else it follows from the tasks."""
+    """`had_slot`: tasks that some slot has had. `phase`: starting or stopping, where that is known; else it follows
+    from the tasks.
+    """
     told = {row["task"]: (slot, row) for slot in slots for row in slot.rows}
     owners = {task: slot for slot in slots for task in slot.tasks}
     before = set(had_slot)

@@ -1,9 +1,11 @@
-"""Where the leads of this process tell the status of their applications: `GET /applications`, `GET /applications/{name}`.
+"""Where the leads of this process tell the status of their applications: `GET /applications`, `GET
+/applications/{name}`.
 
-One server for all applications of the process, on a port of the loopback interface, from the first that is published to the last. Each leaves
-a note beside its state (`<state directory>/<application>/lead.json`, for its owner's eyes only) with the address and the secret, by
-which `headwater stream status` finds it. A note that is left by a killed process leads nowhere; the next run replaces it.
-Nobody fails over this: where the note cannot be written, the application runs without.
+One server for all applications of the process, on a port of the loopback interface, from the first that is published to
+the last. Each leaves a note beside its state (`<state directory>/<application>/lead.json`, for its owner's eyes only)
+with the address and the secret, by which `headwater stream status` finds it. A note that is left by a killed process
+leads nowhere; the next run replaces it. Nobody fails over this: where the note cannot be written, the application runs
+without.
 """
 
 import asyncio

@@ -1,8 +1,9 @@
 """Which topics an application needs and how many partitions each has. Pure; `internal_topics` makes them.
 
-As in Kafka Streams: a repartition topic has the number that was given for it, or that of the topics it is joined with, or the largest
-among the sources of those who write to it. A sub-topology has as many tasks as its sources have partitions, and its changelogs
-as many partitions as it has tasks. Names here are those in the cluster, with the application's id in front of internal ones.
+As in Kafka Streams: a repartition topic has the number that was given for it, or that of the topics it is joined with,
+or the largest among the sources of those who write to it. A sub-topology has as many tasks as its sources have
+partitions, and its changelogs as many partitions as it has tasks. Names here are those in the cluster, with the
+application's id in front of internal ones.
 """
 
 from collections.abc import Mapping

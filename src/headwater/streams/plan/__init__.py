@@ -1,1 +1,3 @@
-"""The logical graph, and the topology that it becomes: repartition topics, sub-topologies, names as Kafka Streams gives them. Pure."""
+"""The logical graph, and the topology that it becomes: repartition topics, sub-topologies, names as Kafka Streams gives
+them. Pure.
+"""

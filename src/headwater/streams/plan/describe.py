@@ -1,7 +1,7 @@
 """`describe()`: the text that Kafka Streams' `Topology.describe()` gives, to the letter.
 
-Nodes of a sub-topology stand by size (how much hangs below them), then by name. Sets of topics and stores stand in the order
-of Java's HashSet, because that is what its text shows.
+Nodes of a sub-topology stand by size (how much hangs below them), then by name. Sets of topics and stores stand in the
+order of Java's HashSet, because that is what its text shows.
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,8 @@
 """`describe_svg()`: a topology as a picture, in SVG that needs nothing else.
 
-Each sub-topology is a frame; its nodes stand in columns by how far they are from a source, stores below the nodes that use them.
-Dashed lines go from sinks to the sources of other sub-topologies that read their topics. Pure: the same topology gives the same text.
+Each sub-topology is a frame; its nodes stand in columns by how far they are from a source, stores below the nodes that
+use them. Dashed lines go from sinks to the sources of other sub-topologies that read their topics. Pure: the same
+topology gives the same text.
 """
 
 from html import escape

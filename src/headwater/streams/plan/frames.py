@@ -1,8 +1,8 @@
 """Topics between an application and DataFrames: what `.df` writes, and what `from_df` reads. Pure.
 
-Names are `<application>-<name>-df`. Nodes that `.df` adds take no number of the graph: the names of other operators, and so of
-stores, are the same with and without it. The topic of a stream keeps records as long as brokers keep those of any topic; that of a table is
-compacted, and has the latest change of each row.
+Names are `<application>-<name>-df`. Nodes that `.df` adds take no number of the graph: the names of other operators,
+and so of stores, are the same with and without it. The topic of a stream keeps records as long as brokers keep those of
+any topic; that of a table is compacted, and has the latest change of each row.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
 """The logical graph: a node per call of the DSL, numbered and named as Kafka Streams numbers and names them.
 
-`Graph.build` writes the nodes into a `Topology` in Kafka Streams' order: by build priority, parents before children.
-A node that somebody else needs (a join, a window) is a `GraphNode` with a `write` of its own, in the file of its operator.
-Owned by one App.
+`Graph.build` writes the nodes into a `Topology` in Kafka Streams' order: by build priority, parents before children. A
+node that somebody else needs (a join, a window) is a `GraphNode` with a `write` of its own, in the file of its
+operator. Owned by one App.
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,6 @@
-"""Joins in the logical graph: which processors and stores each kind becomes, in the order in which Kafka Streams writes them."""
+"""Joins in the logical graph: which processors and stores each kind becomes, in the order in which Kafka Streams writes
+them.
+"""
 
 from collections.abc import Iterable
 
@@ -13,7 +15,9 @@ from headwater.streams.plan.topology import Topology
 
 
 class StreamStreamJoinNode(GraphNode):
-    """Both sides and the node in which they meet, whose name it has. The keepers of both sides are nodes of their own."""
+    """Both sides and the node in which they meet, whose name it has. The keepers of both sides are nodes of their
+    own.
+    """
 
     def __init__(
         self,

@@ -1,4 +1,6 @@
-"""What is known of a store before it is opened: the bytes below (`stores.spec`), the serdes above, and its changelog topic."""
+"""What is known of a store before it is opened: the bytes below (`stores.spec`), the serdes above, and its changelog
+topic.
+"""
 
 from dataclasses import dataclass
 from typing import Final

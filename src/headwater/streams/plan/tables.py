@@ -1,4 +1,6 @@
-"""Tables in the logical graph: read from a topic, made of a stream, global, and the repartition topic of their aggregation."""
+"""Tables in the logical graph: read from a topic, made of a stream, global, and the repartition topic of their
+aggregation.
+"""
 
 from headwater.streams.engine.processor import Supplier
 from headwater.streams.engine.table_source import TableSource
@@ -10,7 +12,9 @@ from headwater.streams.serdes.port import Serde
 
 
 class TableSourceNode(GraphNode):
-    """`app.table(topic)`: a source, and behind it the table. The store is there if somebody needs it when the topology is written."""
+    """`app.table(topic)`: a source, and behind it the table. The store is there if somebody needs it when the topology
+    is written.
+    """
 
     def __init__(
         self,

@@ -1,8 +1,9 @@
 """A topology that has changed since the former run: what of its state the new one would lose. Pure.
 
-A store is found again by its name, which names its changelog topic. Names that were generated (`KSTREAM-AGGREGATE-STATE-STORE-0000000003`) carry
-the operator's number, and change when an operator is added before it: then the new store begins empty, or reads what another
-operator has kept. So each run leaves a note of its stores and repartition topics, and the next one is compared with it.
+A store is found again by its name, which names its changelog topic. Names that were generated
+(`KSTREAM-AGGREGATE-STATE-STORE-0000000003`) carry the operator's number, and change when an operator is added before
+it: then the new store begins empty, or reads what another operator has kept. So each run leaves a note of its stores
+and repartition topics, and the next one is compared with it.
 """
 
 import json

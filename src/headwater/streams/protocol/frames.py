@@ -1,9 +1,10 @@
 """Frames between a lead and its slots, and how each proves to the other that it belongs to the runtime.
 
-A frame is its length (4 bytes, big-endian) and so many bytes. Whoever connects is sent a nonce, answers with a nonce of its own and
-HMAC-SHA256 of both under the runtime's secret, and is sent such a proof in return; nothing else is read before, and no frame of more than
-1 KiB. The secret is made anew for each runtime and reaches the slots with their code, by Spark. Frames are not encrypted: what they carry
-is as visible on the network as what Spark itself sends without encryption.
+A frame is its length (4 bytes, big-endian) and so many bytes. Whoever connects is sent a nonce, answers with a nonce of
+its own and HMAC-SHA256 of both under the runtime's secret, and is sent such a proof in return; nothing else is read
+before, and no frame of more than 1 KiB. The secret is made anew for each runtime and reaches the slots with their code,
+by Spark. Frames are not encrypted: what they carry is as visible on the network as what Spark itself sends without
+encryption.
 
 `FrameBuffer` is without I/O; `Channel` owns a socket: one thread receives, any thread sends.
 """

@@ -1,8 +1,9 @@
 """What the lead of a runtime and its slots say to each other, as JSON: one dataclass per message. Pure.
 
-Tasks are named as in Kafka Streams, `<sub-topology>_<partition>`. A message of an unknown kind, or with a field missing, of another type or
-too many, is refused: `decode` raises ValueError. What a program contains is pickled and travels only in `Introduce`, from the lead to a
-slot that has proved that it is one, and to whom the lead has proved that it is the lead (`frames`).
+Tasks are named as in Kafka Streams, `<sub-topology>_<partition>`. A message of an unknown kind, or with a field
+missing, of another type or too many, is refused: `decode` raises ValueError. What a program contains is pickled and
+travels only in `Introduce`, from the lead to a slot that has proved that it is one, and to whom the lead has proved
+that it is the lead (`frames`).
 """
 
 import json
@@ -14,7 +15,9 @@ from typing import Any, Final, get_type_hints
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """The first message. `number`: which slot of the runtime this is; a later one of the same number replaces an earlier one."""
+    """The first message. `number`: which slot of the runtime this is; a later one of the same number replaces an
+    earlier one.
+    """
 
     number: int
     process: str
@@ -27,7 +30,9 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """The program is there; tasks may be given. `states`: the tasks whose state lies on this machine; `place`: host and directory of it."""
+    """The program is there; tasks may be given. `states`: the tasks whose state lies on this machine; `place`: host and
+    directory of it.
+    """
 
     application: str
     states: list[str]
@@ -36,7 +41,9 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """After `Assign`: these tasks are open, all others have been committed and released; copies are kept of `standbys` alone."""
+    """After `Assign`: these tasks are open, all others have been committed and released; copies are kept of `standbys`
+    alone.
+    """
 
     application: str
     grant: int
@@ -61,7 +68,9 @@ class CommitOffsets:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Since the slot has the application. `dropped`: by reason; `tasks`, `errors`: rows of `slot_report`; `standbys`: of `standby_tasks`; `queries`: where the slot answers them."""
+    """Since the slot has the application. `dropped`: by reason; `tasks`, `errors`: rows of `slot_report`; `standbys`:
+    of `standby_tasks`; `queries`: where the slot answers them.
+    """
 
     application: str
     records: int
@@ -74,7 +83,9 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Released:
-    """Everything of the application is committed and released; until it is introduced again, the slot opens nothing of it."""
+    """Everything of the application is committed and released; until it is introduced again, the slot opens nothing of
+    it.
+    """
 
     application: str
 
@@ -120,7 +131,9 @@ class Introduce:
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """All tasks that the slot shall have, and those whose state it shall have a copy of. `grant`: higher than any before, to whomever."""
+    """All tasks that the slot shall have, and those whose state it shall have a copy of. `grant`: higher than any
+    before, to whomever.
+    """
 
     application: str
     grant: int

@@ -1,4 +1,6 @@
-"""Questions answered from the last commits of the tasks at hand: rows for JSON, by partition, each in the order of its store."""
+"""Questions answered from the last commits of the tasks at hand: rows for JSON, by partition, each in the order of its
+store.
+"""
 
 from collections.abc import Sequence
 from itertools import islice
@@ -14,7 +16,8 @@ Row = dict[str, Any]
 
 
 def answer(tasks: Sequence[tuple[Readable, StorePlan]], question: Question) -> list[Row]:
-    """A row for each that was found, with its partition; at most `limit` and one more, which shows that there are others.
+    """A row for each that was found, with its partition; at most `limit` and one more, which shows that there are
+    others.
 
     Of a value by key there is at most one, and `count` gives one row with the count of all.
     """

@@ -1,10 +1,11 @@
-"""The Python client of interactive queries: `connect(url, token)`, then stores that answer like those of a run in this process.
+"""The Python client of interactive queries: `connect(url, token)`, then stores that answer like those of a run in this
+process.
 
     with connect("http://127.0.0.1:7001", token=...) as application:
         application.store("counts").get("apple")  # {"value": 3, "timestamp": 5, "partition": 0}
 
-Keys are given as JSON knows them; bytes are the key's bytes as they stand in the topic. One connection, kept; a client is used by one
-thread at a time. A request is a read: one that found its connection closed is sent again.
+Keys are given as JSON knows them; bytes are the key's bytes as they stand in the topic. One connection, kept; a client
+is used by one thread at a time. A request is a read: one that found its connection closed is sent again.
 """
 
 import base64
@@ -107,7 +108,9 @@ class RemoteStore:
     def get(
         self, key: Any, start: int | None = None, end: int | None = None, *, local: bool = False
     ) -> dict[str, Any] | None:
-        """`value`, and `timestamp` where the store has it; of a window with its start, of a session with start and end."""
+        """`value`, and `timestamp` where the store has it; of a window with its start, of a session with start and
+        end.
+        """
         found: dict[str, Any] | None = self._ask("get", key=key, start=start, end=end, local=local)
         return found
 

@@ -1,4 +1,6 @@
-"""Which host of an application holds which partitions of which stores: what a query of the whole application goes by."""
+"""Which host of an application holds which partitions of which stores: what a query of the whole application goes
+by.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -4,8 +4,9 @@
     GET /stores                          name, kind, serdes and partitions of each store
     GET /stores/{store}/{operation}?...  see `questions`; `scope=local` asks this host alone
 
-Every request needs the run's secret: `Authorization: Bearer ...`; where the door has a login, a user who may READ the application's group will do. Answers show the last commit. Where other hosts hold partitions of the
-store, they are asked with the same secret and the rows merged, by partition; a partition that nobody holds at the moment is a 503,
+Every request needs the run's secret: `Authorization: Bearer ...`; where the door has a login, a user who may READ the
+application's group will do. Answers show the last commit. Where other hosts hold partitions of the store, they are
+asked with the same secret and the rows merged, by partition; a partition that nobody holds at the moment is a 503,
 never an answer with a hole in it.
 """
 
@@ -37,7 +38,9 @@ _PEER_TIMEOUT_S: Final = 30.0
 
 
 class QueryDoor:
-    """Owned by the loop that serves it; `tasks` is asked for each request, and gives what this host has at that moment."""
+    """Owned by the loop that serves it; `tasks` is asked for each request, and gives what this host has at that
+    moment.
+    """
 
     def __init__(
         self,

@@ -1,8 +1,8 @@
 """A store of a run in this process, asked from any thread: by key, range, prefix, window and time.
 
-It shows the last commit, so nothing that may still be undone. All partitions are asked: a value by key is that of the partition that has
-the key, several rows come partition by partition, each in the order of its store. Each call is a snapshot of its own, and closed when
-it returns.
+It shows the last commit, so nothing that may still be undone. All partitions are asked: a value by key is that of the
+partition that has the key, several rows come partition by partition, each in the order of its store. Each call is a
+snapshot of its own, and closed when it returns.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +13,9 @@ from headwater.streams.query.readable import Readable, opened, store_names, stor
 
 
 class LocalStore:
-    """Has the reading methods of the store that it stands for: `get`, `range`, `all`, `prefix`, `fetch`, `fetch_all`, ..."""
+    """Has the reading methods of the store that it stands for: `get`, `range`, `all`, `prefix`, `fetch`, `fetch_all`,
+    ...
+    """
 
     def __init__(self, name: str, tasks: Sequence[Readable]) -> None:
         self.name = name
@@ -23,7 +25,9 @@ class LocalStore:
             raise UserError(f"There is no store {name}", f"these are there: {', '.join(known) or 'none'}")
 
     def get(self, *arguments: Any) -> Any:
-        """A value by its key (of a window: and its start; of a session: and its start and end); None if there is none."""
+        """A value by its key (of a window: and its start; of a session: and its start and end); None if there is
+        none.
+        """
         return next((found for found in self._each("get", arguments, {}) if found is not None), None)
 
     def get_as_of(self, key: Any, timestamp: int) -> Any:

@@ -1,9 +1,9 @@
 """What can be asked of a store, as parameters of a URL, and what its rows are in JSON. Pure.
 
-A key comes in one of three forms: `key=` is text, read as the store's serde means it (a number, JSON, plain text); `key_json=` is JSON, so that
-"1" and 1 are told apart; `key_base64=` are the bytes of the key as they stand in the topic. `lower`, `upper` and `prefix` are keys
-too. Times are milliseconds since 1970. Values that JSON knows are themselves; a typed record is what its serde writes if that is JSON;
-bytes, and everything else, are `{"base64": ...}`.
+A key comes in one of three forms: `key=` is text, read as the store's serde means it (a number, JSON, plain text);
+`key_json=` is JSON, so that "1" and 1 are told apart; `key_base64=` are the bytes of the key as they stand in the
+topic. `lower`, `upper` and `prefix` are keys too. Times are milliseconds since 1970. Values that JSON knows are
+themselves; a typed record is what its serde writes if that is JSON; bytes, and everything else, are `{"base64": ...}`.
 """
 
 import base64
@@ -30,7 +30,9 @@ class BadQuestion(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """`keys` are parameters that name keys, `times` those that are times, with their defaults (None: it must be given)."""
+    """`keys` are parameters that name keys, `times` those that are times, with their defaults (None: it must be
+    given).
+    """
 
     method: str
     keys: tuple[str, ...] = ()

@@ -4,7 +4,8 @@
     server.url, server.token
     server.stop()
 
-Listens on the loopback interface unless told otherwise. The secret is made for each run; it is given to those who may ask, and to nobody else.
+Listens on the loopback interface unless told otherwise. The secret is made for each run; it is given to those who may
+ask, and to nobody else.
 """
 
 import asyncio
@@ -39,8 +40,10 @@ class QueryServer:
         client: Mapping[str, Any] | None = None,
         known: Callable[[str], tuple[Readable, StorePlan] | None] = lambda _: None,
     ) -> None:
-        """`door`: the settings of TLS and of a login (`authentication.method=BASIC`, `ssl.*`), as all HTTP doors have them: users of the cluster who
-        may READ the application's group may then ask, besides those who have the secret. `client`: how to reach the brokers for that."""
+        """`door`: the settings of TLS and of a login (`authentication.method=BASIC`, `ssl.*`), as all HTTP doors have
+        them: users of the cluster who may READ the application's group may then ask, besides those who have the secret.
+        `client`: how to reach the brokers for that.
+        """
         self._known = known
         self._application = application
         self._tasks = tasks

@@ -1,8 +1,9 @@
 """Queries of an application whose tasks are in slots of other processes: the lead's door asks the slots that own them.
 
-A slot answers for its own tasks (`scope=local`); asked for the whole application it says which partitions it does not hold. The lead's door
-has no tasks: it knows from the program what stores there are, and from the slots who has which. A value by key is asked for where the
-default partitioner puts the key; if nothing is there, in all other partitions, since an application may partition by a function of its own.
+A slot answers for its own tasks (`scope=local`); asked for the whole application it says which partitions it does not
+hold. The lead's door has no tasks: it knows from the program what stores there are, and from the slots who has which. A
+value by key is asked for where the default partitioner puts the key; if nothing is there, in all other partitions,
+since an application may partition by a function of its own.
 """
 
 from collections.abc import Callable, Mapping, Sequence

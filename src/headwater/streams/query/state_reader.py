@@ -1,8 +1,10 @@
-"""The state of an application that another process of this machine has open: what `headwater stream serve` answers from.
+"""The state of an application that another process of this machine has open: what `headwater stream serve` answers
+from.
 
-LMDB lets many processes read while one writes. So queries need no part of the processor that computes, and go on being answered (with
-the last commit) while the application restarts. Tasks are found as directories below the state directory, and looked for again every
-second: they come, go, and are made anew. Stores in memory (global tables) are not here.
+LMDB lets many processes read while one writes. So queries need no part of the processor that computes, and go on being
+answered (with the last commit) while the application restarts. Tasks are found as directories below the state
+directory, and looked for again every second: they come, go, and are made anew. Stores in memory (global tables) are not
+here.
 """
 
 import threading

@@ -1,7 +1,7 @@
 """Two versions of an output topic, compared by the latest record of each key; and what makes one of the other. Pure.
 
-A topic is read as a table: by partition and key, the last record counts, and one without a value is none. Records without a key
-cannot be compared; they are counted.
+A topic is read as a table: by partition and key, the last record counts, and one without a value is none. Records
+without a key cannot be compared; they are counted.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,10 +1,11 @@
 """A new version of an application beside the former one: `headwater stream reprocess`.
 
-The new version has a name of its own, so its own offsets, state and internal topics. It reads its inputs from the first record and
-writes to shadow topics, one for each output: `<output>-<application>-shadow`. When it has caught up, the outputs are compared as
-tables. The switch is: the former version is stopped (fenced, as by a successor); the new one goes on until it has processed whatever the
-former has, and stops; one transaction writes to each output what makes its table that of the shadow; the shadows are deleted. From then
-on the new version runs in the ordinary way, and writes to the outputs themselves.
+The new version has a name of its own, so its own offsets, state and internal topics. It reads its inputs from the first
+record and writes to shadow topics, one for each output: `<output>-<application>-shadow`. When it has caught up, the
+outputs are compared as tables. The switch is: the former version is stopped (fenced, as by a successor); the new one
+goes on until it has processed whatever the former has, and stops; one transaction writes to each output what makes its
+table that of the shadow; the shadows are deleted. From then on the new version runs in the ordinary way, and writes to
+the outputs themselves.
 
 Each step can be done again, so whatever was interrupted is simply started again. Where the switch stands is told by the
 cluster: a new version that has offsets and no shadows was switched already, and is refused.
@@ -40,7 +41,9 @@ def shadow_of(topic: str, application_id: str) -> str:
 
 
 def outputs_of(app: "App") -> dict[str, list[SinkNode]]:
-    """The topics that the application writes for others, with their sinks. Raises UserError for what cannot be given a shadow."""
+    """The topics that the application writes for others, with their sinks. Raises UserError for what cannot be given a
+    shadow.
+    """
     topology = app.topology()
     if app.feeds:
         raise UserError(
@@ -116,7 +119,9 @@ class Reprocessing:
         return self.compare()
 
     def switch(self, differences_max: int | None = None) -> list[Comparison]:
-        """Stops the former version and lets the outputs show the new one's results. Gives what was different until then."""
+        """Stops the former version and lets the outputs show the new one's results. Gives what was different until
+        then.
+        """
         self._make_shadows()
         with self._run() as run:
             self._until_processed(run, self._ends(self._inputs()))
@@ -241,7 +246,9 @@ class Reprocessing:
     # The outputs
 
     def _publish(self, topic: str, shadow: str) -> None:
-        """In one transaction: readers of committed records see the former table, or the new one. Done again it writes nothing."""
+        """In one transaction: readers of committed records see the former table, or the new one. Done again it writes
+        nothing.
+        """
         changes = corrections(self._table(topic), self._table(shadow))
         if not changes:
             return

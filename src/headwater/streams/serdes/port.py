@@ -1,4 +1,5 @@
-"""What a serde is, and how one is named: an object, a word ("json"), or a type (`str`, a dataclass, a pydantic or msgspec model).
+"""What a serde is, and how one is named: an object, a word ("json"), or a type (`str`, a dataclass, a pydantic or
+msgspec model).
 
 None is always None on both sides: a missing key, a tombstone. It never reaches a serde.
 """

@@ -1,8 +1,8 @@
 """Typed records: JSON into a dataclass, a pydantic model or a msgspec struct, and back.
 
-msgspec and pydantic are used if the type is theirs, and read and write themselves. Dataclasses are read by their annotations:
-nested ones, lists, tuples, dicts, unions with None, enums, `datetime`, `date`, `Decimal`, `UUID`. A field that is missing has its default;
-one that is not known is left out.
+msgspec and pydantic are used if the type is theirs, and read and write themselves. Dataclasses are read by their
+annotations: nested ones, lists, tuples, dicts, unions with None, enums, `datetime`, `date`, `Decimal`, `UUID`. A field
+that is missing has its default; one that is not known is left out.
 """
 
 import dataclasses

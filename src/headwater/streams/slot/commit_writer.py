@@ -1,8 +1,8 @@
 """What the tasks of a slot have made since its last commit, and the producer that writes it.
 
-Records, changes of stores and offsets wait in memory until `send_records` and `send_offsets`. What brokers refuse for good is left out
-(`leave_out`) and the rest is sent again: for that the producer is connected anew, so nothing of the first attempt stands. Owned by one
-slot and its thread.
+Records, changes of stores and offsets wait in memory until `send_records` and `send_offsets`. What brokers refuse for
+good is left out (`leave_out`) and the rest is sent again: for that the producer is connected anew, so nothing of the
+first attempt stands. Owned by one slot and its thread.
 """
 
 import contextlib

@@ -1,7 +1,9 @@
-"""Global tables of a slot: every partition of their topics, complete before the first record is processed, then followed.
+"""Global tables of a slot: every partition of their topics, complete before the first record is processed, then
+followed.
 
-They live in memory and are read anew at each start. Their dead letters wait here until a commit has written them: they are not made again by
-a recovery, which does not read the topics anew; but a start makes them again. Owned by the slot, whose thread feeds them.
+They live in memory and are read anew at each start. Their dead letters wait here until a commit has written them: they
+are not made again by a recovery, which does not read the topics anew; but a start makes them again. Owned by the slot,
+whose thread feeds them.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,7 +1,8 @@
 """A slot as a process of its own: registers with the runtime's lead, hosts applications, ends with its lease.
 
-The thread that calls `run_slot` reads the connection and says now and then that it lives; each application has a thread of its own. When the
-connection is lost, nothing more is committed and `run_slot` raises: whoever supplies slots starts another.
+The thread that calls `run_slot` reads the connection and says now and then that it lives; each application has a thread
+of its own. When the connection is lost, nothing more is committed and `run_slot` raises: whoever supplies slots starts
+another.
 """
 
 import os

@@ -1,4 +1,6 @@
-"""What a slot needs of its lead, which is in the same thread (`lead.membership.Lead`) or at the other end of a connection (`remote_lead`)."""
+"""What a slot needs of its lead, which is in the same thread (`lead.membership.Lead`) or at the other end of a
+connection (`remote_lead`).
+"""
 
 from collections.abc import Mapping
 from typing import Any, Protocol

@@ -4,8 +4,8 @@
     ...
     run.stop()
 
-The thread owns everything; other threads only ask it to stop, and look into stores. A clean stop commits, leaves no transaction open, and
-leaves the group. What a record's processing raises ends the run; `stop` and `wait` raise it.
+The thread owns everything; other threads only ask it to stop, and look into stores. A clean stop commits, leaves no
+transaction open, and leaves the group. What a record's processing raises ends the run; `stop` and `wait` raise it.
 """
 
 import logging
@@ -62,7 +62,9 @@ class LocalRun:
         self._stopping.set()
 
     def stop(self) -> None:
-        """Commits and ends. While brokers are away it ends without: the next run processes again what was not committed."""
+        """Commits and ends. While brokers are away it ends without: the next run processes again what was not
+        committed.
+        """
         self._stopping.set()
         self.wait()
 

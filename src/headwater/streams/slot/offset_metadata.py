@@ -1,8 +1,9 @@
-"""What is committed beside an offset, in Kafka Streams' own form, so that a task goes on after a restart as it was. Pure.
+"""What is committed beside an offset, in Kafka Streams' own form, so that a task goes on after a restart as it was.
+Pure.
 
-Base64 of: version 2 (1 byte), the partition's time, which is the largest timestamp that was processed (8), and the processors' metadata
-(KIP-825): nothing, or a number of entries (4), each the size of a name (4), the name, and a time (8). The name is that of a store whose
-windows are emitted on close, the time is up to where they have been.
+Base64 of: version 2 (1 byte), the partition's time, which is the largest timestamp that was processed (8), and the
+processors' metadata (KIP-825): nothing, or a number of entries (4), each the size of a name (4), the name, and a time
+(8). The name is that of a store whose windows are emitted on close, the time is up to where they have been.
 """
 
 import base64

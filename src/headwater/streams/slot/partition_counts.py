@@ -1,8 +1,9 @@
-"""How many partitions topics have, as the tasks of a run see it: those they read, and those their partitioners write to.
+"""How many partitions topics have, as the tasks of a run see it: those they read, and those their partitioners write
+to.
 
-A count is asked for once and asked again by time, never per record. What tasks read must not grow while they run: a task per
-partition was planned at the start, so more of them end the run with an error for people. What they write to may grow. While the
-cluster does not answer, what was known holds. Owned by the slot, whose thread calls it.
+A count is asked for once and asked again by time, never per record. What tasks read must not grow while they run: a
+task per partition was planned at the start, so more of them end the run with an error for people. What they write to
+may grow. While the cluster does not answer, what was known holds. Owned by the slot, whose thread calls it.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -48,7 +49,9 @@ class PartitionCounts:
         return found[topic]
 
     def refresh(self, now: float) -> None:
-        """Asks again when it is time. Raises UserError if a topic that is read has more partitions than at the start."""
+        """Asks again when it is time. Raises UserError if a topic that is read has more partitions than at the
+        start.
+        """
         if now < self._refresh_at:
             return
         self._refresh_at = now + REFRESH_S

@@ -1,4 +1,5 @@
-"""What a slot needs of an application to run its tasks: the plan without the DSL that made it. It travels to other processes, pickled.
+"""What a slot needs of an application to run its tasks: the plan without the DSL that made it. It travels to other
+processes, pickled.
 
 `prepare` makes it, together with the topics that the application needs.
 """

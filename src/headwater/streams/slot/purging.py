@@ -1,4 +1,5 @@
-"""Purges repartition topics: what was read from them, and is committed, goes. Now and then; what fails is tried with the next.
+"""Purges repartition topics: what was read from them, and is committed, goes. Now and then; what fails is tried with
+the next.
 
 Owned by the slot.
 """

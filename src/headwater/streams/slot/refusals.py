@@ -1,8 +1,9 @@
 """Records that brokers refuse, and would refuse for ever: too large, invalid. Pure.
 
-A broker refuses a batch, not a record, so those of a refused batch are under suspicion until each is sent by itself (`sending`). What is
-refused then is decided by the policy for production: it is left out, or a dead letter takes its place, or the run ends with
-the record named. A change of a store cannot be left out: the store would not be what its changelog says.
+A broker refuses a batch, not a record, so those of a refused batch are under suspicion until each is sent by itself
+(`sending`). What is refused then is decided by the policy for production: it is left out, or a dead letter takes its
+place, or the run ends with the record named. A change of a store cannot be left out: the store would not be what its
+changelog says.
 """
 
 from collections.abc import Mapping
@@ -18,7 +19,9 @@ _SHOWN_BYTES: Final = 60
 
 
 class Refused(Exception):
-    """By brokers, with an error that no repetition mends. Which records: by their identity; none if only a whole table is known."""
+    """By brokers, with an error that no repetition mends. Which records: by their identity; none if only a whole table
+    is known.
+    """
 
     def __init__(self, error: KafkaError, records: Mapping[int, KafkaError], certain: bool) -> None:
         super().__init__(str(error))

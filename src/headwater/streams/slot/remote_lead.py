@@ -1,8 +1,8 @@
 """The lead of an application, seen from a slot in another process: what it has told, and what it is asked.
 
-The slot never takes a producer id: it asks the lead, which refuses it if it has given the slot up meanwhile. So a slot that was stopped
-and replaced cannot make itself valid again. Owned by the slot's thread for the application; `answer` and `member_changed` are called by
-the thread that reads the connection.
+The slot never takes a producer id: it asks the lead, which refuses it if it has given the slot up meanwhile. So a slot
+that was stopped and replaced cannot make itself valid again. Owned by the slot's thread for the application; `answer`
+and `member_changed` are called by the thread that reads the connection.
 """
 
 import queue

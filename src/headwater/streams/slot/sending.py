@@ -1,7 +1,7 @@
 """Records of a commit to the producer: few one by one, many as a table per topic, which costs no Python per record.
 
-The order of records of one topic stays. Where brokers refuse records for good, `Refused` says which: of a table none, of a batch all, of those
-that were sent by themselves (`suspects`) exactly those. Owns nothing.
+The order of records of one topic stays. Where brokers refuse records for good, `Refused` says which: of a table none,
+of a batch all, of those that were sent by themselves (`suspects`) exactly those. Owns nothing.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -25,9 +25,11 @@ Positions = dict[ChangelogPartition, int]
 def send_all(
     producer: Producer, pieces: Sequence[Piece], suspects: Collection[int] | None = None
 ) -> Callable[[], Positions]:
-    """What it returns gives, once they are flushed, the offset behind the last record of each partition; it raises what failed.
+    """What it returns gives, once they are flushed, the offset behind the last record of each partition; it raises what
+    failed.
 
-    `suspects`: identities of records that go by themselves. With them, or without any (an empty set), nothing goes as a table.
+    `suspects`: identities of records that go by themselves. With them, or without any (an empty set), nothing goes as a
+    table.
     """
     by_topic: dict[str, list[Piece]] = {}
     for piece in pieces:

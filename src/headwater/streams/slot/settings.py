@@ -1,4 +1,6 @@
-"""How an application runs: where its state lies, how often and how surely it commits. By Kafka Streams' names where it has them."""
+"""How an application runs: where its state lies, how often and how surely it commits. By Kafka Streams' names where it
+has them.
+"""
 
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field

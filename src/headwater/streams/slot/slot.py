@@ -1,8 +1,10 @@
-"""A slot: reads the inputs of its tasks, processes them merged by time, and commits everything in one transaction per interval.
+"""A slot: reads the inputs of its tasks, processes them merged by time, and commits everything in one transaction per
+interval.
 
-Driven by one thread, which owns its consumer, its producer and its tasks: `open`, then `turn` again and again, then `close`. What its tasks
-make between two commits waits in memory, so no transaction is open while records are processed. When a commit fails or its outcome is
-unknown, everything since the last one is dropped, the lead takes the producer id anew, and the tasks are opened again.
+Driven by one thread, which owns its consumer, its producer and its tasks: `open`, then `turn` again and again, then
+`close`. What its tasks make between two commits waits in memory, so no transaction is open while records are processed.
+When a commit fails or its outcome is unknown, everything since the last one is dropped, the lead takes the producer id
+anew, and the tasks are opened again.
 """
 
 import dataclasses
@@ -172,7 +174,9 @@ class Slot:
     # One turn
 
     def turn(self) -> None:
-        """Reads for a moment, processes what is there, commits when it is time. Raises what a record's processing raised."""
+        """Reads for a moment, processes what is there, commits when it is time. Raises what a record's processing
+        raised.
+        """
         self._tick()
         self._counts.refresh(time.monotonic())
         try:
@@ -321,7 +325,9 @@ class Slot:
         self._purge.run(self._lead.admin, time.monotonic())
 
     def _drive_commit(self) -> bool:
-        """Until brokers take all that is left of it. Raises UserError for a record that they refuse and that is not left out."""
+        """Until brokers take all that is left of it. Raises UserError for a record that they refuse and that is not
+        left out.
+        """
         tasks = tuple(self.tasks)
         while True:
             member = self._lead.member()

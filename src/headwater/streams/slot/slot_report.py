@@ -1,7 +1,7 @@
 """What a slot tells of its tasks of an application, for whoever looks: how far each is, and what went wrong lately.
 
-The slot's thread notes it now and then (a consumer belongs to one thread); other threads read what was noted last. Rows are as they
-stand in the status of the application.
+The slot's thread notes it now and then (a consumer belongs to one thread); other threads read what was noted last. Rows
+are as they stand in the status of the application.
 """
 
 import time

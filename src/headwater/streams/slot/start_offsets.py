@@ -1,4 +1,6 @@
-"""Where the inputs of a task are read from: the offset that was committed, or else the beginning or the end of the partition."""
+"""Where the inputs of a task are read from: the offset that was committed, or else the beginning or the end of the
+partition.
+"""
 
 import time
 from collections.abc import Iterable

@@ -1,8 +1,8 @@
 """Refuses to start an application whose new topology would lose what its former run on this machine has kept.
 
-Each start leaves a note beside the state on disk (`topology.json`); the next one is compared with it. What is not in the cluster any more
-(the application was reset, topics were deleted) is no loss. On a machine where the application has not run there is no note,
-and nothing is refused.
+Each start leaves a note beside the state on disk (`topology.json`); the next one is compared with it. What is not in
+the cluster any more (the application was reset, topics were deleted) is no loss. On a machine where the application has
+not run there is no note, and nothing is refused.
 """
 
 import contextlib

@@ -15,7 +15,9 @@ AnyStore = KeyValues | Windows | Sessions | Versions
 def build_store(
     spec: StoreSpec, state: TaskState, changelog: Changelog | None = None, times: TaskTimes | None = None
 ) -> AnyStore:
-    """`changelog` is told of every change; None for a store that is not logged. `times`: of the task, where it writes to the store."""
+    """`changelog` is told of every change; None for a store that is not logged. `times`: of the task, where it writes
+    to the store.
+    """
     match spec.kind:
         case StoreKind.KEY_VALUE:
             if spec.ttl_ms is not None:

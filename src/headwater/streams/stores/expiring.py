@@ -1,12 +1,13 @@
 """Key-value stores with a time to live: a row is deleted when stream time is more than `ttl_ms` beyond its timestamp.
 
-The timestamp is that of the row in a timestamped store; else that of the record being processed, under which the changelog has it anyway. So a
-row in the map always has its timestamp before it, whatever those who ask see, and a second map has the rows by time. The task calls `expire`
-before each record that moves stream time, so each row costs one deletion, and there is never one to be seen that has expired. A deletion
-is a tombstone in the changelog: what is restored is what was there, without a clock. A put that has expired already is not taken,
-as window stores do it.
+The timestamp is that of the row in a timestamped store; else that of the record being processed, under which the
+changelog has it anyway. So a row in the map always has its timestamp before it, whatever those who ask see, and a
+second map has the rows by time. The task calls `expire` before each record that moves stream time, so each row costs
+one deletion, and there is never one to be seen that has expired. A deletion is a tombstone in the changelog: what is
+restored is what was there, without a clock. A put that has expired already is not taken, as window stores do it.
 
-Maps: `<name>`: key -> timestamp (8), value; `<name>/by-time`: timestamp (8, unsigned, from the least long on), key -> nothing. Owned by one task.
+Maps: `<name>`: key -> timestamp (8), value; `<name>/by-time`: timestamp (8, unsigned, from the least long on), key ->
+nothing. Owned by one task.
 """
 
 from collections.abc import Iterable, Iterator
@@ -82,7 +83,9 @@ class ExpiringKeyValues(KeyValues):
         self._replace(key, None if value is None else stamped(value, timestamp))
 
     def expire(self, stream_time_ms: int) -> list[tuple[bytes, bytes]]:
-        """Deletes the rows whose time is over; the keys and values (plain) that they had, in the order of their times."""
+        """Deletes the rows whose time is over; the keys and values (plain) that they had, in the order of their
+        times.
+        """
         limit = stream_time_ms - self._ttl_ms
         if limit <= self._swept:
             return []
@@ -134,7 +137,9 @@ def _time(timestamp: int) -> bytes:
 
 
 def times_fit(specs: Iterable[StoreSpec], state: TaskState) -> bool:
-    """Whether the rows on disk lie as these stores have them: a store that gets or loses its time to live must be restored."""
+    """Whether the rows on disk lie as these stores have them: a store that gets or loses its time to live must be
+    restored.
+    """
     return all(
         (state.notes.get(_note(spec)) is not None) == (spec.ttl_ms is not None)
         for spec in specs

@@ -5,8 +5,8 @@
     window              key, start of the window (8), sequence number (4)
     session             key, end (8), start (8)
 
-The sequence number counts records where a store keeps duplicates (the sides of a stream-stream join) and is 0 elsewhere.
-A changelog that Kafka Streams wrote restores here, and the reverse. Pure functions.
+The sequence number counts records where a store keeps duplicates (the sides of a stream-stream join) and is 0
+elsewhere. A changelog that Kafka Streams wrote restores here, and the reverse. Pure functions.
 """
 
 from struct import Struct

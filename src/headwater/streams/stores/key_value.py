@@ -1,4 +1,6 @@
-"""Key-value stores: a map, and its changelog. A timestamped one logs the plain value under the value's own timestamp."""
+"""Key-value stores: a map, and its changelog. A timestamped one logs the plain value under the value's own
+timestamp.
+"""
 
 from collections.abc import Iterable, Iterator
 

@@ -1,8 +1,9 @@
 """An ordered map of bytes whose changes are pending until its owner commits them: what every store stands on.
 
-`PendingMap` shows three layers as one: what was changed since the last commit (pending), what was committed and is not written yet (unwritten), and
-a `CommittedMap` (memory or LMDB). A commit makes pending changes unwritten ones; a discard forgets the pending ones only. Whoever
-owns the state writes later, so a row that is changed again, or expires, before that is never written. Owned by one task.
+`PendingMap` shows three layers as one: what was changed since the last commit (pending), what was committed and is not
+written yet (unwritten), and a `CommittedMap` (memory or LMDB). A commit makes pending changes unwritten ones; a discard
+forgets the pending ones only. Whoever owns the state writes later, so a row that is changed again, or expires, before
+that is never written. Owned by one task.
 """
 
 from collections.abc import Iterator, Mapping
@@ -142,9 +143,11 @@ class PendingMap:
         return self._end[0]
 
     def layers(self) -> tuple[tuple[Rows, ...], bytes | None]:
-        """For those who look up many: the dicts that have a row before the committed map is asked, the first that has it is right; and its end.
+        """For those who look up many: the dicts that have a row before the committed map is asked, the first that has
+        it is right; and its end.
 
-        Not for keys below what was deleted by `delete_below`. They are not to be changed, and hold until something is put, committed or read by `get`.
+        Not for keys below what was deleted by `delete_below`. They are not to be changed, and hold until something is
+        put, committed or read by `get`.
         """
         return (self.recent, self._older, self._pending, self._unwritten), self._committed_end()
 

@@ -1,10 +1,11 @@
 """What the engine asks of a store, in bytes: keys and values are serialized before they come here.
 
-Four kinds, as Kafka Streams has them. All iterators are snapshots: they show the store as it was when they were made, in the
-order in which Kafka Streams' persistent (RocksDB) stores iterate. `restore` takes a record of the store's changelog topic and
-writes nothing to the changelog again. `None` as a value deletes.
+Four kinds, as Kafka Streams has them. All iterators are snapshots: they show the store as it was when they were made,
+in the order in which Kafka Streams' persistent (RocksDB) stores iterate. `restore` takes a record of the store's
+changelog topic and writes nothing to the changelog again. `None` as a value deletes.
 
-The values of timestamped stores are 8 bytes of timestamp (big endian) and the value: `formats.stamped` and `formats.unstamped`.
+The values of timestamped stores are 8 bytes of timestamp (big endian) and the value: `formats.stamped` and
+`formats.unstamped`.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -54,7 +55,9 @@ class KeyValueStore(Store, Protocol):
 
 
 class WindowStore(Store, Protocol):
-    """Windows by key and start. What is older than the retention, by the observed stream time of the store, is not seen."""
+    """Windows by key and start. What is older than the retention, by the observed stream time of the store, is not
+    seen.
+    """
 
     @property
     def stream_time(self) -> int:

@@ -1,9 +1,10 @@
 """Rows by time, in the segments of Kafka Streams' persistent stores: retention and iteration follow from them.
 
-A row lies in the segment `timestamp // interval`, and the rows of a segment are ordered by their raw keys (key, time, ...). So
-iteration over several keys goes by segment, then by key, then by time. Whole segments expire: those below the one of
-`stream_time - retention`, where the stream time is the largest timestamp seen. Within a live segment, rows older than the
-retention are there but not shown. A time-ordered store (emit on window close) has an index that gives all rows by time first.
+A row lies in the segment `timestamp // interval`, and the rows of a segment are ordered by their raw keys (key, time,
+...). So iteration over several keys goes by segment, then by key, then by time. Whole segments expire: those below the
+one of `stream_time - retention`, where the stream time is the largest timestamp seen. Within a live segment, rows older
+than the retention are there but not shown. A time-ordered store (emit on window close) has an index that gives all rows
+by time first.
 
 Rows of the map: segment id (8), raw key -> value. Owned by one store; its stream time survives in the task's notes.
 """
@@ -117,7 +118,9 @@ class Segments:
 
 
 class TimeIndex:
-    """All rows by time first: time (8) and whatever orders rows of one time -> the raw key. Expires with the segments."""
+    """All rows by time first: time (8) and whatever orders rows of one time -> the raw key. Expires with the
+    segments.
+    """
 
     def __init__(self, state: TaskState, name: str) -> None:
         self._rows = state.map(name + "/by-time")

@@ -1,7 +1,8 @@
-"""How many tasks each sub-topology of an application has: a note beside their states (`tasks.json`), for readers in other processes.
+"""How many tasks each sub-topology of an application has: a note beside their states (`tasks.json`), for readers in
+other processes.
 
-Each machine has the states of some tasks only, so their number does not follow from what is there. Written by each slot before
-it opens a task; all of one run write the same.
+Each machine has the states of some tasks only, so their number does not follow from what is there. Written by each slot
+before it opens a task; all of one run write the same.
 """
 
 import contextlib

@@ -1,9 +1,11 @@
-"""Versioned key-value stores: every version of a value with the time in which it holds, as far back as the history retention.
+"""Versioned key-value stores: every version of a value with the time in which it holds, as far back as the history
+retention.
 
-Three maps: the latest value of each key (key -> timestamp (8), value); versions that hold no longer, and deletions (key, timestamp (8) ->
-valid to (8), 1 or 0 for a deletion, value); and what expires when (segment of the time from which it does not hold (8), key, timestamp
--> nothing). The latest value of a key never expires. Time is the largest timestamp that was put, and survives in the task's notes.
-The changelog has one record for each put, with its timestamp: replayed in order they give the same versions.
+Three maps: the latest value of each key (key -> timestamp (8), value); versions that hold no longer, and deletions
+(key, timestamp (8) -> valid to (8), 1 or 0 for a deletion, value); and what expires when (segment of the time from
+which it does not hold (8), key, timestamp -> nothing). The latest value of a key never expires. Time is the largest
+timestamp that was put, and survives in the task's notes. The changelog has one record for each put, with its timestamp:
+replayed in order they give the same versions.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,5 @@
-"""A case for an application, line by line: records in, time, and what must come out. What `headwater stream test` runs. Pure.
+"""A case for an application, line by line: records in, time, and what must come out. What `headwater stream test` runs.
+Pure.
 
 Each line is one JSON object; empty lines and those that begin with # say nothing.
 
@@ -8,8 +9,8 @@ Each line is one JSON object; empty lines and those that begin with # say nothin
     {"expect_none": "revenue"}                                                      and no further one
     {"expect_store": "totals", "key": "ann", "value": 200}                          what a store holds; null: nothing
 
-Of an expected record only what is written there is compared. A topic that is expected anywhere must have no further records at the
-end. A case without any expectation is only run, and its outputs are shown.
+Of an expected record only what is written there is compared. A topic that is expected anywhere must have no further
+records at the end. A case without any expectation is only run, and its outputs are shown.
 """
 
 import json
@@ -34,7 +35,9 @@ _KINDS: Final = {
 
 @dataclass(slots=True)
 class Outcome:
-    """`outputs`: every record that came out, in its topic's order. `differences`: sentences; none if all is as expected."""
+    """`outputs`: every record that came out, in its topic's order. `differences`: sentences; none if all is as
+    expected.
+    """
 
     outputs: list[dict[str, Any]] = field(default_factory=list)
     differences: list[str] = field(default_factory=list)

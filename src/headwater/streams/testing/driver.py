@@ -1,8 +1,8 @@
 """`app.test()`: pipe records in, read what comes out, advance the clock, look into stores.
 
-Each record is processed completely, through repartition topics and topics that are written and read again, before the next.
-With one partition the order is that of Kafka Streams' TopologyTestDriver: what waits in internal topics is merged by time.
-With `partitions=N` there is a task per sub-topology and partition, and keys meet as on a broker.
+Each record is processed completely, through repartition topics and topics that are written and read again, before the
+next. With one partition the order is that of Kafka Streams' TopologyTestDriver: what waits in internal topics is merged
+by time. With `partitions=N` there is a task per sub-topology and partition, and keys meet as on a broker.
 """
 
 from collections.abc import Iterable, Iterator
@@ -176,7 +176,9 @@ class Driver:
         self.close()
 
     def feed(self, records: Iterable[InputRecord]) -> None:
-        """Records as they were read, with their own partitions and offsets: all wait, and are then taken in the order of their times."""
+        """Records as they were read, with their own partitions and offsets: all wait, and are then taken in the order
+        of their times.
+        """
         for raw in records:
             self._group.add((raw.topic, raw.partition), [raw])
         self._settle()

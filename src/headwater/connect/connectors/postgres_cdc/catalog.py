@@ -1,7 +1,8 @@
-"""What the connector asks of a PostgreSQL server besides its log: types, tables, slots, publications, and rows for a snapshot.
+"""What the connector asks of a PostgreSQL server besides its log: types, tables, slots, publications, and rows for a
+snapshot.
 
-Owned by one thread. Identifiers are quoted, values bound. Any error of the connection is `RetriableError`, and the connection is
-opened anew by the next call.
+Owned by one thread. Identifiers are quoted, values bound. Any error of the connection is `RetriableError`, and the
+connection is opened anew by the next call.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,12 +1,12 @@
 """From messages of the log to records, in the order of commits. Pure: the server and the clock come in.
 
-Where a stream has got to is a `Position`: the unit of the log (a transaction, by where its commit record stands; or a message outside
-of one, by where it stands) and within it the change's LSN and its number among changes with that LSN. Units come in the
-order of their LSNs, and changes of a unit in the order of theirs; a server that sends a transaction again sends all of it. So
-whatever is not after the position was given before, and is left out.
+Where a stream has got to is a `Position`: the unit of the log (a transaction, by where its commit record stands; or a
+message outside of one, by where it stands) and within it the change's LSN and its number among changes with that LSN.
+Units come in the order of their LSNs, and changes of a unit in the order of theirs; a server that sends a transaction
+again sends all of it. So whatever is not after the position was given before, and is left out.
 
-A change can be several records (a deletion and its tombstone). Only the last has the new position in its offset: a crash between
-them brings all of them again.
+A change can be several records (a deletion and its tombstone). Only the last has the new position in its offset: a
+crash between them brings all of them again.
 """
 
 from collections.abc import Callable, Mapping

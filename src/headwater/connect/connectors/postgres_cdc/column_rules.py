@@ -1,4 +1,5 @@
-"""Which tables and columns are wanted, how columns are masked, and which make the key: the properties that are lists of patterns. Pure.
+"""Which tables and columns are wanted, how columns are masked, and which make the key: the properties that are lists of
+patterns. Pure.
 
 Patterns are Java's regular expressions and must match all of a name, in any case of letters: `schema.table` for tables,
 `schema.table.column` for columns.

@@ -1,8 +1,8 @@
 """What a column of a PostgreSQL type becomes: a schema, and a function that reads the type's text. Pure.
 
-Schemas and values are Debezium's, by the modes of its connector (`decimal.handling.mode` and its like). A type that none of these
-rules know is no column at all, or bytes with `include.unknown.datatypes`. Numbers that Connect's own Date, Time and Timestamp
-cannot hold (`time.precision.mode=connect` with years before Christ) are a `DataError`.
+Schemas and values are Debezium's, by the modes of its connector (`decimal.handling.mode` and its like). A type that
+none of these rules know is no column at all, or bytes with `include.unknown.datatypes`. Numbers that Connect's own
+Date, Time and Timestamp cannot hold (`time.precision.mode=connect` with years before Christ) are a `DataError`.
 """
 
 import base64
@@ -48,7 +48,9 @@ class Modes(NamedTuple):
 
 
 class ColumnType(NamedTuple):
-    """`schema` is the one of a column that is NOT NULL; `zero` stands for a value that such a column has and the log has not."""
+    """`schema` is the one of a column that is NOT NULL; `zero` stands for a value that such a column has and the log
+    has not.
+    """
 
     schema: Schema
     read: Callable[[str], Any]

@@ -1,7 +1,8 @@
 """The connector and its one task: makes publication and slot, gives the snapshot, then follows the log.
 
-All of it in the task's thread. What the server may forget is told only after the worker has committed the offset: `commit` reads
-it back from where it is stored. A connection that breaks is opened again by the next poll, and what was given stays given.
+All of it in the task's thread. What the server may forget is told only after the worker has committed the offset:
+`commit` reads it back from where it is stored. A connection that breaks is opened again by the next poll, and what was
+given stays given.
 """
 
 import contextlib
@@ -122,7 +123,9 @@ class PostgresCdcTask(SourceTask):
         self._begin_stream(position_of(stored) if stored else Position(stream_lsn), stored)
 
     def _anew_is_stored(self) -> bool:
-        """A new slot beside the offset of an old one would be believed after a crash: so that offset goes first, by a heartbeat."""
+        """A new slot beside the offset of an old one would be believed after a crash: so that offset goes first, by a
+        heartbeat.
+        """
         stored = self.context.offset_reader.offset(self._envelopes.partition)
         if stored is None or not is_unfinished(stored):
             self._stop.wait(_STORED_S)
@@ -256,7 +259,9 @@ class PostgresCdcTask(SourceTask):
         return [self._envelopes.heartbeat(time.time_ns() // 1_000_000, stream.heartbeat_offset())]
 
     def commit(self) -> None:
-        """The offset that is stored now is what a new start would go on from: the server may forget what is before it."""
+        """The offset that is stored now is what a new start would go on from: the server may forget what is before
+        it.
+        """
         stored = self.context.offset_reader.offset(self._envelopes.partition)
         if stored is None or is_unfinished(stored) or self._stream is None:
             return

@@ -1,4 +1,6 @@
-"""Records in Debezium's shapes: the envelope of a change, the source block, transactions, messages and heartbeats. Pure."""
+"""Records in Debezium's shapes: the envelope of a change, the source block, transactions, messages and heartbeats.
+Pure.
+"""
 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple

@@ -1,8 +1,9 @@
 """The snapshot: all rows of the wanted tables as they were at one moment, before the changes that follow it.
 
-The slot that a first start makes exports the view of its own beginning, so that no change is missed and none comes twice. Where
-the slot is there already (a snapshot that did not end, or a slot that somebody made before), rows are those of now, and the
-stream goes on from where the slot is: what changed in between comes as a change too, after the row, and the last state is right.
+The slot that a first start makes exports the view of its own beginning, so that no change is missed and none comes
+twice. Where the slot is there already (a snapshot that did not end, or a slot that somebody made before), rows are
+those of now, and the stream goes on from where the slot is: what changed in between comes as a change too, after the
+row, and the last state is right.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -78,8 +79,9 @@ def marker(first: bool, first_of_table: bool, last_of_table: bool, last: bool) -
 
 
 def snapshot_offset(moment: Moment, stream_lsn: int, *, finished: bool) -> dict[str, Any]:
-    """Finished: the stream's position, which every transaction that the slot still gives is behind: one whose commit record
-    stands at `stream_lsn` itself too, with changes that stand before it."""
+    """Finished: the stream's position, which every transaction that the slot still gives is behind: one whose commit
+    record stands at `stream_lsn` itself too, with changes that stand before it.
+    """
     offset: dict[str, Any] = {"lsn": stream_lsn, "txId": moment.xid, "ts_usec": moment.now_us}
     if not finished:
         return {**offset, "snapshot": "INITIAL", "snapshot_completed": False}

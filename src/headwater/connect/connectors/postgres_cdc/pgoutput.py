@@ -1,9 +1,9 @@
 """What a PostgreSQL server sends over a replication connection with the plugin `pgoutput`, protocol version 1. Pure.
 
-A frame of the copy stream is `XLogData` (a piece of the log with one message in it) or `Keepalive`; the client's own frame is the
-status update. Numbers are big-endian, texts end with a zero byte, LSNs are plain numbers, times microseconds since 2000 on the
-wire and since 1970 here. A column's value is text as the type's output function writes it, None, or `UNCHANGED`: a large value
-that the update did not touch and that the log therefore does not have.
+A frame of the copy stream is `XLogData` (a piece of the log with one message in it) or `Keepalive`; the client's own
+frame is the status update. Numbers are big-endian, texts end with a zero byte, LSNs are plain numbers, times
+microseconds since 2000 on the wire and since 1970 here. A column's value is text as the type's output function writes
+it, None, or `UNCHANGED`: a large value that the update did not touch and that the log therefore does not have.
 """
 
 import struct

@@ -1,7 +1,8 @@
-"""A replication connection: psycopg has no replication protocol, but its `pq` layer is libpq, which has the copy stream it needs.
+"""A replication connection: psycopg has no replication protocol, but its `pq` layer is libpq, which has the copy stream
+it needs.
 
-Owned by one thread. `receive` waits for at most so long; whatever goes wrong with the connection is `RetriableError`, and the
-connection is then of no use any more.
+Owned by one thread. `receive` waits for at most so long; whatever goes wrong with the connection is `RetriableError`,
+and the connection is then of no use any more.
 """
 
 import select

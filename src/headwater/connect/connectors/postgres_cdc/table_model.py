@@ -1,7 +1,7 @@
 """A table as records see it: schemas of key, row and envelope, and how the texts of a row become structs. Pure.
 
-Columns come from the replication stream (`Relation`) or from the catalog, whichever the rows come from; what the stream does not
-say of them (NOT NULL, defaults, primary key) is the catalog's as it is now.
+Columns come from the replication stream (`Relation`) or from the catalog, whichever the rows come from; what the stream
+does not say of them (NOT NULL, defaults, primary key) is the catalog's as it is now.
 """
 
 import re
@@ -64,7 +64,9 @@ def _avro_name(name: str, *, dots: bool = False) -> str:
 
 
 def default_of(expression: str | None, kind: ColumnType) -> Any:
-    """A default's value if it is a constant; of a function's call the type's zero, as the real one is not known before."""
+    """A default's value if it is a constant; of a function's call the type's zero, as the real one is not known
+    before.
+    """
     if expression is None or not kind.default_allowed:
         return None
     literal = _LITERAL.fullmatch(expression)

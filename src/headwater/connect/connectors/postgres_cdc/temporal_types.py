@@ -1,8 +1,9 @@
 """Dates and times by `time.precision.mode`. Pure.
 
-`adaptive`: milliseconds where the column has at most three digits of a second, else microseconds; `adaptive_time_microseconds`
-counts times of day always in microseconds; `connect` has Connect's own types, with milliseconds; `isostring` texts; `microseconds`
-and `nanoseconds` what they say. Timestamps and times with a zone are texts in every mode.
+`adaptive`: milliseconds where the column has at most three digits of a second, else microseconds;
+`adaptive_time_microseconds` counts times of day always in microseconds; `connect` has Connect's own types, with
+milliseconds; `isostring` texts; `microseconds` and `nanoseconds` what they say. Timestamps and times with a zone are
+texts in every mode.
 """
 
 from collections.abc import Callable

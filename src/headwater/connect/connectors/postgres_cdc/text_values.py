@@ -1,8 +1,9 @@
-"""Texts of PostgreSQL's values, read as numbers and parts: arrays, intervals, dates, times, bit strings, points, hstores. Pure.
+"""Texts of PostgreSQL's values, read as numbers and parts: arrays, intervals, dates, times, bit strings, points,
+hstores. Pure.
 
 The texts are those of a session with ISO dates, iso_8601 intervals, UTC, hexadecimal bytes and the C locale for money
-(`replication.SESSION_OPTIONS`). Dates and times are counted, not made into Python's own, for PostgreSQL's reach further: to
-years before Christ, to 24:00:00, and to infinity.
+(`replication.SESSION_OPTIONS`). Dates and times are counted, not made into Python's own, for PostgreSQL's reach
+further: to years before Christ, to 24:00:00, and to infinity.
 """
 
 import re

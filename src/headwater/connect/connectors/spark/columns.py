@@ -1,7 +1,7 @@
 """The columns of a data frame as schemas and values of Connect. Pure but for PySpark's types.
 
-Everything that Spark calls nullable is optional. Decimals, dates and timestamps are Connect's logical types, timestamps to the
-millisecond; a timestamp without a zone counts as UTC.
+Everything that Spark calls nullable is optional. Decimals, dates and timestamps are Connect's logical types, timestamps
+to the millisecond; a timestamp without a zone counts as UTC.
 """
 
 from collections.abc import Callable

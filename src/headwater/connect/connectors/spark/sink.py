@@ -1,8 +1,9 @@
 """SparkSink: topics into whatever Spark can write, batch by batch, with Connect's converters and transforms.
 
-Exactly once where a batch leaves a mark with its rows: files (a batch is a directory that gets its name when it is whole, and counts by its
-manifest, see `headwater.spark.sinks.files_by_batch`), `headwater-postgres` and `headwater-sqlite` (the mark is in the transaction). Any
-other format is at least once: a batch that was not through is written again.
+Exactly once where a batch leaves a mark with its rows: files (a batch is a directory that gets its name when it is
+whole, and counts by its manifest, see `headwater.spark.sinks.files_by_batch`), `headwater-postgres` and
+`headwater-sqlite` (the mark is in the transaction). Any other format is at least once: a batch that was not through is
+written again.
 """
 
 from collections.abc import Mapping, Sequence

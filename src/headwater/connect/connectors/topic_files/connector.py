@@ -1,8 +1,8 @@
 """TopicFiles, the connector: records into files of Parquet, Avro or JSON lines, each exactly once.
 
-The task keeps the records of each partition in a `Cut` until the records themselves say that it ends (`rotation`); then its files are
-written as one (`store`). Where files end is where a new task goes on, whatever the group has committed; the group's offsets follow, so
-that its lag shows what is not in a file yet.
+The task keeps the records of each partition in a `Cut` until the records themselves say that it ends (`rotation`); then
+its files are written as one (`store`). Where files end is where a new task goes on, whatever the group has committed;
+the group's offsets follow, so that its lag shows what is not in a file yet.
 """
 
 import re

@@ -1,5 +1,5 @@
-"""What is in a file: JSON lines, an Avro container, or Parquet. Each record is encoded, or at least checked, when it comes, so that
-one that does not fit is told of by itself; the same records give the same bytes.
+"""What is in a file: JSON lines, an Avro container, or Parquet. Each record is encoded, or at least checked, when it
+comes, so that one that does not fit is told of by itself; the same records give the same bytes.
 """
 
 import hashlib

@@ -1,15 +1,15 @@
 """The names of files, and what they say after a restart. Pure.
 
-A finished file is `<topic>+<partition>+<first offset>+<last offset>.<extension>`. The files of one partition that are finished
-together are a *cut*: they hold all its records from one offset to another, whichever directories these belong to. Before that,
-a file has a hidden name in the same directory:
+A finished file is `<topic>+<partition>+<first offset>+<last offset>.<extension>`. The files of one partition that are
+finished together are a *cut*: they hold all its records from one offset to another, whichever directories these belong
+to. Before that, a file has a hidden name in the same directory:
 
     .<partition>+<first>+<last>+<cut's first>+<cut's last>+<writer>.<extension>.part     being written
     .<partition>+<first>+<last>+<cut's first>+<cut's last>+<writer>.<extension>.ready    whole and synced
 
-Every file of a cut is ready before the first one gets its final name, so a cut is decided by that first rename: whoever finds a
-finished file with offsets of a cut gives the ready ones their names too, and otherwise deletes them. Cuts of a partition follow
-each other, so a finished file within the offsets of a cut belongs to it.
+Every file of a cut is ready before the first one gets its final name, so a cut is decided by that first rename: whoever
+finds a finished file with offsets of a cut gives the ready ones their names too, and otherwise deletes them. Cuts of a
+partition follow each other, so a finished file within the offsets of a cut belongs to it.
 """
 
 import re

@@ -1,7 +1,8 @@
-"""Which directory a record belongs to, below that of its topic. Pure: the record and the config decide, and nothing else.
+"""Which directory a record belongs to, below that of its topic. Pure: the record and the config decide, and nothing
+else.
 
-`default` is `partition=N`; `field` is `name=value` for each field, escaped as Hive does it; `time` is the hour of the record's
-timestamp in a zone. A directory never leaves that of the topic: what separates paths is escaped.
+`default` is `partition=N`; `field` is `name=value` for each field, escaped as Hive does it; `time` is the hour of the
+record's timestamp in a zone. A directory never leaves that of the topic: what separates paths is escaped.
 """
 
 import re

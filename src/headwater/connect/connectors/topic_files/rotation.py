@@ -1,8 +1,9 @@
 """When files end. Pure, and by the records alone: no clock, no size of a buffer, no order of polls has a say.
 
-So whoever reads a partition from the same offset makes the same files of it, and a file that is written twice, by a task that has
-lost its partition without knowing, is the same file. The open files of a partition end together: then the highest offset in the names
-on disk says from where to go on. The records that are not in a finished file yet are in memory alone; `Limits` bounds them.
+So whoever reads a partition from the same offset makes the same files of it, and a file that is written twice, by a
+task that has lost its partition without knowing, is the same file. The open files of a partition end together: then the
+highest offset in the names on disk says from where to go on. The records that are not in a finished file yet are in
+memory alone; `Limits` bounds them.
 """
 
 from dataclasses import dataclass, field

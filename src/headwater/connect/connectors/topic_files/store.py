@@ -1,9 +1,11 @@
-"""The files on a local disk: cuts are written whole or not at all, and names tell where to go on (`names` has the rules).
+"""The files on a local disk: cuts are written whole or not at all, and names tell where to go on (`names` has the
+rules).
 
-Its task owns the partitions it is asked for; hidden files of other partitions are another task's and stay. A task that has lost a
-partition without knowing may still write: its files are the same by `rotation`, and where its hidden files were deleted
-meanwhile, its rename fails and so does the task. Files of a cut are made, renamed, and deleted in the order of their paths, and nothing is
-deleted before two looks saw the same: so the first file alone decides between the two.
+Its task owns the partitions it is asked for; hidden files of other partitions are another task's and stay. A task that
+has lost a partition without knowing may still write: its files are the same by `rotation`, and where its hidden files
+were deleted meanwhile, its rename fails and so does the task. Files of a cut are made, renamed, and deleted in the
+order of their paths, and nothing is deleted before two looks saw the same: so the first file alone decides between the
+two.
 """
 
 import os

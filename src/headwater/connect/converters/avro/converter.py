@@ -1,4 +1,6 @@
-"""AvroConverter: records in Avro with the id of their schema in a registry, as Confluent's converter writes and reads them."""
+"""AvroConverter: records in Avro with the id of their schema in a registry, as Confluent's converter writes and reads
+them.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any

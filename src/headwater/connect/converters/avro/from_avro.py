@@ -1,8 +1,8 @@
 """From Avro to Connect: schemas, defaults and values. Pure.
 
-A union of null and one type is that type, optional; other unions are structs with one optional field for each branch. Enums are
-strings whose parameters keep the symbols. A record's fields keep their docs and Avro's defaults as parameters. A record within
-itself has no Connect schema and is refused.
+A union of null and one type is that type, optional; other unions are structs with one optional field for each branch.
+Enums are strings whose parameters keep the symbols. A record's fields keep their docs and Avro's defaults as
+parameters. A record within itself has no Connect schema and is refused.
 """
 
 import re

@@ -54,9 +54,10 @@ ANYTHING: Final[dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class AvroOptions:
-    """`metadata`: whether names, versions, docs, parameters and defaults of Connect are kept in Avro's schema. `enhanced`: whether
-    strings that were enums become enums again, and fields of unions have whole names. `keep_nulls`: whether a null in an optional
-    field with a default stays null."""
+    """`metadata`: whether names, versions, docs, parameters and defaults of Connect are kept in Avro's schema.
+    `enhanced`: whether strings that were enums become enums again, and fields of unions have whole names. `keep_nulls`:
+    whether a null in an optional field with a default stays null.
+    """
 
     metadata: bool = True
     enhanced: bool = False

@@ -1,8 +1,9 @@
 """From Connect to Avro: the schema as Avro's JSON, and values as what Avro's encoder takes. Pure.
 
-Optional schemas are unions with null: null first, or last where there is a default, which must be of the first branch. Maps whose
-keys are not plain strings are arrays of records of a key and a value. int8 and int16 are ints that say so. What Avro has no place for
-(names, versions, docs, parameters, defaults) stands in properties that begin with `connect.`, in Confluent's order.
+Optional schemas are unions with null: null first, or last where there is a default, which must be of the first branch.
+Maps whose keys are not plain strings are arrays of records of a key and a value. int8 and int16 are ints that say so.
+What Avro has no place for (names, versions, docs, parameters, defaults) stands in properties that begin with
+`connect.`, in Confluent's order.
 """
 
 from typing import Any, Final
@@ -108,7 +109,9 @@ class _Writer:
         return made
 
     def _entry(self, schema: Schema) -> Any:
-        """The record of a key and a value. A second one that is different has a number, and a property that says what it is."""
+        """The record of a key and a value. A second one that is different has a number, and a property that says what
+        it is.
+        """
         number = len(self._entries) + 1
         given = schema.name or f"{names.NAMESPACE}.{names.MAP_ENTRY}" + (str(number) if number > 1 else "")
         shape = s.map_of(_there(schema.key_schema), _there(schema.value_schema)).changed(name=schema.name)

@@ -1,4 +1,6 @@
-"""JsonSchemaConverter: records in JSON with the id of their JSON Schema in a registry, as Confluent's converter has them."""
+"""JsonSchemaConverter: records in JSON with the id of their JSON Schema in a registry, as Confluent's converter has
+them.
+"""
 
 from collections.abc import Callable, Mapping
 from decimal import Decimal
@@ -20,7 +22,9 @@ from headwater.schemas.jsonschema import JsonSchema
 
 
 class JsonValues(JsonConverter):
-    """JSON as JsonConverter has it, but for maps with other keys than strings and for structs that stand for one of several types."""
+    """JSON as JsonConverter has it, but for maps with other keys than strings and for structs that stand for one of
+    several types.
+    """
 
     def __init__(self, *, numeric: bool = False) -> None:
         self.configure({"schemas.enable": "false", "decimal.format": "NUMERIC" if numeric else "BASE64"})

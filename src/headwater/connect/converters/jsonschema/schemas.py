@@ -1,8 +1,8 @@
 """Connect's schemas as JSON Schemas and back. Pure.
 
-Optional is `oneOf` null and the type. What JSON cannot tell apart stands in `connect.type`, the order of fields in `connect.index`,
-names in `title`, docs in `description`. Maps whose keys are not plain strings are arrays of objects of a key and a value. A `oneOf`
-or `anyOf` of several types is a struct with a field for each of them.
+Optional is `oneOf` null and the type. What JSON cannot tell apart stands in `connect.type`, the order of fields in
+`connect.index`, names in `title`, docs in `description`. Maps whose keys are not plain strings are arrays of objects of
+a key and a value. A `oneOf` or `anyOf` of several types is a struct with a field for each of them.
 """
 
 from collections.abc import Callable
@@ -28,8 +28,9 @@ Convert = Callable[[Schema | None, Any], Any]
 
 @dataclass(frozen=True, slots=True)
 class JsonSchemaOptions:
-    """`closed`: whether objects of structs allow no other properties. `required`: whether fields count as optional where the schema does
-    not list them as required."""
+    """`closed`: whether objects of structs allow no other properties. `required`: whether fields count as optional
+    where the schema does not list them as required.
+    """
 
     closed: bool = False
     required: bool = False

@@ -1,4 +1,6 @@
-"""ProtobufConverter: records as Protobuf messages with the id of their schema in a registry, as Confluent's converter has them."""
+"""ProtobufConverter: records as Protobuf messages with the id of their schema in a registry, as Confluent's converter
+has them.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -1,7 +1,8 @@
 """Protobuf's messages as Connect's schemas and values, by the rules of Confluent's converter. Pure.
 
-Every field is optional unless `wrapper.for.nullables` or `optional.for.nullables` says how nulls are told apart. A oneof is a struct with a field for
-each of its choices, called `<name>_<number>`; enums are strings; whole numbers without a sign are int64.
+Every field is optional unless `wrapper.for.nullables` or `optional.for.nullables` says how nulls are told apart. A
+oneof is a struct with a field for each of its choices, called `<name>_<number>`; enums are strings; whole numbers
+without a sign are int64.
 """
 
 import re

@@ -1,9 +1,10 @@
 """Connect's schemas and values as Protobuf's, by the rules of Confluent's converter. Pure.
 
-A struct is a message; a field's number is its parameter `io.confluent.connect.protobuf.Tag`, else its place. Structs within it are messages
-within the message that has them first. int8 and int16 are int32 with a note in `confluent.field_meta`; the logical types are messages that
-everybody knows; a struct whose name begins with `io.confluent.connect.protobuf.Union` is a oneof; a string with the parameter
-`io.confluent.connect.protobuf.Enum` is an enum.
+A struct is a message; a field's number is its parameter `io.confluent.connect.protobuf.Tag`, else its place. Structs
+within it are messages within the message that has them first. int8 and int16 are int32 with a note in
+`confluent.field_meta`; the logical types are messages that everybody knows; a struct whose name begins with
+`io.confluent.connect.protobuf.Union` is a oneof; a string with the parameter `io.confluent.connect.protobuf.Enum` is an
+enum.
 """
 
 import re

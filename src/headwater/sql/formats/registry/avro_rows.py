@@ -1,7 +1,7 @@
 """AVRO: columns out of an Avro schema, a schema out of columns, and rows by either.
 
-The schemas that are made are ksqlDB's: a record `io.confluent.ksql.avro_schemas.KsqlDataSourceSchema`, every field NULL or its type; a MAP is an array of
-entries, for its keys may be NULL.
+The schemas that are made are ksqlDB's: a record `io.confluent.ksql.avro_schemas.KsqlDataSourceSchema`, every field NULL
+or its type; a MAP is an array of entries, for its keys may be NULL.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""What the three kinds of schemas have in common: columns out of a schema, a schema out of columns, and functions that read and write rows by a schema."""
+"""What the three kinds of schemas have in common: columns out of a schema, a schema out of columns, and functions that
+read and write rows by a schema.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ class Codec(Protocol):
     def writer(
         self, schema: ParsedSchema, fields: Sequence[Field], *, wrapped: bool, full_name: str | None
     ) -> tuple[Callable[[Row], bytes], tuple[int, ...]]:
-        """A function from a row to bytes, and the way to the message within its file, which Protobuf writes before them."""
+        """A function from a row to bytes, and the way to the message within its file, which Protobuf writes before
+        them.
+        """
 
 
 def name_of(name: str, upper: bool) -> str:

@@ -1,4 +1,5 @@
-"""JSON_SR: columns out of a JSON Schema, a schema out of columns. The rows themselves are the JSON format's, behind the schema's id.
+"""JSON_SR: columns out of a JSON Schema, a schema out of columns. The rows themselves are the JSON format's, behind the
+schema's id.
 
 The schemas that are made are Connect's: every property NULL or its type, with `connect.index` and `connect.type`.
 """

@@ -1,7 +1,8 @@
 """PROTOBUF: columns out of a message, a message out of columns, and rows by either.
 
-The schemas that are made are ksqlDB's: a message `ConnectDefault1` with nested ones for STRUCTs. Without KEY_ or VALUE_PROTOBUF_NULLABLE_REPRESENTATION a
-NULL is written as the default of its type, for proto3 cannot tell them apart. A oneof is a STRUCT with the name of the oneof and `_0`, as in Connect.
+The schemas that are made are ksqlDB's: a message `ConnectDefault1` with nested ones for STRUCTs. Without KEY_ or
+VALUE_PROTOBUF_NULLABLE_REPRESENTATION a NULL is written as the default of its type, for proto3 cannot tell them apart.
+A oneof is a STRUCT with the name of the oneof and `_0`, as in Connect.
 """
 
 from __future__ import annotations
@@ -161,7 +162,9 @@ def _single_type(field: ProtoField, kind: str, upper: bool) -> Type:
 
 
 def _decimal(options: Sequence[Option]) -> Type:
-    """Its digits stand in the field's options: (confluent.field_meta) = { params: [{ key: "precision", value: "4" }, ...] }."""
+    """Its digits stand in the field's options: (confluent.field_meta) = { params: [{ key: "precision", value: "4" },
+    ...] }.
+    """
     import re
 
     found = {"precision": 64, "scale": 0}

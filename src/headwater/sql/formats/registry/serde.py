@@ -1,8 +1,10 @@
-"""The formats with a schema registry: rows behind the id of the schema that they were written with (Confluent's framing).
+"""The formats with a schema registry: rows behind the id of the schema that they were written with (Confluent's
+framing).
 
-A row is read by the schema whose id stands before it, whatever the latest one is. Rows are written with the schema that the statement named by its id; else with the
-latest of the subject, if it has exactly the source's columns; else with one made of the columns, which is registered. PROTOBUF_NOSR has no id and no
-registry. Where a format has no subject, the rows are within a query (repartition topics), and have the form that all internal rows have.
+A row is read by the schema whose id stands before it, whatever the latest one is. Rows are written with the schema that
+the statement named by its id; else with the latest of the subject, if it has exactly the source's columns; else with
+one made of the columns, which is registered. PROTOBUF_NOSR has no id and no registry. Where a format has no subject,
+the rows are within a query (repartition topics), and have the form that all internal rows have.
 """
 
 from __future__ import annotations
@@ -61,7 +63,9 @@ class RegistryFormat:
         return RegistrySerde(self, fields, options)
 
     def inferred(self, schema: ParsedSchema, options: FormatOptions, *, key: bool) -> list[Field]:
-        """The columns of a registered schema. Names are upper-cased unless the schema was named by its id. Raises SqlError."""
+        """The columns of a registered schema. Names are upper-cased unless the schema was named by its id. Raises
+        SqlError.
+        """
         if schema.schema_type is not self.codec.schema_type:
             raise SqlError(f"The schema is {schema.schema_type}, and the format is {self.name}.")
         single = (KEY_COLUMN if key else VALUE_COLUMN) if self.codec.can_unwrap and not options.wrap_single else None

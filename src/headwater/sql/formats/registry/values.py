@@ -1,7 +1,7 @@
 """Decoded values as values of SQL's types, and what a STRING, a number or a STRUCT takes: ksqlDB's coercions.
 
-Text takes numbers and booleans, BIGINT what INTEGER takes, DOUBLE whole numbers too; everything else must be what it is declared as. Names are
-found as they are, then whatever their case.
+Text takes numbers and booleans, BIGINT what INTEGER takes, DOUBLE whole numbers too; everything else must be what it is
+declared as. Names are found as they are, then whatever their case.
 """
 
 from __future__ import annotations

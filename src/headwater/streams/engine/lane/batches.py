@@ -1,7 +1,8 @@
 """Functions that take whole columns (`evaluate_all`), before the loop over records.
 
-The first nodes behind a source, up to the last such function, run over the run's records by column, if they are filters and maps of values, one behind
-the other: then nothing but their own order can be seen. Elsewhere such a function is called record by record.
+The first nodes behind a source, up to the last such function, run over the run's records by column, if they are filters
+and maps of values, one behind the other: then nothing but their own order can be seen. Elsewhere such a function is
+called record by record.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,6 @@
-"""From the nodes of a task to a function per source. `compile_lane` gives None where a node, a setting or the shape does not allow it."""
+"""From the nodes of a task to a function per source. `compile_lane` gives None where a node, a setting or the shape
+does not allow it.
+"""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -32,8 +34,9 @@ Check = Callable[[list[bytes | None]], Any]
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """`run` takes the order of the sources, and for each keys, values and timestamps. `expiries`, by source: stores whose segments may not
-    expire within a run, and the step of their times."""
+    """`run` takes the order of the sources, and for each keys, values and timestamps. `expiries`, by source: stores
+    whose segments may not expire within a run, and the step of their times.
+    """
 
     run: Callable[..., None]
     source_of: dict[str, int]  # by topic

@@ -1,8 +1,10 @@
-"""Counts of a whole run at once, in C (`streams/native`), where a source is counted by key, perhaps in tumbling windows, and the counts go to topics.
+"""Counts of a whole run at once, in C (`streams/native`), where a source is counted by key, perhaps in tumbling
+windows, and the counts go to topics.
 
-The most common aggregate, and the one where Python's share per record is the largest. `counting_run` gives None where the topology is another one, or
-without the compiled module; a run that it leaves (rows behind the retention) is done by the lane's own function. Both give the same, which the property
-test of the lane compares. A run changes nothing before all of it is counted.
+The most common aggregate, and the one where Python's share per record is the largest. `counting_run` gives None where
+the topology is another one, or without the compiled module; a run that it leaves (rows behind the retention) is done by
+the lane's own function. Both give the same, which the property test of the lane compares. A run changes nothing before
+all of it is counted.
 """
 
 import os

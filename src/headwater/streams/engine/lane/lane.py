@@ -1,8 +1,10 @@
-"""Runs of records through the functions of a task's sources, merged by time as `PartitionGroup` merges them. Owned by one task.
+"""Runs of records through the functions of a task's sources, merged by time as `PartitionGroup` merges them. Owned by
+one task.
 
-A run ends where another input has the next record by time, and before a record that may make segments of a window store expire: that one goes
-through the nodes. When a run fails, nothing of it has happened, and what is buffered goes through the nodes, which tell what is wrong. A function of
-the user may have been called for records of such a run; it is called again.
+A run ends where another input has the next record by time, and before a record that may make segments of a window store
+expire: that one goes through the nodes. When a run fails, nothing of it has happened, and what is buffered goes through
+the nodes, which tell what is wrong. A function of the user may have been called for records of such a run; it is called
+again.
 """
 
 import dataclasses
@@ -33,7 +35,9 @@ class Lane:
         self.compiled = compiled
 
     def takes(self, chunk: Chunk) -> bool:
-        """Whether it may stay a chunk. Where inputs are merged, what cannot be read must not have a place in their order: nodes see to that."""
+        """Whether it may stay a chunk. Where inputs are merged, what cannot be read must not have a place in their
+        order: nodes see to that.
+        """
         if not chunk.plain or not self._ready():
             return False
         if len(self._task.group.queues) == 1:
@@ -50,7 +54,9 @@ class Lane:
         return all(need() for need in self.compiled.needs)
 
     def step(self, most: int) -> int:
-        """The next run, or one record through the nodes; how many. 0: there is none, or the run failed and all is records now."""
+        """The next run, or one record through the nodes; how many. 0: there is none, or the run failed and all is
+        records now.
+        """
         group, compiled = self._task.group, self.compiled
         heads = [(queue, queue.chunks[0]) for queue in group.in_order()]
         if not heads:
@@ -104,7 +110,9 @@ class Lane:
         return order
 
     def _arrange(self, heads: list[Head], order: bytes) -> None:
-        """The heap as it is after taking these records one by one: who was taken last is first only if its head is before the other's."""
+        """The heap as it is after taking these records one by one: who was taken last is first only if its head is
+        before the other's.
+        """
         queues = [queue for queue, _ in heads]
         last = queues.pop(order[-1])
         waiting = [queue for queue in queues if queue.chunks]
@@ -130,7 +138,9 @@ class Lane:
 
 @contextmanager
 def _no_collections() -> Iterator[None]:
-    """A run makes thousands of objects and no garbage that needs a collector; each of its rounds would go over all of them."""
+    """A run makes thousands of objects and no garbage that needs a collector; each of its rounds would go over all of
+    them.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -141,7 +151,9 @@ def _no_collections() -> Iterator[None]:
 
 
 def _merged(heads: list[tuple[list[int], int]], most: int) -> bytes:
-    """Which of one or two inputs is next, again and again, while each has a record: 0 for the first, 1 for the other."""
+    """Which of one or two inputs is next, again and again, while each has a record: 0 for the first, 1 for the
+    other.
+    """
     times, at = heads[0]
     end = min(len(times), at + most)
     if len(heads) == 1:

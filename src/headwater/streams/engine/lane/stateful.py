@@ -1,6 +1,8 @@
-"""How nodes with stores are written out. What a run changes lies in dicts of its own until it is through, then it goes into the stores.
+"""How nodes with stores are written out. What a run changes lies in dicts of its own until it is through, then it goes
+into the stores.
 
-Rows are read and written in the bytes of `stores.formats`; changelog records are those that the stores themselves would write.
+Rows are read and written in the bytes of `stores.formats`; changelog records are those that the stores themselves would
+write.
 """
 
 from bisect import insort
