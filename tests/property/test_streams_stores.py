@@ -1,6 +1,7 @@
-"""Stores in memory and in LMDB give the same as naive models, whatever is put, committed and discarded in between."""
+"""Stores in memory and in LMDB give the same as naive models, whatever is put, committed, discarded and killed in between."""
 
 import copy
+import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +17,7 @@ from headwater.streams.stores.lmdb import LmdbState
 from headwater.streams.stores.memory import MemoryState
 from headwater.streams.stores.port import NOT_PUT, VALID_TO_UNDEFINED
 from headwater.streams.stores.spec import StoreKind, StoreSpec
-from headwater.streams.stores.state import Owner, TaskState
+from headwater.streams.stores.state import ChangelogPartition, Owner
 
 MAX = (1 << 63) - 1
 EXAMPLES = settings(max_examples=60, deadline=None)
@@ -26,34 +27,90 @@ keys = st.sampled_from(
 )
 values = st.one_of(st.none(), st.binary(min_size=8, max_size=10))
 times = st.integers(0, 60)
-ends = st.sampled_from(["commit", "commit later", "discard", "write out"])
+CHANGELOG = ChangelogPartition("app-s-changelog", 0)
+ends = st.sampled_from(["commit", "commit later", "discard", "write out", "kill"])
+
+
+class Twins:
+    """A store in memory and the same one in LMDB, with its changelog: whoever comes after a kill reads the rest of it."""
+
+    def __init__(self, spec: StoreSpec, directory: Path) -> None:
+        self._spec = spec
+        self._directory = directory
+        self._epoch = 0
+        self._log: list[tuple[bytes, bytes | None, int]] = []
+        self._pending: list[tuple[bytes, bytes | None, int]] = []
+        self._memory = MemoryState()
+        self._on_disk = self._claimed()
+        self.stores: list[Any] = [build_store(spec, self._memory), build_store(spec, self._on_disk, self._record)]
+
+    def _claimed(self) -> LmdbState:
+        self._epoch += 1
+        state = LmdbState(self._directory)
+        state.claim(Owner(1, self._epoch))
+        return state
+
+    def _record(self, key: bytes, value: bytes | None, timestamp: int | None) -> None:
+        self._pending.append((key, value, timestamp or 0))
+
+    def commit(self, *, later: bool) -> None:
+        self._log += self._pending
+        self._pending.clear()
+        self._memory.commit({}, later=later)
+        self._on_disk.commit({CHANGELOG: len(self._log)}, later=later)
+
+    def discard(self) -> None:
+        self._pending.clear()
+        for state in (self._memory, self._on_disk):
+            state.discard()
+
+    def write_out(self) -> None:
+        self._on_disk.write_out()
+
+    def kill(self) -> None:
+        self.discard()
+        let_go_unwritten(self._on_disk)
+        self._on_disk = state = self._claimed()
+        replayed: Any = build_store(self._spec, state)
+        for record in self._log[state.positions.get(CHANGELOG, 0) :]:
+            replayed.restore(*record)
+        state.commit({CHANGELOG: len(self._log)})
+        self.stores[1] = build_store(self._spec, state, self._record)
+
+    def close(self) -> None:
+        self._on_disk.close()
+
+
+def let_go_unwritten(state: LmdbState) -> None:
+    """What the end of its process leaves of a state."""
+    state.reading.abort()
+    state._environment.close()
+    os.close(state._lock)
 
 
 @contextmanager
-def both() -> Iterator[list[TaskState]]:
+def both(spec: StoreSpec) -> Iterator[Twins]:
     with tempfile.TemporaryDirectory() as directory:
-        on_disk = LmdbState(Path(directory))
-        states: list[TaskState] = [MemoryState(), on_disk]
-        for state in states:
-            state.claim(Owner(1, 0))
+        twins = Twins(spec, Path(directory))
         try:
-            yield states
+            yield twins
         finally:
-            on_disk.close()
+            twins.close()
 
 
-def end(how: str, states: list[TaskState], model: Any, committed: Any) -> tuple[Any, Any]:
-    for state in states:
-        match how:
-            case "commit" | "commit later":
-                state.commit({}, later=how == "commit later")
-            case "discard":
-                state.discard()
-            case "write out":
-                state.write_out()
-    if how == "write out":
-        return model, committed
-    return (copy.deepcopy(committed), committed) if how == "discard" else (model, copy.deepcopy(model))
+def end(how: str, twins: Twins, model: Any, committed: Any) -> tuple[Any, Any]:
+    match how:
+        case "commit" | "commit later":
+            twins.commit(later=how == "commit later")
+            return model, copy.deepcopy(model)
+        case "discard":
+            twins.discard()
+        case "kill":
+            twins.kill()
+        case "write out":
+            twins.write_out()
+            return model, committed
+    return copy.deepcopy(committed), committed
 
 
 @EXAMPLES
@@ -73,8 +130,8 @@ def end(how: str, states: list[TaskState], model: Any, committed: Any) -> tuple[
 def test_key_value_stores(steps: list[tuple[Any, ...]]) -> None:
     model: dict[bytes, bytes] = {}
     committed: dict[bytes, bytes] = {}
-    with both() as states:
-        stores: list[Any] = [build_store(StoreSpec("s"), state) for state in states]
+    with both(StoreSpec("s")) as twins:
+        stores = twins.stores
         for step in steps:
             match step:
                 case ("put", key, value):
@@ -100,7 +157,7 @@ def test_key_value_stores(steps: list[tuple[Any, ...]]) -> None:
                     expected = sorted((k, v) for k, v in model.items() if k.startswith(key))
                     assert [list(store.prefix(key)) for store in stores] == [expected] * 2
                 case (how,):
-                    model, committed = end(how, states, model, committed)
+                    model, committed = end(how, twins, model, committed)
             assert [list(store.all()) for store in stores] == [sorted(model.items())] * 2
             assert [list(store.all(reverse=True)) for store in stores] == [sorted(model.items(), reverse=True)] * 2
             assert all(store.get(key) == value for store in stores for key, value in model.items())
@@ -159,8 +216,8 @@ def test_window_stores(
     )
     model = (NaiveSegments(retention, interval), [0])
     committed = copy.deepcopy(model)
-    with both() as states:
-        stores: list[Any] = [build_store(spec, state) for state in states]
+    with both(spec) as twins:
+        stores = twins.stores
 
         def rows(lower: bytes | None, upper: bytes | None, low: int, high: int, reverse: bool) -> list[Any]:
             earliest = model[0].time - retention + (0 if time_ordered else 1)
@@ -191,7 +248,7 @@ def test_window_stores(
                     got = [list(s.fetch_range(lower, upper, low, high, reverse=reverse)) for s in stores]
                     assert got == [expected_all] * 2
                 case (how,):
-                    model, committed = end(how, states, model, committed)
+                    model, committed = end(how, twins, model, committed)
             everything = rows(None, None, 0, MAX, False)
             if time_ordered:
                 everything.sort(key=lambda row: (row[1], row[0]))
@@ -223,8 +280,8 @@ def test_session_stores(time_ordered: bool, retention: int, interval: int, steps
     )
     model = NaiveSegments(retention, interval)
     committed = copy.deepcopy(model)
-    with both() as states:
-        stores: list[Any] = [build_store(spec, state) for state in states]
+    with both(spec) as twins:
+        stores = twins.stores
 
         def rows(lower: bytes | None, upper: bytes | None, earliest: int, latest: int, reverse: bool) -> list[Any]:
             found = [(*split_session_key(raw), value) for raw, value in model.ordered(reverse)]
@@ -261,7 +318,7 @@ def test_session_stores(time_ordered: bool, retention: int, interval: int, steps
                     ]
                     assert found == [expected] * 2
                 case (how,):
-                    model, committed = end(how, states, model, committed)
+                    model, committed = end(how, twins, model, committed)
             assert [list(store.all()) for store in stores] == [rows(None, None, 0, MAX, False)] * 2
             if time_ordered:
                 closed = [(*split_session_key(raw), value) for raw, value in model.ordered()]
@@ -310,8 +367,8 @@ def test_versioned_stores(retention: int, interval: int, steps: list[tuple[Any, 
     spec = StoreSpec("s", StoreKind.VERSIONED, retention_ms=retention, segment_interval_ms=interval)
     model = NaiveVersions(retention)
     committed = copy.deepcopy(model)
-    with both() as states:
-        stores: list[Any] = [build_store(spec, state) for state in states]
+    with both(spec) as twins:
+        stores = twins.stores
         for step in steps:
             match step:
                 case ("put", key, value, timestamp):
@@ -324,7 +381,7 @@ def test_versioned_stores(retention: int, interval: int, steps: list[tuple[Any, 
                         assert (found and (found.value, found.timestamp, found.valid_to)) == held
                     model.put(key, None, timestamp)
                 case (how,):
-                    model, committed = end(how, states, model, committed)
+                    model, committed = end(how, twins, model, committed)
             for key in model.versions:
                 latest = model.as_of(key, MAX)
                 for store in stores:

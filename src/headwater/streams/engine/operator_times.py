@@ -1,4 +1,4 @@
-"""The times of operators in the notes of their task: stream time as they observed it, what they emitted last, when punctuators are due.
+"""The times of operators beside the state of their task: stream time as they observed it, what they emitted last, when punctuators are due.
 
 They are in no changelog, as in Kafka Streams: a lost disk loses them, and an operator begins anew at -1. Where the state stays,
 they make a restart, or the end of a lease, invisible. What was emitted on close is in the offsets' metadata, too. Saved with every commit, if they have changed.
@@ -18,8 +18,8 @@ _CANCELLED: Final = -1
 class OperatorTimes:
     """Owned by one task."""
 
-    def __init__(self, notes: PendingMap) -> None:
-        self._notes = notes
+    def __init__(self, times: PendingMap) -> None:
+        self._times = times
         self._kept: list[tuple[bytes, Processor]] = []
         self._schedules: dict[bytes, list[Schedule]] = {}
         self._saved: dict[bytes, bytes] = {}
@@ -28,7 +28,7 @@ class OperatorTimes:
         """Gives a new processor the times that were saved for its node."""
         note = b"times\x00" + node.encode()
         self._kept.append((note, processor))
-        found = self._notes.get(note)
+        found = self._times.get(note)
         if found is None or len(found) != 8 * len(processor.kept_times):
             return
         self._saved[note] = found
@@ -44,7 +44,7 @@ class OperatorTimes:
             self._schedules.setdefault(b"schedules\x00" + schedule.node_name.encode(), []).append(schedule)
         changed = False
         for note, together in self._schedules.items():
-            found = self._notes.get(note)
+            found = self._times.get(note)
             if found is None or len(found) != 8 * len(together):
                 continue  # never saved, or another version of the application
             self._saved[note] = found
@@ -66,4 +66,4 @@ class OperatorTimes:
     def _put(self, note: bytes, times: bytes) -> None:
         if self._saved.get(note) != times:
             self._saved[note] = times
-            self._notes.put(note, times)
+            self._times.put(note, times)

@@ -143,7 +143,7 @@ class Task:
             if isinstance(opened, SuppressBuffer):
                 self._buffers.append(opened)
                 state.on_discard(opened.reload)
-        self._times = None if state is None else OperatorTimes(state.notes)
+        self._times = None if state is None else OperatorTimes(state.times)
         self._build()
         self._expiring = expiring_rows(plan.stores, self.byte_stores, self.nodes, settings.key, settings.value)
 

@@ -7,7 +7,8 @@
 LMDB writes without fsync: what it has written survives the death of the process, not that of the machine. So a directory that was
 not closed under this boot of the machine is wiped, and its task restores from the changelog topics. All maps, positions and the
 check of the owner are one LMDB transaction. Readers in other processes see what was written last. A commit may leave its rows in memory for
-`write_out`: they are written with their positions later, so that what a kill takes is replayed; notes are written with every commit.
+`write_out`: they are written with their positions and notes later, so that what a kill takes is replayed. Only the times of operators, which no replay
+brings back, are written with every commit.
 
 Keys. LMDB takes up to 511 bytes. A row's key is `k` and the key, up to 500 bytes of it; keys that are longer and share these 500 bytes
 lie together in one row, `k`, the 500 bytes and a zero byte, as a sorted list of (rest of the key, value). So order and identity
@@ -217,6 +218,7 @@ class LmdbState:
         self._snapshots = threading.Lock()  # held while one is read, and by what no reader may see
         self._open()
         self.notes = self.map("/notes")
+        self.times = self.map("/times")
 
     def _open(self) -> None:
         self._environment = lmdb.open(
@@ -272,7 +274,7 @@ class LmdbState:
             pending.commit()
         self._unwritten_positions.update(positions)
         if later and sum(len(pending.unwritten) for _, pending in self._maps.values()) < _MOST_UNWRITTEN:
-            self._write_maps(["/notes"], {})  # they may be ahead of rows, which a replay brings to where they are
+            self._write_maps(["/times"], {})  # ahead of the rows, which a replay brings to where these are
         else:
             self._write_all()
 
@@ -375,6 +377,10 @@ class LmdbSnapshot:
     @property
     def notes(self) -> PendingMap:
         return self.map("/notes")
+
+    @property
+    def times(self) -> PendingMap:
+        return self.map("/times")
 
     def on_discard(self, reload: Callable[[], None]) -> None:
         """Nothing is discarded here."""

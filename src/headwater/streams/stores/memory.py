@@ -56,6 +56,7 @@ class MemoryState:
         self._claimed = self._owner = Owner(-1, -1)
         self._reloads = Reloads()
         self.notes = self.map("/notes")
+        self.times = self.map("/times")
 
     def map(self, name: str) -> PendingMap:
         if name not in self._maps:

@@ -42,7 +42,10 @@ class Sessions:
             self._log(raw, value, None)
 
     def restore(self, key: bytes, value: bytes | None, timestamp: int) -> None:  # noqa: ARG002 - sessions are not timestamped
-        self._put_raw(key, value)
+        if value is None:
+            self._remove_raw(key)
+        else:
+            self._put_raw(key, value)
 
     def _put_raw(self, raw: bytes, value: bytes | None) -> None:
         key, start, end = split_session_key(raw)
@@ -54,11 +57,15 @@ class Sessions:
 
     def remove(self, key: bytes, start: int, end: int) -> None:
         raw = session_key(key, start, end)
+        self._remove_raw(raw)
+        if self._log is not None:
+            self._log(raw, None, None)
+
+    def _remove_raw(self, raw: bytes) -> None:
+        key, start, end = split_session_key(raw)
         self._segments.remove(end, raw)
         if self._index is not None:
             self._index.put(_by_time(key, start, end), None)
-        if self._log is not None:
-            self._log(raw, None, None)
 
     def get(self, key: bytes, start: int, end: int) -> bytes | None:
         if end < self._earliest():

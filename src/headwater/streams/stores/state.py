@@ -63,7 +63,12 @@ class TaskState(Protocol):
 
     @property
     def notes(self) -> PendingMap:
-        """What the engine remembers beside its stores: stream times, punctuation. In no changelog: a lost disk loses it."""
+        """What stores remember beside their rows: stream times, sequence numbers. Follows from the changelog, so it is written with the rows only:
+        a note ahead of them would make a replay drop what it should bring back."""
+
+    @property
+    def times(self) -> PendingMap:
+        """Of operators: stream time as they observed it, punctuation. In no changelog: a lost disk loses them. Written with every commit."""
 
     @property
     def positions(self) -> Mapping[ChangelogPartition, int]:
@@ -78,7 +83,7 @@ class TaskState(Protocol):
     def commit(self, positions: Mapping[ChangelogPartition, int], *, later: bool = False) -> None:
         """What is pending and these positions stand, and are written for the owner that claimed last. Raises StateFenced.
 
-        `later`: they may wait in memory for `write_out`. A process that dies before has lost nothing that the changelog does not have.
+        `later`: all but `times` may wait in memory for `write_out`. A process that dies before has lost nothing that the changelog does not have.
         """
 
     def write_out(self) -> None:

@@ -84,6 +84,8 @@ class Windows:
         plain, start, sequence = split_window_key(key)
         if self.duplicates and sequence > self.sequence:
             self.use_sequence(sequence)
+        if self.duplicates and value is None:
+            return  # as `put`: it was nothing but a sequence number
         self._put_raw(
             plain, start, key, stamped(value, timestamp) if value is not None and self._timestamped else value
         )

@@ -39,7 +39,7 @@ def _closing() -> App:
     return app
 
 
-def test_final_results_do_not_go_out_again_when_the_notes_are_lost() -> None:
+def test_final_results_do_not_go_out_again_when_the_times_are_lost() -> None:
     app = _closing()
     plan, settings = app.topology().sub_topologies()[0], app.settings(emit_interval_ms=0, partition_count=lambda _: 1)
     state = MemoryState()
@@ -53,8 +53,9 @@ def test_final_results_do_not_go_out_again_when_the_notes_are_lost() -> None:
     assert [written(before, 0, 1), written(before, 1, 15)] == [0, 1]
     metadata = decode_metadata(encode_metadata(OffsetMetadata(15, before.close_times)))
     assert metadata.close_times == {"counts": 15}
-    for note, _ in list(state.notes.scan()):  # the stores come back from the changelog, the notes do not
-        state.notes.put(note, None)
+    for beside in (state.notes, state.times):  # the stores come back from the changelog, these may not
+        for key, _ in list(beside.scan()):
+            beside.put(key, None)
     after = Task(plan, 0, settings, state)
     after.load_close_times(metadata.close_times)
     assert written(after, 2, 16) == 0

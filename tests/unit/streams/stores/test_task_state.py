@@ -7,11 +7,14 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from headwater.streams.stores.build import build_store
 from headwater.streams.stores.lmdb import LmdbState, StateInUse, remove_unused
 from headwater.streams.stores.memory import MemoryState
+from headwater.streams.stores.spec import StoreKind, StoreSpec
 from headwater.streams.stores.state import ChangelogPartition, Owner, StateFenced, TaskState
 
 PARTITION = ChangelogPartition("app-counts-changelog", 3)
@@ -276,21 +279,39 @@ def test_what_waits_is_written_without_what_is_pending(tmp_path: Path) -> None:
     state.close()
 
 
-def test_a_process_that_is_killed_has_lost_rows_and_positions_of_commits_for_later_but_no_notes(tmp_path: Path) -> None:
-    """Notes are in no changelog: nobody could bring them back. Rows and positions go together, so a replay does."""
+def test_a_process_that_is_killed_has_lost_all_of_commits_for_later_but_the_times_of_operators(tmp_path: Path) -> None:
+    """These are in no changelog: nobody could bring them back. Rows, notes and positions go together, so a replay does."""
     script = (
         "import os, sys; from pathlib import Path;"
         "from headwater.streams.stores.lmdb import LmdbState; from headwater.streams.stores.state import *;"
         "state = LmdbState(Path(sys.argv[1])); state.claim(Owner(1, 0)); partition = ChangelogPartition('t', 0);"
-        "state.map('counts').put(b'a', b'1'); state.notes.put(b'n', b'1'); state.commit({partition: 1});"
-        "state.map('counts').put(b'a', b'2'); state.notes.put(b'n', b'2'); state.commit({partition: 2}, later=True);"
+        "state.map('counts').put(b'a', b'1'); state.notes.put(b'n', b'1'); state.times.put(b't', b'1'); state.commit({partition: 1});"
+        "state.map('counts').put(b'a', b'2'); state.notes.put(b'n', b'2'); state.times.put(b't', b'2');"
+        "state.commit({partition: 2}, later=True);"
         "os._exit(0)"
     )
     subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True, timeout=120)
     state = LmdbState(tmp_path)
     assert state.map("counts").get(b"a") == b"1"
     assert state.positions == {ChangelogPartition("t", 0): 1}
-    assert state.notes.get(b"n") == b"2"
+    assert state.notes.get(b"n") == b"1", "ahead of its rows it would make the replay drop some"
+    assert state.times.get(b"t") == b"2"
+    state.close()
+
+
+def test_a_query_while_commits_wait_sees_rows_and_their_stream_time_of_one_commit(tmp_path: Path) -> None:
+    state = LmdbState(tmp_path)
+    state.claim(Owner(1, 0))
+    spec = StoreSpec("w", StoreKind.WINDOW, retention_ms=60_000)
+    windows: Any = build_store(spec, state)
+    windows.put(b"a", b"\0" * 8 + b"1", 600_000)
+    state.commit({PARTITION: 1})
+    windows.put(b"a", b"\0" * 8 + b"2", 3_600_000)
+    state.commit({PARTITION: 2}, later=True)
+    with state.snapshot() as snapshot:
+        seen: Any = build_store(spec, snapshot)
+        assert [start for start, _ in seen.fetch(b"a", 0, 1 << 62)] == [600_000]
+        assert seen.stream_time == 600_000
     state.close()
 
 
