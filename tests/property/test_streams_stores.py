@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headwater.streams.stores.build import build_store
@@ -28,7 +28,8 @@ keys = st.sampled_from(
 values = st.one_of(st.none(), st.binary(min_size=8, max_size=10))
 times = st.integers(0, 60)
 CHANGELOG = ChangelogPartition("app-s-changelog", 0)
-ends = st.sampled_from(["commit", "commit later", "discard", "write out", "kill"])
+LATER = ["commit later"] * 4 + ["kill"] * 2  # often one after the other: what a kill takes is of several commits
+ends = st.sampled_from([*LATER, "commit", "discard", "write out"])
 
 
 class Twins:
@@ -124,6 +125,7 @@ def end(how: str, twins: Twins, model: Any, committed: Any) -> tuple[Any, Any]:
             st.tuples(st.just("prefix"), keys),
             st.tuples(ends),
         ),
+        min_size=8,
         max_size=40,
     )
 )
@@ -200,9 +202,11 @@ class NaiveSegments:
             st.tuples(st.just("range"), st.none() | keys, st.none() | keys, times, times, st.booleans()),
             st.tuples(ends),
         ),
+        min_size=8,
         max_size=40,
     ),
 )
+@example(False, True, 7, 5, [("put", b"a", b"12345678", 10), ("put", b"a", None, 60), ("commit later",), ("kill",)])
 def test_window_stores(
     time_ordered: bool, duplicates: bool, retention: int, interval: int, steps: list[tuple[Any, ...]]
 ) -> None:
@@ -271,9 +275,11 @@ def test_window_stores(
             st.tuples(st.just("range"), st.none() | keys, st.none() | keys, times, times, st.booleans()),
             st.tuples(ends),
         ),
+        min_size=8,
         max_size=40,
     ),
 )
+@example(True, 7, 5, [("put", b"a", 1, 2, b"1"), ("remove", b"b", 60, 60, b""), ("commit later",), ("kill",)])
 def test_session_stores(time_ordered: bool, retention: int, interval: int, steps: list[tuple[Any, ...]]) -> None:
     spec = StoreSpec(
         "s", StoreKind.SESSION, retention_ms=retention, segment_interval_ms=interval, time_ordered=time_ordered
@@ -360,9 +366,11 @@ class NaiveVersions:
             st.tuples(st.sampled_from(["put", "put", "delete"]), keys, st.none() | st.binary(max_size=2), times),
             st.tuples(ends),
         ),
+        min_size=8,
         max_size=40,
     ),
 )
+@example(7, 5, [("put", b"a", b"1", 10), ("commit later",), ("put", b"b", b"1", 60), ("commit later",), ("kill",)])
 def test_versioned_stores(retention: int, interval: int, steps: list[tuple[Any, ...]]) -> None:
     spec = StoreSpec("s", StoreKind.VERSIONED, retention_ms=retention, segment_interval_ms=interval)
     model = NaiveVersions(retention)
