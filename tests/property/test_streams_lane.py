@@ -85,6 +85,15 @@ def _stream_join(app: App) -> None:
     )
 
 
+def _failing_join(app: App) -> None:
+    def joined(left: str, right: str) -> str:
+        if left == "bad":
+            raise ValueError("a bad value")
+        return left + right
+
+    app.stream("in").join(app.stream("other"), joined, window=JoinWindows(100, 100, 0)).to("out")
+
+
 def _branches(app: App) -> None:
     seen = app.stream("in").map_values(_touchy).peek(lambda key, value: None)
     branches = seen.split(name="b-").branch(lambda key, value: len(value) > 3, name="long").default_branch(name="rest")
@@ -244,6 +253,44 @@ def test_counts_by_key_and_window_are_done_by_the_compiled_module() -> None:
 def test_a_join_whose_rows_do_not_fit_into_memory_has_the_same_results(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows_by_key, "_MOST_ROWS", 12)
     _compare(_stream_join, "skip", ROUNDS)
+
+
+def _rounds_of_a_failing_join(dice: random.Random) -> list[dict[str, list[tuple[int, bytes, bytes]]]]:
+    """By topic (time, key, value): many rows of a key that expire; then some that come and go, before a record that fails."""
+    keys = [b"k1", b"k2", b"k3"]
+    old = [(time, dice.choice(keys[:2]), b"old") for time in range(dice.randint(9, 30))]
+    run = [(10_050, key, b"new") for key in keys]
+    run += [(dice.choice((500, 10_050)), dice.choice(keys), b"late") for _ in range(dice.randint(1, 4))]
+    dice.shuffle(run)
+    met = [(10_060, key, b"met") for key in keys if dice.random() < 0.7]
+    return [
+        {"other": old},
+        {"other": [(10_000, b"k4", b"time goes on")]},
+        {"other": [*run, (10_200, b"k4", b"q")], "in": [*met, (10_070, dice.choice(keys), b"bad")]},
+        *({"other": [(time, b"k4", b"q")], "in": [(10_075, key, b"next")]} for time, key in enumerate(keys, 10_200)),
+    ]
+
+
+@pytest.mark.parametrize("policy", ["skip", "dead_letter"])
+def test_a_join_that_fails_behind_rows_that_came_and_went_has_the_same_results(policy: str) -> None:
+    for seed in range(ROUNDS):
+        quick, plain = Twin(_failing_join, policy), Twin(_failing_join, policy)
+        offsets = dict.fromkeys(TOPICS, 0)
+        for by_topic in _rounds_of_a_failing_join(random.Random(seed)):
+            chunks = []
+            for topic, rows in by_topic.items():
+                times, keys, values = ([row[n] for row in rows] for n in range(3))
+                numbers = range(offsets[topic], offsets[topic] + len(rows))
+                chunks.append(Chunk(topic, 0, list(numbers), times, keys, values))  # type: ignore[arg-type]
+                offsets[topic] += len(rows)
+            for chunk in chunks[:-1]:
+                plain.task.add(chunk.topic, list(chunk.records()))
+                quick.task.add_columns(chunk)
+            last, records = chunks[-1], list(chunks[-1].records())
+            plain.process(lambda task, last=last, records=records: task.add(last.topic, records), True)  # type: ignore[misc]
+            quick.process(lambda task, last=last: task.add_columns(last), True)  # type: ignore[misc]
+        assert quick.task._lane is not None
+        assert quick.everything() == plain.everything(), f"seed {seed}"
 
 
 def _compare(build: Callable[[App], None], policy: str, rounds: int) -> None:

@@ -19,6 +19,10 @@ _MOST_BYTES: Final = 64 << 20
 _SOME: Final = 8
 
 
+def _size(rows: list[Row]) -> int:
+    return sum([len(row[2]) for row in rows])
+
+
 class RowsByKey:
     def __init__(self, segments: Segments, state: TaskState) -> None:
         self._segments = segments
@@ -70,8 +74,10 @@ class RowsByKey:
 
     def trim(self, key: bytes, earliest: int) -> list[Row]:
         """The list of a key, without what nobody sees any more."""
-        kept = [row for row in self._by_key[key] if row[0] >= earliest] or self._by_key[key][-1:]
-        self._rows -= len(self._by_key[key]) - len(kept)
+        together = self._by_key[key]
+        kept = [row for row in together if row[0] >= earliest] or together[-1:]
+        self._rows -= len(together) - len(kept)
+        self._bytes -= _size(together) - _size(kept)
         self._by_key[key] = kept
         return kept
 
@@ -84,11 +90,14 @@ class RowsByKey:
     def take_back(self, rows: list[tuple[bytes, Row]]) -> None:
         """What was added to lists, and never was."""
         for key, row in rows:
-            together = self._by_key[key]
-            if row in together:  # else it was trimmed
+            together = self._by_key.get(key)
+            if together is not None and row in together:
                 together.remove(row)
-            if not together:
-                del self._by_key[key]
+                if not together:
+                    del self._by_key[key]
+            else:  # `trim` has subtracted it, and it was never counted
+                self._rows += 1
+                self._bytes += len(row[2])
 
     def rows(self, key: bytes, earliest: int) -> list[Row] | tuple[()]:
         """All rows of a key from `earliest` on, in the order of start and sequence number; perhaps some before. Not to be changed."""

@@ -109,7 +109,7 @@ class Code:
                 "    try:",
                 *_indented(loop),
                 "    except BaseException:",
-                *_indented(_indented([*self.failed, "raise"])),
+                *_indented(_indented(_one_after_the_other(self.failed))),
             ]
         return "\n".join([*text, *loop, *_indented(self.after)])
 
@@ -132,6 +132,13 @@ class Code:
         exec(compile(text, file, "exec"), names)  # noqa: S102 - our own text, which has names of ours only
         run: Callable[..., None] = names["run"]
         return run
+
+
+def _one_after_the_other(lines: list[str]) -> list[str]:
+    """Each one, whatever becomes of those before it; then the failure goes on."""
+    if not lines:
+        return ["raise"]
+    return ["try:", f"    {lines[0]}", "finally:", *_indented(_one_after_the_other(lines[1:]))]
 
 
 def _indented(lines: list[str]) -> list[str]:
