@@ -131,6 +131,9 @@ def _of_rights(name: str, config: BrokerConfig, *, is_reached: bool) -> Iterator
             hint = "Set authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer and super.users"
             yield Finding(WARN, f"{name} rights", "no authorizer: every user may do everything", hint)
         return
+    if zookeeper := config.string("zookeeper.connect"):
+        found = f"whoever reaches ZooKeeper at {zookeeper} can change users and rights: it is asked without a login"
+        yield Finding(WARN, f"{name} ZooKeeper", found, "Let nobody but brokers reach it, by a firewall")
     if config.bool("allow.everyone.if.no.acl.found"):
         found = "allow.everyone.if.no.acl.found: what no access rule is about is open to every user"
         yield Finding(WARN, f"{name} rights", found, "Remove it, and allow what is needed with kafka-acls")

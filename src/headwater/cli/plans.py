@@ -6,7 +6,7 @@ zookeeper.connect names one; they have the ids 1 to N, ports in a row, and a dir
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 ANY_PORT: Final = ("listeners=PLAINTEXT://localhost:0", "listeners=SASL_SSL://localhost:0")
 DEFAULT_PORT: Final = 9092
@@ -19,6 +19,18 @@ _REPLICAS_MAX: Final = 3
 # What each of several brokers has for itself: no single value can be right for all of them.
 _OWN: Final = ("node.id", "broker.id", "listeners", "advertised.listeners", "log.dirs", "log.dir", "port", "host.name")
 _ADDRESSES: Final = ("listeners", "advertised.listeners", "listener.security.protocol.map", "port", "host.name")
+
+
+class SecuredFiles(Protocol):
+    """Where `headwater up --secure` keeps what brokers and clients need."""
+
+    @property
+    def server_config(self) -> Path: ...
+
+    @property
+    def client_config(self) -> Path: ...
+
+    def key_store(self, broker_id: int) -> Path: ...
 
 
 class PlanError(ValueError):
@@ -110,11 +122,45 @@ def plan_secured(
     detach: bool,
 ) -> Plan:
     """One broker, whose only listener asks for a login, over TLS. `given` is what `sets` say."""
-    for name in _ADDRESSES:
-        if name in given:
-            raise PlanError(f"{name} cannot be set with --secure, which has one listener: name its port with --port")
+    _refuse_addresses(given)
     plan = plan_one(directory, str(server_config), given, sets, port, detach, "SASL_SSL")
     return plan._replace(client_config=client_config)
+
+
+def plan_several_secured(
+    directory: Path,
+    secured: SecuredFiles,
+    sets: Mapping[str, str],
+    *,
+    count: int,
+    port: int | None,
+    zookeeper_port: int,
+    detach: bool,
+) -> Plan:
+    """Several of them: each with a key and a certificate of its own, and by the same login at the others."""
+    _refuse_addresses(sets)
+    plan = plan_several(
+        directory,
+        str(secured.server_config),
+        sets,
+        sets,
+        count=count,
+        port=port,
+        zookeeper_port=zookeeper_port,
+        detach=detach,
+        protocol="SASL_SSL",
+    )
+    brokers = [
+        each._replace(overrides=[*each.overrides, f"ssl.keystore.location={secured.key_store(each.id)}"])
+        for each in plan.brokers
+    ]
+    return plan._replace(brokers=brokers, client_config=secured.client_config)
+
+
+def _refuse_addresses(sets: Mapping[str, str]) -> None:
+    for name in _ADDRESSES:
+        if name in sets:
+            raise PlanError(f"{name} cannot be set with --secure, which has one listener: name its port with --port")
 
 
 def plan_several(
@@ -127,6 +173,7 @@ def plan_several(
     port: int | None,
     zookeeper_port: int,
     detach: bool,
+    protocol: str = "PLAINTEXT",
 ) -> Plan:
     """`given` is the file with `sets` over it. Each process has a log file of its own, whether detached or not."""
     for name in _OWN:
@@ -146,7 +193,7 @@ def plan_several(
         shared["zookeeper.session.timeout.ms"] = "1500"
         shared["zookeeper.connection.timeout.ms"] = "30000"  # all start at once, which keeps a machine busy
     shared = {name: value for name, value in shared.items() if name not in given}
-    brokers = [_one_of_several(directory, given, {**shared, **sets}, at, first) for at in range(count)]
+    brokers = [_one_of_several(directory, given, {**shared, **sets}, at, first, protocol) for at in range(count)]
     return Plan(directory, config_path, brokers, zookeeper, logs / "up.log" if detach else None)
 
 
@@ -197,14 +244,14 @@ def cluster_settings(count: int) -> dict[str, str]:
 
 
 def _one_of_several(
-    directory: Path, given: Mapping[str, str], shared: Mapping[str, str], at: int, first_port: int
+    directory: Path, given: Mapping[str, str], shared: Mapping[str, str], at: int, first_port: int, protocol: str
 ) -> BrokerPlan:
     broker_id = at + 1
     log_dir = str(directory / f"broker-{broker_id}")
     own = {
         "node.id": str(broker_id),
         "log.dirs": log_dir,
-        "listeners": f"PLAINTEXT://localhost:{first_port + at if first_port else 0}",
+        "listeners": f"{protocol}://localhost:{first_port + at if first_port else 0}",
         "metrics.port": "0",  # what `headwater status` asks
     }
     if (metrics := given.get("metrics.port", "").strip()).isdigit() and metrics != "0":

@@ -2,13 +2,14 @@
 
     ca.key, ca.pem            an authority of this directory's own, and its certificate, which clients trust
     server.pem                the broker's key and certificate, for localhost, 127.0.0.1 and ::1
+    broker-N.pem              the same for each of several brokers
     admin.password            of the first user
     server.properties         the broker's settings; the broker knows the first user by its own login there
     client.properties         for Java's clients and tools, and for ours (`--command-config`)
     librdkafka.properties     for librdkafka: confluent-kafka, kcat (`kcat -F`)
 
 The directory is for its owner alone (0700), and so is each file (0600). Files are written beside their place and moved
-there; `server.pem` and the password are never written again once they are there, but for a certificate that is about to
+there; keys with their certificates and the password are never written again once they are there, but for a certificate that is about to
 expire. The rest is derived from them, and written at every start: the directory may have been moved. No secret goes
 into an argument or a log.
 """
@@ -65,9 +66,15 @@ class Secured(NamedTuple):
     def password(self) -> Path:
         return self.directory / "admin.password"
 
+    def key_store(self, broker_id: int) -> Path:
+        """The key and the certificate of one of several brokers."""
+        return self.directory / f"broker-{broker_id}.pem"
 
-def prepare(data_dir: Path, now: datetime) -> Secured:
-    """Everything there, made or found. Raises UserError. The caller holds the lock of the data directory."""
+
+def prepare(data_dir: Path, now: datetime, brokers: int = 1) -> Secured:
+    """Everything there, made or found, for so many brokers. Raises UserError. The caller holds the lock of the data
+    directory.
+    """
     require_cryptography("for `headwater up --secure`, which makes certificates")
     secured = Secured.of(data_dir)
     directory = secured.directory
@@ -80,7 +87,8 @@ def prepare(data_dir: Path, now: datetime) -> Secured:
             private.chmod(0o700)
         if not secured.password.exists():
             _write(secured.password, (secrets.token_urlsafe(_PASSWORD_BYTES) + "\n").encode())
-        _prepare_certificates(directory, now)
+        several = [secured.key_store(each) for each in range(1, brokers + 1)] if brokers > 1 else []
+        _prepare_certificates(directory, now, several)
         password = _password_in(secured.password)
         _write(secured.server_config, properties_text(server_properties(directory, password)))
         _write(secured.client_config, properties_text(java_properties(directory, password)))
@@ -152,21 +160,24 @@ def _password_in(path: Path) -> str:
 # The certificates
 
 
-def _prepare_certificates(directory: Path, now: datetime) -> None:
-    from datetime import timedelta
-
-    server = directory / "server.pem"
-    authority_key, authority = _authority(directory, now)
-    if server.exists():
-        found = _certificate_in(server)
-        soon = now + timedelta(days=_RENEWED_DAYS)
-        if found.not_valid_after_utc > soon and found.issuer == authority.subject:
-            return
+def _prepare_certificates(directory: Path, now: datetime, several: list[Path]) -> None:
+    """One for a broker alone, and those of `several`; each has a key of its own."""
     from cryptography.hazmat.primitives.asymmetric import ec
 
-    key = ec.generate_private_key(ec.SECP256R1())
-    certificate = _signed("localhost", key, authority_key, authority, now, _SERVER_DAYS)
-    _write(server, _key_text(key) + _text(certificate))
+    authority_key, authority = _authority(directory, now)
+    for path in (directory / "server.pem", *several):
+        if path.exists() and _is_good(_certificate_in(path), authority, now):
+            continue
+        key = ec.generate_private_key(ec.SECP256R1())
+        certificate = _signed("localhost", key, authority_key, authority, now, _SERVER_DAYS)
+        _write(path, _key_text(key) + _text(certificate))
+
+
+def _is_good(certificate: "x509.Certificate", authority: "x509.Certificate", now: datetime) -> bool:
+    from datetime import timedelta
+
+    soon = now + timedelta(days=_RENEWED_DAYS)
+    return certificate.not_valid_after_utc > soon and certificate.issuer == authority.subject
 
 
 def _authority(directory: Path, now: datetime) -> "tuple[EllipticCurvePrivateKey, x509.Certificate]":

@@ -90,6 +90,10 @@ NO_AUTHORIZER = (WARN, "it rights")
             broker("IN://localhost:9092,OUT://:9093", {"listener.security.protocol.map": "IN:PLAINTEXT,OUT:SSL"}),
             [(FAIL, "it OUT"), NO_AUTHORIZER],
         ),
+        (
+            broker("SASL_SSL://:9093", AUTHORIZER, LOGIN, {"zookeeper.connect": "10.0.0.1:2181"}),
+            [(WARN, "it ZooKeeper")],
+        ),
         # what does not start
         (broker("PLAINTEXT://:99999"), [(FAIL, "it")]),
         # HTTP doors

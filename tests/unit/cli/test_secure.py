@@ -160,7 +160,7 @@ def test_properties_are_read_as_they_were_meant() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--brokers", "3"], "for one broker"),
+        (["--brokers", "3", "--set", "listeners=PLAINTEXT://:9092"], "--port"),
         (["--config", __file__], "--config"),
         (["--sql"], "no login"),
         (["--connect"], "no login"),

@@ -90,7 +90,7 @@ def up(
 
     key_values(sets, "--set")
     if secure:
-        _check_secure(config_path, count, registry_port is not None, with_sql_server, with_worker)
+        _check_secure(config_path, registry_port is not None, with_sql_server, with_worker)
     directory = Path(data_dir).expanduser() if data_dir else default_data_dir()
     directory = directory.absolute()
     running = read_state(directory)
@@ -103,7 +103,7 @@ def up(
         _announce(running, output, "is running already")
         return 0
     if secure:
-        plan = _plan_secured(directory, sets, port, detach)
+        plan = _plan_secured(directory, sets, port, count, detach)
     else:
         _tell_of_secured(directory)
         plan = _plan(directory, config_path, sets, port, count, detach)
@@ -126,7 +126,7 @@ def up(
 
             from headwater.cli.secure import prepare
 
-            prepare(directory, datetime.now(UTC))
+            prepare(directory, datetime.now(UTC), count)
         return _detached(plan, output) if detach else _foreground(plan, output)
     finally:
         os.close(lock)
@@ -183,33 +183,41 @@ def _plan(
         raise click.UsageError(str(problem)) from None
 
 
-def _check_secure(config_path: str | None, count: int, *others: bool) -> None:
+def _check_secure(config_path: str | None, *others: bool) -> None:
     """What cannot be had together with --secure, and why."""
     if config_path is not None:
         raise click.UsageError(
             "--secure writes the broker's settings itself: with --config, put your own security into the file"
         )
-    if count != 1:
-        raise click.UsageError("--secure is for one broker: secure several by their own settings, see docs/SECURITY.md")
     if any(others):
         raise click.UsageError(
             "--secure starts no registry, SQL server or Connect worker: their HTTP doors have no login, and would lead around the broker's"
         )
 
 
-def _plan_secured(directory: Path, sets: tuple[str, ...], port: int | None, detach: bool) -> "Plan":
+def _plan_secured(directory: Path, sets: tuple[str, ...], port: int | None, count: int, detach: bool) -> "Plan":
     from headwater.base.security.oauthbearer import require_cryptography
-    from headwater.cli.plans import PlanError, plan_secured
+    from headwater.cli.plans import PlanError, plan_secured, plan_several_secured
     from headwater.cli.secure import Secured
 
     require_cryptography("for `headwater up --secure`, which makes certificates")
     secured = Secured.of(directory)
-    _tell_left_out(directory, 1)
+    _tell_left_out(directory, count)
     given = key_values(sets, "--set")
     if detach:
         tell_of_settings(given)
     try:
-        return plan_secured(directory, secured.server_config, secured.client_config, given, list(sets), port, detach)
+        if count == 1:
+            return plan_secured(
+                directory, secured.server_config, secured.client_config, given, list(sets), port, detach
+            )
+        require_cluster_extra(starts_zookeeper=not given.get("zookeeper.connect"))
+        from headwater.server.zookeeper.process import free_ports
+
+        zookeeper_port = free_ports(1)[0]
+        return plan_several_secured(
+            directory, secured, given, count=count, port=port, zookeeper_port=zookeeper_port, detach=detach
+        )
     except PlanError as problem:
         raise click.UsageError(str(problem)) from None
 
@@ -395,6 +403,8 @@ def _several(state: "UpState", how: str, schemas: list[tuple[str, object]]) -> s
         pairs.append(("  zookeeper", f"{state.zookeeper.address} (pid {state.zookeeper.server_pid})"))
     pairs += schemas
     pairs += [("  data", state.data_dir), ("  logs", os.path.join(state.data_dir, "logs"))]
+    if state.client_config is not None:
+        pairs += _for_clients(state.data_dir)
     return f"Headwater {how}: {len(state.brokers)} brokers\n{render_pairs(pairs)}"
 
 

@@ -1,0 +1,112 @@
+"""`headwater up --brokers 3 --secure`: librdkafka produces over SASL_SSL to all three, and who has no login is refused by each."""
+
+import json
+import socket
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from compat.support.local_cluster import PATIENCE_S, LocalCluster, until
+from headwater.base.config.properties import parse_properties
+
+pytestmark = pytest.mark.timeout(400)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
+    cluster = LocalCluster(tmp_path_factory.mktemp("cluster"))
+    said = cluster.up("--secure")
+    try:
+        assert "Headwater is up: 3 brokers" in said
+        assert str(cluster.data_dir / "secure" / "librdkafka.properties") in said
+        yield cluster
+    finally:
+        cluster.headwater("down", "--force", "--timeout", str(PATIENCE_S - 10))
+
+
+def _settings(cluster: LocalCluster, **more: str) -> dict[str, str]:
+    made = parse_properties((cluster.data_dir / "secure" / "librdkafka.properties").read_text())
+    return {**made, "bootstrap.servers": cluster.bootstrap, **{name.replace("_", "."): v for name, v in more.items()}}
+
+
+def _refusal(settings: dict[str, str]) -> list[str]:
+    """What librdkafka says when it cannot talk to a broker."""
+    problems: list[str] = []
+    admin = AdminClient({**settings, "error_cb": lambda error: problems.append(error.name()), "log_level": 0})
+    with pytest.raises(KafkaException):
+        admin.list_topics(timeout=5)
+    until(lambda: (admin.poll(0.1), problems)[1], "librdkafka tells why")
+    return problems
+
+
+def test_librdkafka_produces_to_all_three_and_replicas_are_in_sync(cluster: LocalCluster) -> None:
+    admin = AdminClient(_settings(cluster))
+    new = NewTopic("orders", 3, replication_factor=3, config={"min.insync.replicas": "3"})
+    for future in admin.create_topics([new]).values():
+        future.result(PATIENCE_S)
+    until(
+        lambda: (
+            {each.leader for each in admin.list_topics("orders", PATIENCE_S).topics["orders"].partitions.values()}
+            == {1, 2, 3}
+        ),
+        "each broker leads a partition",
+    )
+    delivered: list[tuple[object, int]] = []
+    producer = Producer(_settings(cluster, acks="all"))
+    for partition in range(3):
+        producer.produce(
+            "orders",
+            b"of %d" % partition,
+            partition=partition,
+            on_delivery=lambda error, message: delivered.append((error, message.partition())),
+        )
+    assert producer.flush(PATIENCE_S) == 0
+    assert sorted(delivered, key=lambda each: each[1]) == [
+        (None, 0),
+        (None, 1),
+        (None, 2),
+    ]  # three replicas each have it
+    consumed = cluster.headwater("consume", "orders", "-e").stdout  # by the login that it finds by itself
+    assert sorted(consumed.splitlines()) == ["of 0", "of 1", "of 2"]
+
+
+def test_who_has_no_login_is_refused_by_each(cluster: LocalCluster) -> None:
+    for at in range(cluster.count):
+        one = f"localhost:{cluster.port + at}"
+        with pytest.raises(KafkaException):  # plain text
+            AdminClient({"bootstrap.servers": one, "log_level": 0}).list_topics(timeout=5)
+        only_tls = {"security.protocol": "SSL", "ssl.ca.location": str(cluster.data_dir / "secure" / "ca.pem")}
+        with pytest.raises(KafkaException):  # trusts it, and does not log in
+            AdminClient({**only_tls, "bootstrap.servers": one, "log_level": 0}).list_topics(timeout=5)
+        wrong = _settings(cluster, bootstrap_servers=one, sasl_password="wrong")
+        assert "_AUTHENTICATION" in _refusal(wrong)
+
+
+def test_each_broker_has_a_certificate_of_its_own_by_one_authority(cluster: LocalCluster) -> None:
+    trusting = ssl.create_default_context(cafile=str(cluster.data_dir / "secure" / "ca.pem"))
+    serials = set()
+    for at in range(cluster.count):
+        with (
+            socket.create_connection(("localhost", cluster.port + at), PATIENCE_S) as plain,
+            trusting.wrap_socket(plain, server_hostname="localhost") as secured,
+        ):
+            shown = secured.getpeercert()
+            assert shown is not None
+            serials.add(shown["serialNumber"])
+    assert len(serials) == cluster.count
+
+
+def test_no_password_is_in_logs_or_arguments_and_doctor_finds_nothing_open(cluster: LocalCluster) -> None:
+    password = (cluster.data_dir / "secure" / "admin.password").read_text().strip()
+    told = [file.read_text() for file in (cluster.data_dir / "logs").glob("*.log")]
+    assert len(told) >= 4
+    told += [Path(f"/proc/{pid}/cmdline").read_text() for pid in cluster.pids()]
+    assert not any(password in text for text in told)
+    assert "peer-login-failed" not in "".join(told)
+    findings = json.loads(cluster.headwater("doctor", "-o", "json").stdout)
+    levels = {row["check"]: row["level"] for row in findings if row["check"].startswith(("broker", "secrets"))}
+    assert levels == {**{f"broker {each} ZooKeeper": "warn" for each in (1, 2, 3)}, "secrets": "ok"}
