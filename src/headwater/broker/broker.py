@@ -52,7 +52,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("headwater.broker")
 
 _TOPIC_CHANGES: Final = (TopicCreated, TopicDeleted, PartitionsAdded)
-_QUOTA_CHANGES: Final = (UserConfigured, ClientConfigured, AddressConfigured)
 _ELSEWHERE: Final = Partition.__new__(Partition)  # stands where the produce path has nothing to find
 _ELSEWHERE.is_alone = False
 
@@ -99,9 +98,9 @@ class Broker:
         self.replicas = None if peers is None else _replicas(self, peers)
         self.authorizer = _authorizer(self)
         self.quotas: ClientQuotas | None = None  # before anybody has been given one
-        self.on_quotas: Callable[[], None] | None = None  # of the server, whose connections look at them
+        self.on_quotas: Callable[[], None] | None = None  # of the server: there are some for clients, or none any more
         if image.quota_generation:
-            self._follow_quotas()
+            self._follow_quotas([])
         self.woken: list[Any] = []  # parked requests that are due
 
     # Partitions
@@ -171,18 +170,23 @@ class Broker:
                     self.configure()
                 case _:
                     pass
-        if any(isinstance(change, _QUOTA_CHANGES) for change in changes):
-            self._follow_quotas()
+        of_quotas = [
+            change for change in changes if isinstance(change, UserConfigured | ClientConfigured | AddressConfigured)
+        ]
+        if of_quotas:
+            self._follow_quotas(of_quotas)
         if "groups" in self.__dict__ and any(isinstance(change, _TOPIC_CHANGES) for change in changes):
             self.groups.topics_changed()
 
-    def _follow_quotas(self) -> None:
+    def _follow_quotas(self, changes: Sequence[UserConfigured | ClientConfigured | AddressConfigured]) -> None:
         from headwater.broker.quotas.client_quotas import ClientQuotas  # a broker without quotas does not read it
+        from headwater.broker.quotas.entities import entity_configured
 
+        concerned_clients = self.quotas is not None and self.quotas.concerns_clients
         if self.quotas is None:
-            self.quotas = ClientQuotas(self.image, self.config)
-        self.quotas.follow()
-        if self.on_quotas is not None:
+            self.quotas = ClientQuotas(self.image, self.config, self.clock.monotonic_ms)
+        self.quotas.follow(entity_configured(change) for change in changes)
+        if self.on_quotas is not None and self.quotas.concerns_clients != concerned_clients:
             self.on_quotas()
 
     def _open_topic(self, topic: TopicState) -> None:

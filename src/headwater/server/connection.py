@@ -29,6 +29,7 @@ from headwater.server.quick_handlers import quick_handlers_for
 
 if TYPE_CHECKING:
     from headwater.server.listener import Server
+    from headwater.server.loop import LoopTimer
 
 SHARED_BYTES: Final = 128 * 1024
 _SHORT_READ_BYTES: Final = (
@@ -72,6 +73,7 @@ class Connection:
         "_largest_frame",
         "_leftover",
         "_loop",
+        "_muted",
         "_out",
         "_outbox",
         "_pending",
@@ -110,6 +112,7 @@ class Connection:
         self._pending: deque[Slot] = deque()
         self._blocked = False
         self._awaits_memory = False
+        self._muted: LoopTimer | None = None  # the end of a pause for its quotas
         self.choose_ways()
         self._events = select.EPOLLIN
         self.closed = False
@@ -183,7 +186,7 @@ class Connection:
             if sent == len(reply):
                 out.clear()
                 self._outbox.size_bytes = 0
-                if not self._pending:
+                if not self._pending and not self._blocked:
                     return
             elif sent:
                 out[0] = memoryview(reply)[sent:]
@@ -212,7 +215,7 @@ class Connection:
             if self.closed:
                 return
             at = behind
-            if self._pending or self._outbox.size_bytes > _OUT_BYTES_MAX:
+            if self._pending or self._blocked or self._outbox.size_bytes > _OUT_BYTES_MAX:
                 self._flush()
                 if self._must_wait():
                     self._leftover = bytes(buffer[at:end])
@@ -230,7 +233,7 @@ class Connection:
 
     def _must_wait(self) -> bool:
         """Whether nothing more of this client may be begun now."""
-        if self._out or self.closed or self._awaits_memory:
+        if self._out or self.closed or self._awaits_memory or self._muted is not None:
             return True
         return len(self._pending) >= _PENDING_MAX or self._held()
 
@@ -359,7 +362,8 @@ class Connection:
 
     def _owes_only(self) -> bool:
         """Whether nothing is read because requests are held back: only then is the end of what a client sends the end of it all."""
-        return self._blocked and bool(self._pending) and not self._out and not self._awaits_memory
+        is_held_back = bool(self._pending) or self._muted is not None
+        return self._blocked and is_held_back and not self._out and not self._awaits_memory
 
     def _want(self) -> None:
         events = ((_FAREWELL if self._owes_only() else 0) if self._blocked else select.EPOLLIN) | (
@@ -370,14 +374,28 @@ class Connection:
             self._loop.modify(self._fd, events)
 
     def mute(self, for_ms: int) -> None:
-        """Nothing more of this client is begun for so long (KIP-219). What was begun before is answered."""
+        """Nothing more of this client is begun for so long (KIP-219). What was begun before is answered. The longest pause holds."""
         if self.closed:
             return
-        slot = self.answer_later()
-        timer = self._loop.call_later(for_ms, lambda: self.answered(slot, []))
-        slot.deferred = Deferred(timer.cancel, holds_order=True)
-        if not self._blocked:
-            self._block()
+        ends = self._loop.call_later(for_ms, self._unmute)
+        if self._muted is None:
+            self._muted = ends
+        elif self._muted.due_ns < ends.due_ns:
+            self._muted.cancel()
+            self._muted = ends
+        else:
+            ends.cancel()
+        self._block()
+
+    def _unmute(self) -> None:
+        self._muted = None
+        self.frame_progress_ns = self._loop.turn_ns  # a large frame that is not complete stood still because of us
+        if self._blocked and not self.closed:
+            self._unblock()
+
+    @property
+    def is_muted(self) -> bool:
+        return self._muted is not None
 
     # Responses
 
@@ -410,8 +428,7 @@ class Connection:
             if ready is None:
                 break
             pending.popleft()
-            if ready:  # else it is the end of a pause
-                (self._outbox.put if len(ready) == 1 else self._outbox.send)(ready)
+            (self._outbox.put if len(ready) == 1 else self._outbox.send)(ready)
         if self._out:
             self._flush()
         if self._blocked and not self.closed:
@@ -461,6 +478,8 @@ class Connection:
         if self.closed:
             return
         self.closed = True
+        if self._muted is not None:
+            self._muted.cancel()
         self._loop.unregister(self._fd)
         self._socket.close()
         for slot in self._pending:

@@ -232,6 +232,7 @@ class Server:
             elif (
                 self.buffers.has_waiters
                 and connection.is_in_frame
+                and not connection.is_muted
                 and now_ns - connection.frame_progress_ns > _STUCK_FRAME_NS
             ):
                 self.refuse(connection, "it stopped in the middle of a large request while others wait for its memory")
@@ -269,7 +270,8 @@ class Server:
             return
         charge = None
         if connection.context.meter is not None:
-            charge = Charge(connection, begun, len(frame), time.perf_counter_ns() - began_ns)
+            busy_ns = time.perf_counter_ns() - began_ns
+            charge = Charge(connection.context.meter, begun, len(frame), busy_ns, self.broker.clock.monotonic_ms())
         if type(begun.result) is Deferred:
             self._answer_later(connection, begun, begun.result, began_ns, charge)
             return

@@ -126,7 +126,11 @@ class Fetch:
         self._reader = Reader(broker, context, request)
         self._knows_storage_errors = version >= _FIRST_STORAGE_ERROR
         self._client_id = context.client_id
-        self._meter = None if self._reader.is_follower else context.connection.meter
+        self._meter = context.connection.meter
+        if self._meter is not None and self._reader.is_follower:
+            from headwater.broker.quotas.exemptions import is_between_brokers  # not where there are no quotas
+
+            self._meter = None if is_between_brokers(broker, context, request) else self._meter
         self._max_bytes = min(request.max_bytes, broker.config.int("fetch.max.bytes"))
         if self._meter is not None:
             self._max_bytes = min(self._max_bytes, self._meter.fetch_bytes_max(self._client_id) or self._max_bytes)

@@ -9,7 +9,8 @@ A partition whose leader cannot be reached over the client's listener has none (
 the leader is alive without it), and replicas that cannot be reached are offline.
 """
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import NO_BROKER, NO_TOPIC_ID, BrokerId, TopicId
@@ -48,9 +49,32 @@ def handle(broker: "Broker", context: RequestContext, request: MetadataRequest) 
     missing = _to_create(broker, request)
     if not missing:
         return _respond(broker, context, request, {})
-    if broker.peers is not None:
-        return _create_in_cluster(broker, context, request, missing)
-    return _Creation(broker, context, request, missing).submit()
+    creation = _create_in_cluster if broker.peers is not None else _create_alone
+    if context.connection.meter is None:
+        return creation(broker, context, request, missing)
+    return _charged(broker, context, missing, lambda: creation(broker, context, request, missing))
+
+
+def _charged(broker: "Broker", context: RequestContext, names: list[str], create: Callable[[], Deferred]) -> Deferred:
+    """Topics that are made count for the quota of changes, and are made in any case."""
+    from headwater.broker.quotas.mutations import AutoCreation  # not where there are no quotas
+
+    charge = AutoCreation(broker, context, names)
+    inner = create()
+    outer = Deferred(inner.cancel, holds_order=inner.holds_order)
+
+    def told(response: Any) -> None:
+        throttle_ms = charge.complete()
+        if isinstance(response, MetadataResponse):
+            response.throttle_time_ms = throttle_ms
+        outer.complete(response)
+
+    inner.listen(told)
+    return outer
+
+
+def _create_alone(broker: "Broker", context: RequestContext, request: MetadataRequest, names: list[str]) -> Deferred:
+    return _Creation(broker, context, request, names).submit()
 
 
 class _Creation(RequestedChange):

@@ -1,16 +1,27 @@
 """The quotas of this broker's clients, as the image has them, and what each client has used of them.
 
-`follow` reads them anew after a change; a rate goes on through that, only its bound is another. Rates are kept as long as something of
-them counts, or until there are very many: then the one that was longest without use goes. Client ids are made up by clients, so a long
-one is cut where rates are kept: ids that begin with the same characters share a rate then.
+`follow` reads them after a change; a rate goes on through that, only its bound is another. Meters remember rates, so one is dropped only
+when nothing of it counts any more, and then the generation changes, so that nobody goes on with it. Where there are very many and none can
+be dropped, whoever is new shares one rate with others who are new. Clients make up client ids: rates of those that no quota names are kept
+apart, and too many of them touch only their own user. A long one is cut there: ids that begin with the same characters share a rate.
 
 Each broker measures on its own, as in Apache Kafka: a quota is what a client may do at one broker. Owned by the broker's loop.
 """
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
-from headwater.broker.quotas.entities import CONNECTION, FETCH, MUTATION, PRODUCE, REQUEST, Entity, all_quotas
-from headwater.broker.quotas.precedence import holding
+from headwater.broker.quotas.entities import (
+    CONNECTION,
+    FETCH,
+    MUTATION,
+    PRODUCE,
+    REQUEST,
+    Entity,
+    all_quotas,
+    quotas_in,
+)
+from headwater.broker.quotas.precedence import Holding, holding
 from headwater.broker.quotas.rates import Rate, TokenBucket, Window
 
 if TYPE_CHECKING:
@@ -18,7 +29,8 @@ if TYPE_CHECKING:
     from headwater.metadata.image import ClusterImage
 
 _RATES_MAX: Final = 10_000
-_NAME_MAX: Final = 255
+NAME_MAX: Final = 255
+_SHARED: Final = "\0"  # no client id that a quota names
 
 
 class RateLimit(NamedTuple):
@@ -46,30 +58,94 @@ class Limits(NamedTuple):
 _Key = tuple[str, str | None, str | None]
 
 
+_Used = TypeVar("_Used", Rate, TokenBucket)
+
+
+class _Table(Generic[_Used]):
+    """What was used, by whom. Of what counts, nothing is ever dropped."""
+
+    def __init__(self, make: Callable[[], _Used], counts_ms: int, dropped: Callable[[], None]) -> None:
+        self._make: Callable[[], _Used] = make
+        self._counts_ms = counts_ms
+        self._dropped = dropped
+        self._kept: dict[_Key, _Used] = {}
+        self._shared: dict[str, _Used] = {}  # by quota, where there is no room
+        self._looked_ms: int | None = None  # when it was full
+
+    def find(self, key: _Key, now_ms: int) -> _Used | None:
+        """None where there is no room for one more."""
+        found = self._kept.get(key)
+        if found is None and (len(self._kept) < _RATES_MAX or self._drop_idle(now_ms)):
+            found = self._kept[key] = self._make()
+        return found
+
+    def shared(self, quota: str) -> _Used:
+        found = self._shared.get(quota)
+        if found is None:
+            found = self._shared[quota] = self._make()
+        return found
+
+    def _drop_idle(self, now_ms: int) -> bool:
+        """Whether there is room now. To look at all of them takes time, so it is done once in the time in which they can become idle."""
+        if self._looked_ms is not None and now_ms - self._looked_ms < self._counts_ms:
+            return False
+        self._looked_ms = now_ms
+        self._kept = {key: used for key, used in self._kept.items() if not used.is_idle(now_ms)}
+        if len(self._kept) >= _RATES_MAX:
+            return False
+        self._dropped()
+        return True
+
+
 class ClientQuotas:
-    def __init__(self, image: "ClusterImage", config: "BrokerConfig") -> None:
+    def __init__(self, image: "ClusterImage", config: "BrokerConfig", now_ms: Callable[[], int]) -> None:
         self._image = image
+        self._now_ms = now_ms  # of the monotonic clock
         self.window = Window(config.int("quota.window.num"), config.int("quota.window.size.seconds") * 1000)
         self._mutation_window = Window(
             config.int("controller.quota.window.num"), config.int("controller.quota.window.size.seconds") * 1000
         )
-        self.generation = 0  # of what was followed
-        self.concerns_clients = False  # whether there is any quota of users or client ids
-        self.concerns_addresses = False
-        self._table: dict[Entity, dict[str, float]] = {}
-        self._rates: dict[_Key, Rate] = {}  # the last that was used is the last
-        self._buckets: dict[_Key, TokenBucket] = {}
+        self.generation = 0  # whoever remembers limits asks for them anew when it is another
+        self._table: dict[Entity, dict[str, float]] = dict(all_quotas(image))
+        self._addresses = sum(entity.address is not None for entity in self._table)
+        rates_ms, buckets_ms = self.window.counts_ms, self._mutation_window.counts_ms
+        self._rates = _Table(lambda: Rate(self.window), rates_ms, self._are_others)
+        self._rates_of_made_up = _Table(lambda: Rate(self.window), rates_ms, self._are_others)
+        self._rates_of_addresses = _Table(lambda: Rate(self.window), rates_ms, self._are_others)
+        self._buckets = _Table(lambda: TokenBucket(self._mutation_window), buckets_ms, self._are_others)
+        self._buckets_of_made_up = _Table(lambda: TokenBucket(self._mutation_window), buckets_ms, self._are_others)
 
-    def follow(self) -> None:
-        self._table = dict(all_quotas(self._image))
-        self.concerns_clients = any(entity.address is None for entity in self._table)
-        self.concerns_addresses = any(entity.address is not None for entity in self._table)
+    def _are_others(self) -> None:
         self.generation += 1
+
+    @property
+    def concerns_clients(self) -> bool:
+        """Whether there is any quota of users or client ids."""
+        return len(self._table) > self._addresses
+
+    @property
+    def concerns_addresses(self) -> bool:
+        return self._addresses > 0
+
+    def follow(self, entities: Iterable[Entity]) -> None:
+        """The image has other configs of these, in which other things than quotas may have changed."""
+        for entity in entities:
+            quotas = quotas_in(entity.config_in(self._image))
+            known = self._table.get(entity)
+            if quotas == (known or {}):
+                continue
+            if entity.address is not None:
+                self._addresses += bool(quotas) - (known is not None)
+            if quotas:
+                self._table[entity] = quotas
+            else:
+                del self._table[entity]
+            self._are_others()
 
     # Clients
 
     def limits(self, user: str, client_id: str) -> Limits | None:
-        """None if no quota holds. To be asked for anew after a `follow`."""
+        """None if no quota holds. To be asked for anew when `generation` is another."""
         mutation = holding(self._table, MUTATION, user, client_id)
         found = Limits(
             self._rate_limit(PRODUCE, user, client_id),
@@ -77,27 +153,26 @@ class ClientQuotas:
             self._rate_limit(REQUEST, user, client_id),
             None
             if mutation is None
-            else BucketLimit(self._bucket(_key(MUTATION, mutation.user, mutation.client_id)), mutation.bound),
+            else BucketLimit(self._used(self._buckets, self._buckets_of_made_up, MUTATION, mutation), mutation.bound),
         )
         return None if found == (None, None, None, None) else found
 
     def _rate_limit(self, key: str, user: str, client_id: str) -> RateLimit | None:
         found = holding(self._table, key, user, client_id)
-        return None if found is None else RateLimit(self._rate(_key(key, found.user, found.client_id)), found.bound)
+        if found is None:
+            return None
+        return RateLimit(self._used(self._rates, self._rates_of_made_up, key, found), found.bound)
 
-    def _rate(self, key: _Key) -> Rate:
-        rate = self._rates.pop(key, None) or Rate(self.window)
-        if len(self._rates) >= _RATES_MAX:
-            del self._rates[next(iter(self._rates))]
-        self._rates[key] = rate
-        return rate
-
-    def _bucket(self, key: _Key) -> TokenBucket:
-        bucket = self._buckets.pop(key, None) or TokenBucket(self._mutation_window)
-        if len(self._buckets) >= _RATES_MAX:
-            del self._buckets[next(iter(self._buckets))]
-        self._buckets[key] = bucket
-        return bucket
+    def _used(self, known: _Table[_Used], made_up: _Table[_Used], quota: str, found: Holding) -> _Used:
+        now_ms = self._now_ms()
+        client_id = None if found.client_id is None else found.client_id[:NAME_MAX]
+        used = None
+        if found.is_made_up:
+            used = made_up.find((quota, found.user, client_id), now_ms)
+            client_id = _SHARED
+        if used is None:
+            used = known.find((quota, found.user, client_id), now_ms)
+        return known.shared(quota) if used is None else used
 
     # Addresses
 
@@ -107,13 +182,10 @@ class ClientQuotas:
         bound = None if quotas is None else quotas.get(CONNECTION)
         if bound is None:
             return 0
-        rate = self._rate((CONNECTION, address, None))
+        table = self._rates_of_addresses
+        rate = table.find((CONNECTION, address, None), now_ms) or table.shared(CONNECTION)
         rate.record(1, now_ms)
         throttle_ms = rate.throttle_ms(bound, now_ms)
         if throttle_ms:
             rate.record(-1, now_ms)
         return min(throttle_ms, self.window.window_ms)
-
-
-def _key(key: str, user: str | None, client_id: str | None) -> _Key:
-    return key, user, None if client_id is None else client_id[:_NAME_MAX]

@@ -63,6 +63,16 @@ class Entity(NamedTuple):
         return UserConfigured(self.user or "", config)
 
 
+def entity_configured(change: UserConfigured | ClientConfigured | AddressConfigured) -> Entity:
+    match change:
+        case UserConfigured(user):
+            return Entity(user=user)
+        case ClientConfigured(user_or_all, client):
+            return Entity(user_or_all, client)
+        case AddressConfigured(address):
+            return Entity(address=address)
+
+
 def entity_of(parts: Sequence[tuple[str, str | None]]) -> Entity:
     """Raises INVALID_REQUEST in Apache Kafka's words."""
     found: dict[str, str] = {}

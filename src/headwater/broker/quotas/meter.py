@@ -7,7 +7,7 @@ Owned by its connection.
 
 from typing import Final
 
-from headwater.broker.quotas.client_quotas import ClientQuotas, Limits
+from headwater.broker.quotas.client_quotas import NAME_MAX, ClientQuotas, Limits
 
 _PRODUCE: Final = 0
 _REMEMBERED_MAX: Final = 64
@@ -26,6 +26,8 @@ class Meter:
     def limits(self, client_id: str | None) -> Limits | None:
         """None if no quota holds for that client of this connection's user."""
         client_id = client_id or ""
+        if len(client_id) > NAME_MAX:  # made up, most likely; remembered they would fill memory
+            return self._quotas.limits(self._user, client_id)
         if self._generation != self._quotas.generation or len(self._limits) > _REMEMBERED_MAX:
             self._generation = self._quotas.generation
             self._limits.clear()
@@ -63,17 +65,25 @@ class Meter:
 
     # Every request: what it has used counts, and whoever has used too much waits
 
-    def charge(self, api_key: int, client_id: str | None, size_bytes: int, busy_ns: int, now_ms: int) -> int:
-        """A request of that size was served, and took the loop's thread for so long: how long its sender has to wait, in ms."""
+    def record(self, api_key: int, client_id: str | None, size_bytes: int, busy_ns: int, now_ms: int) -> None:
+        """A request of that size was handled, and took the loop's thread for so long."""
+        limits = self.limits(client_id)
+        if limits is None:
+            return
+        if api_key == _PRODUCE and limits.produce is not None:
+            limits.produce.used.record(size_bytes, now_ms)
+        if limits.request is not None:
+            limits.request.used.record(self.percent_of(busy_ns), now_ms)
+
+    def throttle_ms(self, api_key: int, client_id: str | None, now_ms: int) -> int:
+        """How long the sender of such a request has to wait."""
         limits = self.limits(client_id)
         if limits is None:
             return 0
         throttle_ms = 0
         if api_key == _PRODUCE and limits.produce is not None:
-            limits.produce.used.record(size_bytes, now_ms)
             throttle_ms = limits.produce.throttle_ms(now_ms)
         if limits.request is not None:
-            limits.request.used.record(self.percent_of(busy_ns), now_ms)
             waits_ms = min(limits.request.throttle_ms(now_ms), self._quotas.window.window_ms)
             throttle_ms = max(throttle_ms, waits_ms)
         return throttle_ms

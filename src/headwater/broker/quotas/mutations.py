@@ -1,10 +1,11 @@
 """The quota of changes that the controller makes for a client (KIP-599): partitions made and deleted, by a bucket of tokens.
 
 It is kept by the broker that the client asks. A topic that comes when the bucket is overdrawn is refused with THROTTLING_QUOTA_EXCEEDED in the
-versions that know it; older ones are served and told to wait. What was refused for another reason costs nothing.
+versions that know it; older ones are served and told to wait, and so is Metadata, which makes topics that somebody asks for. What was
+refused for another reason costs nothing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.errors import ErrorCode
@@ -42,6 +43,30 @@ def charged(broker: "Broker", context: "RequestContext", request: Any, serve: Ca
     return outer
 
 
+class AutoCreation:
+    """Topics that Metadata makes because somebody asks for them: made in any case, and whoever has asked for too many waits."""
+
+    def __init__(self, broker: "Broker", context: "RequestContext", names: Sequence[str]) -> None:
+        meter = context.connection.meter
+        limits = None if meter is None else meter.limits(context.client_id)
+        self._limit = None if limits is None else limits.mutation
+        self._broker = broker
+        self._names = names
+        self._each = broker.config.int("num.partitions")
+        if self._limit is not None:
+            self._limit.used.take(self._each * len(names), self._limit.bound, broker.clock.monotonic_ms())
+
+    def complete(self) -> int:
+        """How long to wait. What was not made costs nothing."""
+        if self._limit is None:
+            return 0
+        used, rate = self._limit
+        now_ms = self._broker.clock.monotonic_ms()
+        missing = sum(name not in self._broker.image.ids_by_name for name in self._names)
+        used.take(-self._each * missing, rate, now_ms)
+        return used.throttle_ms(rate, now_ms)
+
+
 class _Charged:
     def __init__(self, broker: "Broker", context: "RequestContext", request: Any, limit: BucketLimit) -> None:
         self._broker = broker
@@ -69,7 +94,8 @@ class _Charged:
             return False
         count = self._partitions(topic, name, topic_id)
         used.take(count, rate, now_ms)
-        self._taken[name, bytes(topic_id)] = count
+        known = self._taken.get((name, bytes(topic_id)), 0)
+        self._taken[name, bytes(topic_id)] = known + count  # one that stands there twice is refused once, for both
         return True
 
     def _partitions(self, topic: Any, name: str | None, topic_id: bytes) -> int:

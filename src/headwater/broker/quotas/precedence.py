@@ -19,6 +19,7 @@ class Holding(NamedTuple):
     bound: float
     user: str | None
     client_id: str | None
+    is_made_up: bool = False  # the client id, which no quota names: clients may make up any number
 
 
 def holding(table: Mapping[Entity, Mapping[str, float]], key: str, user: str, client_id: str) -> Holding | None:
@@ -40,5 +41,6 @@ def holding(table: Mapping[Entity, Mapping[str, float]], key: str, user: str, cl
                 bound,
                 None if entity.user is None else user,
                 None if entity.client_id is None else client_id,
+                entity.client_id == _DEFAULT and client_id != _DEFAULT,
             )
     return None

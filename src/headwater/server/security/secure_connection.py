@@ -67,6 +67,10 @@ class SecureConnection(Connection):
         self._timer: LoopTimer = self._loop.call_later(LOGIN_MS, self._too_slow)
 
     def choose_ways(self) -> None:
+        if not self._open_until_ns:  # nobody knows yet whose quotas and rights they are
+            self._quick = {}
+            self.context.meter = None
+            return
         ends_ns = FOR_EVER_NS if self._open_until_ns == FOR_EVER else int(self._open_until_ns)
         self._quick = quick_handlers_for(self._broker, self.context, ends_ns)
 

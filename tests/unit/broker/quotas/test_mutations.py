@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 
 from headwater.base.errors import ErrorCode
-from headwater.broker.context import ConnectionContext, RequestContext
+from headwater.broker.context import ConnectionContext
 from headwater.broker.deferred import Deferred
-from headwater.broker.quotas.exemptions import is_between_brokers
 from headwater.broker.quotas.meter import Meter
 from headwater.metadata.image import UserConfigured
 from headwater.server.dispatch import begin
@@ -15,7 +14,6 @@ from headwater.wire.headers import encode_request_header
 from headwater.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from headwater.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from headwater.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from headwater.wire.messages.fetch import FetchRequest, ReplicaState
 
 EXCEEDED = int(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
 
@@ -98,17 +96,7 @@ def test_adding_partitions_counts_the_new_ones(limited: Any, version: int, code:
     assert (answer.results[0].error_code, answer.throttle_time_ms > 0) == (code, True)
 
 
-def test_who_calls_itself_a_broker_is_exempt_only_where_it_may(make_lab: Any) -> None:
-    def asks(lab: Any, principal: str, replica_id: int, client_id: str = "c") -> bool:
-        context = RequestContext(ConnectionContext("h", 1, "PLAINTEXT", principal), 1, 17, client_id)
-        request = FetchRequest(replica_state=ReplicaState(replica_id=replica_id), topics=[], forgotten_topics_data=[])
-        return is_between_brokers(lab.broker, context, request)
-
-    open_to_all = make_lab()
-    assert asks(open_to_all, "User:ANONYMOUS", 2)
-    assert not asks(open_to_all, "User:ANONYMOUS", -1)
-    guarded = make_lab(
-        authorizer_class_name="org.apache.kafka.metadata.authorizer.StandardAuthorizer", super_users="User:broker"
-    )
-    assert asks(guarded, "User:broker", 2)
-    assert not asks(guarded, "User:alice", 2)
+def test_a_topic_that_stands_there_twice_costs_nothing(limited: Any) -> None:
+    answer = ask(limited, creation("a", "a", partitions=2), 7)
+    assert {topic.error_code for topic in answer.topics} == {int(ErrorCode.INVALID_REQUEST)}
+    assert [topic.error_code for topic in ask(limited, creation("b", "c", partitions=5), 7).topics] == [0, 0]

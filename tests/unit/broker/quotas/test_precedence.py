@@ -7,7 +7,8 @@ import pytest
 
 from headwater.base.config.broker import BrokerConfig
 from headwater.broker.quotas.client_quotas import ClientQuotas
-from headwater.broker.quotas.entities import FETCH, PRODUCE, Entity
+from headwater.broker.quotas.entities import FETCH, PRODUCE, Entity, entity_configured
+from headwater.broker.quotas.meter import Meter
 from headwater.broker.quotas.precedence import Holding, holding
 from headwater.metadata.image import AddressConfigured, ClientConfigured, ClusterImage, UserConfigured
 
@@ -26,14 +27,14 @@ IN_ORDER = [
 def test_the_most_specific_one_holds() -> None:
     table = {entity: {PRODUCE: float(at)} for at, (entity, _) in enumerate(IN_ORDER)}
     for at, (entity, scope) in enumerate(IN_ORDER):
-        assert holding(table, PRODUCE, "alice", "app") == Holding(float(at), *scope)
+        assert holding(table, PRODUCE, "alice", "app") == Holding(float(at), *scope, entity.client_id == "")
         del table[entity]
     assert holding(table, PRODUCE, "alice", "app") is None
 
 
 def test_one_that_says_nothing_of_the_key_does_not_hold() -> None:
     table = {Entity("alice", "app"): {FETCH: 1.0}, Entity(None, ""): {PRODUCE: 2.0}}
-    assert holding(table, PRODUCE, "alice", "app") == Holding(2.0, None, "app")
+    assert holding(table, PRODUCE, "alice", "app") == Holding(2.0, None, "app", True)
 
 
 def test_others_quotas_do_not_hold() -> None:
@@ -44,14 +45,15 @@ def test_others_quotas_do_not_hold() -> None:
 @pytest.fixture
 def quotas() -> Any:
     image = ClusterImage("c")
-    made = ClientQuotas(image, BrokerConfig({}))
+    clock = SimpleNamespace(now_ms=0)
+    made = ClientQuotas(image, BrokerConfig({}), lambda: clock.now_ms)
 
     def change(*changes: Any) -> None:
         for each in changes:
             image.apply(each)
-        made.follow()
+        made.follow(entity_configured(each) for each in changes)
 
-    return SimpleNamespace(change=change, of=made)
+    return SimpleNamespace(change=change, of=made, clock=clock)
 
 
 def test_a_default_is_meant_for_each_and_a_user_s_quota_for_all_of_its_clients(quotas: Any) -> None:
@@ -85,13 +87,64 @@ def test_whether_anybody_is_concerned(quotas: Any) -> None:
 def test_client_ids_that_are_made_up_do_not_fill_the_memory(quotas: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headwater.broker.quotas.client_quotas._RATES_MAX", 5)
     quotas.change(ClientConfigured(None, "", {PRODUCE: "10"}))
-    kept = quotas.of.limits("u", "first").produce.used
     for number in range(100):
-        quotas.of.limits("u", f"{'x' * 300}{number}")
-        assert quotas.of.limits("u", "first").produce.used is kept, "what is used stays"
-        quotas.of.limits("u", str(number))
-    assert len(quotas.of._rates) <= 5
-    assert all(len(client or "") <= 255 for _, _, client in quotas.of._rates)
+        quotas.of.limits("u", f"{'x' * 300}{number}").produce.used.record(1, 0)
+        quotas.of.limits("u", str(number)).produce.used.record(1, 0)
+    kept = quotas.of._rates_of_made_up._kept
+    assert len(kept) == 5
+    assert all(len(client or "") <= 255 for _, _, client in kept)
+
+
+def test_a_busy_client_is_not_forgotten_because_others_make_up_client_ids(
+    quotas: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A meter remembers its rate, so that nobody looked it up, and the next connection of the same client began with a fresh one."""
+    monkeypatch.setattr("headwater.broker.quotas.client_quotas._RATES_MAX", 5)
+    quotas.change(ClientConfigured("alice", "", {PRODUCE: "10"}), UserConfigured("bob", {PRODUCE: "10"}))
+    quotas.change(ClientConfigured("bob", "", {FETCH: "10"}))
+    busy, bob = quotas.of.limits("alice", "busy").produce.used, quotas.of.limits("bob", "b").produce.used
+    busy.record(1000, 0)
+    for number in range(20):
+        quotas.of.limits("alice", f"made up {number}").produce.used.record(1, 0)
+    assert quotas.of.limits("alice", "busy").produce.used is busy
+    assert quotas.of.limits("bob", "b").produce.used is bob, "users are no client ids"
+    shared = quotas.of.limits("alice", "new").produce.used
+    assert shared is quotas.of.limits("alice", "newer").produce.used
+    assert quotas.of.limits("bob", "new").fetch.used is not shared, "one user's made-up ids do not touch another"
+
+
+def test_rates_that_are_idle_make_room_and_nobody_goes_on_with_them(
+    quotas: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headwater.broker.quotas.client_quotas._RATES_MAX", 2)
+    quotas.change(ClientConfigured(None, "", {PRODUCE: "10"}))
+    meter = Meter(quotas.of, "User:u")
+    dropped = meter.limits("old").produce.used
+    dropped.record(1, 0)
+    quotas.of.limits("u", "busy").produce.used.record(1, 8000)
+    assert meter.limits("late") is not None
+    quotas.clock.now_ms = 11_000
+    assert meter.limits("new").produce.used is not meter.limits("late").produce.used
+    quotas.clock.now_ms = 30_000
+    quotas.of.limits("u", "newer")
+    assert meter.limits("old").produce.used is quotas.of.limits("u", "old").produce.used is not dropped
+
+
+def test_a_meter_does_not_remember_long_client_ids(quotas: Any) -> None:
+    quotas.change(ClientConfigured(None, "", {PRODUCE: "10"}))
+    meter = Meter(quotas.of, "User:u")
+    for number in range(10):
+        assert meter.limits(f"{'x' * 30_000}{number}").produce.used is meter.limits("x" * 256).produce.used
+    assert meter._limits == {}
+
+
+def test_what_is_no_quota_changes_nothing_for_those_who_remember_limits(quotas: Any) -> None:
+    quotas.change(UserConfigured("alice", {PRODUCE: "10"}))
+    before = quotas.of.generation
+    quotas.change(UserConfigured("alice", {PRODUCE: "10", "SCRAM-SHA-256": "x"}), UserConfigured("bob", {"SCRAM": "x"}))
+    assert quotas.of.generation == before
+    quotas.change(UserConfigured("alice", {"SCRAM-SHA-256": "x"}))
+    assert (quotas.of.generation, quotas.of.concerns_clients) == (before + 1, False)
 
 
 def test_connections_of_one_address(quotas: Any) -> None:

@@ -322,3 +322,21 @@ def test_passwords_in_the_config_are_not_described() -> None:
 
     config = BrokerConfig({"sasl.jaas.config": JAAS, "listener.name.plaintext.plain.sasl.jaas.config": JAAS})
     assert CANARY not in repr(describe_broker(config))
+
+
+def test_nobody_has_quotas_before_the_login(visit: MakeVisitor) -> None:
+    visitor = visit()
+    node = visitor.node
+    done: list[Any] = []
+    quota = UserConfigured("ANONYMOUS", {"request_percentage": "0.000001"})
+    node.broker.changes.submit(lambda: [quota], done.append)
+    assert node.loop.run_until(lambda: bool(done), 60_000)
+    for each in (visitor, visit()):
+        answer = each.ask(
+            ApiVersionsRequest(client_software_name="test", client_software_version="1"), ApiVersionsResponse, 3
+        )
+        assert (answer.error_code, answer.throttle_time_ms) == (0, 0)
+        each.handshake()
+        assert each.authenticate(ALICE).error_code == 0
+    meters = [each.context.meter for each in node.server._connections.values()]
+    assert [meter._user for meter in meters if meter is not None] == ["alice", "alice"]
