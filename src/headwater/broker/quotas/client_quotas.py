@@ -131,6 +131,7 @@ class ClientQuotas:
         """The image has other configs of these, in which other things than quotas may have changed."""
         for entity in entities:
             quotas = quotas_in(entity.config_in(self._image))
+            entity = entity.as_met
             known = self._table.get(entity)
             if quotas == (known or {}):
                 continue
@@ -178,6 +179,7 @@ class ClientQuotas:
 
     def connection_throttle_ms(self, address: str, now_ms: int) -> int:
         """A connection came from there. 0 if it may stay; otherwise it does not count, and ends after so long."""
+        address = address.partition("%")[0]
         quotas = self._table.get(Entity(address=address)) or self._table.get(Entity(address=""))
         bound = None if quotas is None else quotas.get(CONNECTION)
         if bound is None:

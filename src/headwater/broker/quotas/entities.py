@@ -6,7 +6,7 @@ has nothing of its own. In the image the defaults have the empty name.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from ipaddress import ip_address
+from ipaddress import IPv6Address, ip_address
 from typing import Final, NamedTuple
 
 from headwater.base.errors import ErrorCode, KafkaError
@@ -25,6 +25,7 @@ _CLIENT_KEYS: Final[dict[str, int | None]] = {PRODUCE: _LONG_MAX, FETCH: _LONG_M
 _ADDRESS_KEYS: Final[dict[str, int | None]] = {CONNECTION: _INT_MAX}
 """The largest value of each, which is a whole number then; None: any number."""
 _KINDS: Final = {_LONG_MAX: "a LONG", _INT_MAX: "an INT"}
+_NEARLY_WHOLE: Final = 1e-6
 NAME_CHARACTERS_MAX: Final = 1000
 
 
@@ -40,6 +41,14 @@ class Entity(NamedTuple):
         """By type, with None for defaults: as requests and answers have it."""
         named = ((USER, self.user), (CLIENT_ID, self.client_id), (IP, self.address))
         return {kind: name or None for kind, name in named if name is not None}
+
+    @property
+    def as_met(self) -> "Entity":
+        """With its address as connections have it; in ZooKeeper others may have written it in another way."""
+        if self.address is None:
+            return self
+        normal = normal_address(self.address)
+        return self if normal is None else Entity(address=normal)
 
     def config_in(self, image: ClusterImage) -> dict[str, str]:
         if self.address is not None:
@@ -98,12 +107,25 @@ def entity_of(parts: Sequence[tuple[str, str | None]]) -> Entity:
 
 def _checked_address(address: str) -> str:
     """Host names are not looked up: a broker must not wait for that, and connections come from addresses."""
+    normal = normal_address(address)
+    if normal is None:
+        raise _invalid(f"{address} is not a valid IP or resolvable host.")
+    return normal
+
+
+def normal_address(address: str) -> str | None:
+    """As connections have it: IPv4 where it can be, and without a scope, which names an interface of this machine. None if it is none."""
     if not address:
         return address
     try:
-        return str(ip_address(address))
+        parsed = ip_address(address)
     except ValueError:
-        raise _invalid(f"{address} is not a valid IP or resolvable host.") from None
+        return None
+    if isinstance(parsed, IPv6Address):
+        if parsed.scope_id is not None:
+            return None
+        return str(parsed.ipv4_mapped or parsed)
+    return str(parsed)
 
 
 def altered(
@@ -132,11 +154,14 @@ def _checked(keys: Mapping[str, int | None], key: str, value: float) -> str:
     most = keys[key]
     if most is None:
         return repr(float(value))
-    if value > most:
+    if value > float(most):  # the largest LONG is no float: the next one stands for it
         raise _invalid(f"Proposed value for {key} is too large for {_KINDS[most]}.")
-    if abs(value % 1.0) > 1e-6:
+    whole = round(value)
+    if abs(whole - value) > _NEARLY_WHOLE:
         raise _invalid(f"{key} cannot be a fractional value.")
-    return str(int(value))
+    if not whole:
+        raise _invalid(f"Quota {key} must be greater than 0")
+    return str(min(whole, most))
 
 
 def quotas_in(config: Mapping[str, str]) -> dict[str, float]:
@@ -158,7 +183,7 @@ def all_quotas(image: ClusterImage) -> Iterator[tuple[Entity, dict[str, float]]]
     """Of every entity that has any."""
     configs = [(Entity(user=user), config) for user, config in image.user_configs.items()]
     configs += [(Entity(user, client), config) for (user, client), config in image.client_configs.items()]
-    configs += [(Entity(address=address), config) for address, config in image.address_configs.items()]
+    configs += [(Entity(address=address).as_met, config) for address, config in image.address_configs.items()]
     for entity, config in configs:
         quotas = quotas_in(config)
         if quotas:

@@ -147,6 +147,17 @@ def test_what_is_no_quota_changes_nothing_for_those_who_remember_limits(quotas: 
     assert (quotas.of.generation, quotas.of.concerns_clients) == (before + 1, False)
 
 
+@pytest.mark.parametrize(
+    ("written", "met"),
+    [("0:0:0:0:0:0:0:1", "::1"), ("::ffff:10.0.0.1", "10.0.0.1"), ("FE80::1", "fe80::1%eth0")],
+)
+def test_addresses_that_were_written_in_another_way(quotas: Any, written: str, met: str) -> None:
+    quotas.change(AddressConfigured(written, {"connection_creation_rate": "1"}))
+    assert [quotas.of.connection_throttle_ms(met, 0) for _ in range(11)] == [0] * 10 + [1000]
+    quotas.change(AddressConfigured(written, {}))
+    assert not quotas.of.concerns_addresses
+
+
 def test_connections_of_one_address(quotas: Any) -> None:
     quotas.change(
         AddressConfigured("", {"connection_creation_rate": "2"}),

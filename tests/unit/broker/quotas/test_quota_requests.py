@@ -91,6 +91,8 @@ def test_a_quota_is_taken_away_and_what_stands_beside_it_stays(lab: Any) -> None
             "Invalid quota entity combination, IP entity should not be combined with User or ClientId",
         ),
         ((("ip", "nowhere/.."),), {}, "nowhere/.. is not a valid IP or resolvable host."),
+        ((("ip", "fe80::1%eth0"),), {}, "fe80::1%eth0 is not a valid IP or resolvable host."),
+        (ALICE, {"producer_byte_rate": 5e-7}, "Quota producer_byte_rate must be greater than 0"),
         (ALICE, {"no_such_quota": 1.0}, "Invalid configuration key no_such_quota"),
         (ALICE, {"connection_creation_rate": 1.0}, "Invalid configuration key connection_creation_rate"),
         (ADDRESS, {"producer_byte_rate": 1.0}, "Invalid configuration key producer_byte_rate"),
@@ -122,6 +124,14 @@ def test_an_entity_or_a_key_that_stands_there_twice_is_refused(lab: Any) -> None
     request = alter.AlterClientQuotasRequest(entries=[alter.EntryData(entity=entity, ops=[op, op])])
     (result,) = lab.ask(request).entries
     assert result.error_code == ErrorCode.INVALID_REQUEST
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"), [(9223372036854775807.0, "9223372036854775807"), (9.9999999, "10"), (10.0000001, "10")]
+)
+def test_what_is_nearly_whole_is_whole(lab: Any, value: float, kept: str) -> None:
+    assert set_quotas(lab, (ALICE, {"producer_byte_rate": value})) == [OK]
+    assert lab.broker.image.user_configs["alice"] == {"producer_byte_rate": kept}
 
 
 def test_to_validate_changes_nothing(lab: Any) -> None:
