@@ -5,9 +5,9 @@ keyed by id; names live at the edge, in `ids_by_name`. The same changes in the s
 may keep the changes themselves.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from headwater.base.acls import Pattern, Rule, Rules
 from headwater.base.errors import ErrorCode, KafkaError
@@ -243,6 +243,10 @@ class MetadataStore(Protocol):
         ...
 
 
+EntityKey = tuple[str | None, str | None, str | None]
+"""Of whom a config of quotas is: the user, the client, the address."""
+
+
 @dataclass(slots=True)
 class ClusterImage:
     cluster_id: str
@@ -255,13 +259,15 @@ class ClusterImage:
     group_configs: dict[str, dict[str, str]] = field(default_factory=dict)
     # Groups whose node in ZooKeeper is there and says nothing, or nothing that can be read: who configs one finds it there.
     empty_group_nodes: set[str] = field(default_factory=set, compare=False)
-    user_configs: dict[str, dict[str, str]] = field(default_factory=dict)  # also of users that have none any more
+    user_configs: dict[str, dict[str, str]] = field(default_factory=dict)  # of those that have one
     client_configs: dict[tuple[str | None, str], dict[str, str]] = field(default_factory=dict)  # likewise
     address_configs: dict[str, dict[str, str]] = field(default_factory=dict)  # likewise
     quota_generation: int = field(default=0, compare=False)  # of the three above
     client_directories: set[str] = field(
         default_factory=set, compare=False
     )  # users below whose node in ZooKeeper clients can stand
+    # Users, clients (with their users) and addresses whose node in ZooKeeper is there and says nothing.
+    empty_entity_nodes: set[EntityKey] = field(default_factory=set, compare=False)
     acls: dict[Pattern, Rules] = field(default_factory=dict)
     acl_generation: int = field(default=0, compare=False)  # of `acls`: who remembers something of them compares it
     # Patterns whose node in ZooKeeper is there and has no rule that can be read.
@@ -311,15 +317,18 @@ class ClusterImage:
                     self.group_configs.pop(group, None)
             case UserConfigured(user, config):
                 self.quota_generation += 1
-                self.user_configs[user] = dict(config)
+                self.empty_entity_nodes.discard((user, None, None))
+                _keep(self.user_configs, user, config)
             case ClientConfigured(user_or_all, client, config):
                 self.quota_generation += 1
-                self.client_configs[user_or_all, client] = dict(config)
+                self.empty_entity_nodes.discard((user_or_all, client, None))
+                _keep(self.client_configs, (user_or_all, client), config)
                 if user_or_all is not None:
                     self.client_directories.add(user_or_all)
             case AddressConfigured(address, config):
                 self.quota_generation += 1
-                self.address_configs[address] = dict(config)
+                self.empty_entity_nodes.discard((None, None, address))
+                _keep(self.address_configs, address, config)
             case AclsSet(rules=rules):
                 self.acl_generation += 1
                 self.empty_acl_nodes.discard(change.pattern)
@@ -359,6 +368,17 @@ class ClusterImage:
         state.adding = list(change.adding)
         state.removing = list(change.removing)
         state.version = change.version
+
+
+_K = TypeVar("_K")
+
+
+def _keep(configs: dict[_K, dict[str, str]], key: _K, config: Mapping[str, str]) -> None:
+    """Who has no config leaves nothing behind."""
+    if config:
+        configs[key] = dict(config)
+    else:
+        configs.pop(key, None)
 
 
 def _new_partition(replicas: Sequence[int]) -> PartitionState:

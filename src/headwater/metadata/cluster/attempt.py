@@ -111,6 +111,7 @@ class Attempt:
         self._apply([*members_difference(self._members, self._image), *difference(snapshot, self._image)])
         self._image.empty_acl_nodes = {pattern for pattern, rules in snapshot.acls.items() if not rules}
         self._image.client_directories = snapshot.client_directories
+        self._image.empty_entity_nodes = snapshot.empty_entities()
         self._image.empty_group_nodes = {group for group, config in snapshot.group_configs.items() if not config}
         if self.life.is_over:
             return

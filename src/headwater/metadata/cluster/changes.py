@@ -166,11 +166,11 @@ def _news(change: Announced, image: ClusterImage) -> Change | None:
         case GroupConfigured(group, config):
             return change if image.group_configs.get(group, {}) != config else None
         case UserConfigured(user, config):
-            return change if image.user_configs.get(user) != config else None
+            return change if image.user_configs.get(user, {}) != config else None
         case ClientConfigured(user_or_all, client, config):
-            return change if image.client_configs.get((user_or_all, client)) != config else None
+            return change if image.client_configs.get((user_or_all, client), {}) != config else None
         case AddressConfigured(address, config):
-            return change if image.address_configs.get(address) != config else None
+            return change if image.address_configs.get(address, {}) != config else None
         case AclsSet(rules=rules):
             return change if image.acls.get(change.pattern, ()) != rules else None
         case PartitionChanged():

@@ -15,6 +15,7 @@ from headwater.metadata.image import (
     Change,
     ClientConfigured,
     ClusterImage,
+    EntityKey,
     GroupConfigured,
     PartitionChanged,
     PartitionsAdded,
@@ -42,6 +43,14 @@ class Snapshot:
     address_configs: dict[str, dict[str, str]] = field(default_factory=dict)
     acls: dict[Pattern, Rules] = field(default_factory=dict)
 
+    def empty_entities(self) -> set[EntityKey]:
+        """Users, clients and addresses whose node is there and says nothing."""
+        return {
+            *((user, None, None) for user, config in self.user_configs.items() if not config),
+            *((*key, None) for key, config in self.client_configs.items() if not config),
+            *((None, None, address) for address, config in self.address_configs.items() if not config),
+        }
+
 
 def difference(snapshot: Snapshot, image: ClusterImage) -> list[Change]:
     changes: list[Change] = []
@@ -62,15 +71,15 @@ def difference(snapshot: Snapshot, image: ClusterImage) -> list[Change]:
             changes.append(GroupConfigured(group, config))
     for user in sorted(image.user_configs.keys() | snapshot.user_configs.keys()):
         config = snapshot.user_configs.get(user, {})
-        if config != image.user_configs.get(user, {}) or user not in image.user_configs:
+        if config != image.user_configs.get(user, {}):
             changes.append(UserConfigured(user, config))
     for key in sorted(image.client_configs.keys() | snapshot.client_configs.keys(), key=_client_order):
         config = snapshot.client_configs.get(key, {})
-        if config != image.client_configs.get(key):
+        if config != image.client_configs.get(key, {}):
             changes.append(ClientConfigured(*key, config))
     for address in sorted(image.address_configs.keys() | snapshot.address_configs.keys()):
         config = snapshot.address_configs.get(address, {})
-        if config != image.address_configs.get(address):
+        if config != image.address_configs.get(address, {}):
             changes.append(AddressConfigured(address, config))
     for pattern in sorted(image.acls.keys() | snapshot.acls.keys()):
         rules = snapshot.acls.get(pattern, ())

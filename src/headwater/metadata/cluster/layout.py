@@ -196,8 +196,12 @@ def group_of_config(name: str) -> str:
 
 
 def user_config_path(user: str) -> str:
-    """Encoded as Kafka's Sanitizer does: what is safe in a URL stays, but for `*`; a name of dots only cannot be a node."""
-    return f"{USER_CONFIGS}/{_node_name(user) if user else _OTHERS}"
+    return f"{USER_CONFIGS}/{_sanitized(user) if user else _OTHERS}"
+
+
+def _sanitized(name: str) -> str:
+    """As Kafka's Sanitizer has it: of what is no letter or digit only `.`, `-` and `_` stay; a name of dots only cannot be a node."""
+    return _node_name(name).replace("~", "%7E")
 
 
 def user_of_config(name: str) -> str:
@@ -210,7 +214,7 @@ def client_directory(user: str | None) -> str:
 
 
 def client_config_path(user: str | None, client: str) -> str:
-    return f"{client_directory(user)}/{_node_name(client) if client else _OTHERS}"
+    return f"{client_directory(user)}/{_sanitized(client) if client else _OTHERS}"
 
 
 def client_of_config(name: str) -> str:

@@ -36,7 +36,7 @@ class Loading:
         self._children(layout.BROKER_CONFIGS, self._broker_config_listed)
         self._children(layout.GROUP_CONFIGS, self._group_config_listed)
         self._children(layout.USER_CONFIGS, self._user_config_listed)
-        self._children(layout.CLIENT_CONFIGS, partial(self._client_config_listed, None))
+        self._children(layout.CLIENT_CONFIGS, partial(self._client_config_listed, None, layout.CLIENT_CONFIGS))
         self._children(layout.ADDRESS_CONFIGS, self._address_config_listed)
         for directory, (resource_type, pattern_type) in layout.ACL_DIRECTORIES.items():
             self._children(directory, partial(self._acls_listed, resource_type, pattern_type))
@@ -109,11 +109,12 @@ class Loading:
     def _below_user_listed(self, user: str, name: str, child: str) -> None:
         if child == "clients":
             self._snapshot.client_directories.add(user)
-            self._children(f"{layout.USER_CONFIGS}/{name}/clients", partial(self._client_config_listed, user))
+            directory = f"{layout.USER_CONFIGS}/{name}/clients"  # as it is called there, by whoever made it
+            self._children(directory, partial(self._client_config_listed, user, directory))
 
-    def _client_config_listed(self, user: str | None, name: str) -> None:
+    def _client_config_listed(self, user: str | None, directory: str, name: str) -> None:
         key = (user, layout.client_of_config(name))
-        self.get(f"{layout.client_directory(user)}/{name}", partial(self._client_config_read, key))
+        self.get(f"{directory}/{name}", partial(self._client_config_read, key))
 
     def _client_config_read(self, key: tuple[str | None, str], node: Node | None) -> None:
         if node is not None:

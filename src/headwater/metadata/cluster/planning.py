@@ -92,12 +92,15 @@ class _Planner:
                 self._configure(change, path, config or None, is_known=is_known)
             case UserConfigured(user, config):
                 path = layout.user_config_path(user)
-                self._configure(change, path, config, is_known=user in self._image.user_configs)
+                stays = self._has_node.get(layout.client_directory(user), user in self._image.client_directories)
+                self._configure(change, path, config if config or stays else None, is_known=self._has_user_node(user))
             case ClientConfigured():
                 self._configure_client(change)
             case AddressConfigured(address, config):
                 path = layout.address_config_path(address)
-                self._configure(change, path, config, is_known=address in self._image.address_configs)
+                is_empty = (None, None, address) in self._image.empty_entity_nodes
+                is_known = is_empty or address in self._image.address_configs
+                self._configure(change, path, config or None, is_known=is_known)
             case AclsSet(rules=rules):
                 is_known = change.pattern in self._image.acls or change.pattern in self._image.empty_acl_nodes
                 data = layout.encode_rules(rules) if rules else None
@@ -216,22 +219,30 @@ class _Planner:
         self._put(change, path, None if config is None else layout.encode_config(config), is_known=is_known)
 
     def _configure_client(self, change: ClientConfigured) -> None:
-        """One of a user stands below the user's node, which may not be there yet: then the user has an empty config from now on."""
+        """One of a user stands below the user's node, which may not be there yet: then it is made, and says nothing."""
         user, path = change.user, layout.client_config_path(change.user, change.client)
+        key = (user, change.client)
+        is_known = key in self._image.client_configs or (*key, None) in self._image.empty_entity_nodes
+        if not change.config:
+            self._put(change, path, None, is_known=is_known)
+            return
         writes: list[Write] = []
-        changes: list[Announced] = [change]
         if user is not None:
             parent, directory = layout.user_config_path(user), layout.client_directory(user)
-            if not self._has_node.get(parent, user in self._image.user_configs):
+            if not self._has_node.get(parent, self._has_user_node(user)):
                 writes.append(Create(parent, layout.encode_config({})))
-                changes.insert(0, UserConfigured(user, {}))
             if not self._has_node.get(directory, user in self._image.client_directories):
                 writes.append(Create(directory))
             self._has_node[parent] = self._has_node[directory] = True
-        exists = self._has_node.get(path, (user, change.client) in self._image.client_configs)
-        self._has_node[path] = True
         data = layout.encode_config(change.config)
-        self._add([*writes, SetData(path, data) if exists else Create(path, data)], changes)
+        exists = self._has_node.get(path, is_known)
+        self._has_node[path] = True
+        self._add([*writes, SetData(path, data) if exists else Create(path, data)], [change])
+
+    def _has_user_node(self, user: str) -> bool:
+        image = self._image
+        is_empty = (user, None, None) in image.empty_entity_nodes
+        return is_empty or user in image.user_configs or user in image.client_directories
 
     def _put(self, change: Announced, path: str, data: bytes | None, *, is_known: bool) -> None:
         """None removes the node."""

@@ -97,7 +97,7 @@ def test_every_kind_of_change_comes_through_the_log_and_through_loading() -> Non
     assert late.image.broker_configs == {"": {"log.retention.ms": "8"}, "1": {"x": "y"}}
     assert late.image.group_configs == {"a/b.c": {"x": "1"}, ".": {"x": "2"}}
     assert late.image.client_configs == {("u/v", ""): {"x": "1"}, (None, "c d"): {"x": "2"}, ("", "c"): {"x": "4"}}
-    assert late.image.address_configs == {"::1": {"x": "3"}, "": {}}
+    assert late.image.address_configs == {"::1": {"x": "3"}}
     assert late.image.client_directories == {"u/v", ""}
     assert late.image.acls == {(2, 3, "*"): rules, (3, 4, "team/"): rules[:1]}
 

@@ -5,14 +5,17 @@ from dataclasses import replace
 from headwater.base.ids import BrokerId, LeaderEpoch
 from headwater.metadata.cluster.difference import Snapshot, difference, members_difference
 from headwater.metadata.image import (
+    AddressConfigured,
     BrokerConfigured,
     BrokerGone,
     BrokerRegistered,
+    ClientConfigured,
     ClusterImage,
     PartitionState,
     TopicConfigured,
     TopicDeleted,
     TopicState,
+    UserConfigured,
 )
 from unit.metadata.cluster.cluster_store_support import me, topic_id
 
@@ -91,3 +94,19 @@ def test_within_a_life_nobody_stops_stopping() -> None:
     assert image.brokers[BrokerId(1)].is_stopping
     back = replace(one, epoch=7)
     assert members_difference({BrokerId(1): back}, image) == [BrokerGone(BrokerId(1)), BrokerRegistered(back)]
+
+
+def test_entities_whose_nodes_are_gone_are_not_known_any_more() -> None:
+    """A node that somebody had deleted stayed known, and the next quota was set on a node that is not there."""
+    image = ClusterImage("x")
+    for change in (
+        UserConfigured("u", {"x": "1"}),
+        ClientConfigured("u", "c", {"x": "1"}),
+        AddressConfigured("", {"x": "1"}),
+    ):
+        image.apply(change)
+    seen = Snapshot("x", user_configs={"empty": {}})
+    follow(image, seen)
+    assert (image.user_configs, image.client_configs, image.address_configs) == ({}, {}, {})
+    assert difference(seen, image) == []
+    assert seen.empty_entities() == {("empty", None, None)}

@@ -163,7 +163,6 @@ def test_quotas_stand_where_kafka_has_them_and_as_it_writes_them() -> None:
         "/config/users/bob/clients/other": {"x": "4"},
         "/config/users/<default>": {},
         "/config/users/<default>/clients/c%2Fd": {"x": "3"},
-        "/config/clients/<default>": {},
         "/config/clients/%2E%2E": {"x": "7"},
         "/config/ips/10.0.0.1": {"x": "8"},
         "/config/ips/<default>": {"x": "10"},
@@ -171,8 +170,38 @@ def test_quotas_stand_where_kafka_has_them_and_as_it_writes_them() -> None:
     assert {path: nodes.json(path) for path in found} == {
         path: {"version": 1, "config": config} for path, config in found.items()
     }
-    assert nodes.image.user_configs == {"alice": {"producer_byte_rate": "1024"}, "bob": {"x": "5"}, "": {}}
+    assert nodes.image.user_configs == {"alice": {"producer_byte_rate": "1024"}, "bob": {"x": "5"}}
     assert nodes.image.client_configs["bob", ""] == {"x": "2"}
+    nodes.commit(UserConfigured("a~b c*", {"x": "1"}), ClientConfigured("a~b c*", "d~", {"x": "2"}))
+    assert nodes.json("/config/users/a%7Eb%20c%2A/clients/d%7E") == {"version": 1, "config": {"x": "2"}}
+
+
+def test_entities_without_quotas_leave_no_node() -> None:
+    nodes = Nodes()
+    nodes.commit(
+        UserConfigured("a", {"x": "1"}), UserConfigured("b", {"x": "1"}), ClientConfigured("b", "c", {"x": "1"})
+    )
+    nodes.commit(ClientConfigured(None, "c", {"x": "1"}), AddressConfigured("::1", {"x": "1"}))
+    for _ in range(2):
+        nodes.commit(UserConfigured("a", {}), UserConfigured("b", {}), ClientConfigured("b", "c", {}))
+        nodes.commit(ClientConfigured(None, "c", {}), AddressConfigured("::1", {}))
+    image = nodes.image
+    assert (image.user_configs, image.client_configs, image.address_configs) == ({}, {}, {})
+    for path in ("/config/users/a", "/config/users/b/clients/c", "/config/clients/c", "/config/ips/::1"):
+        assert nodes.tree.get(path) is None
+    assert nodes.json("/config/users/b") == {"version": 1, "config": {}}, "others may stand below it"
+    nodes.commit(
+        UserConfigured("a", {"x": "2"}), UserConfigured("b", {"x": "2"}), ClientConfigured("b", "c", {"x": "2"})
+    )
+    nodes.commit(ClientConfigured(None, "c", {"x": "2"}), AddressConfigured("::1", {"x": "2"}))
+    for path in (
+        "/config/users/a",
+        "/config/users/b",
+        "/config/users/b/clients/c",
+        "/config/clients/c",
+        "/config/ips/::1",
+    ):
+        assert nodes.json(path) == {"version": 1, "config": {"x": "2"}}
 
 
 def test_access_rules_stand_where_kafkas_authorizer_has_them_and_as_it_writes_them() -> None:
