@@ -214,3 +214,19 @@ def test_what_a_registry_is_entered_with_is_hidden() -> None:
         "key.converter.schema.registry.url",
     }
     assert secrets_in(config, config) >= {"pass", "word", "ada:pass", "abc"}
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "jdbc:postgresql://h/db?user=u&password=geheim",
+        "jdbc:sqlserver://h;user=u;pwd=geheim",
+        "https://h/x?apiKey=geheim&b=1",
+    ],
+)
+def test_a_password_in_the_query_of_an_address_is_hidden(url: str) -> None:
+    config = {"options.url": url, "options.dbtable": "t"}
+    assert shown(config) == {"options.url": "[hidden]", "options.dbtable": "t"}
+    assert "geheim" in secrets_in(config, config)
+    assert "geheim" not in redacted(f"cannot reach {url}", secrets_in(config, config))
+    assert shown({"options.url": "jdbc:postgresql://h/db?ssl=true"})["options.url"] != "[hidden]"

@@ -10,9 +10,13 @@ from headwater.base.config.definition import ConfigType
 from headwater.connect.config.definition import HIDDEN, ConfigDef
 
 _SECRET_NAME: Final = re.compile(
-    r"password|secret|token|jaas\.config|credential(?!s\.source)|user\.info|private\.?key|passphrase", re.IGNORECASE
+    r"password|passwd|(?:^|[._])pwd(?:$|[._])|secret|token|(?:access|account|api)[._]?key|jaas\.config|credential(?!s\.source)|user\.info|private\.?key|passphrase",
+    re.IGNORECASE,
 )
 _PASSWORD_IN_ADDRESS: Final = re.compile(r"://[^/@\s:]*:([^/@\s]+)@")
+_SECRET_IN_QUERY: Final = re.compile(
+    r"[?&;][^=?&;\s]*(?:password|passwd|pwd|secret|token|passphrase|(?:access|account|api)[._]?key)[^=?&;\s]*=([^&;\s]+)", re.IGNORECASE
+)  # fmt: skip
 _REFERENCE: Final = re.compile(r"\$\{[^}]*\}")
 _LENGTH_MIN: Final = 3  # shorter ones would hide half of every text
 
@@ -32,7 +36,12 @@ def shown(config: Mapping[str, str], definition: ConfigDef | None = None) -> dic
 
 
 def _is_hidden(name: str, value: str, definition: ConfigDef | None) -> bool:
-    return is_secret(name, definition) or _PASSWORD_IN_ADDRESS.search(value) is not None
+    return is_secret(name, definition) or any(_in_addresses(value))
+
+
+def _in_addresses(value: str) -> Iterable[str]:
+    """Passwords before a host, and in what follows a question mark or semicolon, as JDBC has them."""
+    return [found for pattern in (_PASSWORD_IN_ADDRESS, _SECRET_IN_QUERY) for found in pattern.findall(value)]
 
 
 def kept(given: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str]:
@@ -64,4 +73,4 @@ def secrets_in(config: Mapping[str, str], resolved: Mapping[str, str], definitio
         for name, value in resolved.items()
         if value and (is_secret(name, definition) or config.get(name) != value)
     }
-    return whole | {found for value in resolved.values() if value for found in _PASSWORD_IN_ADDRESS.findall(value)}
+    return whole | {found for value in resolved.values() if value for found in _in_addresses(value)}

@@ -115,8 +115,13 @@ class DistributedService:
                 ensure_topic(admin, topic, partitions, replicas, topic_settings(config, "offset"))
             except UserError as error:
                 raise ConnectError(str(error)) from None
-            made: KafkaOffsetStore = self._opened(KafkaOffsetStore(topic, consumer, producer, admin))
-            made.start()
+            made = KafkaOffsetStore(topic, consumer, producer, admin)
+            try:
+                made.start()
+            except BaseException:
+                made.close()
+                raise
+            self._opened(made)
             return made
 
         worker = TransactionalWorker(config, offsets, self._catalog, connectors_own)

@@ -265,9 +265,20 @@ class KafkaOffsetStore:
         self.refresh()
 
     def send(self, changes: Mapping[bytes, bytes]) -> None:
-        """Without waiting."""
-        for key, value in changes.items():
-            self._producer.send(self.log.topic, value, key=key)
+        """Without waiting; what is not delivered is told by the log."""
+
+        def delivered(error: BaseException | None, _metadata: Any) -> None:
+            if error is not None:
+                self._not_sent(error)
+
+        try:
+            for key, value in changes.items():
+                self._producer.send(self.log.topic, value, key=key, on_delivery=delivered)
+        except (KafkaError, TimeoutError) as error:
+            self._not_sent(error)
+
+    def _not_sent(self, error: BaseException) -> None:
+        logger.warning("event=offsets-not-copied topic=%r error=%r", self.log.topic, str(error)[:500])
 
     def before_commit(self, changes: Mapping[bytes, bytes | None]) -> None:
         """Offsets are about to be written in a transaction of a task's."""
@@ -295,14 +306,22 @@ class ConnectorOffsetStore:
     The worker's topic is a copy for whoever takes the property away later: it may be behind, and what goes wrong with
     it is told and nothing more. Only a tombstone must be there first, or an offset that was deleted would shine
     through.
+
+    The connector's topic is made and read by the first that needs it, a task's thread or a call's: that can take long,
+    or fail.
     """
 
-    def __init__(self, own: KafkaOffsetStore, workers: KafkaOffsetStore) -> None:
-        self._own, self._workers = own, workers
+    def __init__(self, topic: str, open_own: Callable[[str], KafkaOffsetStore], workers: KafkaOffsetStore) -> None:
+        self.topic, self._open_own, self._workers = topic, open_own, workers
+        self._opening = threading.Lock()
+        self._opened: KafkaOffsetStore | None = None
 
     @property
-    def topic(self) -> str:
-        return self._own.topic
+    def _own(self) -> KafkaOffsetStore:
+        with self._opening:
+            if self._opened is None:
+                self._opened = self._open_own(self.topic)
+            return self._opened
 
     def refresh(self) -> None:
         self._own.refresh()
@@ -327,8 +346,5 @@ class ConnectorOffsetStore:
 
     def after_commit(self, changes: Mapping[bytes, bytes | None]) -> None:
         kept = {key: value for key, value in changes.items() if value is not None}
-        try:
-            if kept:
-                self._workers.send(kept)
-        except KafkaError as error:
-            logger.warning("event=offsets-not-copied topic=%r error=%r", self._workers.topic, str(error)[:500])
+        if kept:
+            self._workers.send(kept)

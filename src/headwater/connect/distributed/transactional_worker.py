@@ -58,8 +58,8 @@ class TransactionalWorker(Worker):
         self.generations: dict[TaskId, int] = {}
 
     def store_of(self, props: Mapping[str, str]) -> KafkaOffsetStore | ConnectorOffsetStore:
-        """Where a connector's offsets are: in `offsets.storage.topic` of its own, made and read when it is first asked
-        for.
+        """Where a connector's offsets are: in `offsets.storage.topic` of its own, made and read by who first reads it,
+        not here.
         """
         topic = props.get("offsets.storage.topic")
         if not topic or topic == self.offset_store.topic:
@@ -67,7 +67,7 @@ class TransactionalWorker(Worker):
         with self._opening:
             if topic not in self._own_stores:
                 assert self._open_store is not None, "workers of a group can open topics"
-                self._own_stores[topic] = ConnectorOffsetStore(self._open_store(topic), self.offset_store)
+                self._own_stores[topic] = ConnectorOffsetStore(topic, self._open_store, self.offset_store)
             return self._own_stores[topic]
 
     def offsets_of(self, connector: str, props: Mapping[str, str]) -> ConnectorOffsets:

@@ -3,7 +3,7 @@ answer.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from headwater.connect.config.secrets import forms_of, redacted
 from headwater.connect.config.validation import Delivery, Validation, names_plugins, validate
@@ -12,6 +12,32 @@ from headwater.connect.runtime.refusals import BadRequest
 
 if TYPE_CHECKING:
     from headwater.connect.runtime.worker import Worker
+
+
+_OF_OTHERS: Final = ("config.storage.topic", "status.storage.topic")
+
+
+def wrong_offsets_topic(connector: Mapping[str, str], worker: Mapping[str, str]) -> list[str]:
+    """What is wrong with a connector's `offsets.storage.topic`: it is somebody else's, or not where its records go."""
+    topic = connector["offsets.storage.topic"]
+    wrong = []
+    owner = next((name for name in _OF_OTHERS if worker.get(name) == topic), None)
+    if owner is not None:
+        wrong.append(f"The topic {topic!r} is the worker's own ({owner}): offsets cannot be in it")
+    elif topic.startswith("__") or topic == "_schemas":
+        wrong.append(f"The topic {topic!r} is one of the cluster's or the schema registry's: offsets cannot be in it")
+    for kind in ("producer", "consumer", "admin"):
+        name = f"{kind}.override.bootstrap.servers"
+        if name in connector and _servers(connector[name]) != _servers(worker.get("bootstrap.servers", "")):
+            wrong.append(
+                f"offsets.storage.topic is a topic of the worker's cluster, and {name} leads to another one: a connector can have one of "
+                "them, not both"
+            )
+    return wrong
+
+
+def _servers(text: str) -> set[str]:
+    return {each.strip() for each in text.split(",")}
 
 
 class ConfigChecks:
@@ -40,6 +66,9 @@ class ConfigChecks:
             raise ConnectError(redacted(str(error), secrets)) from None
         for name in (each for each in misplaced if each in checked.values):
             checked.values[name].errors.append(f"{name}: no reference to a config provider can stand here")
+        topic = checked.values.get("offsets.storage.topic")
+        if topic is not None and topic.value:
+            topic.errors.extend(wrong_offsets_topic(resolved, self.worker.config.props))
         return checked.hiding(secrets, config, resolved)
 
     def check(self, config: Mapping[str, str]) -> None:

@@ -13,7 +13,7 @@ import io
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -202,14 +202,26 @@ def columns_of(schema: Schema | None) -> "pa.Schema":
     return pa.schema([field.with_nullable(True) for field in arrow_schema(schema)])
 
 
-def rows_of(wanted: "pa.Schema") -> "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]":
-    """For `mapInArrow`, over chunks: their rows, with the wanted columns, null where a chunk has not got one."""
+def rows_of(
+    wanted: "pa.Schema", mine: Collection[bytes], others: Collection[bytes] = ()
+) -> "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]":
+    """For `mapInArrow`, over chunks: the rows of those with `mine` as columns, with the wanted ones, null where a chunk has not got one.
+
+    Chunks that Spark has lost are made again, and may then have a schema that the driver has not seen: an error, so that the batch is
+    tried again with it, for there would be no place for their rows.
+    """
 
     def run(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
         import pyarrow as pa
 
         for batch in batches:
-            for data in batch.column("data"):
+            for columns, data in zip(batch.column("columns").to_pylist(), batch.column("data"), strict=True):
+                if columns not in mine:
+                    if columns in others:
+                        continue
+                    raise DataError(
+                        "Records were converted again and have another schema now: the batch must be begun again"
+                    )
                 with pa.ipc.open_stream(data.as_buffer()) as stream:
                     for each in stream:
                         yield _with_columns(each, wanted)
@@ -221,6 +233,9 @@ def _with_columns(batch: "pa.RecordBatch", wanted: "pa.Schema") -> "pa.RecordBat
     import pyarrow as pa
 
     there = set(batch.schema.names)
+    missing = there - set(wanted.names)
+    if missing:
+        raise DataError(f"There is no place for the columns {', '.join(sorted(missing))} of some records")
     columns = [
         batch.column(field.name).cast(field.type) if field.name in there else pa.nulls(batch.num_rows, field.type)
         for field in wanted

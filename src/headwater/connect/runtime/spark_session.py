@@ -11,13 +11,14 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.errors import UserError
-from headwater.connect.errors import ConnectError
+from headwater.connect.errors import ConnectError, Interrupted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 logger = logging.getLogger("headwater.connect")
 PREFIX: Final = "spark."
+CLOSE_S: Final = 30.0
 _MASTER: Final = "spark.master"
 
 
@@ -30,10 +31,13 @@ class WorkerSpark:
         self._lock = threading.Lock()
         self._session: SparkSession | None = None
         self._is_own = False
+        self._closed = False
         self.place: str | None = None  # where its work is done
 
     def session(self) -> "SparkSession":
         with self._lock:
+            if self._closed:
+                raise Interrupted("The worker stops: its Spark session is over")
             if self._session is not None and not is_alive(self._session):
                 logger.error("event=spark-session-lost application=%r", self.place)
                 forget_session()
@@ -60,11 +64,20 @@ class WorkerSpark:
         logger.info("event=spark-session-begun master=%r application=%r", context.master, context.applicationId)
         return made
 
-    def close(self) -> None:
+    def close(self, timeout_s: float = CLOSE_S) -> None:
+        """No session begins afterwards. The end of one is waited for, but not for ever: a JVM may hang, or be about to begin."""
+        self._closed = True
+        ending = threading.Thread(target=self._end, name="connect-spark-end", daemon=True)
+        ending.start()
+        ending.join(timeout_s)
+        if ending.is_alive():
+            logger.error("event=spark-session-left application=%r reason=it-does-not-stop", self.place)
+
+    def _end(self) -> None:
         with self._lock:
             session, self._session = self._session, None
-            if session is not None and self._is_own and is_alive(session):
-                session.stop()
+        if session is not None and self._is_own and is_alive(session):
+            session.stop()
 
 
 def is_alive(session: "SparkSession") -> bool:

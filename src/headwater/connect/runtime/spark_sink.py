@@ -165,31 +165,30 @@ def frame_of(chunks: "DataFrame", schemas: set[bytes], value_schema: str | None)
 
     read = {data: pa.ipc.read_schema(pa.py_buffer(data)) for data in schemas}
     plain = {data: each for data, each in read.items() if each.names != [JSON_COLUMN]}
+    texts = {data for data in read if data not in plain}
     made = []
     if plain:
-        made.append(
-            _typed(chunks.where(chunks["columns"].isin([bytearray(each) for each in plain])), list(plain.values()))
-        )
-    texts = [bytearray(data) for data in read if data not in plain]
+        made.append(_typed(chunks, plain, texts))
     if texts:
-        made.append(_parsed(chunks.where(chunks["columns"].isin(texts)), value_schema))
+        made.append(_parsed(chunks, texts, set(plain), value_schema))
     frame = made[0] if len(made) == 1 else made[0].unionByName(made[1], allowMissingColumns=True)
     return frame if value_schema is None else as_wanted(frame, value_schema)
 
 
-def _typed(chunks: "DataFrame", schemas: "list[pa.Schema]") -> "DataFrame":
+def _typed(chunks: "DataFrame", schemas: "dict[bytes, pa.Schema]", others: set[bytes]) -> "DataFrame":
     import pyarrow as pa
     from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
     try:
-        unified = pa.unify_schemas(schemas, promote_options="permissive")
+        unified = pa.unify_schemas(list(schemas.values()), promote_options="permissive")
     except pa.ArrowInvalid as error:
         raise DataError(f"Records of one batch have schemas that no columns can hold: {error}") from None
     columns = from_arrow_schema(unified)
-    return chunks.mapInArrow(rows_of(to_arrow_schema(columns, timezone="UTC")), columns)
+    wanted = to_arrow_schema(columns, timezone="UTC")
+    return chunks.mapInArrow(rows_of(wanted, frozenset(schemas), others), columns)
 
 
-def _parsed(chunks: "DataFrame", value_schema: str | None) -> "DataFrame":
+def _parsed(chunks: "DataFrame", mine: set[bytes], others: set[bytes], value_schema: str | None) -> "DataFrame":
     from pyspark.sql import functions as f
     from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import StringType, StructField, StructType
@@ -200,7 +199,7 @@ def _parsed(chunks: "DataFrame", value_schema: str | None) -> "DataFrame":
             "schemas (AvroConverter, JsonSchemaConverter, ProtobufConverter, JsonConverter with schemas.enable=true)"
         )
     text = StructType([StructField(JSON_COLUMN, StringType())])
-    rows = chunks.mapInArrow(rows_of(to_arrow_schema(text, timezone="UTC")), text)
+    rows = chunks.mapInArrow(rows_of(to_arrow_schema(text, timezone="UTC"), mine, others), text)
     parsed = f.from_json(f.col(JSON_COLUMN), value_schema, {"mode": "FAILFAST"})
     return rows.select(parsed.alias("row")).select("row.*")
 

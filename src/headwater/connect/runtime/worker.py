@@ -25,6 +25,11 @@ from headwater.connect.runtime.task import TaskId, WorkerTask
 logger = logging.getLogger("headwater.connect")
 
 PLUGIN_CALL_S: Final = 60.0
+_CONVERTERS: Final = (
+    "key.converter",
+    "value.converter",
+    "header.converter",
+)  # of a worker's properties, all that executors see
 
 
 class Worker:
@@ -156,7 +161,7 @@ class Worker:
             task_id,
             props,
             config,
-            worker=self._resolved,
+            worker={name: value for name, value in self._resolved.items() if name.startswith(_CONVERTERS)},
             allowed=tuple(self.config["plugin.allowlist"]),
             secrets=secrets,
             producer=self.client("producer", props),

@@ -11,6 +11,7 @@ from headwater.connect.distributed.peers import HMAC_SHA256, SIGNATURE, is_signe
 from headwater.connect.distributed.transactional_worker import transactional_id
 from headwater.connect.plugins import Catalog
 from headwater.connect.rest.forwarding import with_hop
+from headwater.connect.runtime.config_checks import wrong_offsets_topic
 from headwater.connect.runtime.task import TaskId
 
 TASKS = frozenset({TaskId("a-b", -1), TaskId("a-b", 3)})
@@ -98,3 +99,26 @@ def test_what_a_worker_cannot_deliver_is_refused_by_name(
 ) -> None:
     found = validate(Catalog(installed=False), {**SOURCE, **more}, delivery)
     assert [name for name, value in found.values.items() if value.errors] == ([wrong] if wrong else [])
+
+
+WORKER = {"bootstrap.servers": "a:1,b:2", "config.storage.topic": "g-configs", "status.storage.topic": "g-status"}
+
+
+@pytest.mark.parametrize(
+    ("props", "said"),
+    [
+        ({"offsets.storage.topic": "own"}, None),
+        ({"offsets.storage.topic": "g-configs"}, "config.storage.topic"),
+        ({"offsets.storage.topic": "g-status"}, "status.storage.topic"),
+        ({"offsets.storage.topic": "__consumer_offsets"}, "the cluster's"),
+        ({"offsets.storage.topic": "_schemas"}, "registry's"),
+        ({"offsets.storage.topic": "own", "producer.override.bootstrap.servers": "b:2, a:1"}, None),
+        ({"offsets.storage.topic": "own", "producer.override.bootstrap.servers": "c:3"}, "leads to another one"),
+    ],
+)
+def test_an_offsets_topic_that_is_somebody_elses_or_elsewhere_is_refused(
+    props: dict[str, str], said: str | None
+) -> None:
+    wrong = wrong_offsets_topic(props, WORKER)
+    assert len(wrong) == (said is not None)
+    assert said is None or said in wrong[0]

@@ -1,9 +1,12 @@
 """A connector's own offsets topic over the worker's: which counts, and in which order both are written."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+
+import pytest
 
 from headwater.base.errors import ErrorCode, KafkaError
-from headwater.connect.distributed.stores import ConnectorOffsetStore
+from headwater.connect.distributed.stores import ConnectorOffsetStore, KafkaOffsetStore
+from headwater.connect.errors import ConnectError
 
 
 class Half:
@@ -12,7 +15,6 @@ class Half:
     def __init__(self, topic: str, log: list[tuple[str, str, object]], **entries: str) -> None:
         self.topic, self._log = topic, log
         self.entries = {name.encode(): value.encode() for name, value in entries.items()}
-        self.is_gone = False
 
     def refresh(self) -> None:
         self._log.append((self.topic, "refresh", None))
@@ -27,8 +29,6 @@ class Half:
         self._log.append((self.topic, "set", dict(changes)))
 
     def send(self, changes: Mapping[bytes, bytes]) -> None:
-        if self.is_gone:
-            raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "no")
         self._log.append((self.topic, "send", dict(changes)))
 
 
@@ -36,7 +36,7 @@ def stores() -> tuple[ConnectorOffsetStore, Half, list[tuple[str, str, object]]]
     log: list[tuple[str, str, object]] = []
     workers = Half("workers", log, a="old", b="there")
     own = Half("own", log, a="new")
-    return ConnectorOffsetStore(own, workers), workers, log  # type: ignore[arg-type]
+    return ConnectorOffsetStore("own", lambda _topic: own, workers), workers, log  # type: ignore[arg-type,return-value]
 
 
 def test_what_the_connectors_topic_has_counts() -> None:
@@ -58,8 +58,44 @@ def test_tombstones_are_in_the_workers_topic_first_and_offsets_last() -> None:
     ]
 
 
-def test_a_copy_that_cannot_be_written_is_told_and_nothing_more() -> None:
-    store, workers, log = stores()
-    workers.is_gone = True
-    store.set({b"a": b"newer"})
+class Copying:
+    """A producer whose sends are refused at once, time out, or fail later."""
+
+    def __init__(self, raised: Exception | None) -> None:
+        self._raised = raised
+
+    def send(self, *_arguments: object, on_delivery: Callable[..., None], **_rest: object) -> None:
+        if self._raised is not None:
+            raise self._raised
+        on_delivery(KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "no"), None)
+
+
+@pytest.mark.parametrize("raised", [KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "no"), TimeoutError("no"), None])
+def test_a_copy_that_cannot_be_written_is_told_and_nothing_more(
+    raised: Exception | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    log: list[tuple[str, str, object]] = []
+    workers = KafkaOffsetStore("workers", {}, Copying(raised), None)  # type: ignore[arg-type]
+    store = ConnectorOffsetStore("own", lambda _topic: Half("own", log), workers)  # type: ignore[arg-type,return-value]
+    with caplog.at_level("WARNING", "headwater.connect"):
+        store.set({b"a": b"newer"})
     assert log == [("own", "set", {b"a": b"newer"})]
+    assert "event=offsets-not-copied topic='workers'" in caplog.text
+
+
+def test_the_connectors_topic_is_opened_by_who_reads_it_and_again_after_a_failure() -> None:
+    opened: list[str] = []
+
+    def opening(topic: str) -> Half:
+        opened.append(topic)
+        if len(opened) == 1:
+            raise ConnectError("out of reach")
+        return Half(topic, [], a="new")
+
+    store = ConnectorOffsetStore("own", opening, Half("workers", []))  # type: ignore[arg-type]
+    assert (store.topic, opened) == ("own", [])
+    with pytest.raises(ConnectError):
+        store.refresh()
+    store.refresh()
+    assert store.get(b"a") == b"new"
+    assert opened == ["own", "own"]

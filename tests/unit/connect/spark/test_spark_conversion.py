@@ -24,7 +24,7 @@ from headwater.connect.config.validation import validate
 from headwater.connect.connectors.spark.columns import connect_schema, value_of
 from headwater.connect.connectors.spark.source import Handover
 from headwater.connect.data import schema as s
-from headwater.connect.errors import ConnectError, Interrupted
+from headwater.connect.errors import ConnectError, DataError, Interrupted
 from headwater.connect.plugins import Catalog, Kind
 from headwater.connect.runtime.spark_conversion import JSON_COLUMN, Conversion, convert, rows_of
 from headwater.connect.runtime.spark_errors import told
@@ -60,7 +60,9 @@ def conversion(**props: str) -> Conversion:
 
 def rows(of: Conversion, wanted: pa.Schema, *values: bytes | None) -> list[dict[str, Any]]:
     chunks = convert(of)(iter([batch_of(*values)]))
-    return [row for batch in rows_of(wanted)(chunks) for row in batch.to_pylist()]
+    chunks = list(chunks)
+    mine = {each for chunk in chunks for each in chunk.column("columns").to_pylist()}
+    return [row for batch in rows_of(wanted, mine)(iter(chunks)) for row in batch.to_pylist()]
 
 
 def in_envelope(schema: dict[str, Any], payload: Any) -> bytes:
@@ -166,3 +168,16 @@ def test_errors_of_the_jvm_are_told_without_its_stack() -> None:
         == "What happened\nwhy"
     )
     assert told(ValueError()) == "ValueError"
+
+
+def test_rows_of_a_schema_that_nobody_has_seen_are_an_error_and_never_dropped() -> None:
+    value = b'{"schema": {"type": "struct", "fields": [{"field": "a", "type": "int32"}]}, "payload": {"a": 1}}'
+    chunks = list(convert(conversion())(iter([batch_of(value)])))
+    (columns,) = chunks[0].column("columns").to_pylist()
+    wanted = pa.ipc.read_schema(pa.py_buffer(columns))
+    assert [each.to_pylist() for each in rows_of(wanted, {columns})(iter(chunks))] == [[{"a": 1}]]
+    assert list(rows_of(wanted, {b"x"}, {columns})(iter(chunks))) == []
+    with pytest.raises(DataError, match="another schema"):
+        list(rows_of(wanted, {b"x"}, {b"y"})(iter(chunks)))
+    with pytest.raises(DataError, match="no place for the columns a"):
+        list(rows_of(pa.schema([("b", pa.int32())]), {columns})(iter(chunks)))

@@ -3,6 +3,7 @@
 import gc
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,19 +11,22 @@ import pytest
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.connect.api import SparkSinkTask
 from headwater.connect.config.connector import connector_def
+from headwater.connect.config.worker import WorkerConfig
 from headwater.connect.connectors.spark.source import SparkSourceTask
 from headwater.connect.data import schema as s
 from headwater.connect.data.record import SourceRecord
 from headwater.connect.errors import Interrupted
 from headwater.connect.plugins import Catalog, Kind
-from headwater.connect.runtime import source
+from headwater.connect.runtime import source, spark_session
 from headwater.connect.runtime.offsets import ConnectorOffsets, MemoryOffsetStore
 from headwater.connect.runtime.pipeline import Pipeline
 from headwater.connect.runtime.source import SourceWorkerTask
 from headwater.connect.runtime.spark_conversion import Conversion
+from headwater.connect.runtime.spark_session import WorkerSpark
 from headwater.connect.runtime.spark_sink import QueryPlan, SparkSinkWorkerTask
 from headwater.connect.runtime.submitted import Submitted
 from headwater.connect.runtime.task import State, TaskId
+from headwater.connect.runtime.worker import Worker
 
 PATIENCE_S = 60.0
 SINK = {"name": "x", "connector.class": "SparkSink", "topics": "t", "value.converter": "JsonConverter"}
@@ -282,3 +286,40 @@ def test_a_task_that_stops_while_the_session_begins_starts_no_query() -> None:
         task.start(SOURCE)
     task.stop()
     task.close()
+
+
+class Hanging:
+    """A session whose JVM answers and does not stop."""
+
+    def __init__(self) -> None:
+        self.released = threading.Event()
+
+    def stop(self) -> None:
+        assert self.released.wait(PATIENCE_S)
+
+
+def test_the_end_of_a_session_is_not_waited_for_for_ever_and_none_begins_after_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    spark, session = WorkerSpark({}, "w"), Hanging()
+    monkeypatch.setattr(spark, "_session", session)
+    monkeypatch.setattr(spark, "_is_own", True)
+    monkeypatch.setattr(spark_session, "is_alive", lambda _session: True)
+    spark.close(0.05)
+    with pytest.raises(Interrupted):
+        spark.session()
+    session.released.set()
+
+
+def test_executors_get_no_properties_of_the_worker_but_those_of_converters(tmp_path: Path) -> None:
+    props = {
+        "bootstrap.servers": "h:1", "offset.storage.file.filename": str(tmp_path / "o"), "sasl.jaas.config": "geheim",
+        "value.converter": "JsonConverter", "key.converter": "StringConverter", "value.converter.schemas.enable": "true",
+    }  # fmt: skip
+    worker = Worker(WorkerConfig(props), MemoryOffsetStore())
+    config = {**SINK, "format": "parquet", "options.path": "/p", "checkpoint.location": "/c"}
+    plugin = worker.catalog.connector("SparkSink")
+    parsed = connector_def(worker.catalog, Kind.SINK).parse(config)
+    task = worker.make_task("x", 0, plugin, config, parsed, frozenset(), paused=False, on_topic=lambda _topic: None)
+    assert isinstance(task, SparkSinkWorkerTask)
+    assert set(task._conversion.worker) == {"key.converter", "value.converter", "value.converter.schemas.enable"}

@@ -1,9 +1,10 @@
 """SparkSink: topics into whatever Spark can write, batch by batch, with Connect's converters and transforms.
 
-Exactly once where a batch leaves a mark with its rows: files (a batch is a directory that gets its name when it is
-whole, and counts by its manifest, see `headwater.spark.sinks.files_by_batch`), `headwater-postgres` and
-`headwater-sqlite` (the mark is in the transaction). Any other format is at least once: a batch that was not through is
-written again.
+A batch that leaves a mark with its rows is not written again, after a kill either: files (a batch is a directory that
+gets its name when it is whole, and counts by its manifest, see `headwater.spark.sinks.files_by_batch`),
+`headwater-postgres` and `headwater-sqlite` (the mark is in the transaction). Any other format is at least once: a batch
+that was not through is written again. Files are not fenced against a worker that sleeps between its look for the mark
+and what it does next, while another one has taken over: the sweep of the late one could remove files that count.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,7 +42,7 @@ class SparkSinkTaskByFormat(SparkSinkTask):
 class SparkSinkConnector(SinkConnector):
     doc = (
         "Topics into whatever Spark can write. Files (parquet, orc, json, csv, text, xml, avro), headwater-postgres and headwater-sqlite "
-        "get each record exactly once; any other format at least once. The fields of values are the columns; a value that is no struct is "
+        "mark each batch and do not write it twice, also after a kill; any other format is at least once. The fields of values are the columns; a value that is no struct is "
         "the column `value`."
     )
     config_def: ClassVar[ConfigDef] = ConfigDef(

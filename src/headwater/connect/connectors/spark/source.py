@@ -1,4 +1,6 @@
-"""SparkSource: whatever Spark can read, as records. Batches come one at a time, each exactly once on workers of a group.
+"""SparkSource: whatever Spark can read, as records. Batches come one at a time, at least once.
+
+On workers of a group that write in transactions, a batch and its offset are one transaction; a group was not tested.
 
 Streaming: Spark's checkpoint says which rows make a batch, and plans each before it runs, so that a batch that is tried again has the
 same rows. The query hands a batch over (`Handover`) and waits; the task gives its rows as records, the last of them with the offset
