@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession, functions
 from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StringType, StructType, _parse_datatype_string
@@ -160,9 +159,17 @@ def arrow_type(kind: str) -> "pa.DataType":
 
 
 def _latest(frame: DataFrame) -> DataFrame:
-    """The rows of a table: the last change of each key, unless it is a tombstone. Equal keys are in one partition, so offsets tell."""
-    whole = functions.struct(*frame.columns)
-    last = frame.where("key IS NOT NULL").groupBy("key").agg(functions.max_by(whole, "offset").alias("row"))
+    """The rows of a table: the last change of each key, unless it is a tombstone.
+
+    Within a partition offsets tell which is the last. Where partitions were added, equal keys may be in several: of these the timestamps tell.
+    """
+    whole = functions.struct(*frame.columns).alias("row")
+    rows = frame.where("key IS NOT NULL").select(whole)
+    of_one = rows.groupBy("row.key", "row.topic", "row.partition").agg(
+        functions.max_by("row", "row.offset").alias("row")
+    )
+    newest = functions.struct("row.timestamp", "row.offset")
+    last = of_one.groupBy("row.key").agg(functions.max_by("row", newest).alias("row"))
     return last.select("row.*").where("value IS NOT NULL")
 
 
@@ -209,7 +216,7 @@ class Feeds:
         self._thread.join()
 
     def _watch(self) -> None:
-        waiting = dict(self._queries)
+        waiting, name = dict(self._queries), ", ".join(self._queries)
         try:
             while not self._closing.is_set() and self._run.running:
                 for name, query in list(waiting.items()):
@@ -217,15 +224,14 @@ class Feeds:
                         del waiting[name]
                 if not waiting:
                     self._closing.wait(_LOOK_S)
-        except StreamingQueryException as error:
+        except Exception as error:  # noqa: BLE001 - also of Spark's gateway: an application whose frame is not written must not seem to run
             why = (str(error).strip().splitlines() or [type(error).__name__])[0][:500]
             _log.warning("a DataFrame could not be written frame=%s error=%s", name, why)
             self._run.ask_to_stop(
                 UserError(f"The DataFrame {name} could not be written to the application's topic", why)
             )
         finally:
-            for query in self._queries.values():
-                query.stop()
+            _stop_all(self._queries)
 
 
 def feed(app: "App", run: Run, settings: "RunSettings", spark: SparkSession | None) -> Feeds:
@@ -235,10 +241,18 @@ def feed(app: "App", run: Run, settings: "RunSettings", spark: SparkSession | No
         for each in app.feeds:
             started[each.name] = _start(app, each, settings, spark)
     except BaseException:
-        for query in started.values():
-            query.stop()
+        _stop_all(started)
         raise
     return Feeds(run, started)
+
+
+def _stop_all(queries: "Mapping[str, StreamingQuery]") -> None:
+    """Each of them, also where another does not stop."""
+    for name, query in queries.items():
+        try:
+            query.stop()
+        except Exception as error:  # noqa: BLE001 - whatever Spark's gateway says
+            _log.warning("the query of a DataFrame did not stop frame=%s error=%r", name, error)
 
 
 def _start(app: "App", feed: "FrameFeed", settings: "RunSettings", spark: SparkSession | None) -> "StreamingQuery":
@@ -247,7 +261,7 @@ def _start(app: "App", feed: "FrameFeed", settings: "RunSettings", spark: SparkS
     register(session)
     frame = given if isinstance(given, DataFrame) else given(session)
     rows = encoded(frame, feed)
-    checkpoint = feed.checkpoint or _checkpoint(app, feed, settings, session)
+    checkpoint = _checkpoint(app, feed, settings, session)
     if not rows.isStreaming:
         written = HadoopFiles(session).exists(f"{checkpoint}/commits/0")
         rows = _as_one_batch(rows.limit(0) if written else rows)
@@ -266,8 +280,9 @@ def _as_one_batch(rows: DataFrame) -> DataFrame:
 
 
 def _checkpoint(app: "App", feed: "FrameFeed", settings: "RunSettings", session: SparkSession) -> str:
+    """Below the directory that was given, or one in `state_dir`: of this topic, and not of one of the same name before it."""
     master = str(session.sparkContext.master)
-    if not is_local(master):
+    if feed.checkpoint is None and not is_local(master):
         raise UserError(
             f"The DataFrame {feed.name} needs a checkpoint",
             f"the master is {master}: a directory of this machine is not seen by all",
@@ -279,7 +294,8 @@ def _checkpoint(app: "App", feed: "FrameFeed", settings: "RunSettings", session:
     if isinstance(found, Exception):
         raise found
     path = Path(settings.state_dir).absolute() / app.name / cluster / "frames" / feed.name
-    return f"file://{path}/{topic_id_text(found.topic_id)}"
+    parent = f"file://{path}" if feed.checkpoint is None else feed.checkpoint.rstrip("/")
+    return f"{parent}/{topic_id_text(found.topic_id)}"
 
 
 def encoded(frame: DataFrame, feed: "FrameFeed") -> DataFrame:

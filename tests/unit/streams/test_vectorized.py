@@ -1,6 +1,7 @@
 """`@vectorized`: what its function gets of records, and what is said where it cannot be called."""
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -114,3 +115,11 @@ def test_a_value_that_is_none_is_null_as_a_whole() -> None:
         return pc.is_null(values)
 
     assert absent.results([[{"n": 1}, None, {}]]) == [False, True, False]
+
+
+def test_a_field_that_is_missing_is_null_of_dicts_and_of_objects() -> None:
+    @vectorized({"n": int})
+    def numbers(values: pa.StructArray) -> pa.Array:
+        return values.field("n")
+
+    assert numbers.results([[{"n": 1}, {}, SimpleNamespace(n=2), SimpleNamespace(m=3)]]) == [1, None, 2, None]

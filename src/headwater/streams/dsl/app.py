@@ -168,7 +168,7 @@ class App:
 
         `frame`: or a function of the session that gives it. `key_column` is the key, and the other columns together are the value; or there are
         columns `key` and `value` (and `headers`) alone. `timestamp`: as of `stream`; without one, records have the time of their writing.
-        `partitions`: of the topic. `checkpoint`: of the query that writes, instead of one in `state_dir`.
+        `partitions`: of the topic. `checkpoint`: a directory for that of the query that writes, instead of one in `state_dir`.
         """
         return from_df(
             self,

@@ -134,4 +134,4 @@ def _array(cells: list[Any], kind: "pa.DataType") -> "pa.Array":
 def _field(owner: Any, name: str) -> Any:
     if isinstance(owner, dict):
         return owner.get(name)
-    return None if owner is None else getattr(owner, name)
+    return getattr(owner, name, None)

@@ -89,7 +89,7 @@ class TaskMoves:
         self._last_owner: dict[str, int] = {}
         self._moving: dict[
             str, tuple[int, int]
-        ] = {}  # task -> the slot and its life that shall have it when its owner has released it
+        ] = {}  # task -> slot and life that get it once its owner has released it
         self._grant = 0
         self._expected: dict[int, int] = {}  # slot -> its life until now, which does not count
         self._expected_until_ms = 0

@@ -49,17 +49,26 @@ def offsets_of(
     return found
 
 
-def read_from(
-    admin: Admin,
-    plan: SubTopology,
-    changelogs: Mapping[ChangelogPartition, StoreSpec],
-    state: TaskState,
-    ends: Mapping[ChangelogPartition, int],
-) -> dict[ChangelogPartition, int]:
-    """The first offset of each changelog that the state does not have. Wipes state that does not fit; `ends`: high watermarks."""
+@dataclass(frozen=True, slots=True)
+class ChangelogBounds:
+    """What the brokers say of a task's changelogs. `ends`: high watermarks."""
+
+    begins: Mapping[ChangelogPartition, int]
+    ends: Mapping[ChangelogPartition, int]
+    topic_ids: Mapping[str, bytes]
+
+
+def ask_bounds(
+    admin: Admin, changelogs: Mapping[ChangelogPartition, StoreSpec], ends: Mapping[ChangelogPartition, int]
+) -> ChangelogBounds:
     begins = offsets_of(admin, changelogs, EARLIEST, READ_UNCOMMITTED)
+    return ChangelogBounds(begins, ends, {each.topic: admin.describe_topic(each.topic).topic_id for each in ends})
+
+
+def read_from(plan: SubTopology, state: TaskState, bounds: ChangelogBounds) -> dict[ChangelogPartition, int]:
+    """The first offset of each changelog that the state does not have. Wipes state that does not fit."""
+    begins, ends, topic_ids = bounds.begins, bounds.ends, bounds.topic_ids
     known = state.positions
-    topic_ids = {each.topic: admin.describe_topic(each.topic).topic_id for each in ends}
     notes, specs = state.notes, [store.spec for store in plan.stores]
     if not times_fit(specs, state) or any(
         not begins[each] <= known[each] <= ends[each] or notes.get(_note(each.topic)) != topic_ids[each.topic]

@@ -110,10 +110,11 @@ class HostedApplication:
         slot, standbys, queries = self._slot, self._standbys, self._queries
         url = queries.url if queries is not None else ""
         copies = standbys.rows() if standbys is not None else []
+        errors = standbys.errors if standbys is not None else []
         if slot is None:
-            return messages.Progress(self.name, self._fetched_before, {}, standbys=copies, queries=url)
+            return messages.Progress(self.name, self._fetched_before, {}, [], errors, copies, url)
         report = slot.report
-        shown = (dict(slot.dropped), report.rows(slot.tasks), report.errors, copies, url)
+        shown = (dict(slot.dropped), report.rows(slot.tasks), report.errors + errors, copies, url)
         return messages.Progress(self.name, self._fetched_before + slot.fetched, *shown)
 
     # The application's thread

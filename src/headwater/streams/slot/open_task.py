@@ -20,7 +20,7 @@ from headwater.client.types import LATEST, READ_COMMITTED, READ_UNCOMMITTED
 from headwater.streams.engine.task import Runs, Task, TaskOutput, TaskSettings
 from headwater.streams.plan.topology import SubTopology
 from headwater.streams.query.readable import NotReady
-from headwater.streams.slot.changelogs import RestoreProgress, changelogs_of, offsets_of, read_from
+from headwater.streams.slot.changelogs import RestoreProgress, ask_bounds, changelogs_of, offsets_of, read_from
 from headwater.streams.slot.offset_metadata import decode_metadata
 from headwater.streams.stores.build import build_store
 from headwater.streams.stores.lmdb import LmdbSnapshot, LmdbState, StateInUse, remove_unused
@@ -126,7 +126,7 @@ class OpenTask:
         return offsets_of(self._clients.admin, self.changelogs, LATEST, level)
 
     def replay(self, ends: Mapping[ChangelogPartition, int]) -> None:
-        begins = read_from(self._clients.admin, self.plan, self.changelogs, self.state, ends)
+        begins = read_from(self.plan, self.state, ask_bounds(self._clients.admin, self.changelogs, ends))
         self._positions = {}
         self.restore = progress = RestoreProgress(offsets_total=sum(ends[each] - begins[each] for each in ends))
         for changelog, end in ends.items():

@@ -4,33 +4,38 @@ A copy lies where the task's own state would lie in this place, and nobody else 
 changelogs, at most up to their last stable offsets, so it is never ahead of them. It writes nothing but itself. It is marked as a copy, so that
 nobody takes it for the state of a task (`query.state_reader`). Whoever opens the task closes the copy first and replays the rest.
 
-Driven by the thread of the application in its slot, between the turns of the tasks that it owns. What goes wrong here costs the copy's
-being up to date, and nothing else: it is noted, and tried again.
+Driven by the thread of the application in its slot, between the turns of the tasks that it owns. That thread never waits for brokers here: where the
+changelogs begin and end is asked in a thread of its own, for one copy at a time. What goes wrong costs that copy, and nothing else: it is closed,
+the status tells why, and it is opened again after a pause that grows while the trouble lasts.
 """
 
 import logging
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from headwater.base.errors import KafkaError, UserError
 from headwater.base.ids import TopicPartition
 from headwater.client.admin import Admin
 from headwater.client.consumer.consumer import Consumer
 from headwater.client.consumer.record import ConsumerRecord
 from headwater.client.types import LATEST, READ_UNCOMMITTED
-from headwater.streams.slot.changelogs import changelogs_of, offsets_of, read_from
+from headwater.streams.plan.topology import SubTopology
+from headwater.streams.slot.changelogs import ChangelogBounds, ask_bounds, changelogs_of, offsets_of, read_from
 from headwater.streams.slot.program import Program
+from headwater.streams.slot.slot_report import SlotReport
 from headwater.streams.stores.build import build_store
 from headwater.streams.stores.lmdb import LmdbState
+from headwater.streams.stores.spec import StoreSpec
 from headwater.streams.stores.state import ChangelogPartition, Owner, mark_copy
 
 _log: Final = logging.getLogger("headwater.streams")
 _SLICE_S: Final = 0.03
 _POLLED: Final = 2_000
-_AGAIN_S: Final = 1.0
+_PAUSE_S: Final = 1.0
+_PAUSE_MAX_S: Final = 60.0  # also how long a copy must be well for its troubles to be forgotten
 
 
 @dataclass(slots=True)
@@ -42,6 +47,30 @@ class _Copy:
     records: int = 0
     lag: int | None = None  # not known before the first answer
     changed: set[TopicPartition] = field(default_factory=set)
+    opened_at: float = field(default_factory=time.monotonic)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Of one copy that is to be opened: its changelogs, and what the brokers will say of them."""
+
+    task: str
+    epoch: int
+    plan: SubTopology
+    changelogs: Mapping[ChangelogPartition, StoreSpec]
+    bounds: Future[ChangelogBounds]
+
+
+@dataclass(slots=True)
+class _Pause:
+    """Of a copy that met trouble. `length_s` doubles each time."""
+
+    length_s: float = 0.0
+    ends_at: float = 0.0
+
+    def grow(self, now: float) -> None:
+        self.length_s = min(self.length_s * 2 or _PAUSE_S, _PAUSE_MAX_S)
+        self.ends_at = now + self.length_s
 
 
 class StandbyTasks:
@@ -53,8 +82,10 @@ class StandbyTasks:
         self._consumer: Consumer | None = None
         self._copies: dict[str, _Copy] = {}
         self._wanted: dict[str, int] = {}  # -> the epoch of its state, if it is opened
-        self._again_at = 0.0
-        self.last_error = ""
+        self._pauses: dict[str, _Pause] = {}
+        self._asked: _Asked | None = None
+        self._asker = ThreadPoolExecutor(1, thread_name_prefix="headwater-standbys")
+        self._report = SlotReport()
 
     def __len__(self) -> int:
         return len(self._wanted)
@@ -64,9 +95,15 @@ class StandbyTasks:
         copies = list(self._copies.values())
         return [{"task": each.task, "lag": each.lag, "restored_records": each.records} for each in copies]
 
+    @property
+    def errors(self) -> list[dict[str, Any]]:
+        """What went wrong lately, as in the status of the application; called by any thread."""
+        return self._report.errors
+
     def keep(self, wanted: Collection[str]) -> None:
         """Lets go of all others: whoever opens such a task finds its state here, unless that is in use."""
         self._wanted = {task: epoch for task, epoch in self._wanted.items() if task in wanted}
+        self._pauses = {task: pause for task, pause in self._pauses.items() if task in wanted}
         for task in [task for task in self._copies if task not in wanted]:
             self._drop(task)
 
@@ -74,50 +111,61 @@ class StandbyTasks:
         """`epoch`: of the owner under whom copies are written, lower than that of whoever opens the task later."""
         for task in wanted:
             self._wanted.setdefault(task, epoch)
-        self._again_at = 0.0
 
     def turn(self) -> None:
         """Opens what is still to be opened, and reads on for a moment. Raises nothing that the application would end by."""
+        self._open_missing()
         try:
-            self._open_missing()
             self._follow()
-        except (KafkaError, TimeoutError, UserError) as error:
-            self._trouble(error)
+        except Exception as error:  # noqa: BLE001 - of the consumer, so nobody knows whose it is
             for task in list(self._copies):  # begins anew from what is saved
-                self._drop(task)
+                self._give_up(task, error)
 
     def close(self) -> None:
+        self._asker.shutdown(wait=False, cancel_futures=True)
         self.keep(())
         if self._consumer is not None:
             self._consumer.close()
             self._consumer = None
 
     def _open_missing(self) -> None:
-        missing = [task for task in self._wanted if task not in self._copies]
-        if not missing or time.monotonic() < self._again_at:
-            return
-        self._again_at = time.monotonic() + _AGAIN_S
-        for task in missing:
+        """One at a time: asks for it in one turn, and opens it in another, when the answer is there."""
+        if self._asked is None:
+            now = time.monotonic()
+            missing = [task for task in self._wanted if task not in self._copies]
+            ready = [task for task in missing if task not in self._pauses or now >= self._pauses[task].ends_at]
+            if ready:  # those without trouble first
+                self._asked = self._ask(min(ready, key=lambda task: task in self._pauses))
+        elif self._asked.bounds.done():
+            asked, self._asked = self._asked, None
+            if self._wanted.get(asked.task) != asked.epoch:
+                return  # it was opened as a task in between: the answer may be too old
             try:
-                self._open(task)
-            except (KafkaError, TimeoutError, UserError) as error:  # brokers are away, or a stopped process holds it
-                self._trouble(error)
+                self._open(asked, asked.bounds.result())
+            except Exception as error:  # noqa: BLE001 - brokers are away, a stopped process holds it, the disk is full
+                self._give_up(asked.task, error)
 
-    def _open(self, task: str) -> None:
+    def _ask(self, task: str) -> _Asked:
         number, _, partition = task.partition("_")
         plan = next(each for each in self._program.sub_topologies if each.number == int(number))
         changelogs = changelogs_of(plan, int(partition), self._program.name)
-        ends = offsets_of(self._admin, changelogs, LATEST, READ_UNCOMMITTED)
+        return _Asked(task, self._wanted[task], plan, changelogs, self._asker.submit(self._bounds, changelogs))
+
+    def _bounds(self, changelogs: Mapping[ChangelogPartition, StoreSpec]) -> ChangelogBounds:
+        return ask_bounds(self._admin, changelogs, offsets_of(self._admin, changelogs, LATEST, READ_UNCOMMITTED))
+
+    def _open(self, asked: _Asked, bounds: ChangelogBounds) -> None:
+        task, changelogs, ends = asked.task, asked.changelogs, bounds.ends
         state = LmdbState(self._directory / task)
         try:
             state.claim(Owner(self._run, self._wanted[task]))
-            begins = read_from(self._admin, plan, changelogs, state, ends)
+            begins = read_from(asked.plan, state, bounds)
             mark_copy(state, is_copy=True)
             state.commit(begins)
+            stores = {TopicPartition(each.topic, each.partition): build_store(changelogs[each], state) for each in ends}
         except BaseException:
             state.close()
             raise
-        stores = {TopicPartition(each.topic, each.partition): build_store(changelogs[each], state) for each in ends}
         positions = {TopicPartition(each.topic, each.partition): offset for each, offset in begins.items()}
         self._copies[task] = _Copy(task, state, stores, positions)
         self._assign(positions)
@@ -138,16 +186,24 @@ class StandbyTasks:
         while True:
             records = self._consumer.poll(0.0, max_records=_POLLED)
             for record in records:
-                self._take(owners, record)
+                copy = owners[TopicPartition(record.topic, record.partition)]
+                if copy.task in self._copies:
+                    self._take(copy, record)
             if not records or time.monotonic() >= leave_at:
                 break
-        for copy in self._copies.values():
-            self._save(copy, self._consumer)
+        for copy in list(self._copies.values()):
+            try:
+                self._save(copy, self._consumer)
+            except Exception as error:  # noqa: BLE001 - of this copy alone
+                self._give_up(copy.task, error)
 
-    def _take(self, owners: dict[TopicPartition, _Copy], record: ConsumerRecord) -> None:
+    def _take(self, copy: _Copy, record: ConsumerRecord) -> None:
         partition = TopicPartition(record.topic, record.partition)
-        copy = owners[partition]
-        copy.stores[partition].restore(record.key, record.value, record.timestamp_ms)
+        try:
+            copy.stores[partition].restore(record.key, record.value, record.timestamp_ms)
+        except Exception as error:  # noqa: BLE001 - of this copy alone
+            self._give_up(copy.task, error)
+            return
         copy.records += 1
         copy.changed.add(partition)
 
@@ -161,11 +217,25 @@ class StandbyTasks:
         copy.lag = None if None in behind else sum(each for each in behind if each is not None)
 
     def _drop(self, task: str) -> None:
+        """What was not saved is read again."""
         copy = self._copies.pop(task)
-        copy.state.close()  # what was not saved is read again
         if self._consumer is not None:
             self._consumer.assign([partition for each in self._copies.values() for partition in each.positions])
+        try:
+            copy.state.close()
+        except Exception as error:  # noqa: BLE001 - whoever opens the task finds it in use, and begins beside it
+            self._report.note_error(f"The standby copy of {task} is not closed", error)
+            _log.warning(
+                "a standby copy is not closed application=%s task=%s", self._program.name, task, exc_info=error
+            )
 
-    def _trouble(self, error: Exception) -> None:
-        self.last_error = str(error) or type(error).__name__
-        _log.warning("a standby copy is tried again application=%s error=%s", self._program.name, self.last_error)
+    def _give_up(self, task: str, error: Exception) -> None:
+        """Until its pause is over."""
+        now, copy = time.monotonic(), self._copies.get(task)
+        if copy is not None:
+            if now > copy.opened_at + _PAUSE_MAX_S:
+                self._pauses.pop(task, None)
+            self._drop(task)
+        self._pauses.setdefault(task, _Pause()).grow(now)
+        self._report.note_error(f"The standby copy of {task} is tried again", error)
+        _log.warning("a standby copy is tried again application=%s task=%s error=%r", self._program.name, task, error)
