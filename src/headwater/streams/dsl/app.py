@@ -291,7 +291,7 @@ class App:
             )
 
     def store(self, name: str) -> "LocalStore":
-        """A store of the application that runs here, to read, as of the last commit."""
+        """A store of the application that runs here, to read, as of the last commit that is written."""
         if self._run is None:
             raise UserError(f"The application {self.name} does not run here", "its stores are read while it does")
         return self._run.store(name)

@@ -32,7 +32,7 @@ class Readable(Protocol):
     def settings(self) -> TaskSettings: ...
 
     def snapshot(self) -> AbstractContextManager[TaskState]:
-        """The last commit. Raises NotReady."""
+        """The last commit that is written. Raises NotReady."""
 
 
 class _Serdes:

@@ -149,10 +149,11 @@ class HostedApplication:
                 self._serve_queries(program)
                 self._serve(program, lead, directory)
             finally:
-                if self._queries is not None:
-                    self._queries.stop()
-                self._end_standbys()
-                self._end_slot()
+                with contextlib.ExitStack() as all_of_it:  # the last one first
+                    all_of_it.callback(self._end_slot)
+                    all_of_it.callback(self._end_standbys)
+                    if self._queries is not None:
+                        all_of_it.callback(self._queries.stop)
         return messages.Released(self.name)
 
     def _serve(self, program: Program, lead: RemoteLead, directory: Path) -> None:

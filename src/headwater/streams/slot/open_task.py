@@ -101,7 +101,7 @@ class OpenTask:
         return [TopicPartition(name, self.partition) for name in names if self.partition < counts[name]]
 
     def snapshot(self) -> AbstractContextManager[LmdbSnapshot]:
-        """The last commit, for queries of other threads."""
+        """The last commit that is written, for queries of other threads: while the task is behind its inputs, a second old or more."""
         state = self._state
         if state is None:
             raise NotReady(f"The state of task {self.name} is not open", "it is being opened or closed", "Ask again")
@@ -195,9 +195,11 @@ class OpenTask:
         self._positions[changelog] = next_offset
 
     def close(self) -> None:
-        if self._task is not None:
-            self._task.close()
-            self._task = None
-        if self._state is not None:
-            self._state.close()
-            self._state = None
+        task, self._task = self._task, None
+        state, self._state = self._state, None
+        try:
+            if task is not None:
+                task.close()
+        finally:
+            if state is not None:
+                state.close()

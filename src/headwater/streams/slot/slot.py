@@ -7,6 +7,7 @@ When a commit fails or its outcome is unknown, everything since the last one is 
 anew, and the tasks are opened again.
 """
 
+import contextlib
 import dataclasses
 import itertools
 import logging
@@ -164,12 +165,12 @@ class Slot:
 
     def close(self) -> None:
         """Without a commit: what is pending is left to the next run."""
-        self._globals.close()
-        for task in self.tasks:
-            task.close()
-        self._writer.disconnect()
-        self._consumer.close()
-        self._reader.close()
+        with contextlib.ExitStack() as all_of_it:  # each one, whatever becomes of the others; the last one first
+            for each in (self._reader.close, self._consumer.close, self._writer.disconnect):
+                all_of_it.callback(each)
+            for task in reversed(self.tasks):
+                all_of_it.callback(task.close)
+            all_of_it.callback(self._globals.close)
 
     # One turn
 

@@ -205,22 +205,25 @@ class LmdbState:
         self._directory = directory
         directory.mkdir(parents=True, exist_ok=True)
         self._lock = _locked(directory)
-        self._boot_id = boot or boot_id()
-        mark = directory / "opened"
-        opened = mark.read_text() if mark.exists() else ""
-        if opened not in ("clean", self._boot_id):
-            shutil.rmtree(directory / "lmdb", ignore_errors=True)
-        _write_through(mark, self._boot_id)
         self._maps: dict[str, tuple[LmdbMap, PendingMap]] = {}
         self._reloads = Reloads()
         self._claimed = Owner(-1, -1)
         self._unwritten_positions: dict[ChangelogPartition, int] = {}
         self._snapshots = threading.Lock()  # held while one is read, and by what no reader may see
-        self._open()
-        self.notes = self.map("/notes")
-        self.times = self.map("/times")
+        try:
+            self._open(boot or boot_id())
+            self.notes = self.map("/notes")
+            self.times = self.map("/times")
+        except BaseException:
+            os.close(self._lock)
+            raise
 
-    def _open(self) -> None:
+    def _open(self, boot: str) -> None:
+        mark = self._directory / "opened"
+        opened = mark.read_text() if mark.exists() else ""
+        if opened not in ("clean", boot):
+            shutil.rmtree(self._directory / "lmdb", ignore_errors=True)
+        _write_through(mark, boot)
         self._environment = lmdb.open(
             str(self._directory / "lmdb"),
             map_size=_MAP_SIZE_BYTES,
@@ -330,7 +333,7 @@ class LmdbState:
 
     @contextmanager
     def snapshot(self) -> "Iterator[LmdbSnapshot]":
-        """The last commit, for readers of other threads: one at a time."""
+        """The last commit that is written, for readers of other threads: one at a time."""
         with self._snapshots, self._environment.begin() as reading:
             yield LmdbSnapshot(reading, {name: committed.database for name, (committed, _) in self._maps.items()})
 
@@ -349,14 +352,18 @@ class LmdbState:
 
     def close(self) -> None:
         """What is pending is lost; what is committed is on the device, but where another owner has come in between."""
-        with suppress(StateFenced):
-            self.write_out()
-        self.reading.abort()
-        self._environment.sync(True)
-        with self._snapshots:
-            self._environment.close()
-        _write_through(self._directory / "opened", "clean")
-        os.close(self._lock)
+        try:
+            try:
+                with suppress(StateFenced):
+                    self.write_out()
+                self._environment.sync(True)
+            finally:  # whatever the disk says: the next one must be able to open it
+                self.reading.abort()
+                with self._snapshots:
+                    self._environment.close()
+            _write_through(self._directory / "opened", "clean")
+        finally:
+            os.close(self._lock)
 
 
 class LmdbSnapshot:

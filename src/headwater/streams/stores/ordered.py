@@ -203,7 +203,10 @@ class PendingMap:
 
     def approximate_count(self) -> int:
         """Exact when all is written; a put of a key that was there counts twice until then."""
-        return self.committed.count() + sum(1 if value is not None else -1 for value in self.changes.values())
+        pending = self._pending
+        changed = sum(1 if value is not None else -1 for value in pending.values())
+        waiting = sum(1 if value is not None else -1 for key, value in self._unwritten.items() if key not in pending)
+        return self.committed.count() + changed + waiting
 
 
 def _from(rows: Rows, bound: bytes) -> Rows:

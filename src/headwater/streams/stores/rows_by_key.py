@@ -43,12 +43,12 @@ class RowsByKey:
 
     def prepare(self) -> None:
         """Before something is put, into the map and here: it must not be read from there, too."""
-        if not self._loaded:
-            self._load()
-        if not self._complete:
+        if self._loaded and not self._complete:
             self._follow()
 
     def put(self, key: bytes, start: int, sequence: int, value: bytes) -> None:
+        if not self._loaded:
+            return  # whoever asks first reads it from the map: a store that is only restored needs no memory for it
         row = (start, sequence, value)
         known = self._by_key.get(key)
         if known is not None:

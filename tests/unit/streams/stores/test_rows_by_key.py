@@ -1,11 +1,16 @@
 """The rows of a join's side by key: what a run of a lane has added, and takes back when it fails."""
 
+from typing import Any
+
 import pytest
 
 from headwater.streams.engine.lane.code import Code
+from headwater.streams.stores.build import build_store
+from headwater.streams.stores.formats import window_key
 from headwater.streams.stores.memory import MemoryState
 from headwater.streams.stores.rows_by_key import Row, RowsByKey
 from headwater.streams.stores.segments import Segments
+from headwater.streams.stores.spec import StoreKind, StoreSpec
 
 OLD = [(start, start, b"old") for start in range(10)]
 
@@ -13,6 +18,7 @@ OLD = [(start, start, b"old") for start in range(10)]
 def _rows_by_key() -> RowsByKey:
     state = MemoryState()
     rows = RowsByKey(Segments(state, "side", 100_000, 60_000), state)
+    assert rows.complete
     for start, sequence, value in OLD:
         rows.prepare()
         rows.put(b"k", start, sequence, value)
@@ -25,6 +31,20 @@ def _add(rows: RowsByKey, key: bytes, row: Row) -> tuple[bytes, Row]:
     together.append(row)
     together.sort()
     return key, row
+
+
+def test_a_store_that_is_only_restored_keeps_no_rows_until_somebody_asks() -> None:
+    spec = StoreSpec("side", StoreKind.WINDOW, retention_ms=100_000, retain_duplicates=True, timestamped=False)
+    state = MemoryState()
+    side: Any = build_store(spec, state)
+    for start, sequence, value in OLD:
+        side.restore(window_key(b"k", start, sequence), value, start)
+    assert side.by_key._rows == 0
+    state.commit({})
+    side.restore(window_key(b"k", 20, 20), b"new", 20)
+    assert [start for start, _ in side.fetch(b"k", 5, 100)] == [5, 6, 7, 8, 9, 20]
+    side.put(b"k", b"next", 30)
+    assert [start for start, _ in side.fetch(b"k", 9, 100)] == [9, 20, 30]
 
 
 def test_all_is_taken_back_where_some_of_it_was_trimmed() -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import lmdb
 import pytest
 
 from headwater.streams.stores.build import build_store
@@ -345,3 +346,49 @@ def test_rows_below_a_bound_go_and_come_back_with_a_discard(state: TaskState, la
     state.write_out()
     assert [key for key, _ in rows.scan()] == [b"b", b"c"]
     assert rows.approximate_count() == 2
+
+
+def test_a_count_while_commits_wait_has_each_row_once(tmp_path: Path) -> None:
+    state = LmdbState(tmp_path)
+    state.claim(Owner(1, 0))
+    rows = state.map("counts")
+    for key in (b"a", b"b", b"c"):
+        rows.put(key, b"1")
+    state.commit({}, later=True)
+    rows.put(b"a", b"2")
+    rows.put(b"d", b"1")
+    assert rows.approximate_count() == 4
+    state.close()
+
+
+def test_a_state_that_cannot_be_written_lets_go_of_its_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = LmdbState(tmp_path)
+    state.claim(Owner(1, 0))
+    state.map("counts").put(b"a", b"1")
+    state.commit({PARTITION: 1}, later=True)
+
+    def full(*_: object) -> None:
+        raise lmdb.DiskError("No space left on device")
+
+    monkeypatch.setattr(state, "_write", full)
+    with pytest.raises(lmdb.DiskError):
+        state.close()
+    assert (tmp_path / "opened").read_text() != "clean"
+    again = LmdbState(tmp_path)
+    assert again.positions == {}, "rows and positions are replayed together"
+    again.close()
+
+
+def test_a_state_that_cannot_be_opened_lets_go_of_its_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise lmdb.CorruptedError("a page is torn")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(lmdb, "open", broken)
+        with pytest.raises(lmdb.CorruptedError):
+            LmdbState(tmp_path)
+    LmdbState(tmp_path).close()

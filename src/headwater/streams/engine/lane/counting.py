@@ -22,6 +22,7 @@ from headwater.streams.engine.stream_aggregate import StreamAggregateProcessor
 from headwater.streams.engine.table_to_stream import TableToStream
 from headwater.streams.engine.window_aggregate import WindowAggregateProcessor
 from headwater.streams.engine.windows import TimeWindows
+from headwater.streams.plan.partitioning import ByInnerKey
 from headwater.streams.plan.topology import SinkNode, SourceNode
 from headwater.streams.serdes.stock import LONG
 from headwater.streams.serdes.windowed import WindowedSerde
@@ -111,10 +112,14 @@ def _shape(task: "Task") -> Shape | None:
     sinks = [node for node in task.plan.nodes if isinstance(node, SinkNode) and node.name in names]
     for sink in sinks:
         sink_key = sink.key or task.settings.key
-        inner = sink_key.inner if windowed and isinstance(sink_key, WindowedSerde) else sink_key
+        if windowed and not (isinstance(sink_key, WindowedSerde) and isinstance(sink.partitioner, ByInnerKey)):
+            return None  # the nodes tell what is wrong with such keys, or know where they go
+        inner = sink_key.inner if isinstance(sink_key, WindowedSerde) else sink_key
         if inner is not key or (sink.value or task.settings.value) is not LONG:
             return None
     topics = [task.nodes[name].topic for name in names]  # type: ignore[attr-defined]
+    if len(set(topics)) < len(topics):
+        return None  # what goes to one topic is interleaved, record by record
     topic = store.changelog_topic(task.settings.application_id)
     log = topic if store.spec.logged and store.source_topic is None else None
     return Shape(processor, topics, log) if all(isinstance(each, str) for each in topics) else None
