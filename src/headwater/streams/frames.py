@@ -239,7 +239,9 @@ def feed(app: "App", run: Run, settings: "RunSettings", spark: SparkSession | No
     started: dict[str, StreamingQuery] = {}
     try:
         for each in app.feeds:
-            started[each.name] = _start(app, each, settings, spark)
+            query = _start(app, each, settings, spark)
+            if query is not None:
+                started[each.name] = query
     except BaseException:
         _stop_all(started)
         raise
@@ -255,7 +257,10 @@ def _stop_all(queries: "Mapping[str, StreamingQuery]") -> None:
             _log.warning("the query of a DataFrame did not stop frame=%s error=%r", name, error)
 
 
-def _start(app: "App", feed: "FrameFeed", settings: "RunSettings", spark: SparkSession | None) -> "StreamingQuery":
+def _start(
+    app: "App", feed: "FrameFeed", settings: "RunSettings", spark: SparkSession | None
+) -> "StreamingQuery | None":
+    """None where a bounded frame was written by an earlier run: a query would open transactions for no rows."""
     given = feed.frame
     session = given.sparkSession if isinstance(given, DataFrame) else spark or active_session()
     register(session)
@@ -263,8 +268,9 @@ def _start(app: "App", feed: "FrameFeed", settings: "RunSettings", spark: SparkS
     rows = encoded(frame, feed)
     checkpoint = _checkpoint(app, feed, settings, session)
     if not rows.isStreaming:
-        written = HadoopFiles(session).exists(f"{checkpoint}/commits/0")
-        rows = _as_one_batch(rows.limit(0) if written else rows)
+        if HadoopFiles(session).exists(f"{checkpoint}/commits/0"):
+            return None
+        rows = _as_one_batch(rows)
     options = {**feed.options, "kafka.bootstrap.servers": app.brokers, "topic": feed.topic}
     writer = rows.writeStream.format("headwater").options(**options).option("checkpointLocation", checkpoint)
     if not frame.isStreaming:
