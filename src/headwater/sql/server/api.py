@@ -134,9 +134,9 @@ class Api:
 
     async def terminate(self, request: Request) -> Response:
         """/ksql/terminate: every query ends, and what was made is dropped."""
-        await require(request.caller, cluster(Operation.ALTER))
         body = _object(request) if request.body else {}
         patterns = [str(each) for each in body.get("deleteTopicList") or ()]
+        await require(request.caller, cluster(Operation.ALTER), *(topic(Operation.DELETE, each) for each in patterns))
         await self._node.execute("TERMINATE ALL;", {}, {})
         for source in reversed(list(self._node.engine.session.catalog)):
             gone = " DELETE TOPIC" if source.topic in patterns else ""

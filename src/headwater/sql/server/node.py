@@ -187,13 +187,13 @@ class SqlNode:
         variables: Mapping[str, str],
         caller: Caller,
     ) -> answers.Entity:
-        await require(caller, *rights.needs(statement, self.engine.session))
+        await rights.require_now(caller, statement, lambda: self.engine.session)
         if isinstance(statement, LOGGED):
             return await self._change(statement, text, settings, caller)
         session = self.engine.session
         match statement:
             case tree.InsertValues():
-                await self._insert(statement, settings)
+                await self._insert(statement, settings, caller)
                 return answers.entity(
                     "currentStatus",
                     text,
@@ -248,6 +248,8 @@ class SqlNode:
             )
         async with self._writing:
             await self._applied(await self._log.end())
+            # while it waited for its turn, others may have made what it names
+            await rights.require_now(caller, statement, lambda: self.engine.session)
             dropped = (
                 self.engine.session.catalog.sources.get(statement.name) if isinstance(statement, tree.Drop) else None
             )
@@ -405,9 +407,10 @@ class SqlNode:
             await asyncio.sleep(0.1)
         return answers.entity("assert_schema", text, subject=subject, id=number, exists=statement.exists)
 
-    async def _insert(self, statement: tree.InsertValues, settings: Mapping[str, str]) -> None:
+    async def _insert(self, statement: tree.InsertValues, settings: Mapping[str, str], caller: Caller) -> None:
         done = await self._asking(self.engine.check, statement, settings)
         assert isinstance(done, Insertion)
+        await require(caller, topic(Operation.WRITE, done.target.topic))  # by now it may be another than before
         await self.send(done.target, done.key, done.value, done.timestamp)
 
     async def send(

@@ -6,13 +6,14 @@ on the topics of its sources, WRITE and CREATE on that of its sink. What is shar
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from headwater.base.acls import Operation
 from headwater.sql.language import tree
 from headwater.sql.plan.session import Insertion, PersistentQuery
-from headwater.web.callers import Need, cluster, topic
+from headwater.web.callers import Caller, Need, cluster, topic
+from headwater.web.rights import require
 
 if TYPE_CHECKING:
     from headwater.sql.plan.session import Session
@@ -60,6 +61,14 @@ def needs(statement: tree.Statement, session: Session) -> list[Need]:
             return [cluster(Operation.DESCRIBE)]
         case _:
             return [cluster(Operation.ALTER)] if isinstance(statement, _CHANGES_ALL) else []
+
+
+async def require_now(caller: Caller, statement: tree.Statement, session: Callable[[], Session]) -> None:
+    """Asked again for as long as the catalog changes meanwhile: when this returns, it holds for the catalog of that moment."""
+    asked: list[Need] | None = None
+    while (wanted := needs(statement, session())) != asked:
+        await require(caller, *wanted)
+        asked = wanted
 
 
 def of_outcome(statement: tree.Statement, done: PersistentQuery | Insertion | None, session: Session) -> list[Need]:

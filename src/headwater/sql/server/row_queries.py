@@ -74,7 +74,8 @@ class RowQueries:
             raise
         if len(statements) != 1 or not isinstance(statements[0], tree.Select):
             raise SqlError("Expected exactly one KSQL statement; it must be a SELECT.")
-        await require(caller, *rights.needs(statements[0], session))
+        await rights.require_now(caller, statements[0], self._session)
+        session = self._session()
         query = statements[0].query
         if query.emit is not None:
             return self._push(query, properties)

@@ -1,0 +1,123 @@
+"""Rights count for the catalog that a statement changes, not for the one that its sender saw."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any, cast
+
+import pytest
+
+from headwater.base.acls import Operation
+from headwater.sql.server.api import make_door
+from headwater.sql.server.command_log import Command
+from headwater.sql.server.config import SqlServerConfig
+from headwater.sql.server.node import SqlNode
+from headwater.web.callers import Need, cluster, topic
+from headwater.web.messages import Headers, HttpError, Request
+
+SECRET = "CREATE STREAM s (n INT) WITH (KAFKA_TOPIC='secret', VALUE_FORMAT='JSON');"
+
+
+class Mallory:
+    """May do with `own` what she likes; `when_asked` happens while the brokers are asked about her."""
+
+    name = "mallory"
+    may_everything = False
+
+    def __init__(self, *has: Need) -> None:
+        self.has = frozenset(has)
+        self.when_asked: Any = lambda: None
+
+    async def allowed(self, needs: Iterable[Need]) -> frozenset[Need]:
+        wanted = frozenset(needs)
+        self.when_asked()
+        return frozenset(need for need in wanted if need.name == "own" or need in self.has)
+
+
+class Log:
+    """When its end is asked for, somebody else's statement has come."""
+
+    def __init__(self, node: SqlNode, other: str) -> None:
+        self._node, self._other = node, other
+        self.written: list[str] = []
+
+    async def end(self) -> int:
+        if self._node.engine.applied == 0:
+            self._node.engine.apply(0, Command(self._other).encode())
+        return 1
+
+    async def append(self, command: Command) -> int:
+        self.written.append(command.statement)
+        self._node.engine.apply(1, command.encode())
+        return 1
+
+
+class Admin:
+    def __init__(self) -> None:
+        self.deleted: list[str] = []
+
+    async def delete_topics(self, names: list[str]) -> None:
+        self.deleted += names
+
+
+def _node() -> tuple[SqlNode, Log, Admin]:
+    node = SqlNode(SqlServerConfig.of({"bootstrap.servers": "127.0.0.1:1"})[0])
+    log, admin = Log(node, SECRET), Admin()
+    node._log, node._admin = cast("Any", log), cast("Any", admin)
+    return node, log, admin
+
+
+def test_a_drop_that_waited_for_its_turn_needs_the_rights_of_what_is_there_then() -> None:
+    async def scene() -> None:
+        node, log, admin = _node()
+        with pytest.raises(HttpError) as told:
+            await node.execute("DROP STREAM s DELETE TOPIC;", {}, {}, caller=Mallory())
+        assert told.value.status == 403
+        assert (log.written, admin.deleted) == ([], [])
+        may = Mallory(topic(Operation.ALTER, "secret"), topic(Operation.DELETE, "secret"))
+        await node.execute("DROP STREAM s DELETE TOPIC;", {}, {}, caller=may)
+        assert admin.deleted == ["secret"]
+
+    asyncio.run(scene())
+
+
+def test_a_query_reads_the_source_that_its_sender_was_asked_about() -> None:
+    async def scene() -> None:
+        node, _, _ = _node()
+        node.engine.apply(0, Command(SECRET.replace("secret", "own")).encode())
+        caller = Mallory()
+        replaced = SECRET.replace("CREATE STREAM", "CREATE OR REPLACE STREAM").replace("n INT", "n INT, m INT")
+
+        def somebody_replaces_it() -> None:
+            if node.engine.applied == 1:
+                node.engine.apply(1, Command("DROP STREAM s;").encode())
+                node.engine.apply(2, Command(replaced).encode())
+
+        caller.when_asked = somebody_replaces_it
+        with pytest.raises(HttpError) as told:
+            await node.row_queries.query("SELECT * FROM s EMIT CHANGES;", {}, {}, caller)
+        assert told.value.status == 403
+        assert node.row_queries.pushes == {}
+
+    asyncio.run(scene())
+
+
+def test_terminating_a_cluster_does_not_delete_topics_of_others() -> None:
+    class Node:
+        texts: list[str] = []
+
+        async def execute(self, text: str, *_more: Any) -> list[Any]:
+            self.texts.append(text)
+            return []
+
+    request = Request(
+        "POST",
+        "/ksql/terminate",
+        ("ksql", "terminate"),
+        headers=Headers((("content-type", "application/json"),)),
+        body=b'{"deleteTopicList": ["own", "secret"]}',
+        caller=Mallory(cluster(Operation.ALTER)),
+    )
+    with pytest.raises(HttpError) as told:
+        asyncio.run(make_door(cast("SqlNode", Node())).handle(request))
+    assert (told.value.status, Node.texts) == (403, [])
+    assert "DELETE on TOPIC 'secret'" in told.value.message
