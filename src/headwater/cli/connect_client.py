@@ -9,15 +9,15 @@ from urllib.parse import quote, urlencode
 
 from headwater.base.errors import UserError
 from headwater.cli.door_access import door_access
-from headwater.cli.settings import ConnectOptions, door_url
+from headwater.cli.settings import CONNECT, ConnectOptions, FoundDoor, find_door
 
 DEFAULT_URL: Final = "http://127.0.0.1:8083"
 VARIABLE: Final = "HEADWATER_CONNECT_URL"
 _PATIENCE_S: Final = 90
 
 
-def worker_url(given: str | None, options: ConnectOptions = ConnectOptions()) -> str:  # noqa: B008
-    return (door_url(given, VARIABLE, "connect_url", options) or DEFAULT_URL).rstrip("/")
+def find_worker(given: str | None, options: ConnectOptions = ConnectOptions()) -> FoundDoor:  # noqa: B008
+    return find_door(given, VARIABLE, CONNECT, DEFAULT_URL, options)
 
 
 class ConnectClient:

@@ -1,8 +1,7 @@
 """How a command reaches an HTTP door: its address, the login that it sends, and whom it trusts behind https://.
 
-Users of a door are those of the cluster. So a command sends the login of its client settings (`--command-config`, the profile, what
-`headwater up --secure` has made), unless the address has one itself (`https://alice:secret@host:8081`). Such a login goes over TLS or within this
-machine only.
+Users of a door are those of the cluster. So a command sends the login that is meant for this door (`settings.find_door`), unless the address has
+one itself (`https://alice:secret@host:8081`). Such a login goes over TLS or within this machine only.
 """
 
 import http.client

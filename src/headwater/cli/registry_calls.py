@@ -8,8 +8,7 @@ from urllib.parse import quote
 
 from headwater.base.errors import UserError
 from headwater.cli.door_access import door_access
-from headwater.cli.paths import default_data_dir
-from headwater.cli.settings import ConnectOptions, door_url
+from headwater.cli.settings import REGISTRY, ConnectOptions, FoundDoor, find_door
 
 VARIABLE: Final = "HEADWATER_SCHEMA_REGISTRY_URL"
 DEFAULT_URL: Final = "http://localhost:8081"
@@ -17,15 +16,8 @@ _CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 _PATIENCE_S: Final = 90.0
 
 
-def find_url(given: str | None, options: ConnectOptions = ConnectOptions()) -> str:  # noqa: B008
-    """`--url`; the profile's; HEADWATER_SCHEMA_REGISTRY_URL; that of `headwater up` on this machine; else port 8081."""
-    named = door_url(given, VARIABLE, "schema_registry_url", options)
-    if named:
-        return named
-    from headwater.cli.state import read_state
-
-    state = read_state(default_data_dir().absolute())
-    return state.registry.url if state is not None and state.registry is not None else DEFAULT_URL
+def find_registry(given: str | None, options: ConnectOptions = ConnectOptions()) -> FoundDoor:  # noqa: B008
+    return find_door(given, VARIABLE, REGISTRY, DEFAULT_URL, options)
 
 
 class RegistryCalls:

@@ -48,6 +48,16 @@ class ClientSettings(NamedTuple):
     security: Mapping[str, str] = MappingProxyType({})  # `security.protocol`, `ssl.*` and `sasl.*`, as they were given
 
 
+class DoorKind(NamedTuple):
+    key: str  # of a profile
+    running: str  # of the state of `headwater up`
+
+
+REGISTRY: Final = DoorKind("schema_registry_url", "registry")
+CONNECT: Final = DoorKind("connect_url", "connect")
+SQL: Final = DoorKind("sql_url", "sql")
+
+
 class ConnectOptions(NamedTuple):
     """What was typed."""
 
@@ -87,7 +97,7 @@ def resolve(options: ConnectOptions, environment: Mapping[str, str] = os.environ
         request_timeout_ms=_number(properties, "request.timeout.ms"),
         api_timeout_ms=_number(properties, "default.api.timeout.ms"),
         connect_timeout_ms=_number(properties, "socket.connection.setup.timeout.ms"),
-        security={name: text for name, text in properties.items() if name.startswith(_SECURITY)},
+        security=_security(properties),
     )
 
 
@@ -123,19 +133,53 @@ def read_profile(name: str | None, environment: Mapping[str, str]) -> dict[str, 
     return known.named[wanted]
 
 
-def door_url(
-    given: str | None, variable: str, key: str, options: ConnectOptions, environment: Mapping[str, str] = os.environ
-) -> str | None:
-    """The address of a door: what was typed, `--profile`, the environment, the current profile; None: nobody has named one."""
-    if given:
-        return given
-    named = read_profile(options.profile, environment).get(key) if options.profile else None
-    return named or environment.get(variable) or read_profile(None, environment).get(key)
+class FoundDoor(NamedTuple):
+    url: str
+    security: Mapping[str, str]  # the login and the trust that this door may be shown; empty: none is meant for it
 
 
-def security_for_doors(options: ConnectOptions, environment: Mapping[str, str] = os.environ) -> Mapping[str, str]:
-    """The login and the trust of the client's settings, which are for the cluster's doors too."""
-    return resolve(options, environment).security
+def find_door(
+    given: str | None,
+    variable: str,
+    kind: DoorKind,
+    default: str,
+    options: ConnectOptions,
+    environment: Mapping[str, str] = os.environ,
+) -> FoundDoor:
+    """What was typed, `--profile`, the environment, the current profile, what `headwater up` runs, the default.
+
+    A password goes to the door that its owner has named for it: that of the same profile, that of the same `headwater up`, or the one named
+    together with `--profile` or `--command-config`. The default is nobody's: who listens there is not known.
+    """
+    profile = read_profile(options.profile, environment)
+    named = profile.get(kind.key)
+    url = given or (named if options.profile else None) or environment.get(variable) or named
+    if url is not None and (options.profile or options.command_config or _is_same(url, named)):
+        return FoundDoor(url, resolve(options, environment).security)
+    own = _own_door(kind, environment)
+    if own is None or (url is not None and not _is_same(url, own.url)):
+        return FoundDoor(url or default, {})
+    return FoundDoor(own.url, resolve(options, environment).security) if options.command_config else own
+
+
+def _own_door(kind: DoorKind, environment: Mapping[str, str]) -> FoundDoor | None:
+    """Of `headwater up` on this machine, if that server is alive: its port is no other's then."""
+    from headwater.cli.state import read_state
+
+    state = read_state(default_data_dir(environment).absolute())
+    server = getattr(state, kind.running, None)
+    if state is None or server is None or not server.is_alive:
+        return None
+    properties = _read_properties(state.client_config) if state.client_config else {}
+    return FoundDoor(server.url, _security(properties))
+
+
+def _is_same(url: str, other: str | None) -> bool:
+    return other is not None and url.rstrip("/") == other.rstrip("/")
+
+
+def _security(properties: Mapping[str, str]) -> dict[str, str]:
+    return {name: text for name, text in properties.items() if name.startswith(_SECURITY)}
 
 
 def _read_properties(path: str) -> dict[str, str]:

@@ -14,6 +14,13 @@ class ConnectionFailed(KafkaError):
         self.refused = refused
 
 
+class NotTrusted(KafkaError):
+    """The broker's certificate is not trusted: of the code that nobody tries again, but no fault of the user who logs in."""
+
+    def __init__(self, address: Address, reason: str) -> None:
+        super().__init__(ErrorCode.SASL_AUTHENTICATION_FAILED, f"{address}: {reason}")
+
+
 class RequestTimedOut(KafkaError):
     def __init__(self, address: Address, api: str, timeout_ms: int) -> None:
         super().__init__(ErrorCode.REQUEST_TIMED_OUT, f"{address}: no answer to {api} within {timeout_ms} ms")

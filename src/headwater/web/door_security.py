@@ -164,7 +164,7 @@ class _Gate:
         if shown is None or shown.scheme not in self._security.schemes:
             raise self._security.unauthorized()
         try:
-            caller = await self._login.caller(shown)
+            caller = await self._login.caller(shown, request.peer)
             return await self._application.handle(replace(request, caller=caller))
         except LoginRefused as problem:
             self._login.forget(shown)

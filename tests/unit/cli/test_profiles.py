@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,12 @@ import pytest
 
 from headwater.base.errors import UserError
 from headwater.cli.door_access import door_access
+from headwater.cli.processes import identify
 from headwater.cli.profiles import read_profiles, secrets_file
-from headwater.cli.registry_calls import find_url
+from headwater.cli.registry_calls import find_registry
 from headwater.cli.root import run
-from headwater.cli.settings import ConnectOptions, door_url, resolve
+from headwater.cli.settings import CONNECT, REGISTRY, SQL, ConnectOptions, find_door, resolve
+from headwater.cli.state import ConnectState, UpState, write_state
 
 CANARY = "canary-9071"
 
@@ -69,7 +72,7 @@ def test_a_profile_from_its_making_to_its_end(
     one = shown(capsys, "profile", "show")
     assert (one["name"], one["settings"]["sasl.jaas.config"]) == ("test", "[hidden]")
     assert one["settings"]["sasl.mechanism"] == "SCRAM-SHA-512"
-    assert find_url(None) == "https://r.example:8081"
+    assert find_registry(None).url == "https://r.example:8081"
     assert run(["profile", "delete", "test"]) == 0
     assert not secrets_file("test").exists()
     assert read_profiles().current is None
@@ -103,16 +106,64 @@ def test_what_cannot_be_kept(
     assert read_profiles().named == {}
 
 
-def test_where_a_door_is(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("home")
+def test_where_a_door_is(monkeypatch: pytest.MonkeyPatch) -> None:
     make(monkeypatch, "prod")
-    key, options = "schema_registry_url", ConnectOptions()
-    assert home.exists()
-    assert door_url("http://typed", "V", key, options) == "http://typed"
-    assert door_url(None, "V", key, options) == "https://r.example:8081"
+
+    def url(given: str | None, **options: str) -> str:
+        return find_door(given, "V", REGISTRY, "http://default", ConnectOptions(**options)).url
+
+    assert url("http://typed") == "http://typed"
+    assert url(None) == "https://r.example:8081"
     monkeypatch.setenv("V", "http://variable")
-    assert door_url(None, "V", key, options) == "http://variable"
-    assert door_url(None, "V", key, ConnectOptions(profile="prod")) == "https://r.example:8081"
-    assert door_url(None, "W", "connect_url", options) is None
+    assert url(None) == "http://variable"
+    assert url(None, profile="prod") == "https://r.example:8081"
+    assert find_door(None, "W", CONNECT, "http://default", ConnectOptions()).url == "http://default"
+
+
+@pytest.mark.usefixtures("home")
+def test_a_door_that_is_not_the_profiles_is_not_told_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    make(monkeypatch, "prod")
+
+    def is_told(given: str | None, variable: str = "W", *, kind: Any = REGISTRY, **options: str) -> bool:
+        found = find_door(given, variable, kind, "http://localhost:8081", ConnectOptions(**options))
+        return CANARY in str(dict(found.security))
+
+    monkeypatch.setenv("V", "http://localhost:8082")
+    assert is_told(None)
+    assert is_told("https://r.example:8081/"), "the profile's own"
+    assert not is_told("http://localhost:8081")
+    assert not is_told("https://r.example:8082")
+    assert not is_told(None, "V")
+    assert not is_told(None, kind=SQL), "the default: anybody may listen there"
+    assert not is_told(None, kind=CONNECT, profile="prod"), "the profile has none, so it is the default"
+    assert is_told("http://localhost:8081", profile="prod"), "who names both wants it so"
+    assert is_told("http://localhost:8081", command_config=str(secrets_file("prod")))
+
+
+def test_the_doors_of_headwater_up_are_told_its_own_login(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make(monkeypatch, "prod")
+    (home / "up.properties").write_text("security.protocol=SASL_SSL\nsasl.password=local\n")
+    process = identify(os.getpid())
+    assert process is not None
+    state = UpState(str(home / "data"), "1", *process, client_config=str(home / "up.properties"))
+    state.connect = ConnectState(
+        host="127.0.0.1", port=7083, pid=process.pid, start_ticks=process.start_ticks, log_file=None
+    )
+    (home / "data").mkdir()
+    write_state(home / "data", state)
+
+    def found(given: str | None) -> tuple[str, str | None]:
+        door = find_door(given, "W", CONNECT, "http://127.0.0.1:8083", ConnectOptions())
+        return door.url, door.security.get("sasl.password")
+
+    assert found(None) == ("http://127.0.0.1:7083", "local")
+    assert found("http://127.0.0.1:7083") == ("http://127.0.0.1:7083", "local")
+    assert found("http://127.0.0.1:8083") == ("http://127.0.0.1:8083", None)
+    state.connect.start_ticks += 1  # it has ended, and another process may have its port
+    write_state(home / "data", state)
+    assert found(None) == ("http://127.0.0.1:8083", None)
+    assert found("http://127.0.0.1:7083") == ("http://127.0.0.1:7083", None)
 
 
 LOGIN = {

@@ -104,7 +104,7 @@ class Login:
     def __init__(self) -> None:
         self.forgotten: list[Presented] = []
 
-    async def caller(self, shown: Presented) -> Someone:
+    async def caller(self, shown: Presented, _peer: str) -> Someone:
         if shown.secret != "right":
             raise LoginRefused("because")
         return Someone(shown.user, topic(Operation.READ, "t"))

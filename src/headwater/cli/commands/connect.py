@@ -25,15 +25,16 @@ def worker_options(function: F) -> F:
 
     @functools.wraps(function)
     def wrapper(*args: Any, url: str | None, command_config: str | None, profile: str | None, **kwargs: Any) -> Any:
-        from headwater.cli.connect_client import ConnectClient, worker_url
-        from headwater.cli.settings import ConnectOptions, security_for_doors
+        from headwater.cli.connect_client import ConnectClient, find_worker
+        from headwater.cli.settings import ConnectOptions
 
-        options = ConnectOptions(None, command_config, profile)
-        client = ConnectClient(worker_url(url, options), security_for_doors(options))
+        client = ConnectClient(*find_worker(url, ConnectOptions(None, command_config, profile)))
         return function(*args, client=client, **kwargs)
 
     named = click.option(
-        "--url", metavar="URL", help="The worker. [env: HEADWATER_CONNECT_URL; default: http://127.0.0.1:8083]"
+        "--url",
+        metavar="URL",
+        help="The worker. [env: HEADWATER_CONNECT_URL; default: the profile's, or that of `headwater up`]",
     )
     return named(login_options(output_option(wrapper)))  # type: ignore[return-value]
 

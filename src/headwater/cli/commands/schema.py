@@ -12,9 +12,9 @@ import click
 from headwater.base.errors import UserError
 from headwater.cli.options import login_options, output_option
 from headwater.cli.output import emit, render_table
-from headwater.cli.registry_calls import RegistryCalls, encoded, find_url
+from headwater.cli.registry_calls import RegistryCalls, encoded, find_registry
 from headwater.cli.schema_diff import schema_diff
-from headwater.cli.settings import ConnectOptions, security_for_doors
+from headwater.cli.settings import ConnectOptions
 
 _ENDINGS = {".avsc": "AVRO", ".proto": "PROTOBUF"}
 
@@ -27,8 +27,7 @@ def schema() -> None:
 def registry_options(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def wrapper(*args: Any, url: str | None, command_config: str | None, profile: str | None, **kwargs: Any) -> Any:
-        options = ConnectOptions(None, command_config, profile)
-        registry = RegistryCalls(find_url(url, options), security_for_doors(options))
+        registry = RegistryCalls(*find_registry(url, ConnectOptions(None, command_config, profile)))
         return function(*args, registry=registry, **kwargs)
 
     option = click.option(

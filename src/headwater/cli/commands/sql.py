@@ -17,7 +17,7 @@ _DEFAULT_URL: Final = "http://localhost:8088"
 
 @click.group(invoke_without_command=True)
 @click.option(
-    "--server", "url", metavar="URL", help="The SQL server.  [default: the profile's, or http://localhost:8088]"
+    "--server", "url", metavar="URL", help="The SQL server.  [default: the profile's, or that of `headwater up`]"
 )
 @login_options
 @click.option("-e", "--execute", "text", metavar="SQL", help="Run these statements and end.")
@@ -43,13 +43,13 @@ def sql(
     if context.invoked_subcommand is not None:
         return 0
     from headwater.cli.door_access import door_access
-    from headwater.cli.settings import ConnectOptions, door_url, security_for_doors
+    from headwater.cli.settings import SQL, ConnectOptions, find_door
     from headwater.cli.sql_session import SqlSession
     from headwater.sql.shell import SqlClient
 
     options = ConnectOptions(None, command_config, profile)
-    named = door_url(url, "HEADWATER_SQL_URL", "sql_url", options) or _DEFAULT_URL
-    access = door_access(named, security_for_doors(options), "a SQL server", _DEFAULT_URL, 8088)
+    door = find_door(url, "HEADWATER_SQL_URL", SQL, _DEFAULT_URL, options)
+    access = door_access(door.url, door.security, "a SQL server", _DEFAULT_URL, 8088)
     with SqlSession(SqlClient(access.url, access.authorization, access.tls), form) as session:
         if text is not None:
             session.run(text)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from headwater._version import VERSION
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.client.addresses import Address
-from headwater.client.errors import ConnectionFailed, RequestTimedOut, raise_for
+from headwater.client.errors import ConnectionFailed, NotTrusted, RequestTimedOut, raise_for
 from headwater.client.negotiation import VersionRange, choose_version
 from headwater.client.protocol import RESPONSE_BYTES_MAX, ClientProtocol, Exchange
 from headwater.client.reactor.kernel import Future, Kernel, TimedOut, Timer
@@ -247,7 +247,7 @@ class Link:
             return ConnectionFailed(self.address, f"the connection broke ({_text(error)})")
         if isinstance(error, NotSecured):
             if error.is_final:
-                return KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, f"{self.address}: {error}")
+                return NotTrusted(self.address, str(error))
             return ConnectionFailed(self.address, str(error))
         if error is not None:
             return ConnectionFailed(self.address, f"what answers there does not speak the Kafka protocol ({error})")

@@ -102,11 +102,11 @@ def test_a_query_reads_the_source_that_its_sender_was_asked_about() -> None:
 
 
 def test_terminating_a_cluster_does_not_delete_topics_of_others() -> None:
-    class Node:
-        texts: list[str] = []
+    texts: list[str] = []
 
+    class Node:
         async def execute(self, text: str, *_more: Any) -> list[Any]:
-            self.texts.append(text)
+            texts.append(text)
             return []
 
     request = Request(
@@ -119,5 +119,5 @@ def test_terminating_a_cluster_does_not_delete_topics_of_others() -> None:
     )
     with pytest.raises(HttpError) as told:
         asyncio.run(make_door(cast("SqlNode", Node())).handle(request))
-    assert (told.value.status, Node.texts) == (403, [])
+    assert (told.value.status, texts) == (403, [])
     assert "DELETE on TOPIC 'secret'" in told.value.message
