@@ -232,8 +232,9 @@ def table() -> str:
     lines = [
         "# Kafka Streams' DSL and ours",
         "",
-        "Every public method of the classes of Kafka Streams' DSL (4.3), and what it is in `headwater.streams`: the same name in Python's",
-        "spelling, or what stands beside it. Made by `tests/unit/streams/dsl_table.py`, which the tests compare with Java's classes.",
+        "Every public method of the classes of Kafka Streams' DSL (4.3), and what it is in `headwater.streams`: the same name in",
+        "Python's spelling, or what stands beside it. Made by `tests/unit/streams/dsl_table.py`, which the tests compare with",
+        "Java's classes.",
     ]
     for kind, methods in METHODS.items():
         lines += ["", f"## {kind}", "", "| Kafka Streams | Headwater |", "|---|---|"]
