@@ -18,6 +18,7 @@ from headwater.registry.subjects import normalized, parse_subject
 from headwater.web.content import json_body, json_response, negotiate
 from headwater.web.door import Door
 from headwater.web.messages import HttpError, Request, Response
+from headwater.web.origin import check_origin, media_type
 from headwater.web.router import Router
 
 CONTENT_TYPES: Final = (
@@ -25,6 +26,7 @@ CONTENT_TYPES: Final = (
     "application/vnd.schemaregistry+json",
     "application/json",
 )
+_BODIES: Final = (*CONTENT_TYPES, "application/octet-stream")  # as Confluent's registry has it
 _NO_CONTENT: Final = 204
 
 Answer = Callable[[Request], Awaitable[Any]]
@@ -46,7 +48,18 @@ class RegistryDoor(Door):
         self._node = node
 
     async def handle(self, request: Request) -> Response:
+        check_origin(request)
+        if request.body:
+            _check_media_type(request)
         return await super().handle(rewritten(request, self._node.state))
+
+
+def _check_media_type(request: Request) -> None:
+    """What a page of another origin could send without asking first (text, forms) is refused."""
+    kind = media_type(request)
+    if kind in _BODIES or (kind == "" and request.headers.get("origin") is None):
+        return
+    raise HttpError(415, "HTTP 415 Unsupported Media Type", 415)
 
 
 def _router(api: "Api") -> Router:

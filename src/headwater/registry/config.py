@@ -35,7 +35,7 @@ TABLE: Final = {
             "host.name",
             _S,
             None,
-            "The name by which other registries reach this one. Without it: that of the first listener, or of the machine.",
+            "The name by which other registries reach this one. Without it: that of the first listener that is not on the loopback interface, or of the machine.",
         ),
         _row(
             "inter.instance.listener.name",
@@ -162,6 +162,12 @@ class RegistryConfig:
     @property
     def bootstrap_servers(self) -> str:
         return ",".join(each.rpartition("://")[2] for each in self.values["kafkastore.bootstrap.servers"])
+
+    @property
+    def is_beside_brokers(self) -> bool:
+        """Whether all brokers are reached over the loopback interface: a registry with such an address is on this machine then."""
+        hosts = [each.rpartition(":")[0].strip("[]") for each in self.bootstrap_servers.split(",")]
+        return all(HttpListener(host, 0).is_loopback for host in hosts)
 
     def client(self) -> dict[str, str]:
         """The settings of the registry's own clients: `kafkastore.security.protocol`, `kafkastore.sasl.*`, `kafkastore.ssl.*`."""

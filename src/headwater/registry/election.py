@@ -17,6 +17,7 @@ from headwater.client.reactor.aio import AioEngine
 from headwater.client.session import COORDINATOR_MOVED, KeyType, Session
 from headwater.client.settings.admin import read_admin_settings
 from headwater.registry.records import encode_json
+from headwater.web.listeners import HttpListener
 from headwater.wire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from headwater.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from headwater.wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
@@ -48,6 +49,11 @@ class Identity:
     def url(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{self.scheme}://{host}:{self.port}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """An address that every machine has: of which one, it does not say."""
+        return HttpListener(self.host, self.port).is_loopback
 
     def document(self) -> dict[str, Any]:
         return {
@@ -108,11 +114,14 @@ def elect(members: Mapping[str, Identity]) -> Assignment:
     return Assignment(chosen, None if chosen is None else eligible[chosen], error)
 
 
-def is_unopposed(url: str, metadata: Sequence[bytes]) -> bool:
+def is_unopposed(own: Identity, metadata: Sequence[bytes], *, beside_brokers: bool) -> bool:
     """Whether nobody else is in the group: it is empty, or its members have our own address. Who listens there is this process,
-    so they are what a crash left of its predecessor, and the group waits for the end of their session."""
+    so they are what a crash left of its predecessor, and the group waits for the end of their session. Every machine has the
+    loopback's addresses: they say so only `beside_brokers` that are reached over it."""
+    if metadata and own.is_loopback and not beside_brokers:
+        return False
     try:
-        return all(Identity.of(json.loads(each)).url == url for each in metadata)
+        return all(Identity.of(json.loads(each)).url == own.url for each in metadata)
     except ValueError:
         return False
 
@@ -127,7 +136,10 @@ class Elector:
         session_timeout_ms: int,
         identity: Identity,
         on_assignment: Callable[[Identity | None, bool], Awaitable[None]],
+        *,
+        beside_brokers: bool = False,
     ) -> None:
+        self._beside_brokers = beside_brokers
         self._group_id = group_id
         self._session_timeout_ms = session_timeout_ms
         self._identity = identity
@@ -163,7 +175,8 @@ class Elector:
         group = (await self._engine.run(call)).groups[0]
         if group.error_code:
             return group.error_code == ErrorCode.GROUP_ID_NOT_FOUND
-        return is_unopposed(self._identity.url, [bytes(member.member_metadata) for member in group.members])
+        metadata = [bytes(member.member_metadata) for member in group.members]
+        return is_unopposed(self._identity, metadata, beside_brokers=self._beside_brokers)
 
     async def run(self) -> None:
         """For ever. What fails is tried again; meanwhile this registry does not lead."""

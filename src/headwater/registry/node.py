@@ -78,6 +78,7 @@ class RegistryNode:
             self.config.number("schema.registry.group.session.timeout.ms"),
             self.identity,
             self._on_assignment,
+            beside_brokers=self.config.is_beside_brokers,
         )
         self._election = asyncio.create_task(self._elect(self._elector))
 
@@ -189,6 +190,10 @@ class RegistryNode:
 
     async def _forward(self, request: Request, leader: Identity) -> Response | None:
         """None: it was not done, because the leader could not be reached or does not lead any more."""
+        if leader.is_loopback and not self.config.is_beside_brokers:
+            raise errors.forwarding_failed(
+                f"The leader says that it is at {leader.url}, which every machine is: set listeners or host.name there"
+            )
         headers = {name: value for name, value in request.headers if name in _PASSED_ON}
         timeout_s = self.config.number("leader.read.timeout.ms") / 1000
         try:

@@ -2,6 +2,7 @@
 read the topic, listen, take part in the election, say `ready`."""
 
 import socket
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -12,6 +13,7 @@ from headwater.registry.election import Identity
 from headwater.registry.node import RegistryNode
 from headwater.web.door_security import DoorSecurity
 from headwater.web.limits import Limits
+from headwater.web.listeners import HttpListener
 from headwater.web.process import listen
 from headwater.web.server import HttpServer
 
@@ -25,8 +27,10 @@ class RegistryService:
     def __init__(self, config: RegistryConfig) -> None:
         self._config = config
         self._security = DoorSecurity("The schema registry", config.given, config.listeners, config.client())
-        scheme = config.listeners[0].scheme
-        self._node = RegistryNode(config, Identity(_advertised_host(config), 0, config.is_eligible, scheme))
+        self._advertised = advertised_listener(config.listeners)
+        listener = config.listeners[self._advertised]
+        identity = Identity(_advertised_host(config, listener.host), 0, config.is_eligible, listener.scheme)
+        self._node = RegistryNode(config, identity)
         limits = Limits(
             body_bytes_max=config.number("request.bytes.max"),
             buffered_bytes_max=_BUFFERED_BYTES_MAX,
@@ -45,7 +49,7 @@ class RegistryService:
         ]
         self.port = ports[0]
         own = self._node.identity
-        self._node.identity = replace(own, port=self.port)
+        self._node.identity = replace(own, port=ports[self._advertised])
         self._node.begin_election()
         return f"ready registry={self._config.listeners[0].url(self.port)}"
 
@@ -58,9 +62,13 @@ class RegistryService:
         await self._security.close()
 
 
-def _advertised_host(config: RegistryConfig) -> str:
+def advertised_listener(listeners: Sequence[HttpListener]) -> int:
+    """The first that other machines can reach, else the first."""
+    return next((number for number, each in enumerate(listeners) if not each.is_loopback), 0)
+
+
+def _advertised_host(config: RegistryConfig, host: str) -> str:
     named = config.values["host.name"]
     if named:
         return str(named)
-    host = config.listeners[0].host
     return socket.gethostname() if host in _ANY else host

@@ -36,7 +36,7 @@ ROWS: Final = {row.name: row for row in (
     Definition("authentication.method", _L, ["NONE"], "How callers log in: NONE, BASIC (a user and a password of the cluster), BEARER (a token that the brokers take), or BASIC,BEARER."),
     Definition("authentication.realm", _S, "headwater", "The realm that a 401 names."),
     Definition("authentication.roles", _L, ["*"], "Only *: whoever logs in may do what the rights of the cluster allow."),
-    Definition("authentication.skip.paths", _L, [], "Paths that need no login, and nothing below them."),
+    Definition("authentication.skip.paths", _L, [], "Paths that need no login for GET and HEAD, and nothing below them."),
     Definition("authentication.allow.plaintext", _B, False, "Whether one may log in over http:// from other machines: something else, such as a proxy, must make that safe. Ours."),
     Definition("authentication.kafka.bootstrap.servers", _L, [], "The brokers that callers are logged in at, if not those of the service itself. Ours; so is any other authentication.kafka.<setting of a client>."),
     Definition("ssl.keystore.location", _S, None, "The key and the certificate of https:// listeners: PEM, PKCS#12 or JKS. Taken anew when the file changes."),
@@ -87,7 +87,7 @@ class DoorSecurity:
         refuse_extensions(given)
         values = _read(given)
         self._realm = str(values["authentication.realm"]).replace('"', "")
-        self._skipped = frozenset(each.strip("/") for each in values["authentication.skip.paths"])
+        self._skipped = frozenset(tuple(each.strip("/").split("/")) for each in values["authentication.skip.paths"])
         self._schemes = _schemes(values["authentication.method"])
         self._is_own_call = is_own_call
         if values["authentication.roles"] != ["*"]:
@@ -137,7 +137,7 @@ class DoorSecurity:
     def needs_no_login(self, request: Request) -> bool:
         if self._is_own_call is not None and self._is_own_call(request):
             return True
-        return bool(self._skipped) and "/".join(request.segments) in self._skipped
+        return request.method in ("GET", "HEAD") and tuple(request.segments or ("",)) in self._skipped
 
     @property
     def schemes(self) -> list[Scheme]:

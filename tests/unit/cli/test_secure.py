@@ -162,9 +162,9 @@ def test_properties_are_read_as_they_were_meant() -> None:
     [
         (["--brokers", "3", "--set", "listeners=PLAINTEXT://:9092"], "--port"),
         (["--config", __file__], "--config"),
-        (["--sql"], "no login"),
-        (["--connect"], "no login"),
-        (["--registry-port", "0"], "no login"),
+        (["--sql"], "authentication.method"),
+        (["--connect"], "authentication.method"),
+        (["--registry-port", "0"], "authentication.method"),
         (["--set", "listeners=PLAINTEXT://:9092"], "--port"),
     ],
 )

@@ -54,8 +54,20 @@ def test_the_documents_are_confluents() -> None:
 def test_what_a_crash_left_of_ones_predecessor_opposes_nobody() -> None:
     own, other = member(1), member(2)
     metadata = {each.url: json.dumps(each.document()).encode() for each in (own, other)}
-    assert is_unopposed(own.url, [])
-    assert is_unopposed(own.url, [metadata[own.url]])
-    assert not is_unopposed(own.url, [metadata[own.url], metadata[other.url]])
-    assert not is_unopposed(own.url, [b""])  # the group does not tell: the election decides
-    assert not is_unopposed(own.url, [b"[]"])
+
+    def unopposed(*found: bytes) -> bool:
+        return is_unopposed(own, found, beside_brokers=False)
+
+    assert unopposed()
+    assert unopposed(metadata[own.url])
+    assert not unopposed(metadata[own.url], metadata[other.url])
+    assert not unopposed(b"")  # the group does not tell: the election decides
+    assert not unopposed(b"[]")
+
+
+def test_an_address_of_the_loopback_may_be_another_machines() -> None:
+    own = Identity("127.0.0.1", 8081)
+    metadata = [json.dumps(own.document()).encode()]
+    assert not is_unopposed(own, metadata, beside_brokers=False), "it may lead elsewhere, and go on doing so"
+    assert is_unopposed(own, [], beside_brokers=False)
+    assert is_unopposed(own, metadata, beside_brokers=True), "the brokers are on this machine: so is it"

@@ -123,9 +123,9 @@ class Application:
         return json_response(error.message, error.status)
 
 
-def ask(gate: Any, path: str, *headers: str) -> Any:
+def ask(gate: Any, path: str, *headers: str, method: str = "GET") -> Any:
     fields = tuple(("Authorization", each) for each in headers)
-    request = Request("GET", path, tuple(path.strip("/").split("/")), headers=Headers(fields))
+    request = Request(method, path, tuple(path.strip("/").split("/")), headers=Headers(fields))
     try:
         return asyncio.run(gate.handle(request)).body
     except HttpError as error:
@@ -141,6 +141,7 @@ def test_the_gate_lets_in_who_logs_in() -> None:
     assert ask(gate, "/x", basic_header("alice:right")) == b'"alice"'
     assert ask(gate, "/health") == b'""'
     assert ask(gate, "/health/more") == refused
+    assert ask(gate, "/health", method="POST") == refused, "looking is free, and nothing else"
     assert ask(gate, "/x") == refused
     assert ask(gate, "/x", basic_header("alice:wrong")) == refused
     assert ask(gate, "/x", "Bearer right") == refused, "the door takes no tokens"
@@ -167,3 +168,9 @@ def test_what_brokers_tell_of_rights() -> None:
     assert _asked(topic(Operation.READ, "no/topic")) == cluster(Operation.DESCRIBE)
     assert _asked(topic(Operation.WRITE, "no/topic")) == cluster(Operation.ALTER)
     assert _asked(topic(Operation.WRITE, "t")) == topic(Operation.WRITE, "t")
+
+
+def test_a_path_that_needs_no_login_is_compared_by_its_parts() -> None:
+    security = made("http://127.0.0.1:1", SASL, authentication_method="BASIC", authentication_skip_paths="/a/b")
+    assert security.needs_no_login(Request("GET", "/a/b", ("a", "b")))
+    assert not security.needs_no_login(Request("GET", "/a%2Fb", ("a/b",)))

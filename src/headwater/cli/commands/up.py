@@ -191,7 +191,7 @@ def _check_secure(config_path: str | None, *others: bool) -> None:
         )
     if any(others):
         raise click.UsageError(
-            "--secure starts no registry, SQL server or Connect worker: their HTTP doors have no login, and would lead around the broker's"
+            "--secure starts no registry, SQL server or Connect worker: start them by themselves, with authentication.method=BASIC; see docs/SECURITY.md"
         )
 
 
@@ -391,7 +391,7 @@ def _for_clients(data_dir: str) -> list[tuple[str, object]]:
         ("  authority", f"{secured.authority} (ssl.truststore.location, ssl.ca.location)"),
         ("  Java, headwater", f"{secured.client_config} (--command-config)"),
         ("  librdkafka", f"{secured.librdkafka_config} (kcat -F)"),
-        ("  schemas", "none: the HTTP door of a registry has no login"),
+        ("  schemas", "none: start a registry by itself, with authentication.method=BASIC; see docs/SECURITY.md"),
     ]
 
 

@@ -31,7 +31,7 @@ from headwater.sql.server.row_queries import RowQueries
 from headwater.sql.server.runner import QueryRunner
 from headwater.sql.server.schemas import schemas_of
 from headwater.streams.engine.failures import ClusterFailure
-from headwater.web.callers import EVERYBODY, Caller, topic
+from headwater.web.callers import EVERYBODY, Caller, cluster, topic
 from headwater.web.rights import require
 
 logger = logging.getLogger("headwater.sql")
@@ -188,6 +188,7 @@ class SqlNode:
         caller: Caller,
     ) -> answers.Entity:
         await rights.require_now(caller, statement, lambda: self.engine.session)
+        await self._require_schemas(caller, statement)
         if isinstance(statement, LOGGED):
             return await self._change(statement, text, settings, caller)
         session = self.engine.session
@@ -237,6 +238,12 @@ class SqlNode:
                 )
             case _:
                 raise SqlError("This statement is not supported by the server yet.", position=statement.position)
+
+    async def _require_schemas(self, caller: Caller, statement: tree.Statement) -> None:
+        """A schema shows its columns: whoever may not see it by its subject may not see it by its id."""
+        for subject, number in () if caller.may_everything else rights.schema_ids(statement):
+            if self._schemas is None or not await self._asking(self._schemas.is_under, subject, number):
+                await require(caller, cluster(Operation.ALTER))
 
     async def _change(
         self, statement: tree.Statement, text: str, settings: Mapping[str, str], caller: Caller

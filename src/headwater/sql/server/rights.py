@@ -93,6 +93,18 @@ def _of_new_source(statement: tree.CreateSource, session: Session) -> list[Need]
     return [*found, *_of_source(Operation.ALTER, statement.name, session)] if statement.or_replace else found
 
 
+def schema_ids(statement: tree.Statement) -> list[tuple[str, int]]:
+    """Schemas that are named by their id, each with the subject of the topic: of another subject, a right of its own is needed."""
+    if isinstance(statement, tree.Explain) and not isinstance(statement.target, str):
+        return schema_ids(statement.target)
+    if not isinstance(statement, tree.CreateSource | tree.CreateAs):
+        return []
+    given = {name.upper(): str(value) for name, value in statement.properties.items()}
+    name = given.get("KAFKA_TOPIC", statement.name)
+    found = ((f"{name}-{side.lower()}", given.get(f"{side}_SCHEMA_ID", "")) for side in ("KEY", "VALUE"))
+    return [(subject, int(number)) for subject, number in found if number.isascii() and number.isdigit()]
+
+
 def _of_control(statement: tree.ControlQuery, session: Session) -> list[Need]:
     if statement.query_id is None:
         return [cluster(Operation.ALTER)]

@@ -16,6 +16,7 @@ from headwater.sql.language import tree
 from headwater.sql.language.parser import split
 from headwater.sql.server import answers
 from headwater.web.callers import EVERYBODY, Caller
+from headwater.web.cluster_login import LoginRefused
 from headwater.web.messages import HttpError
 from headwater.web.websocket import Code, WebSocketClosed
 
@@ -35,6 +36,8 @@ async def messages(node: SqlNode, given: str | None, caller: Caller = EVERYBODY)
                 rows = node.row_queries.printed(statement)
             else:
                 _, columns, rows = await node.row_queries.query(text, properties, variables, caller)
+        except LoginRefused:
+            raise WebSocketClosed(Code.POLICY, "Unauthorized") from None
         except HttpError as error:
             raise WebSocketClosed(Code.UNSUPPORTED, error.message) from None
         except (UserError, KafkaError) as error:

@@ -51,6 +51,7 @@ class SlotRuntime:
 
     def run(self, program: Program, pickled: str) -> ApplicationLead:
         """Raises UserError if an application of that name runs here."""
+        program.settings.refuse_door_of_slots()
         with self._lock:
             known = self._applications.get(program.name)
             if known is not None and known.running:

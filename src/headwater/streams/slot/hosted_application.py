@@ -234,6 +234,7 @@ class HostedApplication:
         """Of the tasks that this slot owns. The lead's door asks all slots, so a port of any number will do."""
         if program.settings.queries is None:
             return
+        program.settings.refuse_door_of_slots()
         self._queries = QueryServer(
             self.name,
             lambda: slot.tasks if (slot := self._slot) is not None else (),

@@ -45,6 +45,15 @@ class RunSettings:
     client: Mapping[str, Any] = field(default_factory=dict)
     """Further settings of consumers, producer and admin client: security, buffers. Each client takes those that it knows."""
 
+    def refuse_door_of_slots(self) -> None:
+        """Several slots answer together, and ask each other in plain HTTP: they would be open where a login was asked for. Raises UserError."""
+        if self.queries is not None and self.queries_door is not None:
+            raise UserError(
+                "queries_door cannot be used on Spark",
+                "doors of slots have no TLS and no login yet",
+                "Leave it out: queries need the secret of the run then; or run the application in one process",
+            )
+
     def __post_init__(self) -> None:
         if self.processing_guarantee not in (EXACTLY_ONCE, AT_LEAST_ONCE):
             raise UserError(

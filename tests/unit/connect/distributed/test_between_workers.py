@@ -1,17 +1,23 @@
 """What workers tell each other: when they join, by signed calls, and by calls that are handed on; and their properties."""
 
+import threading
+from typing import Any, cast
+
 import pytest
 
 from headwater.base.errors import UserError
 from headwater.connect.config.distributed import distributed_config, says_enabled, topic_settings
 from headwater.connect.config.validation import Delivery, validate
 from headwater.connect.distributed.config_records import SessionKey
+from headwater.connect.distributed.config_state import ConfigState
 from headwater.connect.distributed.group_protocol import Assignment, MemberState
+from headwater.connect.distributed.herder import DistributedHerder
 from headwater.connect.distributed.peers import HMAC_SHA256, SIGNATURE, is_signed, new_session_key, sign
 from headwater.connect.distributed.transactional_worker import transactional_id
 from headwater.connect.plugins import Catalog
 from headwater.connect.rest.forwarding import with_hop
 from headwater.connect.runtime.config_checks import wrong_offsets_topic
+from headwater.connect.runtime.refusals import Forbidden
 from headwater.connect.runtime.task import TaskId
 
 TASKS = frozenset({TaskId("a-b", -1), TaskId("a-b", 3)})
@@ -40,6 +46,35 @@ def test_a_signature_is_of_this_body_with_this_key() -> None:
     assert not is_signed(other, b"body", signature, HMAC_SHA256)
     assert not is_signed(key, b"body", signature, "HmacMD5")
     assert not is_signed(key, b"body", "ünsigned", HMAC_SHA256)
+
+
+def test_calls_that_nobody_signed_do_not_make_a_worker_read_the_topic() -> None:
+    key = new_session_key(1)
+
+    class Configs:
+        reads = 0
+
+        def snapshot(self) -> ConfigState:
+            return ConfigState(session_key=key if self.reads else None)
+
+        def refreshed(self) -> ConfigState:
+            self.reads += 1
+            return self.snapshot()
+
+    def herder(leads: bool) -> tuple[DistributedHerder, Configs]:
+        made, configs = DistributedHerder.__new__(DistributedHerder), Configs()
+        made._configs, made._leads = cast("Any", configs), leads
+        made._known, made._key_read_s = threading.Condition(), float("-inf")
+        return made, configs
+
+    for leads, reads in ((True, 1), (False, 0)):
+        made, configs = herder(leads)
+        for _ in range(100):
+            with pytest.raises(Forbidden):
+                made.check_signature(b"body", "Zm9yZ2Vk", HMAC_SHA256)
+        assert configs.reads == reads
+    made, _ = herder(leads=True)
+    made.check_signature(b"body", sign(key, b"body")[SIGNATURE], HMAC_SHA256)
 
 
 def test_a_signature_is_what_javas_hmac_gives() -> None:

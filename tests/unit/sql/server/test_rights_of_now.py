@@ -101,6 +101,26 @@ def test_a_query_reads_the_source_that_its_sender_was_asked_about() -> None:
     asyncio.run(scene())
 
 
+def test_a_schema_of_another_subject_is_not_shown_by_its_id() -> None:
+    class Schemas:
+        def is_under(self, subject: str, number: int) -> bool:
+            return (subject, number) == ("own-value", 5)
+
+    async def told(number: int, *has: Need) -> bool:
+        """Whether the sender got beyond the question of rights: nothing listens where the server's brokers are."""
+        node, log, _ = _node()
+        node._schemas = cast("Any", Schemas())
+        text = f"CREATE STREAM x WITH (KAFKA_TOPIC='own', VALUE_FORMAT='AVRO', VALUE_SCHEMA_ID={number});"
+        with pytest.raises(Exception) as problem:
+            await node.execute(text, {}, {}, caller=Mallory(*has))
+        assert log.written == []
+        return not isinstance(problem.value, HttpError)
+
+    assert not asyncio.run(told(6))
+    assert asyncio.run(told(5))
+    assert asyncio.run(told(6, cluster(Operation.ALTER)))
+
+
 def test_terminating_a_cluster_does_not_delete_topics_of_others() -> None:
     texts: list[str] = []
 

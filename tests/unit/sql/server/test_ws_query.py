@@ -16,6 +16,7 @@ from headwater.sql.plan.catalog import Column
 from headwater.sql.server.api import make_door
 from headwater.sql.server.node import SqlNode
 from headwater.sql.server.ws_query import messages
+from headwater.web.cluster_login import LoginRefused
 from headwater.web.messages import Headers, HttpError, Request
 from headwater.web.websocket import WebSocketClosed, WebSocketResponse
 
@@ -89,6 +90,11 @@ def test_the_schema_and_then_the_rows() -> None:
         {"row": {"columns": [2, None]}},
     ]
     assert node.closed
+
+
+def test_a_login_that_the_brokers_take_no_more_ends_it_without_the_reason() -> None:
+    node = Node(LoginRefused("the user was deleted"))
+    assert _ask(node, {"ksql": "SELECT * FROM s EMIT CHANGES;"}) == ([], (1008, "Unauthorized"))
 
 
 def test_print_gives_lines() -> None:
