@@ -8,7 +8,6 @@ leads nowhere; the next run replaces it. Nobody fails over this: where the note 
 without.
 """
 
-import asyncio
 import contextlib
 import hmac
 import json
@@ -30,6 +29,7 @@ from headwater.web.messages import HttpError, Request, Response
 from headwater.web.process import listen
 from headwater.web.router import Router
 from headwater.web.server import HttpServer
+from headwater.web.server_thread import ServerThread, Serving
 
 _log: Final = logging.getLogger("headwater.streams")
 _NOTE: Final = "lead.json"
@@ -108,11 +108,7 @@ class _Server:
         self.url = ""
         self.process_id = os.getpid()
         self.published: tuple[Published, ...] = ()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._stop: asyncio.Event | None = None
-        self._error: BaseException | None = None
-        self._ready = threading.Event()
-        self._thread = threading.Thread(target=self._main, name="headwater-streams-status", daemon=True)
+        self._thread = ServerThread("headwater-streams-status", self._serve)
 
     @classmethod
     def take(cls, published: Published) -> "_Server":
@@ -130,36 +126,21 @@ class _Server:
                 return
             if _Server._running is self:
                 _Server._running = None
-        assert self._loop is not None
-        assert self._stop is not None
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join()
+        self._thread.stop()
 
     def _started(self) -> "_Server":
-        self._thread.start()
-        self._ready.wait()
-        if self._error is not None:
-            self._thread.join()
-            raise UserError("The status cannot be told", str(self._error))
+        try:
+            self._thread.start()
+        except Exception as error:
+            raise UserError("The status cannot be told", str(error)) from error
         return self
 
-    def _main(self) -> None:
-        try:
-            asyncio.run(self._serve())
-        except BaseException as error:  # noqa: BLE001 - whoever started it is told
-            self._error = error
-        finally:
-            self._ready.set()
-
-    async def _serve(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._stop = asyncio.Event()
+    async def _serve(self, serving: Serving) -> None:
         server = HttpServer(_StatusDoor(self))
         try:
             port = await listen(server, HttpListener(_HOST, 0), None, "The status of applications", "")
             self.url = f"http://{_HOST}:{port}"
-            self._ready.set()
-            await self._stop.wait()
+            await serving.until_asked_to_end()
         finally:
             await server.stop()
 

@@ -8,9 +8,7 @@ Listens on the loopback interface unless told otherwise. The secret is made for 
 ask, and to nobody else.
 """
 
-import asyncio
 import secrets
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +19,7 @@ from headwater.streams.query.readable import Readable
 from headwater.web.listeners import HttpListener
 from headwater.web.process import listen
 from headwater.web.server import HttpServer
+from headwater.web.server_thread import ServerThread, Serving
 
 if TYPE_CHECKING:
     from headwater.web.door_security import DoorSecurity
@@ -53,25 +52,15 @@ class QueryServer:
         self._door_settings, self._client = door, dict(client or {})
         self.token = token or secrets.token_urlsafe(32)
         self.url = ""
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._stop: asyncio.Event | None = None
-        self._error: BaseException | None = None
-        self._ready = threading.Event()
-        self._thread = threading.Thread(target=self._main, name=f"headwater-queries-{application}", daemon=True)
+        self._thread = ServerThread(f"headwater-queries-{application}", self._serve)
 
     def start(self) -> "QueryServer":
         """Returns when it listens. Raises UserError where it cannot."""
         self._thread.start()
-        self._ready.wait()
-        if self._error is not None:
-            self._thread.join()
-            raise self._error
         return self
 
     def stop(self) -> None:
-        if self._loop is not None and self._stop is not None and self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join()
+        self._thread.stop()
 
     def __enter__(self) -> "QueryServer":
         return self
@@ -79,17 +68,7 @@ class QueryServer:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def _main(self) -> None:
-        try:
-            asyncio.run(self._serve())
-        except BaseException as error:  # noqa: BLE001 - whoever started it is told
-            self._error = error
-        finally:
-            self._ready.set()
-
-    async def _serve(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._stop = asyncio.Event()
+    async def _serve(self, serving: Serving) -> None:
         door = QueryDoor(self._application, self._tasks, self._directory, "", self.token, self._known)
         is_secured = any(name.startswith("ssl.keystore.") for name in self._door_settings or ())
         listener = HttpListener(self._host, self._port, "https" if is_secured else "http")
@@ -100,8 +79,7 @@ class QueryServer:
             tls = security.tls if security is not None else None
             port = await listen(server, listener, tls, "Interactive queries", hint)
             self.url = door.url = listener.url(port)
-            self._ready.set()
-            await self._stop.wait()
+            await serving.until_asked_to_end()
         finally:
             await server.stop()
             await door.close()
