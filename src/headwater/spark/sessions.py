@@ -137,8 +137,9 @@ def end_jvm() -> None:
         with warnings.catch_warnings(), suppress(Exception):  # one that has died does not answer
             warnings.simplefilter("ignore")
             context.stop()
-    SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None
-    SparkSession._instantiatedSession = None
+    with SparkContext._lock:
+        SparkContext._active_spark_context = SparkContext._gateway = SparkContext._jvm = None
+    SparkSession._instantiatedSession = SparkSession._activeSession = None
     if gateway is None:
         return
     with suppress(Exception):

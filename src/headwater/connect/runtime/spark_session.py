@@ -40,7 +40,9 @@ class WorkerSpark:
                 raise Interrupted("The worker stops: its Spark session is over")
             if self._session is not None and not is_alive(self._session):
                 logger.error("event=spark-session-lost application=%r", self.place)
-                forget_session()
+                from headwater.spark.sessions import end_jvm
+
+                end_jvm()
                 self._session = None
             if self._session is None:
                 self._session = self._begin()
@@ -87,20 +89,3 @@ def is_alive(session: "SparkSession") -> bool:
         return context is not None and not context.sc().isStopped()
     except Exception:  # noqa: BLE001 - whatever a gateway says whose other end is gone
         return False
-
-
-def forget_session() -> None:
-    """PySpark keeps the gateway to a JVM for as long as the process lives; one that is dead would be asked for ever."""
-    from pyspark import SparkContext
-    from pyspark.sql import SparkSession
-
-    with SparkContext._lock:
-        gateway: Any = SparkContext._gateway
-        SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
-    SparkSession._instantiatedSession = None
-    SparkSession._activeSession = None
-    if gateway is not None:
-        try:
-            gateway.shutdown()
-        except Exception as error:  # noqa: BLE001 - its sockets lead nowhere
-            logger.debug("event=gateway-not-closed error=%r", str(error))
