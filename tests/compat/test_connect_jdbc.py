@@ -7,20 +7,13 @@ import psycopg
 import pytest
 
 from headwater.testing.connect import ConnectWorker
-from spark.support.postgres import Postgres, binaries
+from spark.support.postgres import Postgres, running_postgres
 
 
 @pytest.fixture
 def database() -> Iterator[Postgres]:
-    where = binaries()
-    if where is None:
-        pytest.skip("PostgreSQL is not installed (tests/tools.sh gets it where it can)")
-    server = Postgres(where)
-    try:
-        server.start()
+    with running_postgres() as server:
         yield server
-    finally:
-        server.close()
 
 
 def rows(database: Postgres, sql: str) -> list[Any]:

@@ -21,22 +21,15 @@ from headwater.base.ids import TopicPartition
 from headwater.client import Consumer
 from headwater.connect.connectors.postgres_cdc.pgoutput import lsn_of
 from headwater.connect.errors import ConnectError
-from spark.support.postgres import Postgres, binaries
+from spark.support.postgres import Postgres, running_postgres
 
 PATIENCE_S = 240
 
 
 @pytest.fixture(scope="module")
 def database() -> Iterator[Postgres]:
-    where = binaries()
-    if where is None:
-        pytest.skip("PostgreSQL is not installed (tests/tools.sh gets it where it can)")
-    server = Postgres(where, "wal_level=logical", "max_replication_slots=20", "max_wal_senders=20")
-    try:
-        server.start()
+    with running_postgres("wal_level=logical", "max_replication_slots=20", "max_wal_senders=20") as server:
         yield server
-    finally:
-        server.close()
 
 
 @pytest.fixture

@@ -296,15 +296,10 @@ def test_sqlite_refuses_tasks_of_other_machines(tmp_path: Path) -> None:
 @pytest.fixture
 def own_postgres() -> Iterator[Postgres]:
     """One that a test may stop."""
-    from spark.support.postgres import binaries
+    from spark.support.postgres import running_postgres
 
-    where = binaries()
-    if where is None:
-        pytest.skip("PostgreSQL is not installed (tests/tools.sh gets it where it can)")
-    server = Postgres(where)
-    server.start()
-    yield server
-    server.close()
+    with running_postgres() as server:
+        yield server
 
 
 def test_postgres_goes_away_and_comes_back(own_postgres: Postgres) -> None:

@@ -3,6 +3,7 @@
 PostgreSQL refuses to run as root, so then it runs as `nobody`. Its directory goes when it goes.
 """
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -72,14 +73,20 @@ def binaries() -> Path | None:
     return None
 
 
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[Postgres]:
+@contextlib.contextmanager
+def running_postgres(*settings: str) -> Iterator[Postgres]:
     where = binaries()
     if where is None:
         pytest.skip("PostgreSQL is not installed (tests/tools.sh gets it where it can)")
-    server = Postgres(where)
+    server = Postgres(where, *settings)
     try:
         server.start()
         yield server
     finally:
         server.close()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    with running_postgres() as server:
+        yield server
