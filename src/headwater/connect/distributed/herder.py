@@ -9,7 +9,6 @@ was written is done by whoever owns it when the config log has told it.
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -25,7 +24,8 @@ from headwater.connect.distributed.config_state import ConfigState
 from headwater.connect.distributed.group_protocol import Assignment, MemberState
 from headwater.connect.distributed.leader import REBALANCING, Leader
 from headwater.connect.distributed.local_work import LocalWork
-from headwater.connect.distributed.peers import ask_leader, is_signed
+from headwater.connect.distributed.peers import ask_leader
+from headwater.connect.distributed.signature_check import SignatureCheck
 from headwater.connect.distributed.status_records import ConnectorStatus, Status, StatusRecord, TaskStatus, TopicUse
 from headwater.connect.distributed.stores import ConfigStore, StatusStore
 from headwater.connect.distributed.transactional_worker import TransactionalWorker
@@ -41,7 +41,6 @@ from headwater.connect.runtime.refusals import (
     BadRequest,
     Conflict,
     Elsewhere,
-    Forbidden,
     NotFound,
 )
 from headwater.connect.runtime.task import State, TaskId
@@ -51,7 +50,6 @@ logger = logging.getLogger("headwater.connect")
 
 _GROUP_S: Final = 60.0  # for a leader to be known
 _AGAIN_S: Final = 1.0
-_KEY_AGAIN_S: Final = 1.0  # before the key of signatures is looked for in the topic again
 _IDLE_S: Final = 60.0
 
 
@@ -77,15 +75,15 @@ class DistributedHerder:
         self._checks = ConfigChecks(worker, Delivery.EXACTLY_ONCE if worker.exactly_once else Delivery.AT_LEAST_ONCE)
         self._work = LocalWork(worker, self)
         self._working = threading.RLock()  # around LocalWork
-        self._known = threading.Condition()  # around the next four
+        self._known = threading.Condition()  # around the next three
         self._assignment: Assignment | None = None
         self._held: Resources = frozenset()
         self._leads = False
-        self._key_read_s = -_KEY_AGAIN_S
         self._wishes: list[Restart | TaskId | str | tuple[str, Exception]] = []
         self._levels: dict[str, str] = {}
         self.generation = -1
         self.peers_tls: ContextSource | None = None  # whom to trust where workers call each other over https://
+        self.signatures = SignatureCheck(configs, lambda: self._leads)
         self._wake = threading.Event()
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="connect-herder", daemon=True)
@@ -304,23 +302,6 @@ class DistributedHerder:
         return Running(name, config, plugin, self._definition(config), state.target(name))
 
     # Between workers
-
-    def check_signature(self, body: bytes, signature: str | None, algorithm: str | None) -> None:
-        if signature is None or algorithm is None:
-            raise BadRequest("Internal request missing required signature")
-        if self._is_signed(self._configs.snapshot(), body, signature, algorithm):
-            return
-        # Anybody can send what is signed by nobody: the topic is read for it by the leader alone, and rarely.
-        with self._known:
-            now_s = time.monotonic()
-            is_due = self._leads and now_s >= self._key_read_s + _KEY_AGAIN_S
-            if is_due:
-                self._key_read_s = now_s
-        if not is_due or not self._is_signed(self._configs.refreshed(), body, signature, algorithm):
-            raise Forbidden("Internal request contained invalid signature.")
-
-    def _is_signed(self, state: ConfigState, body: bytes, signature: str, algorithm: str) -> bool:
-        return state.session_key is not None and is_signed(state.session_key, body, signature, algorithm)
 
     def put_tasks(self, name: str, tasks: list[dict[str, str]]) -> None:
         self._require_lead()

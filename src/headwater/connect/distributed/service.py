@@ -201,7 +201,7 @@ def _between_workers(herder: DistributedHerder) -> list[Route]:
     """What the leader does for the others, for calls that are signed."""
 
     def checked(request: Request) -> Any:
-        herder.check_signature(request.body, request.headers.get(SIGNATURE), request.headers.get(ALGORITHM))
+        herder.signatures.check(request.body, request.headers.get(SIGNATURE), request.headers.get(ALGORITHM))
         return json_body(request)
 
     async def put_tasks(request: Request) -> Response:

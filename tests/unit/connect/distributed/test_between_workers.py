@@ -1,6 +1,5 @@
 """What workers tell each other: when they join, by signed calls, and by calls that are handed on; and their properties."""
 
-import threading
 from typing import Any, cast
 
 import pytest
@@ -11,8 +10,8 @@ from headwater.connect.config.validation import Delivery, validate
 from headwater.connect.distributed.config_records import SessionKey
 from headwater.connect.distributed.config_state import ConfigState
 from headwater.connect.distributed.group_protocol import Assignment, MemberState
-from headwater.connect.distributed.herder import DistributedHerder
 from headwater.connect.distributed.peers import HMAC_SHA256, SIGNATURE, is_signed, new_session_key, sign
+from headwater.connect.distributed.signature_check import SignatureCheck
 from headwater.connect.distributed.transactional_worker import transactional_id
 from headwater.connect.plugins import Catalog
 from headwater.connect.rest.forwarding import with_hop
@@ -61,20 +60,18 @@ def test_calls_that_nobody_signed_do_not_make_a_worker_read_the_topic() -> None:
             self.reads += 1
             return self.snapshot()
 
-    def herder(leads: bool) -> tuple[DistributedHerder, Configs]:
-        made, configs = DistributedHerder.__new__(DistributedHerder), Configs()
-        made._configs, made._leads = cast("Any", configs), leads
-        made._known, made._key_read_s = threading.Condition(), float("-inf")
-        return made, configs
+    def signatures(leads: bool) -> tuple[SignatureCheck, Configs]:
+        configs = Configs()
+        return SignatureCheck(cast("Any", configs), lambda: leads, lambda: 5.0), configs
 
     for leads, reads in ((True, 1), (False, 0)):
-        made, configs = herder(leads)
+        made, configs = signatures(leads)
         for _ in range(100):
             with pytest.raises(Forbidden):
-                made.check_signature(b"body", "Zm9yZ2Vk", HMAC_SHA256)
+                made.check(b"body", "Zm9yZ2Vk", HMAC_SHA256)
         assert configs.reads == reads
-    made, _ = herder(leads=True)
-    made.check_signature(b"body", sign(key, b"body")[SIGNATURE], HMAC_SHA256)
+    made, _ = signatures(leads=True)
+    made.check(b"body", sign(key, b"body")[SIGNATURE], HMAC_SHA256)
 
 
 def test_a_signature_is_what_javas_hmac_gives() -> None:
