@@ -75,7 +75,7 @@ class DistributedHerder:
         self._checks = ConfigChecks(worker, Delivery.EXACTLY_ONCE if worker.exactly_once else Delivery.AT_LEAST_ONCE)
         self._work = LocalWork(worker, self)
         self._working = threading.RLock()  # around LocalWork
-        self._known = threading.Condition()  # around the next three
+        self._known = threading.Condition()  # around the next four
         self._assignment: Assignment | None = None
         self._held: Resources = frozenset()
         self._leads = False
