@@ -112,9 +112,14 @@ def test_a_client_whose_thread_died_gets_another_session(stage: RealStage) -> No
     def surprise(_timeout_s: float) -> None:
         raise RuntimeError("what is that")
 
-    kazoo_of(client)._connection._read_socket = surprise
+    connection = kazoo_of(client)._connection
+    thread = connection._connection_routine
+    connection._read_socket = surprise
     client.coordination.get("/", lambda _node, _problem: None)
     stage.until(lambda: LOST in client.states)
+    # It tells of the loss while it dies. Its last words must come in this test, which expects them, and not in the next.
+    thread.join(WAIT_S)
+    assert not thread.is_alive()
     client.connected()
     assert client.coordination.session_id not in (0, old_session_id)
     assert client.write(Create("/a")) == ["/a"]
