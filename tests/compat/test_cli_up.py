@@ -13,6 +13,9 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer as ConfluentProducer
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
 
 from headwater.base.config.properties import parse_properties
 from headwater.cli.processes import identify
@@ -307,7 +310,30 @@ def test_up_with_connect_copies_a_file(headwater: Run, tmp_path: Path) -> None:
         os.kill(connect["pid"], 0)
 
 
-def test_up_has_a_schema_registry_that_goes_with_it(headwater: Run) -> None:
+def _check_that_consumers_decode_by_themselves(headwater: Run, environment: dict[str, str], url: str) -> None:
+    (broker,) = _status(headwater)["brokers"]
+    bootstrap = f"{broker['host']}:{broker['port']}"
+    with SchemaRegistryClient({"url": url}) as client:
+        write = AvroSerializer(client, '{"type":"record","name":"Visit","fields":[{"name":"page","type":"string"}]}')
+        data = write({"page": "/é"}, SerializationContext("visits", MessageField.VALUE))
+    producer = ConfluentProducer({"bootstrap.servers": bootstrap})
+    producer.produce("visits", data)
+    producer.produce("visits", b"plain")
+    assert producer.flush(60) == 0
+    assert headwater("consume", "visits", "-e").stdout == '{"page": "/é"}\nplain\n'
+    assert headwater("consume", "visits", "-e", "--registry", "none").stdout == f"{data.decode()}\nplain\n"
+    script = ["-c", "from headwater.cli.kafka.console_consumer import main; main()", "--bootstrap-server", bootstrap]
+    ended = subprocess.run(
+        [sys.executable, *script, "--topic", "visits", "--from-beginning", "--max-messages", "2"],
+        env=environment,
+        capture_output=True,
+        timeout=120,
+        check=True,
+    )
+    assert ended.stdout.decode() == '{"page": "/é"}\nplain\n'
+
+
+def test_up_has_a_schema_registry_that_goes_with_it(headwater: Run, environment: dict[str, str]) -> None:
     said = headwater("up", "-d", "--port", "0").stdout  # then the registry's port is any free one, too
     registry = _status(headwater)["registry"]
     assert registry["ready"]
@@ -315,6 +341,7 @@ def test_up_has_a_schema_registry_that_goes_with_it(headwater: Run) -> None:
     url = ("--url", registry["url"])
     assert headwater("schema", "list", *url).stdout == ""
     headwater("schema", "register", "users", "-", *url, input='"string"')
+    _check_that_consumers_decode_by_themselves(headwater, environment, registry["url"])
     os.kill(registry["pid"], signal.SIGKILL)
     _until(lambda: (_status(headwater)["registry"] or {}).get("pid") not in (-1, registry["pid"], None))
     _until(lambda: bool(_status(headwater)["registry"]["ready"]))

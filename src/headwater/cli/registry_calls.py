@@ -1,6 +1,7 @@
 """Calls to a schema registry for commands: one request, its JSON, and an error that a person can do something about."""
 
 import json
+import os
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
@@ -8,7 +9,7 @@ from urllib.parse import quote
 
 from headwater.base.errors import UserError
 from headwater.cli.door_access import door_access
-from headwater.cli.settings import REGISTRY, ConnectOptions, FoundDoor, find_door
+from headwater.cli.settings import REGISTRY, ConnectOptions, FoundDoor, find_door, find_door_beside
 
 VARIABLE: Final = "HEADWATER_SCHEMA_REGISTRY_URL"
 DEFAULT_URL: Final = "http://localhost:8081"
@@ -20,9 +21,17 @@ def find_registry(given: str | None, options: ConnectOptions = ConnectOptions())
     return find_door(given, VARIABLE, REGISTRY, DEFAULT_URL, options)
 
 
+def find_registry_beside(options: ConnectOptions, environment: Mapping[str, str] = os.environ) -> FoundDoor | None:
+    """The registry that belongs to the brokers which a command reads from, if one is known."""
+    return find_door_beside(VARIABLE, REGISTRY, options, environment)
+
+
 class RegistryCalls:
-    def __init__(self, url: str, security: Mapping[str, str] = MappingProxyType({})) -> None:
+    def __init__(
+        self, url: str, security: Mapping[str, str] = MappingProxyType({}), patience_s: float | None = None
+    ) -> None:
         self._access = door_access(url, security, "a registry", "http://localhost:8081")
+        self._patience_s = _PATIENCE_S if patience_s is None else patience_s
 
     def call(self, method: str, path: str, document: object = None) -> Any:
         """The answer's document. Raises UserError for an answer that is an error."""
@@ -36,7 +45,7 @@ class RegistryCalls:
     def try_call(self, method: str, path: str, document: object = None) -> tuple[int, Any]:
         from http.client import HTTPException
 
-        connection = self._access.connect(_PATIENCE_S)
+        connection = self._access.connect(self._patience_s)
         body = None if document is None else json.dumps(document).encode()
         try:
             headers = {"Accept": _CONTENT_TYPE, "Content-Type": _CONTENT_TYPE, **self._access.headers}
@@ -52,6 +61,19 @@ class RegistryCalls:
             ) from None
         finally:
             connection.close()
+
+
+class RegistryTransport:
+    """The calls as a `SchemaRegistryClient` wants them: the login of a command, each call on a connection of its own."""
+
+    def __init__(self, calls: RegistryCalls) -> None:
+        self._calls = calls
+
+    def request(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        return self._calls.try_call(method, path, body)
+
+    def close(self) -> None:
+        """Nothing is kept open."""
 
 
 def encoded(name: str) -> str:

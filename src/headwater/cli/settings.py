@@ -162,6 +162,35 @@ def find_door(
     return FoundDoor(own.url, resolve(options, environment).security) if options.command_config else own
 
 
+def find_door_beside(
+    variable: str, kind: DoorKind, options: ConnectOptions, environment: Mapping[str, str] = os.environ
+) -> FoundDoor | None:
+    """The door that belongs to the brokers of these options; None if nobody has named one.
+
+    The environment names it for all brokers. A profile has it beside its own brokers, so it counts only where those are
+    meant; and that of `headwater up` counts only for brokers that `headwater up` runs: another's would answer for others.
+    """
+    by_profile = options.profile or not (options.bootstrap_server or environment.get(BOOTSTRAP_VARIABLE))
+    profile = read_profile(options.profile, environment) if by_profile else {}
+    if environment.get(variable) or profile.get(kind.key):
+        return find_door(None, variable, kind, "", options, environment)
+    settings = resolve(options, environment)
+    return _own_door(kind, environment) if _runs_here(settings.bootstrap, environment) else None
+
+
+def _runs_here(bootstrap: str, environment: Mapping[str, str]) -> bool:
+    from headwater.cli.state import read_state
+
+    state = read_state(default_data_dir(environment).absolute())
+    running = {_plain_address(broker.address) for broker in state.brokers} if state else set()
+    return any(_plain_address(each) in running for each in bootstrap.split(","))
+
+
+def _plain_address(text: str) -> str:
+    host, _, port = text.rpartition("://")[2].strip().rpartition(":")
+    return f"{'127.0.0.1' if host in ('localhost', '0.0.0.0', '[::1]', '[::]') else host}:{port}"
+
+
 def _own_door(kind: DoorKind, environment: Mapping[str, str]) -> FoundDoor | None:
     """Of `headwater up` on this machine, if that server is alive: its port is no other's then."""
     from headwater.cli.state import read_state

@@ -13,10 +13,10 @@ from headwater.base.errors import UserError
 from headwater.cli.door_access import door_access
 from headwater.cli.processes import identify
 from headwater.cli.profiles import read_profiles, secrets_file
-from headwater.cli.registry_calls import find_registry
+from headwater.cli.registry_calls import find_registry, find_registry_beside
 from headwater.cli.root import run
 from headwater.cli.settings import CONNECT, REGISTRY, SQL, ConnectOptions, find_door, resolve
-from headwater.cli.state import ConnectState, UpState, write_state
+from headwater.cli.state import BrokerState, ConnectState, RegistryState, UpState, write_state
 
 CANARY = "canary-9071"
 
@@ -164,6 +164,35 @@ def test_the_doors_of_headwater_up_are_told_its_own_login(home: Path, monkeypatc
     write_state(home / "data", state)
     assert found(None) == ("http://127.0.0.1:8083", None)
     assert found("http://127.0.0.1:7083") == ("http://127.0.0.1:7083", None)
+
+
+def test_the_registry_beside_the_brokers(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def url(**options: str) -> str | None:
+        found = find_registry_beside(ConnectOptions(**options))
+        return None if found is None else found.url
+
+    assert url() is None
+    process = identify(os.getpid())
+    assert process is not None
+    alive = {"pid": process.pid, "start_ticks": process.start_ticks, "log_file": None, "host": "127.0.0.1"}
+    state = UpState(str(home / "data"), "1", *process)
+    state.brokers = [BrokerState(**alive, port=7092, ready=True, id=1, log_dirs=[])]
+    state.registry = RegistryState(**alive, port=7081)
+    (home / "data").mkdir()
+    write_state(home / "data", state)
+    own, of_profile = "http://127.0.0.1:7081", "https://r.example:8081"
+    assert url() == own
+    assert url(bootstrap_server="other:1,localhost:7092") == own
+    assert url(bootstrap_server="other:7092") is None, "ids of another cluster's registry mean other schemas"
+    make(monkeypatch, "prod")
+    assert url() == of_profile
+    assert url(bootstrap_server="localhost:7092") == own
+    assert url(bootstrap_server="other:7092") is None
+    assert url(bootstrap_server="other:7092", profile="prod") == of_profile
+    monkeypatch.setenv("HEADWATER_BOOTSTRAP_SERVER", "other:7092")
+    assert url() is None
+    monkeypatch.setenv("HEADWATER_SCHEMA_REGISTRY_URL", "http://named")
+    assert url() == url(bootstrap_server="localhost:7092") == "http://named"
 
 
 LOGIN = {

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from headwater.client.record_reader import RecordReader
     from headwater.client.types import FetchedRecord
 
+_NO_REGISTRY: Final = "none"
 _PLAIN: Final = "%v\\n"
 _TABLE: Final = "%p\\t%o\\t%d{iso}\\t%k\\t%v\\n"
 _TABLE_HEADER: Final = b"PARTITION\tOFFSET\tTIMESTAMP\tKEY\tVALUE\n"
@@ -46,12 +47,12 @@ def _record_options(function: Callable[..., Any]) -> Callable[..., Any]:
             raise click.UsageError(f"-o names two starts: {offsets[0]} and {offsets[1]}.")
         if shape and record_format:
             raise click.UsageError("Give a format or an output, not both.")
-        target = Target(ConnectOptions(bootstrap_server, command_config, profile), shape or "")
+        connect = ConnectOptions(bootstrap_server, command_config, profile)
+        target = Target(connect, shape or "")
         try:
             start = offsets[0] if offsets else None
-            return function(
-                *args, target=target, start=start, writer=_typed(_writer(shape, record_format), registry), **kwargs
-            )
+            writer = _typed(_writer(shape, record_format), registry, connect)
+            return function(*args, target=target, start=start, writer=writer, **kwargs)
         except KeyboardInterrupt:
             return 0  # the usual way to end a command that follows
         finally:
@@ -64,8 +65,8 @@ def _record_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--registry",
             metavar="URL",
-            envvar="HEADWATER_SCHEMA_REGISTRY_URL",
-            help="Show keys and values that name a schema of this registry as JSON.",
+            help="Show keys and values that name a schema of this registry as JSON; none: show all as it stands. "
+            "Else the one beside the brokers.",
         ),
         click.option("--output", type=click.Choice(OUTPUTS), help="The same as -o with one of these words."),
         click.argument("name", metavar="TOPIC", shell_complete=topic_names),
@@ -194,13 +195,21 @@ def _warn_about_skipped(reader: "RecordReader", before: int) -> int:
 
 
 def _typed(
-    write: "Callable[[list[FetchedRecord]], None]", registry: str | None
+    write: "Callable[[list[FetchedRecord]], None]", registry: str | None, options: ConnectOptions
 ) -> "Callable[[list[FetchedRecord]], None]":
-    if not registry:
-        return write
-    from headwater.cli.registered_records import RegisteredRecords
+    """By the registry that was named, else by the one that belongs to these brokers; if that one does not answer,
+    records are shown as they stand.
+    """
+    from headwater.cli.registry_calls import find_registry, find_registry_beside
 
-    typed = RegisteredRecords(registry)
+    if registry == _NO_REGISTRY:
+        return write
+    door = find_registry(registry, options) if registry else find_registry_beside(options)
+    if door is None:
+        return write
+    from headwater.cli.registered_records import registered_records
+
+    typed = registered_records(door, is_required=registry is not None)
     return lambda records: write(typed.records(records))
 
 

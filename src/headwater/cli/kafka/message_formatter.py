@@ -28,6 +28,10 @@ _NUMBERS: Final = {
 }
 
 
+_REGISTRY_FORMATTERS: Final = ("AvroMessageFormatter", "JsonSchemaMessageFormatter", "ProtobufMessageFormatter")
+_REGISTRY_DESERIALIZERS: Final = ("KafkaAvroDeserializer", "KafkaJsonSchemaDeserializer", "KafkaProtobufDeserializer")
+
+
 class Formatter(Protocol):
     def write(self, records: "list[FetchedRecord]", *, skip_errors: bool) -> None: ...
 
@@ -49,8 +53,8 @@ def make_formatter(options: Options) -> Formatter:
     short = kind.replace("$", ".").rsplit(".", 1)[-1]
     if short == "NoOpMessageFormatter":
         return _Silent()
-    if short in ("DefaultMessageFormatter", "LoggingMessageFormatter"):
-        return DefaultFormatter(properties)
+    if short in ("DefaultMessageFormatter", "LoggingMessageFormatter", *_REGISTRY_FORMATTERS):
+        return _typed(DefaultFormatter(_without_registered(properties)), properties, options, short)
     if short.endswith(("OffsetsMessageFormatter", "MetadataMessageFormatter", "LogMessageFormatter")):
         from headwater.cli.kafka.coordinator_formatter import FORMATTERS, line_of
 
@@ -58,6 +62,56 @@ def make_formatter(options: Options) -> Formatter:
         if read is not None:
             return _Lines(lambda record: line_of(read, record))
     raise Usage(kind)
+
+
+def _typed(formatter: Formatter, properties: Mapping[str, str], options: Options, kind: str) -> Formatter:
+    """Keys and values that name a schema, as JSON: by the registry in `schema.registry.url`, else by the one beside the
+    brokers. A part whose deserializer was named is left to that one.
+    """
+    keys, values = (_is_registered(properties.get(f"{part}.deserializer")) for part in ("key", "value"))
+    if not keys and not values:
+        return formatter
+    from headwater.cli.registry_calls import DEFAULT_URL, find_registry_beside
+    from headwater.cli.settings import ConnectOptions, FoundDoor
+
+    url = properties.get("schema.registry.url")
+    is_asked_for = url is not None or kind in _REGISTRY_FORMATTERS or _names_registry(properties)
+    door = None if url is None else FoundDoor(url, {})
+    if door is None and "bootstrap-server" in options:
+        door = find_registry_beside(ConnectOptions(options.get("bootstrap-server")))
+    if door is None and is_asked_for:
+        door = FoundDoor(DEFAULT_URL, {})  # Confluent's default, too
+    if door is None:
+        return formatter
+    from headwater.cli.registered_records import registered_records
+
+    return _Typed(formatter, registered_records(door, keys=keys, values=values, is_required=is_asked_for).records)
+
+
+def _is_registered(deserializer: str | None) -> bool:
+    return deserializer is None or deserializer.rsplit(".", 1)[-1] in _REGISTRY_DESERIALIZERS
+
+
+def _names_registry(properties: Mapping[str, str]) -> bool:
+    names = (properties.get("key.deserializer"), properties.get("value.deserializer"))
+    return any(name is not None and _is_registered(name) for name in names)
+
+
+def _without_registered(properties: Mapping[str, str]) -> dict[str, str]:
+    """What is left for the plain formatter once keys and values are text."""
+    return {
+        name: text for name, text in properties.items() if not (name.endswith(".deserializer") and _is_registered(text))
+    }
+
+
+class _Typed:
+    """Prints by another formatter what a function makes of the records."""
+
+    def __init__(self, formatter: Formatter, typed: "Callable[[list[FetchedRecord]], list[FetchedRecord]]") -> None:
+        self._formatter, self._typed = formatter, typed
+
+    def write(self, records: "list[FetchedRecord]", *, skip_errors: bool) -> None:
+        self._formatter.write(self._typed(records), skip_errors=skip_errors)
 
 
 class _Silent:
