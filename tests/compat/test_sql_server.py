@@ -126,6 +126,9 @@ def test_what_a_review_found(group_broker: BrokerProcess, topic: str, tmp_path: 
         assert status == 400
         status, body = server.call("POST", "/query", {"ksql": "PRINT nowhere;"})
         assert (status, json.loads(body)["error_code"]) == (400, 40001)
+        acks = server.insert("s", {"ID": 7, "N": "b", "V": 1}, {"id": 8, "n": "b"}, {"id": 9, "x": 1})
+        assert [(each["status"], each["seq"]) for each in acks] == [("ok", 0), ("ok", 1), ("error", 2)]
+        assert sorted(server.ask("SELECT id, v FROM s WHERE n = 'b';")) == [[7, 1], [8, None]]
         server.run("TERMINATE ALL;")
         assert server.run("SHOW QUERIES;")[0]["queries"] == []
         assert server.stop() == 0

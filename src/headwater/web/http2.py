@@ -3,17 +3,22 @@ requests at a time on one connection.
 
 The `h2` library keeps the protocol's state; it reads no sockets. This owns one connection: each complete request is
 answered by a task of its own, and a task that sends waits for the window that its peer has opened. A request is handed
-on when all of it is there, so a body that never ends is refused with time. Limits are those of HTTP/1.1; a peer may
+on when all of it is there, so a body that never ends is refused with time; one that is to be streamed is handed on with
+its head, and the peer's window opens again as its handler reads. Limits are those of HTTP/1.1; a peer may
 have `STREAMS_MAX` requests open, and may take back `RESETS_MAX` of them.
 """
 
 import asyncio
+import contextlib
 import importlib
 import logging
+from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Final
 
+from headwater.web.body_stream import BodyLost, BodyStream
 from headwater.web.limits import Limits
 from headwater.web.messages import Headers, HttpError, Request, Response
 from headwater.web.parser import split_target
@@ -24,6 +29,7 @@ PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 STREAMS_MAX: Final = 100
 RESETS_MAX: Final = 1_000
 _READ_BYTES: Final = 64 * 1024
+_WINDOW_BYTES: Final = 65_535  # of a stream: what a peer may send before its handler reads
 _FIELD_BYTES: Final = 32  # that RFC 9113 counts for each header field, beside its name and value
 
 
@@ -36,6 +42,17 @@ def is_available() -> bool:
 
 
 @dataclass(slots=True)
+class _Incoming:
+    """A body that is handed on while it comes. What its handler has not read yet is not acknowledged either."""
+
+    request: Request
+    pieces: deque[tuple[bytes, int]] = field(default_factory=deque)  # data, and what it took of the peer's window
+    came: asyncio.Event = field(default_factory=asyncio.Event)
+    is_complete: bool = False
+    is_awaited: bool = False
+
+
+@dataclass(slots=True)
 class _Stream:
     """One request, and its answer."""
 
@@ -45,6 +62,7 @@ class _Stream:
     window: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
     patience: asyncio.TimerHandle | None = None
+    incoming: _Incoming | None = None
 
 
 class Http2Connection:
@@ -59,9 +77,10 @@ class Http2Connection:
         writer: asyncio.StreamWriter,
         peer: str,
         count: Callable[[int], bool],
+        is_streamed: Callable[[Request], bool] | None = None,
     ) -> None:
         """`count` is told how many more bytes are held, and says whether that is still within the limit of all
-        connections.
+        connections. `is_streamed`: which requests are handed on when their head is there.
         """
         connection, config = importlib.import_module("h2.connection"), importlib.import_module("h2.config")
         self._events = importlib.import_module("h2.events")
@@ -74,20 +93,26 @@ class Http2Connection:
         }
         self._answer, self._refuse, self._limits = answer, refuse, limits
         self._reader, self._writer, self._peer, self._count = reader, writer, peer, count
+        self._is_streamed = is_streamed
         self._streams: dict[int, _Stream] = {}
         self._resets = 0
         self._idle: asyncio.Timeout | None = None
         self._closing = False
 
     def stop_when_idle(self) -> None:
-        """No new requests; those under way are answered."""
+        """No new requests; those under way are answered, but for bodies that might never end."""
         self._closing = True
+        for each in self._streams.values():
+            if each.incoming is not None and each.incoming.is_awaited and each.task is not None:
+                each.task.cancel()
         if not self._streams:
             self._writer.transport.abort()
 
     async def serve(self, first: bytes) -> None:
         self._http2.initiate_connection()
         self._http2.update_settings(self._settings)
+        if self._is_streamed is not None:  # a body that is not read must not hold up the other streams
+            self._http2.increment_flow_control_window(STREAMS_MAX * _WINDOW_BYTES)
         data = first
         try:
             while data:
@@ -156,10 +181,28 @@ class Http2Connection:
             self._start(stream_id, HttpError(431, f"The header of a request may have at most {most} bytes"))
         elif not within:
             self._start(stream_id, _too_much_held())
+        elif self._is_streamed is not None:
+            self._begin_streamed(stream_id, stream, self._is_streamed)
+
+    def _begin_streamed(self, stream_id: int, stream: _Stream, is_streamed: Callable[[Request], bool]) -> None:
+        try:
+            request = self._request(stream)
+        except HttpError as error:
+            self._start(stream_id, error)
+            return
+        if is_streamed(request):
+            body = BodyStream(partial(self._next_piece, stream_id, stream), self._count)
+            stream.incoming = _Incoming(replace(request, stream=body))
+            self._start(stream_id, None)
 
     def _more(self, event: Any) -> None:
-        self._http2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
         stream = self._streams.get(event.stream_id)
+        if stream is not None and stream.incoming is not None:
+            stream.incoming.pieces.append((event.data, event.flow_controlled_length))
+            stream.incoming.came.set()
+            self._hold(stream, len(event.data))
+            return
+        self._http2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
         if stream is None or stream.task is not None:
             return
         stream.body += event.data
@@ -172,8 +215,38 @@ class Http2Connection:
 
     def _complete(self, stream_id: int) -> None:
         stream = self._streams.get(stream_id)
-        if stream is not None and stream.task is None:
+        if stream is not None and stream.incoming is not None:
+            stream.incoming.is_complete = True
+            stream.incoming.came.set()
+        elif stream is not None and stream.task is None:
             self._start(stream_id, None)
+
+    async def _next_piece(self, stream_id: int, stream: _Stream) -> bytes:
+        """More of a body that is streamed; none at its end."""
+        incoming = stream.incoming
+        assert incoming is not None
+        while True:
+            if incoming.pieces:
+                data, window_bytes = incoming.pieces.popleft()
+                self._http2.acknowledge_received_data(window_bytes, stream_id)
+                self._hold(stream, -len(data))
+                await self._flush()
+                if data:
+                    return data
+                continue
+            if incoming.is_complete:
+                return b""
+            if self._closing:
+                raise BodyLost("the server stops in the middle of a body")
+            incoming.came.clear()
+            incoming.is_awaited = True
+            try:
+                async with asyncio.timeout(self._limits.stream_idle_timeout_s):
+                    await incoming.came.wait()
+            except TimeoutError:
+                raise BodyLost("nothing came of a body for too long") from None
+            finally:
+                incoming.is_awaited = False
 
     def _start(self, stream_id: int, error: HttpError | None) -> None:
         stream = self._streams[stream_id]
@@ -209,10 +282,14 @@ class Http2Connection:
             try:
                 if error is not None:
                     raise error
-                response = await self._answer(self._request(stream))
+                incoming = stream.incoming
+                response = await self._answer(self._request(stream) if incoming is None else incoming.request)
             except HttpError as problem:
                 response = self._refuse(problem)
             await self._send(stream_id, stream, response)
+            if stream.incoming is not None and not stream.incoming.is_complete:
+                self._http2.reset_stream(stream_id, error_code=0)  # the answer is whole: the rest need not come
+                await self._flush()
         except (ConnectionError, TimeoutError, self._protocol_error):
             pass  # the stream or the connection is gone, or its peer takes nothing
         except Exception:
@@ -282,12 +359,22 @@ class Http2Connection:
         if self._streams.pop(stream_id, None) is None:
             return
         self._let_go(stream)
+        if stream.incoming is not None:
+            self._leave_body(stream_id, stream.incoming)
         if self._streams:
             return
         if self._closing:
             self._writer.transport.abort()
         elif self._idle is not None:
             self._idle.reschedule(asyncio.get_running_loop().time() + self._limits.idle_timeout_s)
+
+    def _leave_body(self, stream_id: int, incoming: _Incoming) -> None:
+        """What was not read gives its window back to the other streams of the connection."""
+        if incoming.request.stream is not None:
+            incoming.request.stream.close()
+        with contextlib.suppress(self._protocol_error):
+            for _, window_bytes in incoming.pieces:
+                self._http2.acknowledge_received_data(window_bytes, stream_id)
 
     @staticmethod
     def _forget_patience(stream: _Stream) -> None:

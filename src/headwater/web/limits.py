@@ -16,6 +16,7 @@ class Limits:
     connections_max: int = 1000
     idle_timeout_s: float = 75.0  # between two requests of a connection
     receive_timeout_s: float = 60.0  # from the first byte of a request to its last
+    stream_idle_timeout_s: float = 24 * 3600.0  # between two pieces of a body that is handed on while it comes
     handle_timeout_s: float | None = 120.0  # from there to the response; a stream that has begun is not limited
     send_timeout_s: float = 60.0  # for each piece of a response that the client does not take
     stop_timeout_s: float = 10.0  # for requests under way when the server stops

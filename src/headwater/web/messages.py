@@ -3,10 +3,13 @@
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl
 
 from headwater.web.callers import EVERYBODY, Caller
+
+if TYPE_CHECKING:
+    from headwater.web.body_stream import BodyStream
 
 
 class Headers:
@@ -116,6 +119,7 @@ class Request:
     peer: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict)  # of the path, named by the route
     caller: Caller = EVERYBODY  # who sends it: set by the gate of a door
+    stream: "BodyStream | None" = None  # the body, where the server hands it on while it comes; `body` is empty then
 
     def __repr__(self) -> str:
         """Without headers and body: a password or a token may be in them."""

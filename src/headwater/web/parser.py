@@ -1,11 +1,14 @@
 """HTTP/1.1 requests out of bytes, without I/O: `feed` takes what came, `next_request` gives a whole request or None.
 
+A request that is to be streamed is given as soon as its head is there, without a body; `next_piece` gives that.
+
 Any split of the same bytes gives the same requests. What two readers could understand differently is refused, not
 guessed: a length beside chunks, two lengths, folded header lines, a space before the colon, a line feed alone. After an
 error the parser is finished, and so is its connection.
 """
 
 import re
+from collections.abc import Callable
 from enum import Enum, auto
 from typing import Final
 from urllib.parse import unquote_to_bytes
@@ -34,8 +37,11 @@ class _State(Enum):
 class RequestParser:
     """Owned by one connection."""
 
-    def __init__(self, limits: Limits, peer: str = "") -> None:
+    def __init__(self, limits: Limits, peer: str = "", is_streamed: Callable[[Request], bool] | None = None) -> None:
+        """`is_streamed` is asked for each request when its head has come."""
         self._limits = limits
+        self._is_streamed = is_streamed or (lambda _: False)
+        self._streams = False
         self._peer = peer
         self._buffer = bytearray()
         self._searched = 0  # no line end before that place of the buffer
@@ -54,6 +60,11 @@ class RequestParser:
         return self._state is _State.HEAD and not self._buffer.strip(b"\r\n")
 
     @property
+    def is_streaming(self) -> bool:
+        """The body of the last request is taken by `next_piece`, and has not ended."""
+        return self._streams
+
+    @property
     def buffered_bytes(self) -> int:
         return len(self._buffer) + len(self._body)
 
@@ -70,12 +81,15 @@ class RequestParser:
 
     def next_request(self) -> Request | None:
         """The next whole request; None until more has come. Raises HttpError for what is none."""
+        assert not self.is_streaming, "the body of the last request has not been read"
         try:
             while True:
                 match self._state:
                     case _State.HEAD:
                         if not self._take_head():
                             return None
+                        if self._streams:
+                            return self._head
                     case _State.BODY:
                         return self._take_body()
                     case _State.CHUNK_SIZE:
@@ -91,10 +105,44 @@ class RequestParser:
                     case _State.FAILED:
                         return None
         except HttpError:
-            self._state = _State.FAILED
-            self._buffer.clear()
-            self._body.clear()
+            self._fail()
             raise
+
+    def next_piece(self) -> bytes | None:
+        """More of the body that is streamed, none at its end; None until more has come. Raises HttpError for what is no body."""
+        try:
+            while True:
+                match self._state:
+                    case _State.BODY:
+                        if piece := self._take_piece():
+                            return piece
+                        return None if self._missing_bytes else self._finish().body
+                    case _State.CHUNK_SIZE:
+                        if not self._take_chunk_size():
+                            return None
+                    case _State.CHUNK_DATA:
+                        if self._missing_bytes:
+                            return self._take_piece() or None
+                        if not self._take_chunk():
+                            return None
+                    case _State.TRAILERS:
+                        return self._finish().body if self._take_trailers() else None
+                    case _State.HEAD | _State.FAILED:
+                        return b""
+        except HttpError:
+            self._fail()
+            raise
+
+    def _take_piece(self) -> bytes:
+        piece = bytes(self._buffer[: self._missing_bytes])
+        del self._buffer[: len(piece)]
+        self._missing_bytes -= len(piece)
+        return piece
+
+    def _fail(self) -> None:
+        self._state = _State.FAILED
+        self._buffer.clear()
+        self._body.clear()
 
     def _take_until(self, end: bytes, bytes_max: int, what: str) -> bytes | None:
         """What stands before `end`, without it; None if that has not come yet."""
@@ -138,6 +186,7 @@ class RequestParser:
         )
         if self._head.http_minor and len(headers.all("host")) != 1:
             raise HttpError(400, "The request must have one Host header")
+        self._streams = self._is_streamed(self._head)
         self._frame(self._head)
         return True
 
@@ -179,7 +228,7 @@ class RequestParser:
         return int(text)
 
     def _check_body_bytes(self, size_bytes: int) -> None:
-        if size_bytes > self._limits.body_bytes_max:
+        if size_bytes > self._limits.body_bytes_max and not self._streams:
             raise HttpError(413, f"The body of a request may have at most {self._limits.body_bytes_max} bytes")
 
     def _take_body(self) -> Request | None:
@@ -230,6 +279,7 @@ class RequestParser:
         self._head, self._body = None, bytearray()
         self._missing_bytes, self._searched = 0, 0
         self._continue_due = False
+        self._streams = False
         self._state = _State.HEAD
         return Request(
             method=head.method,

@@ -9,8 +9,11 @@ import asyncio
 import contextlib
 import logging
 import socket
+from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
+from headwater.web.body_stream import BodyLost, BodyStream
 from headwater.web.http2 import PREFACE, Http2Connection, is_available
 from headwater.web.limits import Limits
 from headwater.web.messages import HttpError, Request, Response, reason
@@ -49,9 +52,13 @@ class HttpServer:
         limits: Limits | None = None,
         *,
         http2: bool = False,
+        is_streamed: Callable[[Request], bool] | None = None,
     ) -> None:
-        """`http2`: also for clients that begin with its preface, if the `h2` library is installed."""
+        """`http2`: also for clients that begin with its preface, if the `h2` library is installed. `is_streamed`: which requests are handed on when their head
+        is there, with the body as a stream.
+        """
         self.http2 = http2 and is_available()
+        self.is_streamed = is_streamed
         self._application = application
         self._limits = limits or Limits()
         self._servers: list[asyncio.Server] = []
@@ -137,7 +144,7 @@ class _Connection:
         self._writer = writer
         name = writer.get_extra_info("peername")
         self.peer = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else ""
-        self._parser = RequestParser(limits, self.peer)
+        self._parser = RequestParser(limits, self.peer, server.is_streamed)
         self._counted_bytes = 0
         self._idle = False
         self._closing = False
@@ -165,6 +172,7 @@ class _Connection:
                 self._writer,
                 self.peer,
                 self._server.change_buffered,
+                self._server.is_streamed,
             )
             await self._http2.serve(preface)
             return
@@ -177,6 +185,10 @@ class _Connection:
                     return
                 if request is None:
                     return
+                if request.stream is not None:
+                    if not await self._answer_streamed(request, request.stream):
+                        return
+                    continue
                 response = await self._answer(request)
                 if not await self._send(request, response, request.keeps_alive and not self._closing):
                     return
@@ -223,7 +235,19 @@ class _Connection:
     def _next(self) -> Request | None:
         request = self._parser.next_request()
         self._count(len(request.body) if request is not None else 0)
+        if request is not None and self._parser.is_streaming:
+            return replace(request, stream=BodyStream(self._next_piece, self._server.change_buffered))
         return request
+
+    async def _next_piece(self) -> bytes:
+        """More of a body that is streamed. A server that stops does not wait for it."""
+        while (piece := self._parser.next_piece()) is None:
+            if self._parser.take_continue():
+                self._writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            if self._closing or not await self._read(self._limits.stream_idle_timeout_s, idle=True):
+                raise BodyLost("the client went away in the middle of a body")
+        self._count()
+        return piece
 
     def _count(self, request_bytes: int = 0) -> bool:
         """What this connection holds in memory, for the limit of all."""
@@ -255,6 +279,8 @@ class _Connection:
                 return await self._application.handle(request)
         except HttpError as error:
             return self._application.on_error(error, request)
+        except BodyLost:
+            raise
         except TimeoutError:
             return self._application.on_error(HttpError(503, "The request took too long"), request)
         except Exception:
@@ -263,12 +289,37 @@ class _Connection:
             )
             return self._application.on_error(HttpError(500, "Internal Server Error"), request)
 
+    async def _answer_streamed(self, request: Request, stream: BodyStream) -> bool:
+        """Whether the connection goes on: not if the answer has ended before the body. Only the handler reads meanwhile, so a client that goes away ends the
+        answer when more of the body is asked for.
+        """
+        try:
+            response = await self._answer(request)
+            keeps_alive = request.keeps_alive and not self._closing
+            if isinstance(response.body, bytes):
+                head = _head(response, len(response.body), keeps_alive=keeps_alive and stream.has_ended)
+                self._writer.write(head + response.body)
+                await self._drain()
+            else:
+                keeps_alive = keeps_alive and bool(request.http_minor)
+                await self._send_pieces(request, response, keeps_alive, has_body=True)
+            if not stream.has_ended:
+                await self._discard_rest()
+                return False
+            return keeps_alive or await self._end()
+        finally:
+            stream.close()
+
     async def _refuse(self, error: HttpError) -> None:
-        """The last answer of this connection. What the client still sends is read for a moment, so that it sees the answer."""
+        """The last answer of this connection."""
         response = self._application.on_error(error, None)
         assert isinstance(response.body, bytes)
         self._writer.write(_head(response, len(response.body), keeps_alive=False) + response.body)
         await self._drain()
+        await self._discard_rest()
+
+    async def _discard_rest(self) -> None:
+        """What the client still sends is read for a moment, so that it sees the answer."""
         if self._writer.can_write_eof():
             self._writer.write_eof()
         discarded = 0

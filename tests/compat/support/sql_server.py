@@ -102,6 +102,33 @@ class SqlServer:
                     return [*found, f"{int.from_bytes(payload[:2], 'big')} {payload[2:].decode()}"]
                 found.append(payload.decode())
 
+    def insert(self, target: str, *rows: dict[str, Any]) -> list[dict[str, Any]]:
+        """Rows for /inserts-stream in one body that stays open: each is sent when the one before it is acknowledged."""
+        place = urlsplit(self.url)
+        assert place.hostname is not None
+        with (
+            socket.create_connection((place.hostname, place.port or 80), timeout=_PATIENCE_S) as connection,
+            connection.makefile("rb") as incoming,
+        ):
+            head = f"POST /inserts-stream HTTP/1.1\r\nHost: {place.netloc}\r\nTransfer-Encoding: chunked\r\n\r\n"
+            connection.sendall(head.encode())
+            found: list[dict[str, Any]] = []
+            for line in ({"target": target}, *rows):
+                data = json.dumps(line).encode() + b"\n"
+                connection.sendall(b"%x\r\n%b\r\n" % (len(data), data))
+                if "target" in line:
+                    continue
+                if not found:
+                    status = incoming.readline()
+                    assert status.startswith(b"HTTP/1.1 200 "), status
+                    while incoming.readline() != b"\r\n":
+                        pass
+                found.append(json.loads(incoming.read(int(incoming.readline(), 16))))
+                incoming.readline()
+            connection.sendall(b"0\r\n\r\n")
+            assert incoming.readline() == b"0\r\n"
+            return found
+
     def call(self, method: str, path: str, document: object = None, **headers: str) -> tuple[int, bytes]:
         place = urlsplit(self.url)
         connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=_PATIENCE_S)

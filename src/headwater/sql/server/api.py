@@ -7,21 +7,19 @@ developer's machine. A body that says nothing, or what curl says by itself, is t
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from typing import Any, Final
 
 from headwater._version import VERSION
 from headwater.base.acls import Operation
 from headwater.base.errors import KafkaError, UserError
-from headwater.sql.expressions.values import EvaluationError
-from headwater.sql.formats.json_rows import reading
 from headwater.sql.functions.json_texts import dump
 from headwater.sql.language import tree
 from headwater.sql.language.errors import SqlError
 from headwater.sql.language.parser import split
 from headwater.sql.plan.catalog import SourceInfo
-from headwater.sql.plan.session import check_insertable, check_key
-from headwater.sql.server import answers, ws_query
+from headwater.sql.plan.session import check_insertable
+from headwater.sql.server import answers, inserting, ws_query
 from headwater.sql.server.config import TABLE
 from headwater.sql.server.node import SqlNode
 from headwater.web import websocket
@@ -36,7 +34,7 @@ from headwater.web.router import Router
 KSQL_JSON: Final = "application/vnd.ksql.v1+json"
 DELIMITED: Final = "application/vnd.ksqlapi.delimited.v1"
 _CURLS_OWN: Final = "application/x-www-form-urlencoded"
-BAD_REQUEST: Final = 40000
+BAD_REQUEST: Final = inserting.BAD_REQUEST
 BAD_STATEMENT: Final = 40001
 NOT_FOUND: Final = 40400
 SERVER_ERROR: Final = 50000
@@ -77,6 +75,11 @@ class SqlDoor(Door):
         if request.method == "POST":
             _check_media_type(request)
         return await super().handle(request)
+
+
+def is_streamed(request: Request) -> bool:
+    """Rows are acknowledged while the body still comes."""
+    return request.method == "POST" and request.segments == ("inserts-stream",)
 
 
 def _check_media_type(request: Request) -> None:
@@ -223,27 +226,18 @@ class Api:
         return Response(200, b"", {"Content-Type": "application/json"})
 
     async def inserts_stream(self, request: Request) -> Response:
-        """Lines of JSON: the target, then a row each. Each row is answered, in order."""
-        first, *rest = request.body.split(b"\n")
-        head = _parsed(first)
-        target = self._target(str(head.get("target", "")))
-        await require(request.caller, topic(Operation.WRITE, target.topic))
+        """Lines of JSON: the target, then a row each. Each row is answered, in order, while others still come."""
+        lines = inserting.lines_of(request)
+        name = str(inserting.parsed(await anext(lines, b"")).get("target", ""))
+        await require(request.caller, topic(Operation.WRITE, self._target(name).topic))
 
-        async def acks() -> AsyncIterator[bytes]:
-            number = 0
-            for line in rest:
-                if not line.strip():
-                    continue
-                try:
-                    key, value = _row_of(target, _parsed(line))
-                    await self._node.send(target, key, value, None)
-                    yield _line({"status": "ok", "seq": number})
-                except (HttpError, SqlError, KafkaError, UserError) as error:
-                    yield _line({"status": "error", "seq": number, "error_code": BAD_REQUEST, "message": str(error)})
-                    return
-                number += 1
+        async def begin(row: Mapping[str, Any]) -> Awaitable[object]:
+            target = self._target(name)  # of now: the body may come for hours
+            await require(request.caller, topic(Operation.WRITE, target.topic))
+            key, value = inserting.row_of(target, row)
+            return await self._node.begin_send(target, key, value, None)
 
-        return Response(200, acks(), {"Content-Type": DELIMITED})
+        return Response(200, inserting.acks(lines, begin), {"Content-Type": DELIMITED})
 
     def _target(self, name: str) -> SourceInfo:
         try:
@@ -355,16 +349,6 @@ def _object(request: Request) -> dict[str, Any]:
     return found
 
 
-def _parsed(line: bytes) -> dict[str, Any]:
-    try:
-        found = json.loads(line)
-    except ValueError:
-        raise HttpError(400, "A line of the body is no JSON.", BAD_REQUEST) from None
-    if not isinstance(found, dict):
-        raise HttpError(400, "Each line of the body must be a JSON object.", BAD_REQUEST)
-    return found
-
-
 def _text(body: Mapping[str, Any], name: str) -> str:
     found = body.get(name)
     if not isinstance(found, str) or not found.strip():
@@ -382,25 +366,3 @@ def _strings(body: Mapping[str, Any], name: str) -> dict[str, str]:
 def _properties(body: Mapping[str, Any], name: str) -> dict[str, str]:
     """Properties, also under the names that ksqlDB's clients give those of Kafka Streams."""
     return {key.removeprefix("ksql.streams."): value for key, value in _strings(body, name).items()}
-
-
-def _row_of(target: SourceInfo, given: Mapping[str, Any]) -> tuple[list[Any] | None, list[Any]]:
-    known = {name.upper(): value for name, value in given.items()}
-    names = {each.name.upper() for each in (*target.key_columns, *target.value_columns)}
-    for name in known:
-        if name not in names:
-            raise SqlError(f"Column name `{name}` does not exist.")
-
-    def values(columns: Any) -> list[Any]:
-        row = []
-        for each in columns:
-            value = known.get(each.name.upper())
-            try:
-                row.append(None if value is None else reading(each.type)(value))
-            except (EvaluationError, ArithmeticError, ValueError, TypeError) as error:
-                raise SqlError(f"Can't coerce a field of the row to {each.name} {each.type}: {error}") from None
-        return row
-
-    keys = values(target.key_columns)
-    check_key(target, keys)
-    return (None if not keys or all(each is None for each in keys) else keys), values(target.value_columns)

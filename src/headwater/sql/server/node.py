@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -424,6 +424,12 @@ class SqlNode:
         self, target: SourceInfo, key: list[Any] | None, value: list[Any] | None, timestamp: int | None
     ) -> None:
         """A record of a stream or table; returns when the brokers have it."""
+        await (await self.begin_send(target, key, value, timestamp))
+
+    async def begin_send(
+        self, target: SourceInfo, key: list[Any] | None, value: list[Any] | None, timestamp: int | None
+    ) -> Awaitable[object]:
+        """A record of a stream or table, on its way: what to wait for until the brokers have it."""
         assert self._producer is not None
 
         def encoded() -> tuple[bytes | None, bytes | None]:
@@ -434,8 +440,7 @@ class SqlNode:
             )
 
         raw_key, raw_value = await self._asking(encoded) if reading.asks_registry(target) else encoded()
-        delivery = await self._producer.send(target.topic, raw_value, key=raw_key, timestamp_ms=timestamp)
-        await delivery
+        return await self._producer.send(target.topic, raw_value, key=raw_key, timestamp_ms=timestamp)
 
 
 async def _visible(caller: Caller, topics: set[str]) -> Callable[[str], bool]:

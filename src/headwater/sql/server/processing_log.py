@@ -1,7 +1,8 @@
 """The processing log: what became of rows that could not be decoded or computed, in a topic, as ksqlDB's.
 
 Queries run in threads and tell their troubles by `put`, which never waits; a task of the loop writes them. Between the two are at most `PENDING_MAX` entries: what
-comes faster is counted, and the next entry says how many were left out. The topic is made when the first entry comes.
+comes faster, and what the brokers refuse, is counted, and the next entry says how many were left out. The topic is made when the first entry comes; while it cannot
+be, it is tried again, less and less often.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import time
 from collections import deque
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from headwater.client import AsyncAdmin, AsyncProducer
 from headwater.sql.plan.troubles import Trouble
@@ -25,6 +26,8 @@ from headwater.sql.server.config import SqlServerConfig
 
 logger = logging.getLogger("headwater.sql")
 PENDING_MAX: Final = 10_000
+_AT_ONCE_MAX: Final = 500  # entries that are on their way together
+_RETRY_MAX_S: Final = 60.0
 _TEXT_MAX: Final = 10_000  # characters of a message
 
 
@@ -79,11 +82,59 @@ class LogSettings:
         )
 
 
+class Writer(Protocol):
+    async def open(self) -> None:
+        """Makes the topic; raises where it cannot."""
+
+    async def write(self, entries: list[bytes]) -> int:
+        """How many of them the brokers did not take."""
+
+    async def close(self) -> None:
+        """Also after an open that failed."""
+
+
+class TopicWriter:
+    def __init__(self, settings: LogSettings) -> None:
+        self._settings = settings
+        self._producer: AsyncProducer | None = None
+
+    async def open(self) -> None:
+        client = dict(self._settings.client)
+        async with AsyncAdmin(client) as admin:
+            await create_topic(admin, self._settings.topic, 1, self._settings.replicas)
+        self._producer = AsyncProducer(client)
+
+    async def write(self, entries: list[bytes]) -> int:
+        assert self._producer is not None
+        sent, why = [], None
+        for each in entries:
+            try:
+                sent.append(await self._producer.send(self._settings.topic, each, partition=0))
+            except Exception as error:  # noqa: BLE001  a log that cannot be written must not end the server
+                why = error
+        taken = 0
+        for delivery in sent:
+            try:
+                await delivery
+                taken += 1
+            except Exception as error:  # noqa: BLE001  as above
+                why = error
+        if why is not None:
+            logger.warning("event=processing_log_not_written entries=%d error=%r", len(entries) - taken, str(why))
+        return len(entries) - taken
+
+    async def close(self) -> None:
+        if self._producer is not None:
+            await self._producer.close()
+
+
 class ProcessingLog:
     """Made inside the loop that owns it; `put` may be called from any thread."""
 
-    def __init__(self, settings: LogSettings) -> None:
+    def __init__(self, settings: LogSettings, writer: Writer | None = None, *, retry_s: float = 1.0) -> None:
         self._settings = settings
+        self._writer = writer or TopicWriter(settings)
+        self._retry_s = retry_s  # until the topic is tried again; doubled each time
         self._pending: deque[Trouble] = deque()
         self._left_out = 0
         self._came: asyncio.Event | None = None
@@ -121,22 +172,38 @@ class ProcessingLog:
 
     async def _write(self) -> None:
         assert self._came is not None
-        settings = self._settings
         await self._came.wait()
-        client = dict(settings.client)
-        async with AsyncAdmin(client) as admin:
-            await create_topic(admin, settings.topic, 1, settings.replicas)
-        async with AsyncProducer(client) as producer:
+        try:
+            await self._open()
             while True:
                 self._came.clear()
                 while self._pending:
-                    left_out, self._left_out = self._left_out, 0
-                    data = entry(self._pending.popleft(), int(time.time() * 1000), left_out, rows=settings.rows)
-                    try:
-                        await producer.send(settings.topic, data, partition=0)
-                    except Exception as error:  # noqa: BLE001  a log that cannot be written must not end the server
-                        logger.warning("event=processing_log_not_written error=%r", str(error))
+                    told, self._left_out = self._left_out, 0
+                    entries = self._take(told)
+                    lost = await self._writer.write(entries)
+                    self._left_out += lost + (told if lost == len(entries) else 0)
                 await self._came.wait()
+        finally:
+            await self._writer.close()
+
+    async def _open(self) -> None:
+        wait_s = self._retry_s
+        while True:
+            try:
+                await self._writer.open()
+                return
+            except Exception as error:  # noqa: BLE001  brokers that are away, a right that is missing: it may be there later
+                logger.warning("event=processing_log_not_made retry_in_s=%g error=%r", wait_s, str(error))
+            await asyncio.sleep(wait_s)
+            wait_s = min(wait_s * 2, _RETRY_MAX_S)
+
+    def _take(self, left_out: int) -> list[bytes]:
+        """The next entries; the first says how many were left out before it."""
+        now_ms, entries = int(time.time() * 1000), []
+        while self._pending and len(entries) < _AT_ONCE_MAX:
+            entries.append(entry(self._pending.popleft(), now_ms, left_out, rows=self._settings.rows))
+            left_out = 0
+        return entries
 
 
 _logs: dict[LogSettings, ProcessingLog] = {}  # of a process that is not the server's

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headwater.base.errors import UserError
-from headwater.sql.server.api import make_door
+from headwater.sql.server.api import is_streamed, make_door
 from headwater.sql.server.config import SqlServerConfig
 from headwater.sql.server.node import SqlNode
 from headwater.web.door_security import DoorSecurity
@@ -20,7 +20,7 @@ class SqlService:
         self.node = SqlNode(config)
         self._security = DoorSecurity("The SQL server", config.given, config.listeners, config.client)
         door = self._security.guard(make_door(self.node))
-        self._server = HttpServer(door, Limits(handle_timeout_s=120), http2=True)
+        self._server = HttpServer(door, Limits(handle_timeout_s=120), http2=True, is_streamed=is_streamed)
 
     async def start(self) -> str:
         await self.node.open()

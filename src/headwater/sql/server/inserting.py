@@ -1,0 +1,113 @@
+"""Rows of `/inserts-stream`: one to a line of the body, each acknowledged in its order when the brokers have it, while the body still comes.
+
+A task reads and sends, at most `IN_FLIGHT_MAX` rows ahead of what is acknowledged; the answer waits for the brokers. The first row that fails is the last one
+of the answer: a row that is wrong by itself is found before any behind it is sent, one that the brokers refuse may have others behind it in flight.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from headwater.base.errors import KafkaError, UserError
+from headwater.sql.expressions.values import EvaluationError
+from headwater.sql.formats.json_rows import reading
+from headwater.sql.functions.json_texts import dump
+from headwater.sql.language.errors import SqlError
+from headwater.sql.plan.catalog import SourceInfo
+from headwater.sql.plan.session import check_key
+from headwater.web.cluster_login import LoginRefused
+from headwater.web.messages import HttpError, Request
+
+IN_FLIGHT_MAX: Final = 1_000
+ROW_BYTES_MAX: Final = 16 * 1024 * 1024
+BAD_REQUEST: Final = 40000
+
+Begin: TypeAlias = Callable[[Mapping[str, Any]], Awaitable[Awaitable[object]]]
+_TOLD: Final = (HttpError, SqlError, KafkaError, UserError, LoginRefused)
+
+
+async def lines_of(request: Request) -> AsyncIterator[bytes]:
+    """The lines of the body that have something in them, as they come."""
+    if request.stream is None:
+        for line in request.body.split(b"\n"):
+            if line.strip():
+                yield line
+        return
+    async for line in request.stream.lines(ROW_BYTES_MAX):
+        if line.strip():
+            yield line
+
+
+def parsed(line: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        raise HttpError(400, "A line of the body is no JSON.", BAD_REQUEST) from None
+    if not isinstance(found, dict):
+        raise HttpError(400, "Each line of the body must be a JSON object.", BAD_REQUEST)
+    return found
+
+
+async def acks(rows: AsyncIterator[bytes], begin: Begin) -> AsyncIterator[bytes]:
+    """A line for each row. `begin` sends a row, and gives what to wait for until the brokers have it."""
+    begun: asyncio.Queue[Awaitable[object] | Exception | None] = asyncio.Queue(IN_FLIGHT_MAX)
+    reading_rows = asyncio.create_task(_send_all(rows, begin, begun))
+    number = 0
+    try:
+        while (sent := await begun.get()) is not None:
+            try:
+                if isinstance(sent, Exception):
+                    raise sent
+                await sent
+            except _TOLD as error:
+                shown = error.message if isinstance(error, HttpError) else str(error) or type(error).__name__
+                yield _line({"status": "error", "seq": number, "error_code": BAD_REQUEST, "message": shown})
+                return
+            yield _line({"status": "ok", "seq": number})
+            number += 1
+    finally:
+        reading_rows.cancel()
+        with contextlib.suppress(asyncio.CancelledError, Exception):
+            await reading_rows
+
+
+async def _send_all(
+    rows: AsyncIterator[bytes], begin: Begin, begun: asyncio.Queue[Awaitable[object] | Exception | None]
+) -> None:
+    try:
+        async for row in rows:
+            await begun.put(await begin(parsed(row)))
+    except Exception as error:  # noqa: BLE001  it is raised again where rows are acknowledged, behind those before it
+        await begun.put(error)
+    await begun.put(None)
+
+
+def row_of(target: SourceInfo, given: Mapping[str, Any]) -> tuple[list[Any] | None, list[Any]]:
+    """Key and value of a row, by the columns of its target. Raises SqlError for names and values that do not fit."""
+    known = {name.upper(): value for name, value in given.items()}
+    names = {each.name.upper() for each in (*target.key_columns, *target.value_columns)}
+    for name in known:
+        if name not in names:
+            raise SqlError(f"Column name `{name}` does not exist.")
+
+    def values(columns: Any) -> list[Any]:
+        row = []
+        for each in columns:
+            value = known.get(each.name.upper())
+            try:
+                row.append(None if value is None else reading(each.type)(value))
+            except (EvaluationError, ArithmeticError, ValueError, TypeError) as error:
+                raise SqlError(f"Can't coerce a field of the row to {each.name} {each.type}: {error}") from None
+        return row
+
+    keys = values(target.key_columns)
+    check_key(target, keys)
+    return (None if not keys or all(each is None for each in keys) else keys), values(target.value_columns)
+
+
+def _line(document: Any) -> bytes:
+    return dump(document).encode("utf-8", "replace") + b"\n"

@@ -1,0 +1,137 @@
+"""Acknowledgements of /inserts-stream: in order, while rows still come, and none behind an error."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Mapping
+from typing import Any
+
+import pytest
+
+from headwater.base.errors import ErrorCode, KafkaError
+from headwater.sql.language.errors import SqlError
+from headwater.sql.server import inserting
+from headwater.web.body_stream import BodyLost
+from headwater.web.messages import Request
+
+
+class Rows:
+    """A body that a test sends row by row, and deliveries that it settles."""
+
+    def __init__(self) -> None:
+        self.coming: asyncio.Queue[bytes | Exception | None] = asyncio.Queue()
+        self.deliveries: list[asyncio.Future[None]] = []
+        self.begun = asyncio.Event()
+
+    def send(self, **row: Any) -> None:
+        self.coming.put_nowait(json.dumps(row).encode())
+
+    async def come(self) -> AsyncIterator[bytes]:
+        while (row := await self.coming.get()) is not None:
+            if isinstance(row, Exception):
+                raise row
+            yield row
+
+    async def begin(self, row: Mapping[str, Any]) -> Awaitable[object]:
+        if "bad" in row:
+            raise SqlError("Column name `BAD` does not exist.")
+        self.deliveries.append(asyncio.get_running_loop().create_future())
+        self.begun.set()
+        return self.deliveries[-1]
+
+    def acks(self) -> AsyncIterator[bytes]:
+        return inserting.acks(self.come(), self.begin)
+
+
+def test_rows_are_acknowledged_in_order_while_the_body_still_comes() -> None:
+    async def run() -> None:
+        rows = Rows()
+        acks = rows.acks()
+        rows.send(id=1)
+        rows.send(id=2)
+        first = asyncio.ensure_future(anext(acks))
+        while len(rows.deliveries) < 2:
+            await asyncio.sleep(0)
+        rows.deliveries[1].set_result(None)  # the second is there before the first
+        assert not first.done()
+        rows.deliveries[0].set_result(None)
+        assert json.loads(await first) == {"status": "ok", "seq": 0}
+        assert json.loads(await anext(acks)) == {"status": "ok", "seq": 1}
+        rows.coming.put_nowait(None)
+        assert [each async for each in acks] == []
+
+    asyncio.run(run())
+
+
+def test_a_wrong_row_is_the_last_of_the_answer_and_nothing_behind_it_is_sent() -> None:
+    async def run() -> None:
+        rows = Rows()
+        for row in ({"id": 1}, {"bad": 1}, {"id": 2}):
+            rows.send(**row)
+        acks = rows.acks()
+        first = asyncio.ensure_future(anext(acks))
+        await rows.begun.wait()
+        rows.deliveries[0].set_result(None)
+        assert json.loads(await first)["status"] == "ok"
+        wrong = {"status": "error", "seq": 1, "error_code": 40000, "message": "Column name `BAD` does not exist"}
+        assert [json.loads(each) async for each in acks] == [wrong]
+        assert len(rows.deliveries) == 1
+
+    asyncio.run(run())
+
+
+def test_what_the_brokers_refuse_is_told_and_what_is_no_json_too() -> None:
+    async def run() -> None:
+        rows = Rows()
+        rows.send(id=1)
+        acks = rows.acks()
+        first = asyncio.ensure_future(anext(acks))
+        await rows.begun.wait()
+        rows.deliveries[0].set_exception(KafkaError(ErrorCode.MESSAGE_TOO_LARGE, "too large"))
+        assert "too large" in json.loads(await first)["message"]
+        assert [each async for each in acks] == []
+        rows = Rows()
+        rows.coming.put_nowait(b"[1]")
+        assert [json.loads(each)["message"] async for each in rows.acks()] == [
+            "Each line of the body must be a JSON object."
+        ]
+
+    asyncio.run(run())
+
+
+def test_a_body_that_is_lost_cuts_the_answer() -> None:
+    async def run() -> None:
+        rows = Rows()
+        rows.coming.put_nowait(BodyLost("gone"))
+        with pytest.raises(BodyLost):
+            await anext(rows.acks())
+
+    asyncio.run(run())
+
+
+def test_no_more_than_so_many_rows_are_on_their_way_and_an_answer_that_is_closed_reads_no_more() -> None:
+    async def run() -> None:
+        rows = Rows()
+        for number in range(inserting.IN_FLIGHT_MAX + 100):
+            rows.send(id=number)
+        acks = rows.acks()
+        first = asyncio.ensure_future(anext(acks))
+        while len(rows.deliveries) < inserting.IN_FLIGHT_MAX:
+            await asyncio.sleep(0)
+        for _ in range(1_000):
+            await asyncio.sleep(0)
+        # the queue is full, one is waited for and one waits for room
+        assert len(rows.deliveries) == inserting.IN_FLIGHT_MAX + 2
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        assert [each async for each in acks] == []
+
+    asyncio.run(run())
+
+
+def test_lines_of_a_body_that_came_at_once() -> None:
+    async def run() -> list[bytes]:
+        request = Request("POST", "/inserts-stream", ("inserts-stream",), body=b'{"target":"S"}\n\n{"A":1}\n  \n')
+        return [each async for each in inserting.lines_of(request)]
+
+    assert asyncio.run(run()) == [b'{"target":"S"}', b'{"A":1}']
