@@ -199,7 +199,8 @@ class ProcessingLog:
 
     def _take(self, left_out: int) -> list[bytes]:
         """The next entries; the first says how many were left out before it."""
-        now_ms, entries = int(time.time() * 1000), []
+        now_ms = int(time.time() * 1000)
+        entries: list[bytes] = []
         while self._pending and len(entries) < _AT_ONCE_MAX:
             entries.append(entry(self._pending.popleft(), now_ms, left_out, rows=self._settings.rows))
             left_out = 0
