@@ -21,7 +21,8 @@ install() { # install PROGRAM PACKAGE...
 
 install kcat kcat
 install ip iproute2
-spark/get_postgres.sh
+./unpack.sh 'usr/lib/postgresql/*/bin/initdb' postgresql spark/target/postgres
+./unpack.sh usr/sbin/mariadbd mariadb-server-core compat/target/mariadb
 install javac default-jdk-headless || exit 0
 install mvn maven || exit 0
 

@@ -16,7 +16,7 @@ import pytest
 _UNPACKED = Path(__file__).parent.parent / "target/postgres"
 
 
-def _for_everybody() -> str:
+def open_directory() -> str:
     """A directory that `nobody` may enter too, with a short name: a socket's path has little room. Some machines close /tmp."""
     return next(
         (each for each in ("/tmp", "/var/tmp", "/dev/shm") if os.path.isdir(each) and os.stat(each).st_mode & 0o001),
@@ -30,7 +30,7 @@ class Postgres:
     def __init__(self, binaries: Path, *more: str) -> None:
         """`more` are lines of its configuration: `wal_level=logical`."""
         self._binaries = binaries
-        self.directory = Path(tempfile.mkdtemp(prefix="headwater-postgres-", dir=_for_everybody()))
+        self.directory = Path(tempfile.mkdtemp(prefix="headwater-postgres-", dir=open_directory()))
         self.url = f"postgresql://headwater@/postgres?host={self.directory}"
         if os.geteuid() == 0:
             shutil.chown(self.directory, "nobody")

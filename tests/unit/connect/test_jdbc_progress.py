@@ -10,6 +10,7 @@ from headwater.base.ids import TopicPartition
 from headwater.connect.connectors.jdbc_sink import JdbcSinkConnector
 from headwater.connect.data import schema as s
 from headwater.connect.data.struct import Struct
+from headwater.connect.errors import ConnectError, DataError
 from headwater.testing.connect import SinkKit
 
 ROW = s.struct([("n", s.INT64)])
@@ -70,12 +71,23 @@ def test_a_task_that_has_lost_its_partition_unawares_writes_nothing_twice(databa
 def test_a_transaction_that_fails_leaves_neither_rows_nor_progress(database: Database) -> None:
     sink = database.sink()
     put(sink, 0)
-    with pytest.raises(Exception, match="structs"):
-        sink.put(sink.record(Struct(ROW, {"n": 1}), schema=ROW), sink.record("no row"))
+    wider = s.struct([("n", s.INT64), ("more", s.OPTIONAL_STRING)])
+    with pytest.raises(ConnectError, match=r"auto\.evolve"):
+        sink.put(sink.record(Struct(ROW, {"n": 1}), schema=ROW), sink.record(Struct(wider, {"n": 2}), schema=wider))
     sink.next_offset = 1
     put(sink, 1)
     sink.close()
     assert database.rows == [0, 1]
+
+
+def test_a_record_that_is_reported_counts_as_done(database: Database) -> None:
+    sink = database.sink()
+    for _ in range(2):
+        sink.next_offset = 0
+        sink.put(sink.record(Struct(ROW, {"n": 0}), schema=ROW), sink.record("no row"))
+    sink.close()
+    assert [(record.offset, type(error)) for record, error in sink.reported] == [(1, DataError)]
+    assert database.ask("SELECT next_offset FROM progress") == [(2,)]
 
 
 def test_offsets_that_somebody_sets_change_the_table_too(database: Database) -> None:

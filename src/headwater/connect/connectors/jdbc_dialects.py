@@ -1,17 +1,17 @@
-"""Databases behind JdbcSource and JdbcSink, over Python's DB-API: SQLite, and PostgreSQL by psycopg.
+"""Databases behind JdbcSource and JdbcSink, over Python's DB-API: SQLite, and PostgreSQL by psycopg; `jdbc_mariadb` has MariaDB.
 
-Identifiers are always quoted, values always bound. A dialect makes connections and SQL; it holds none of them.
+Identifiers are always quoted, values always bound. A dialect makes connections and SQL; it holds none of them. Its SQL is
+executed with parameters, if only with none: drivers whose placeholder is `%s` read a `%` otherwise.
 """
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
-from urllib.parse import unquote
 
 from headwater.connect.data import schema as s
-from headwater.connect.data.logical import millis_to_timestamp, scale_of
+from headwater.connect.data.logical import millis_to_time, millis_to_timestamp, scale_of
 from headwater.connect.data.schema import Schema, Type
 from headwater.connect.errors import ConfigError, ConnectError, DataError, RetriableError
 
@@ -24,7 +24,11 @@ class Column(NamedTuple):
 
 class Dialect:
     placeholder: str
+    quotation_mark = '"'
     errors: tuple[type[Exception], ...]
+    misfits: tuple[type[Exception], ...]  # of `errors`: the value can never be taken
+    conflicts: tuple[type[Exception], ...]  # of `errors`: the row does not go with others, which may change
+    locking_read = ""  # makes a SELECT see what is committed now, whatever the transaction saw before
 
     def connect(self) -> Any:
         raise NotImplementedError
@@ -36,6 +40,11 @@ class Dialect:
         """None there: the table does not exist."""
         raise NotImplementedError
 
+    def has_transactions(self, connection: Any, table: str) -> bool:
+        """Whether rows of this table change with the transaction, or at once."""
+        del connection, table
+        return True
+
     def result_columns(self, description: Sequence[Any], rows: Sequence[Sequence[Any]]) -> list[Column]:
         """Of a query's result: what the database says of it, else what its values are."""
         raise NotImplementedError
@@ -43,6 +52,10 @@ class Dialect:
     def escaped(self, sql: str) -> str:
         """SQL that is somebody else's, beside our parameters."""
         return sql
+
+    def message(self, error: Exception) -> str:
+        """What the database said, for people."""
+        return str(error)
 
     def cursor(self, connection: Any) -> Any:
         """One that does not fetch everything at once, where that can be chosen."""
@@ -61,28 +74,45 @@ class Dialect:
     def column_type(self, schema: Schema) -> str:
         raise NotImplementedError
 
+    def key_type(self, schema: Schema) -> str:
+        """Of a column that is part of a primary key."""
+        return self.column_type(schema)
+
+    def name_type(self) -> str:
+        """Of a key column for names of topics and connectors, which are told apart by case."""
+        return "VARCHAR(249)"
+
     def to_parameter(self, schema: Schema, value: Any) -> Any:
         if value is None or schema.type not in (Type.ARRAY, Type.MAP, Type.STRUCT):
             return value
         raise DataError(f"A {schema.type} has no column type; Flatten, or ReplaceField, may help")
 
-    @staticmethod
-    def quote(name: str) -> str:
+    def quote(self, name: str) -> str:
         """`schema.table` is two names."""
-        if "\0" in name:
-            raise DataError("A name has a null character in it")
-        return ".".join('"' + part.replace('"', '""') + '"' for part in name.split("."))
+        return ".".join(self.quote_column(part) for part in name.split("."))
 
     def quote_column(self, name: str) -> str:
-        return '"' + name.replace('"', '""') + '"'
+        if "\0" in name:
+            raise DataError("A name has a null character in it")
+        mark = self.quotation_mark
+        return self.escaped(mark + name.replace(mark, mark * 2) + mark)
+
+    def insert(self, table: str, columns: Sequence[str]) -> str:
+        names = ", ".join(self.quote_column(each) for each in columns)
+        values = ", ".join([self.placeholder] * len(columns))
+        return f"INSERT INTO {self.quote(table)} ({names}) VALUES ({values})"
 
     def upsert(self, table: str, keys: Sequence[str], others: Sequence[str]) -> str:
-        names = [self.quote_column(each) for each in (*keys, *others)]
-        values = ", ".join([self.placeholder] * len(names))
-        target = ", ".join(names[: len(keys)])
-        changes = ", ".join(f"{name} = excluded.{name}" for name in names[len(keys) :])
-        action = f"DO UPDATE SET {changes}" if changes else "DO NOTHING"
-        return f"INSERT INTO {self.quote(table)} ({', '.join(names)}) VALUES ({values}) ON CONFLICT ({target}) {action}"
+        changes = ", ".join(f"{name} = excluded.{name}" for name in map(self.quote_column, others))
+        return self._on_conflict(table, keys, others, f"DO UPDATE SET {changes}" if changes else "DO NOTHING")
+
+    def insert_if_absent(self, table: str, keys: Sequence[str], others: Sequence[str]) -> str:
+        """A row with this key that is there already stays as it is."""
+        return self._on_conflict(table, keys, others, "DO NOTHING")
+
+    def _on_conflict(self, table: str, keys: Sequence[str], others: Sequence[str], action: str) -> str:
+        target = ", ".join(self.quote_column(each) for each in keys)
+        return f"{self.insert(table, [*keys, *others])} ON CONFLICT ({target}) {action}"
 
 
 _SQLITE_TYPES: Final = (  # the first word that is in the declared type
@@ -106,6 +136,8 @@ _PLAIN: Final[dict[type, Schema]] = {bool: s.BOOLEAN, int: s.INT64, float: s.FLO
 class Sqlite(Dialect):
     placeholder = "?"
     errors = (sqlite3.Error,)
+    misfits = (sqlite3.DataError,)
+    conflicts = (sqlite3.IntegrityError,)
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -204,6 +236,7 @@ class Postgresql(Dialect):
             raise ConfigError("PostgreSQL needs the package psycopg: pip install 'headwater[postgres]'") from None
         self._psycopg = psycopg
         self.errors = (psycopg.Error,)
+        self.misfits, self.conflicts = (psycopg.DataError,), (psycopg.IntegrityError,)
         self._url = url
         self._login: dict[str, Any] = {name: value for name, value in (("user", user), ("password", password)) if value}
 
@@ -281,22 +314,6 @@ class Postgresql(Dialect):
         }[schema.type]
 
 
-def dialect_of(config: Mapping[str, Any]) -> Dialect:
-    """`jdbc:sqlite:/path`, `jdbc:postgresql://host:port/database`; the `jdbc:` may be left out."""
-    url = str(config["connection.url"]).removeprefix("jdbc:")
-    if url.startswith("sqlite:"):
-        path = unquote(url.removeprefix("sqlite:"))
-        path = "/" + path.lstrip("/") if path.startswith("//") else path
-        if not path or ":memory:" in path or "?" in path:
-            raise ConfigError(
-                "connection.url: a file is needed, as in jdbc:sqlite:/var/lib/my.db", name="connection.url"
-            )
-        return Sqlite(path)
-    if url.startswith(("postgresql://", "postgres://")):
-        return Postgresql(url, config["connection.user"], config["connection.password"])
-    raise ConfigError("connection.url: jdbc:sqlite:/path or jdbc:postgresql://host/database", name="connection.url")
-
-
 def from_database(schema: Schema, value: Any) -> Any:
     """A value of the driver's as Connect has it."""
     if value is None:
@@ -308,6 +325,8 @@ def from_database(schema: Schema, value: Any) -> Any:
             case s.DATE:
                 return value if isinstance(value, date) else date.fromisoformat(str(value)[:10])
             case s.TIME:
+                if isinstance(value, timedelta):  # as MariaDB has it
+                    return millis_to_time(value // timedelta(milliseconds=1))
                 found = value if isinstance(value, time) else time.fromisoformat(str(value))
                 return found.replace(tzinfo=None, microsecond=found.microsecond // 1000 * 1000)
             case s.TIMESTAMP:
@@ -322,7 +341,7 @@ def from_database(schema: Schema, value: Any) -> Any:
             case Type.FLOAT32 | Type.FLOAT64:
                 return float(value)
         return int(value)
-    except (ValueError, TypeError, ArithmeticError):
+    except (ValueError, TypeError, ArithmeticError, DataError):
         raise ConnectError(f"The value {value!r} of a column is not a {schema.name or schema.type}") from None
 
 

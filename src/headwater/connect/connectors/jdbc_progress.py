@@ -1,7 +1,7 @@
 """How far a sink has come, in a table beside its rows: both change in one transaction, so each record counts once.
 
 A row per connector, topic and partition has the next offset. Every transaction begins by changing that row to what it
-is, which locks it in each dialect: of two tasks that believe to have the partition, the second sees what the first has
+is, which locks it in each dialect, and reads it so that what others have committed is seen: of two tasks that believe to have the partition, the second sees what the first has
 done, and leaves those records out. The row is made before the first of these, in a transaction of its own, so that
 there is one to lock.
 """
@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from headwater.base.ids import TopicPartition
 from headwater.connect.connectors.jdbc_dialects import Dialect
+from headwater.connect.errors import ConnectError
 
 _KEYS: Final = ("connector", "topic", "part")
 _NOTHING: Final = -1  # no record has been written yet
@@ -26,17 +27,20 @@ class Progress:
     def prepare(self, connection: Any, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Table and rows are there; the next offsets of partitions that have one. Commits."""
         cursor = connection.cursor()
-        names = ", ".join(f"{self._dialect.quote_column(each)} {kind}" for each, kind in zip(_KEYS, ("VARCHAR(249)", "VARCHAR(249)", "INTEGER"), strict=True))  # fmt: skip
+        text = self._dialect.name_type()
+        names = ", ".join(f"{self._dialect.quote_column(each)} {kind}" for each, kind in zip(_KEYS, (text, text, "INTEGER"), strict=True))  # fmt: skip
         key = ", ".join(self._dialect.quote_column(each) for each in _KEYS)
         number = self._dialect.quote_column("next_offset")
         cursor.execute(
-            f"CREATE TABLE IF NOT EXISTS {self._dialect.quote(self._table)} ({names}, {number} BIGINT NOT NULL, PRIMARY KEY ({key}))"
+            f"CREATE TABLE IF NOT EXISTS {self._dialect.quote(self._table)} ({names}, {number} BIGINT NOT NULL, PRIMARY KEY ({key}))",
+            (),
         )
         connection.commit()
+        if not self._dialect.has_transactions(connection, self._table):
+            raise ConnectError(f"progress.table: {self._table!r} has an engine without transactions; InnoDB has them")
         found = {}
         for each in partitions:
-            if self._read(cursor, each) is None:
-                self.write(cursor, {each: _NOTHING}, keep=True)
+            self.write(cursor, {each: _NOTHING}, keep=True)
             at = self._read(cursor, each)
             if at is not None and at != _NOTHING:
                 found[each] = at
@@ -56,13 +60,8 @@ class Progress:
 
     def write(self, cursor: Any, offsets: Mapping[TopicPartition, int], *, keep: bool = False) -> None:
         """`keep`: a row that is there already stays as it is."""
-        names = (*_KEYS, "next_offset") if keep else _KEYS
-        sql = self._dialect.upsert(self._table, _KEYS, ("next_offset",))
-        if keep:
-            listed = ", ".join(self._dialect.quote_column(each) for each in names)
-            marks = ", ".join([self._dialect.placeholder] * len(names))
-            key = ", ".join(self._dialect.quote_column(each) for each in _KEYS)
-            sql = f"INSERT INTO {self._dialect.quote(self._table)} ({listed}) VALUES ({marks}) ON CONFLICT ({key}) DO NOTHING"
+        make = self._dialect.insert_if_absent if keep else self._dialect.upsert
+        sql = make(self._table, _KEYS, ("next_offset",))
         for partition, offset in offsets.items():
             cursor.execute(sql, [*self._key(partition), offset])
 
@@ -90,7 +89,8 @@ class Progress:
     def _read(self, cursor: Any, partition: TopicPartition) -> int | None:
         number = self._dialect.quote_column("next_offset")
         cursor.execute(
-            f"SELECT {number} FROM {self._dialect.quote(self._table)} WHERE {self._where}", self._key(partition)
+            f"SELECT {number} FROM {self._dialect.quote(self._table)} WHERE {self._where}{self._dialect.locking_read}",
+            self._key(partition),
         )
         row = cursor.fetchone()
         return None if row is None else int(row[0])

@@ -2,29 +2,33 @@
 
 Each `put` is one transaction. With `progress.table` it holds the offsets too: exactly once. Without: at least once, and
 with `insert.mode=upsert` and keys a repeated record changes nothing.
+
+A record that cannot be a row is reported: it goes to the dead letter topic, or ends the task, by `errors.tolerance`. So is one
+whose value the database refuses, at once, and one that conflicts with other rows, after `max.retries`.
 """
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Final
+from itertools import groupby
+from typing import Any, ClassVar, Final, NamedTuple
 
 from headwater.base.config.validators import AtLeast, OneOf
 from headwater.base.ids import TopicPartition
 from headwater.connect.api import SinkConnector, SinkTask
 from headwater.connect.config.definition import ConfigDef, ConfigValue
 from headwater.connect.config.keys import HIGH, MEDIUM, NonEmptyText, flag, listing, text, whole
-from headwater.connect.connectors.jdbc_dialects import dialect_of
 from headwater.connect.connectors.jdbc_progress import Progress
-from headwater.connect.connectors.jdbc_source import CONNECTION_KEYS, check_url, refuse
-from headwater.connect.data import schema as s
+from headwater.connect.connectors.jdbc_rows import Row, Statement, add_column, create_table, row_of, statement_of
+from headwater.connect.connectors.jdbc_url import CONNECTION_KEYS, check_url, dialect_of, refuse
 from headwater.connect.data.record import SinkRecord
-from headwater.connect.data.schema import Schema, Type
-from headwater.connect.data.struct import Struct
 from headwater.connect.errors import ConnectError, DataError, RetriableError
 
-_KAFKA_FIELDS: Final = ("__connect_topic", "__connect_partition", "__connect_offset")
 _REFUSED: Final = ("dialect.name", "table.types", "quote.sql.identifiers", "db.timezone", "mssql.use.merge.holdlock")
 
-Cell = tuple[Schema, Any]
+
+class _Plan(NamedTuple):
+    row: Row
+    statement: Statement
 
 
 class JdbcSinkTask(SinkTask):
@@ -48,48 +52,90 @@ class JdbcSinkTask(SinkTask):
             finally:
                 connection.close()
         except self._dialect.errors as error:
-            raise RetriableError(f"The database said: {error}") from None
+            raise RetriableError(f"The database said: {self._dialect.message(error)}") from None
         if found:
             self.context.offset(found)
-
-    def _new(self, cursor: Any, records: Sequence[SinkRecord]) -> Sequence[SinkRecord]:
-        """Those that no transaction has written yet; says in this one how far it goes."""
-        if self._progress is None:
-            return records
-        ends: dict[TopicPartition, int] = {}
-        for record in records:
-            place = TopicPartition(record.original_topic, record.original_partition)
-            ends[place] = max(ends.get(place, 0), record.offset + 1)
-        done = {place: self._progress.lock(cursor, place) for place in sorted(ends)}
-        self._progress.write(cursor, {place: end for place, end in ends.items() if end > done[place]})
-        return [
-            each
-            for each in records
-            if each.offset >= done[TopicPartition(each.original_topic, each.original_partition)]
-        ]
 
     def put(self, records: Sequence[SinkRecord]) -> None:
         if not records:
             return
         try:
-            if self._connection is None:
-                self._connection = self._dialect.connect()
-            cursor = self._connection.cursor()
-            for record in self._new(cursor, records):
-                self._write(cursor, record)
-            cursor.close()
-            self._connection.commit()
+            try:
+                self._transaction(records, by_one=False)
+            except self._dialect.misfits:
+                self._give_up()
+                self._transaction(records, by_one=True)
+            except self._dialect.conflicts:
+                if self._failures < self._config["max.retries"]:
+                    raise
+                self._give_up()
+                self._transaction(records, by_one=True)
             self._failures = 0
         except self._dialect.errors as error:
             self._give_up()
             self._failures += 1
             if self._failures > self._config["max.retries"]:
-                raise ConnectError(f"The database said: {error}") from None
+                raise ConnectError(f"The database said: {self._dialect.message(error)}") from None
             self.context.timeout(self._config["retry.backoff.ms"])
-            raise RetriableError(f"The database said: {error}") from None
+            raise RetriableError(f"The database said: {self._dialect.message(error)}") from None
         except ConnectError:
             self._give_up()
             raise
+
+    def _transaction(self, records: Sequence[SinkRecord], *, by_one: bool) -> None:
+        """Writes what is new of the records, and reports those that cannot be rows. `by_one`: those too that the database refuses."""
+        if self._connection is None:
+            self._connection = self._dialect.connect()
+        cursor = self._connection.cursor()
+        plans = [self._plan(record) for record in records]
+        for plan in plans:  # before anything is written: on MariaDB, what makes a table commits
+            if isinstance(plan, _Plan):
+                self._make_room(cursor, plan.row)
+        begins = self._begin(cursor, records)
+        statements: list[Statement] = []
+        for record, plan in zip(records, plans, strict=True):
+            if record.offset < begins.get(_place(record), 0):
+                continue
+            if isinstance(plan, DataError):
+                self.context.report(record, plan)
+            elif plan.row.others is None and plan.row.table not in self._known:
+                continue  # there is nothing to delete from
+            elif by_one:
+                self._try(cursor, record, plan.statement)
+            else:
+                statements.append(plan.statement)
+        for sql, same in groupby(statements, key=lambda each: each.sql):
+            _execute(cursor, sql, [each.values for each in same])
+        cursor.close()
+        self._connection.commit()
+
+    def _plan(self, record: SinkRecord) -> "_Plan | DataError":
+        try:
+            row = row_of(self._config, record)
+            return _Plan(row, statement_of(self._dialect, self._config["insert.mode"], row))
+        except DataError as error:
+            return error
+
+    def _begin(self, cursor: Any, records: Sequence[SinkRecord]) -> dict[TopicPartition, int]:
+        """Where what no transaction has written yet begins, in each partition; says in this one how far it goes."""
+        if self._progress is None:
+            return {}
+        ends: dict[TopicPartition, int] = {}
+        for record in records:
+            place = _place(record)
+            ends[place] = max(ends.get(place, 0), record.offset + 1)
+        done = {place: self._progress.lock(cursor, place) for place in sorted(ends)}
+        self._progress.write(cursor, {place: end for place, end in ends.items() if end > done[place]})
+        return done
+
+    def _try(self, cursor: Any, record: SinkRecord, statement: Statement) -> None:
+        """One row; if the database refuses it, the transaction goes on without it."""
+        cursor.execute("SAVEPOINT one_row", ())
+        try:
+            cursor.execute(*statement)
+        except (*self._dialect.misfits, *self._dialect.conflicts) as error:
+            cursor.execute("ROLLBACK TO SAVEPOINT one_row", ())
+            self.context.report(record, DataError(f"The database refused the row: {self._dialect.message(error)}"))
 
     def stop(self) -> None:
         self._give_up()
@@ -99,117 +145,55 @@ class JdbcSinkTask(SinkTask):
         connection, self._connection = getattr(self, "_connection", None), None
         self._known = {}
         if connection is not None:
-            connection.close()
+            with contextlib.suppress(*self._dialect.errors):
+                connection.rollback()  # which also ends statements that an exception's frames still hold
+            with contextlib.suppress(*self._dialect.errors):
+                connection.close()
 
-    def _write(self, cursor: Any, record: SinkRecord) -> None:
-        table = self._config["table.name.format"].replace("${topic}", record.topic)
-        keys = self._keys(record)
-        if record.value is None:
-            self._delete(cursor, table, keys)
-            return
-        if not isinstance(record.value, Struct):
-            raise DataError("JdbcSink needs values with a schema that are structs: JSON with schemas, or Avro")
-        wanted = set(self._config["fields.whitelist"])
-        others = {
-            field.name: (field.schema, record.value.get(field.name))
-            for field in record.value.schema.fields
-            if field.name not in keys and (not wanted or field.name in wanted)
-        }
-        self._prepare(cursor, table, keys, others)
-        mode = self._config["insert.mode"]
-        dialect, mark = self._dialect, self._dialect.placeholder
-        cells = {**keys, **others}
-        values = [dialect.to_parameter(schema, value) for schema, value in cells.values()]
-        if mode == "upsert":
-            cursor.execute(dialect.upsert(table, list(keys), list(others)), values)
-        elif mode == "insert":
-            names = ", ".join(dialect.quote_column(each) for each in cells)
-            marks = ", ".join([mark] * len(cells))
-            cursor.execute(f"INSERT INTO {dialect.quote(table)} ({names}) VALUES ({marks})", values)
-        else:
-            changes = ", ".join(f"{dialect.quote_column(each)} = {mark}" for each in others)
-            sql = f"UPDATE {dialect.quote(table)} SET {changes} WHERE {self._where(keys)}"
-            cursor.execute(sql, values[len(keys) :] + values[: len(keys)])
-
-    def _delete(self, cursor: Any, table: str, keys: dict[str, Cell]) -> None:
-        if not self._config["delete.enabled"]:
-            raise DataError("A record without a value: delete.enabled=true makes a deletion of it")
-        if not self._dialect.columns(self._connection, table):
-            return  # there is nothing to delete from
-        values = [self._dialect.to_parameter(schema, value) for schema, value in keys.values()]
-        cursor.execute(f"DELETE FROM {self._dialect.quote(table)} WHERE {self._where(keys)}", values)
-
-    def _where(self, keys: Mapping[str, Cell]) -> str:
-        return " AND ".join(f"{self._dialect.quote_column(each)} = {self._dialect.placeholder}" for each in keys)
-
-    def _keys(self, record: SinkRecord) -> dict[str, Cell]:
-        mode, names = self._config["pk.mode"], self._config["pk.fields"]
-        if mode == "none":
-            return {}
-        if mode == "kafka":
-            cells: list[Cell] = [
-                (s.STRING, record.original_topic),
-                (s.INT32, record.original_partition),
-                (s.INT64, record.offset),
-            ]
-            return dict(zip(names or _KAFKA_FIELDS, cells, strict=True))
-        schema, value = (record.key_schema, record.key) if mode == "record_key" else (record.value_schema, record.value)
-        if schema is None or value is None:
-            raise DataError(f"pk.mode={mode}: the record has no {mode.removeprefix('record_')} with a schema")
-        if isinstance(value, Struct):
-            chosen = names or [field.name for field in value.schema.fields]
-            found = {name: value.schema.field(name) for name in chosen}
-            missing = [name for name, field in found.items() if field is None]
-            if missing:
-                raise DataError(f"pk.fields: there is no field {missing[0]!r}")
-            return {name: (field.schema, value.get(name)) for name, field in found.items() if field is not None}
-        if schema.type in (Type.MAP, Type.ARRAY) or len(names) != 1:
-            raise DataError("A key that is not a struct needs exactly one name in pk.fields")
-        return {names[0]: (schema, value)}
-
-    def _prepare(self, cursor: Any, table: str, keys: dict[str, Cell], others: dict[str, Cell]) -> None:
-        """The table and its columns are there, or are made if that is wished."""
-        cells = {**keys, **others}
-        known = self._known.get(table)
+    def _make_room(self, cursor: Any, row: Row) -> None:
+        """The table and its columns are there, or are made if that is wished. A table to delete from may be missing."""
+        known = self._known.get(row.table)
         if known is None:
-            known = {each.name for each in self._dialect.columns(self._connection, table)}
+            known = {each.name for each in self._dialect.columns(self._connection, row.table)}
+            if not known and row.others is None:
+                return
             if not known:
                 if not self._config["auto.create"]:
-                    raise ConnectError(f"There is no table {table!r}, and auto.create is false")
-                self._create(cursor, table, keys, others)
-                known = set(cells)
-            self._known[table] = known
-        missing = [name for name in cells if name not in known]
+                    raise ConnectError(f"There is no table {row.table!r}, and auto.create is false")
+                cursor.execute(create_table(self._dialect, row), ())
+                known = set(row.cells)
+            if self._progress is not None and not self._dialect.has_transactions(self._connection, row.table):
+                raise ConnectError(f"progress.table: the engine of the table {row.table!r} has no transactions")
+            self._known[row.table] = known
+        if row.others is None:
+            return
+        missing = [name for name in row.cells if name not in known]
         if missing and not self._config["auto.evolve"]:
-            raise ConnectError(f"The table {table!r} has no column {missing[0]!r}, and auto.evolve is false")
+            raise ConnectError(f"The table {row.table!r} has no column {missing[0]!r}, and auto.evolve is false")
         for name in missing:
-            schema = cells[name][0]
+            schema = row.cells[name][0]
             if not schema.optional and schema.default is None:
-                raise ConnectError(f"The new column {name!r} of {table!r} would have to be optional, or have a default")
-            kind = self._dialect.column_type(_checked(schema))
-            cursor.execute(
-                f"ALTER TABLE {self._dialect.quote(table)} ADD COLUMN {self._dialect.quote_column(name)} {kind}"
-            )
+                raise ConnectError(
+                    f"The new column {name!r} of {row.table!r} would have to be optional, or have a default"
+                )
+            cursor.execute(add_column(self._dialect, row.table, name, schema), ())
             known.add(name)
 
-    def _create(self, cursor: Any, table: str, keys: dict[str, Cell], others: dict[str, Cell]) -> None:
-        rows = []
-        for name, (schema, _) in {**keys, **others}.items():
-            required = "" if schema.optional and name not in keys else " NOT NULL"
-            rows.append(f"{self._dialect.quote_column(name)} {self._dialect.column_type(_checked(schema))}{required}")
-        if keys:
-            rows.append(f"PRIMARY KEY ({', '.join(self._dialect.quote_column(each) for each in keys)})")
-        cursor.execute(f"CREATE TABLE {self._dialect.quote(table)} ({', '.join(rows)})")
+
+def _place(record: SinkRecord) -> TopicPartition:
+    return TopicPartition(record.original_topic, record.original_partition)
 
 
-def _checked(schema: Schema) -> Schema:
-    if schema.type in (Type.ARRAY, Type.MAP, Type.STRUCT):
-        raise DataError(f"A {schema.type} has no column type; Flatten, or ReplaceField, may help")
-    return schema
+def _execute(cursor: Any, sql: str, rows: list[list[Any]]) -> None:
+    if len(rows) == 1 or "%%" in sql:  # which older versions of PyMySQL leave as it is behind ON DUPLICATE KEY
+        for values in rows:
+            cursor.execute(sql, values)
+    else:
+        cursor.executemany(sql, rows)
 
 
 class JdbcSinkConnector(SinkConnector):
-    doc = "Records as rows of a database's tables: SQLite and PostgreSQL."
+    doc = "Records as rows of a database's tables: SQLite, PostgreSQL, MariaDB and MySQL."
     aliases = ("io.confluent.connect.jdbc.JdbcSinkConnector",)
     config_def: ClassVar[ConfigDef] = ConfigDef(
         *CONNECTION_KEYS,
@@ -249,7 +233,7 @@ class JdbcSinkConnector(SinkConnector):
         try:
             change(Progress(dialect, config["progress.table"], props["name"]), connection)
         except dialect.errors as error:
-            raise ConnectError(f"The database said: {error}") from None
+            raise ConnectError(f"The database said: {dialect.message(error)}") from None
         finally:
             connection.close()
         return True

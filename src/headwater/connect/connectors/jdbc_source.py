@@ -14,21 +14,15 @@ from typing import Any, ClassVar, Final
 from headwater.base.config.validators import AtLeast, OneOf
 from headwater.connect.api import SourceConnector, SourceTask
 from headwater.connect.config.definition import ConfigDef, ConfigValue
-from headwater.connect.config.keys import HIGH, LOW, MEDIUM, REQUIRED, NonEmptyText, listing, long, secret, text, whole
-from headwater.connect.connectors.jdbc_dialects import Column, Dialect, dialect_of, from_database, moment_of
+from headwater.connect.config.keys import HIGH, LOW, MEDIUM, REQUIRED, listing, long, text, whole
+from headwater.connect.connectors.jdbc_dialects import Column, Dialect, from_database, moment_of
+from headwater.connect.connectors.jdbc_url import CONNECTION_KEYS, check_url, dialect_of, refuse
 from headwater.connect.data.logical import millis_to_timestamp, timestamp_to_millis
 from headwater.connect.data.record import SourceRecord
 from headwater.connect.data.schema import struct
 from headwater.connect.data.struct import Struct
-from headwater.connect.errors import ConfigError, ConnectError, RetriableError
+from headwater.connect.errors import ConnectError, RetriableError
 
-CONNECTION_KEYS: Final = (
-    text(
-        "connection.url", REQUIRED, HIGH, "jdbc:sqlite:/path or jdbc:postgresql://host:port/database.", NonEmptyText()
-    ),
-    text("connection.user", None, HIGH, "The user."),
-    secret("connection.password", None, HIGH, "Its password; better a reference to a config provider."),
-)
 _TABLES: Final = "tables"
 _EPOCH: Final = millis_to_timestamp(0)
 _REFUSED: Final = ("catalog.pattern", "schema.pattern", "numeric.mapping", "numeric.precision.mapping", "query.suffix", "dialect.name", "table.types", "db.timezone", "timestamp.granularity", "transaction.isolation.mode")  # fmt: skip
@@ -56,10 +50,7 @@ class _Query:
         columns = dialect.columns(connection, self.table) if self.table is not None else None
         cursor = dialect.cursor(connection)
         try:
-            if parameters:
-                cursor.execute(sql, parameters)
-            else:
-                cursor.execute(sql)
+            cursor.execute(sql, parameters)
             rows = cursor.fetchmany(batch)
             if columns is not None and cursor.description is not None:
                 by_name = {each.name: each for each in columns}
@@ -75,11 +66,12 @@ class _Query:
 
     def _sql(self, connection: Any) -> tuple[str, list[Any]]:
         dialect, mark = self._dialect, self._dialect.placeholder
-        base = f"SELECT * FROM {dialect.quote(self.table)}" if self.table is not None else str(self._config["query"])
-        if self.table is None and (self._incrementing or self._timestamps):
-            base = f"SELECT * FROM ({base}) AS given"
-        if self._incrementing or self._timestamps:
-            base = dialect.escaped(base)
+        if self.table is not None:
+            base = f"SELECT * FROM {dialect.quote(self.table)}"
+        else:
+            base = dialect.escaped(self._config["query"])
+            if self._incrementing or self._timestamps:
+                base = f"SELECT * FROM ({base}) AS given"
         number = dialect.quote_column(self._incrementing) if self._incrementing else ""
         if not self._timestamps:
             if not number:
@@ -164,7 +156,7 @@ class JdbcSourceTask(SourceTask):
             return self._next()
         except self._dialect.errors as error:
             self.close()
-            raise RetriableError(f"The database said: {error}") from None
+            raise RetriableError(f"The database said: {self._dialect.message(error)}") from None
         except RetriableError:
             self.close()
             raise
@@ -198,12 +190,13 @@ class JdbcSourceTask(SourceTask):
             if rows is not None:
                 rows.close()
         connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
+        with contextlib.suppress(*self._dialect.errors):  # it may have gone with its cursor
+            if connection is not None:
+                connection.close()
 
 
 class JdbcSourceConnector(SourceConnector):
-    doc = "Rows of a database's tables, or of a query, as records: SQLite and PostgreSQL."
+    doc = "Rows of a database's tables, or of a query, as records: SQLite, PostgreSQL, MariaDB and MySQL."
     aliases = ("io.confluent.connect.jdbc.JdbcSourceConnector",)
     config_def: ClassVar[ConfigDef] = ConfigDef(
         *CONNECTION_KEYS,
@@ -239,7 +232,7 @@ class JdbcSourceConnector(SourceConnector):
         try:
             found = self._dialect.tables(connection)
         except self._dialect.errors as error:
-            raise ConnectError(f"The tables cannot be listed: {error}") from None
+            raise ConnectError(f"The tables cannot be listed: {self._dialect.message(error)}") from None
         finally:
             connection.close()
         wanted, left_out = set(self._config["table.whitelist"]), set(self._config["table.blacklist"])
@@ -279,19 +272,3 @@ class JdbcSourceConnector(SourceConnector):
         if found["query"].value and (found["table.whitelist"].value or found["table.blacklist"].value):
             found["query"].errors.append("A query, or tables: not both")
         check_url(found)
-
-
-def refuse(props: Mapping[str, str], found: dict[str, ConfigValue], names: Sequence[str]) -> None:
-    """Properties of the original that have no effect here are refused, never ignored."""
-    for name in names:
-        if name in props:
-            found["connection.url"].errors.append(f"{name} is not supported here; remove it")
-
-
-def check_url(found: dict[str, ConfigValue]) -> None:
-    if found["connection.url"].errors:
-        return
-    try:
-        dialect_of({name: each.value for name, each in found.items()})
-    except ConfigError as error:
-        found["connection.url"].errors.append(str(error))

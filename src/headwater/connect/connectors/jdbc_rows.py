@@ -1,0 +1,111 @@
+"""What a record is in a table: which one, its key, its other columns; and the statement that writes it. No connection here."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from headwater.connect.connectors.jdbc_dialects import Dialect
+from headwater.connect.data import schema as s
+from headwater.connect.data.record import SinkRecord
+from headwater.connect.data.schema import Schema, Type
+from headwater.connect.data.struct import Struct
+from headwater.connect.errors import DataError
+
+_KAFKA_FIELDS: Final = ("__connect_topic", "__connect_partition", "__connect_offset")
+
+Cell = tuple[Schema, Any]
+
+
+class Row(NamedTuple):
+    table: str
+    keys: dict[str, Cell]
+    others: dict[str, Cell] | None  # None: the row is to be deleted
+
+    @property
+    def cells(self) -> dict[str, Cell]:
+        return {**self.keys, **(self.others or {})}
+
+
+class Statement(NamedTuple):
+    sql: str
+    values: list[Any]
+
+
+def row_of(config: Mapping[str, Any], record: SinkRecord) -> Row:
+    """Raises DataError for a record that cannot be a row."""
+    table = config["table.name.format"].replace("${topic}", record.topic)
+    if record.value is None and not config["delete.enabled"]:
+        raise DataError("A record without a value: delete.enabled=true makes a deletion of it")
+    keys = _keys(config["pk.mode"], config["pk.fields"], record)
+    if record.value is None:
+        return Row(table, keys, None)
+    if not isinstance(record.value, Struct):
+        raise DataError("JdbcSink needs values with a schema that are structs: JSON with schemas, or Avro")
+    wanted = set(config["fields.whitelist"])
+    others = {
+        field.name: (field.schema, record.value.get(field.name))
+        for field in record.value.schema.fields
+        if field.name not in keys and (not wanted or field.name in wanted)
+    }
+    return Row(table, keys, others)
+
+
+def _keys(mode: str, names: Sequence[str], record: SinkRecord) -> dict[str, Cell]:
+    if mode == "none":
+        return {}
+    if mode == "kafka":
+        cells: list[Cell] = [
+            (s.STRING, record.original_topic),
+            (s.INT32, record.original_partition),
+            (s.INT64, record.offset),
+        ]
+        return dict(zip(names or _KAFKA_FIELDS, cells, strict=True))
+    schema, value = (record.key_schema, record.key) if mode == "record_key" else (record.value_schema, record.value)
+    if schema is None or value is None:
+        raise DataError(f"pk.mode={mode}: the record has no {mode.removeprefix('record_')} with a schema")
+    if isinstance(value, Struct):
+        chosen = names or [field.name for field in value.schema.fields]
+        found = {name: value.schema.field(name) for name in chosen}
+        missing = [name for name, field in found.items() if field is None]
+        if missing:
+            raise DataError(f"pk.fields: there is no field {missing[0]!r}")
+        return {name: (field.schema, value.get(name)) for name, field in found.items() if field is not None}
+    if schema.type in (Type.MAP, Type.ARRAY) or len(names) != 1:
+        raise DataError("A key that is not a struct needs exactly one name in pk.fields")
+    return {names[0]: (schema, value)}
+
+
+def statement_of(dialect: Dialect, mode: str, row: Row) -> Statement:
+    """`mode` is the sink's insert.mode. Raises DataError for a value that no column can have."""
+    values = [dialect.to_parameter(schema, value) for schema, value in row.cells.values()]
+    keys, others = list(row.keys), list(row.others or {})
+    where = " AND ".join(f"{dialect.quote_column(each)} = {dialect.placeholder}" for each in keys)
+    if row.others is None:
+        return Statement(f"DELETE FROM {dialect.quote(row.table)} WHERE {where}", values)
+    if mode == "upsert":
+        return Statement(dialect.upsert(row.table, keys, others), values)
+    if mode == "insert":
+        return Statement(dialect.insert(row.table, [*keys, *others]), values)
+    changes = ", ".join(f"{dialect.quote_column(each)} = {dialect.placeholder}" for each in others)
+    sql = f"UPDATE {dialect.quote(row.table)} SET {changes} WHERE {where}"
+    return Statement(sql, values[len(keys) :] + values[: len(keys)])
+
+
+def create_table(dialect: Dialect, row: Row) -> str:
+    lines = []
+    for name, (schema, _) in row.cells.items():
+        key = name in row.keys
+        kind = dialect.key_type(_scalar(schema)) if key else dialect.column_type(_scalar(schema))
+        lines.append(f"{dialect.quote_column(name)} {kind}{' NOT NULL' if key or not schema.optional else ''}")
+    if row.keys:
+        lines.append(f"PRIMARY KEY ({', '.join(dialect.quote_column(each) for each in row.keys)})")
+    return f"CREATE TABLE {dialect.quote(row.table)} ({', '.join(lines)})"
+
+
+def add_column(dialect: Dialect, table: str, name: str, schema: Schema) -> str:
+    return f"ALTER TABLE {dialect.quote(table)} ADD COLUMN {dialect.quote_column(name)} {dialect.column_type(_scalar(schema))}"
+
+
+def _scalar(schema: Schema) -> Schema:
+    if schema.type in (Type.ARRAY, Type.MAP, Type.STRUCT):
+        raise DataError(f"A {schema.type} has no column type; Flatten, or ReplaceField, may help")
+    return schema

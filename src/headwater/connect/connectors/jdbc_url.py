@@ -1,0 +1,60 @@
+"""Which database an address means: `jdbc:sqlite:/path`, `jdbc:postgresql://host:port/database`, `jdbc:mariadb://...` or `jdbc:mysql://...`.
+
+The `jdbc:` may be left out.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+from headwater.connect.config.definition import ConfigValue
+from headwater.connect.config.keys import HIGH, REQUIRED, NonEmptyText, secret, text
+from headwater.connect.connectors.jdbc_dialects import Dialect, Postgresql, Sqlite
+from headwater.connect.connectors.jdbc_mariadb import Mariadb
+from headwater.connect.errors import ConfigError
+
+CONNECTION_KEYS: Final = (
+    text("connection.url", REQUIRED, HIGH, "jdbc:sqlite:/path, jdbc:postgresql://host:port/database, jdbc:mariadb://host:port/database or jdbc:mysql://host:port/database.", NonEmptyText()),
+    text("connection.user", None, HIGH, "The user."),
+    secret("connection.password", None, HIGH, "Its password; better a reference to a config provider."),
+)  # fmt: skip
+
+
+def dialect_of(config: Mapping[str, Any]) -> Dialect:
+    url = str(config["connection.url"]).removeprefix("jdbc:")
+    if url.startswith("sqlite:"):
+        path = unquote(url.removeprefix("sqlite:"))
+        path = "/" + path.lstrip("/") if path.startswith("//") else path
+        if not path or ":memory:" in path or "?" in path:
+            raise ConfigError(
+                "connection.url: a file is needed, as in jdbc:sqlite:/var/lib/my.db", name="connection.url"
+            )
+        return Sqlite(path)
+    user, password = config["connection.user"], config["connection.password"]
+    if url.startswith(("postgresql://", "postgres://")):
+        return Postgresql(url, user, password)
+    if url.startswith(("mariadb://", "mysql://")):
+        try:
+            return Mariadb(urlsplit(url), user, password)
+        except ValueError:  # a port that is none; the address itself may have a password in it
+            raise ConfigError("connection.url: not an address: jdbc:mariadb://host:port/database", name="connection.url") from None  # fmt: skip
+    raise ConfigError(
+        "connection.url: jdbc:sqlite:/path, jdbc:postgresql://host/database or jdbc:mariadb://host/database",
+        name="connection.url",
+    )
+
+
+def refuse(props: Mapping[str, str], found: dict[str, ConfigValue], names: Sequence[str]) -> None:
+    """Properties of the original that have no effect here are refused, never ignored."""
+    for name in names:
+        if name in props:
+            found["connection.url"].errors.append(f"{name} is not supported here; remove it")
+
+
+def check_url(found: dict[str, ConfigValue]) -> None:
+    if found["connection.url"].errors:
+        return
+    try:
+        dialect_of({name: each.value for name, each in found.items()})
+    except ConfigError as error:
+        found["connection.url"].errors.append(str(error))
