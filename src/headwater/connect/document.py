@@ -93,7 +93,13 @@ a standalone worker, as they do there. The door speaks plain HTTP on 127.0.0.1 u
   shows their lag; offsets are committed after the task has said that its records are safe.
 - **Databases.** JdbcSource says with its `mode` what it can miss. JdbcSink makes one transaction of what a poll gave; with `progress.table` offsets are part
   of it, and each record is written exactly once;
-  `insert.mode=upsert` with keys makes repetitions harmless. SQLite is in Python, PostgreSQL needs `pip install 'headwater[postgres]'`.
+  `insert.mode=upsert` with keys makes repetitions harmless. SQLite is in Python, PostgreSQL needs `pip install 'headwater[postgres]'`,
+  MariaDB and MySQL `pip install 'headwater[mariadb]'` (tested with MariaDB 10.11; MySQL is not). A record that cannot be a row, or whose value the
+  database refuses, goes to the dead letter topic or ends the task (`errors.tolerance`), and the others are written; one that conflicts with other rows is tried `max.retries` times before.
+  On MariaDB, sessions are in UTC and strict, whatever the server's: nothing is cut to fit. `jdbc:mariadb://` and `jdbc:mysql://` take `user`, `password`, `localSocket`, `sslMode`,
+  `serverSslCert`, `connectTimeout`, `socketTimeout` and `zeroDateTimeBehavior` (`exception`, `convertToNull`); any other parameter is refused. Tables that are made there have LONGTEXT and LONGBLOB, and keys of
+  text are VARCHAR(255) that tells apart case and trailing blanks. TINYINT is int8 (BOOLEAN is a TINYINT there), unsigned types the next wider one, BIGINT UNSIGNED int64 all the same, BIT(1) boolean,
+  DATETIME and TIMESTAMP timestamps in UTC; FLOAT has the six digits that the server sends. An upsert there goes by any unique index, as ON DUPLICATE KEY does. `progress.table` needs tables whose engine has transactions, and says so otherwise.
   NUMERIC with a scale is a Decimal, without one text; arrays, JSON and other types of PostgreSQL are text; SQLite's timestamps are
   compared to the microsecond, those that are numbers count milliseconds. Timestamps without a zone are UTC. A property of the connectors that these follow which has no effect here is refused.
 - **Files.** TopicFiles writes each record to exactly one file, with local paths (`file:///` too; HDFS and S3 are not there yet and are refused). A
