@@ -91,6 +91,14 @@ class NodeHasChildren(CoordinationError):
     pass
 
 
+class NotAuthorized(CoordinationError):
+    """The ACL of the node, or of its parent, does not let us."""
+
+
+class NotAuthenticated(NotAuthorized):
+    """A node was to be ours alone, and the service does not know who we are."""
+
+
 class ConnectionLost(CoordinationError):
     """The connection ended before the answer came: a write may have happened or not."""
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from headwater.server.peers import PeerSocket
     from headwater.server.schema_source import RegistrySource
     from headwater.server.security.listener_security import ListenerSecurity
+    from headwater.server.zookeeper.client import KazooCoordination
 
 _SETTLE_MS: Final = 30_000
 _LEAVE_MS: Final = 15_000
@@ -55,6 +56,7 @@ class Node:
         self._assembly: Assembly | None = None
         self._server: Server | None = None
         self._peers: Peers | None = None
+        self._zookeeper: KazooCoordination | None = None
         self._schemas: tuple[RegistrySource, KnownSchemas] | None = None
         self._has_joined = False
 
@@ -112,9 +114,13 @@ class Node:
             return None
         from headwater.server.peers import LoopPeers
         from headwater.server.zookeeper.client import KazooCoordination
+        from headwater.server.zookeeper.security import security_of
 
+        security = security_of(self.config)
         self._peers = LoopPeers(self.loop, self._endpoint_of, f"broker-{self.config.node_id()}", self._socket_to())
-        return KazooCoordination(connect, self.config.int("zookeeper.session.timeout.ms"), self.loop.post)
+        timeout_ms = self.config.int("zookeeper.session.timeout.ms")
+        self._zookeeper = KazooCoordination(connect, timeout_ms, self.loop.post, security)
+        return self._zookeeper
 
     def _socket_to(self) -> "Callable[..., PeerSocket] | None":
         if self.config.inter_broker_listener().protocol == "PLAINTEXT":
@@ -164,18 +170,41 @@ class Node:
         given = self.config.value("zookeeper.connection.timeout.ms")
         limit_ms = given if isinstance(given, int) else self.config.int("zookeeper.session.timeout.ms")
         give_up_ms = clock.monotonic_ms() + limit_ms
-        self._wait_for(lambda: membership.is_connected or clock.monotonic_ms() > give_up_ms)
+        self._wait_in_cluster(lambda: membership.is_connected or clock.monotonic_ms() > give_up_ms, membership)
         if not membership.is_connected:
+            assert self._zookeeper is not None
+            why = f"there was no session with it after {limit_ms / 1000:g} s (zookeeper.connection.timeout.ms)"
             raise UserError(
                 f"ZooKeeper does not answer at {self.config.string('zookeeper.connect')}",
-                f"there was no session with it after {limit_ms / 1000:g} s (zookeeper.connection.timeout.ms)",
+                f"{why}: {self._zookeeper.problem}" if self._zookeeper.problem else why,
                 "start it, or set zookeeper.connect to where it is",
+            )
+
+    def _wait_in_cluster(self, is_done: Callable[[], bool], membership: "Membership") -> None:
+        """At the start nobody waits for rights that are not given; a broker that has been up goes on trying."""
+        zookeeper = self._zookeeper
+        assert zookeeper is not None
+        self._wait_for(lambda: is_done() or bool(zookeeper.login_problem or membership.store.refusal))
+        if zookeeper.login_problem:
+            raise UserError(
+                f"ZooKeeper at {self.config.string('zookeeper.connect')} does not take the broker's login",
+                zookeeper.login_problem,
+                "see the section Client of the JAAS file in KAFKA_OPTS, or headwater.zookeeper.sasl.jaas.config",
+            )
+        if membership.store.refusal:
+            raise UserError(
+                membership.store.refusal,
+                "" if zookeeper.has_login else "the broker has no login there",
+                "log in as the owner of the nodes, or let zookeeper-security-migration change their ACLs",
             )
 
     def _join(self, assembly: Assembly) -> None:
         joined: list[KafkaError | None] = []
         assembly.join(self.broker, self.endpoints, joined.append)
-        self._wait_for(lambda: bool(joined))
+        if assembly.membership is None:
+            self._wait_for(lambda: bool(joined))
+        else:
+            self._wait_in_cluster(lambda: bool(joined), assembly.membership)
         if joined[0] is not None:
             raise UserError("The broker cannot join the cluster", str(joined[0]))
         self._has_joined = True

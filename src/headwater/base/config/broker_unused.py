@@ -228,21 +228,8 @@ password.encoder.iterations int read-only low 4096
 quota.producer.default long read-only high -
 quota.consumer.default long read-only high -
 zookeeper.sync.time.ms int read-only low 2000
-zookeeper.set.acl boolean read-only high false
 zookeeper.max.in.flight.requests int read-only high 10
 zookeeper.metadata.migration.enable boolean read-only high false
-zookeeper.clientCnxnSocket string read-only medium -
-zookeeper.ssl.client.enable boolean read-only medium false
-zookeeper.ssl.keystore.location string read-only medium -
-zookeeper.ssl.keystore.password password read-only medium -
-zookeeper.ssl.keystore.type string read-only medium -
-zookeeper.ssl.truststore.location string read-only medium -
-zookeeper.ssl.truststore.password password read-only medium -
-zookeeper.ssl.truststore.type string read-only medium -
-zookeeper.ssl.protocol string read-only low -
-zookeeper.ssl.enabled.protocols list read-only low -
-zookeeper.ssl.cipher.suites list read-only low -
-zookeeper.ssl.endpoint.identification.algorithm string read-only low -
 zookeeper.ssl.crl.enable boolean read-only low false
 zookeeper.ssl.ocsp.enable boolean read-only low false
 """

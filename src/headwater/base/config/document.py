@@ -14,6 +14,7 @@ from headwater.base.config import (
     broker_rights,
     broker_security,
     broker_unused,
+    broker_zookeeper,
     group,
     topic,
 )
@@ -39,6 +40,10 @@ counterpart here. The broker names those that are set when it starts.
 _SECTIONS = (
     ("Broker: identity, listeners, connections", broker_network.DEFINITIONS),
     ("Broker: TLS and logins", broker_security.DEFINITIONS),
+    (
+        "Broker: its connection to ZooKeeper",
+        tuple(each._replace(hidden=False) for each in broker_zookeeper.DEFINITIONS),
+    ),
     ("Broker: the log, and the defaults of topics", broker_log.DEFINITIONS),
     ("Broker: rights", broker_rights.DEFINITIONS),
     ("Broker: quotas", broker_quotas.DEFINITIONS),

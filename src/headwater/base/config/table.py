@@ -10,6 +10,7 @@ from headwater.base.config import (
     broker_rights,
     broker_security,
     broker_unused,
+    broker_zookeeper,
     topic,
 )
 from headwater.base.config.definition import Definition
@@ -23,6 +24,7 @@ BROKER: Final[dict[str, Definition]] = {
         broker_security.DEFINITIONS,
         broker_rights.DEFINITIONS,
         broker_quotas.DEFINITIONS,
+        broker_zookeeper.DEFINITIONS,
         broker_unused.DEFINITIONS,
     )
     for definition in definitions

@@ -1,7 +1,8 @@
 """`zookeeper-server-start [-daemon] zookeeper.properties`: runs ZooKeeper, from the jars in PySpark, as the file says.
 
 In the foreground this process becomes Java. With -daemon it returns when ZooKeeper answers and leaves it running; its
-log is then `zookeeper.out` in $LOG_DIR, or in `logs` where it was started. KAFKA_HEAP_OPTS sets its memory.
+log is then `zookeeper.out` in $LOG_DIR, or in `logs` where it was started. KAFKA_HEAP_OPTS sets its memory, and
+KAFKA_OPTS other options of Java, such as its JAAS file.
 """
 
 import os
@@ -90,8 +91,8 @@ def _command(config_path: Path) -> list[str]:
     address = client_address(config_path)
     if address is not None:
         expect_free(address.host, address.port)
-    heap = os.environ.get("KAFKA_HEAP_OPTS", _HEAP).split()
-    return server_command(config_path.absolute(), "INFO", *heap)
+    options = [*os.environ.get("KAFKA_HEAP_OPTS", _HEAP).split(), *os.environ.get("KAFKA_OPTS", "").split()]
+    return server_command(config_path.absolute(), "INFO", *options)
 
 
 def _in_foreground(start: Start) -> int:

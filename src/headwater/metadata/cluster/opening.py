@@ -2,7 +2,16 @@
 
 from collections.abc import Callable
 
-from headwater.base.coordination import Coordination, CoordinationError, Create, Node, NodeExists, Written
+from headwater.base.coordination import (
+    Coordination,
+    CoordinationError,
+    Create,
+    Node,
+    NodeExists,
+    NotAuthenticated,
+    NotAuthorized,
+    Written,
+)
 from headwater.metadata.cluster import layout
 from headwater.metadata.cluster.lifetime import Lifetime
 
@@ -26,8 +35,19 @@ class Opening:
         self._coordination.get(layout.CLUSTER_ID, self._life.bind(self._read))
 
     def _made(self, _written: list[Written] | None, error: CoordinationError | None) -> None:
-        if error is not None and not isinstance(error, NodeExists):
+        if isinstance(error, NotAuthorized) and not isinstance(error, NotAuthenticated):
+            self._look_for(error)
+        elif error is not None and not isinstance(error, NodeExists):
             self._life.fail(error)
+
+    def _look_for(self, refusal: CoordinationError) -> None:
+        """Who may not make a node is told that before he is told that it is there; and then he need not."""
+
+        def looked(node: Node | None, error: CoordinationError | None) -> None:
+            if node is None:
+                self._life.fail(error or refusal)
+
+        self._coordination.get(refusal.path, self._life.bind(looked))
 
     def _read(self, node: Node | None, error: CoordinationError | None) -> None:
         cluster_id = "" if node is None else layout.decode_cluster_id(node.data)

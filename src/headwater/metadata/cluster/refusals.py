@@ -5,6 +5,8 @@ from headwater.base.coordination import (
     CoordinationError,
     NodeExists,
     NodeMissing,
+    NotAuthenticated,
+    NotAuthorized,
     SessionLost,
     WrongVersion,
 )
@@ -21,11 +23,19 @@ def is_deposition(error: CoordinationError) -> bool:
     return isinstance(error, WrongVersion | NodeMissing) and error.path == layout.CONTROLLER_EPOCH
 
 
+def sentence(error: NotAuthorized) -> str:
+    if isinstance(error, NotAuthenticated):
+        return f"ZooKeeper does not know this broker by any login, so {error.path} cannot belong to it"
+    return f"The ACLs in ZooKeeper do not let this broker use {error.path}"
+
+
 def meaning(error: CoordinationError) -> KafkaError:
     if is_deposition(error):
         return KafkaError(ErrorCode.NOT_CONTROLLER, "Another broker has become the controller.")
     if isinstance(error, WrongVersion):
         return KafkaError(ErrorCode.INVALID_UPDATE_VERSION, "The partition has changed since.")
+    if isinstance(error, NotAuthorized):
+        return KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"{sentence(error)}.")
     if isinstance(error, NodeExists):
         return _exists(error.path)
     if isinstance(error, NodeMissing) and error.path.startswith(f"{layout.TOPIC_IDS}/"):

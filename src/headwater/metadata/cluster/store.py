@@ -10,7 +10,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from headwater.base.coordination import Check, Coordination, CoordinationError, SessionState, SetData, Written
+from headwater.base.coordination import (
+    Check,
+    Coordination,
+    CoordinationError,
+    NotAuthorized,
+    SessionState,
+    SetData,
+    Written,
+)
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import TopicId
 from headwater.base.ports import Scheduler
@@ -19,7 +27,7 @@ from headwater.metadata.cluster.attempt import Attempt
 from headwater.metadata.cluster.lifetime import Done, Lifetime, call, connection_lost
 from headwater.metadata.cluster.opening import Opening
 from headwater.metadata.cluster.producer_ids import BlockReservation
-from headwater.metadata.cluster.refusals import is_disconnection, meaning
+from headwater.metadata.cluster.refusals import is_disconnection, meaning, sentence
 from headwater.metadata.cluster.writing import entry
 from headwater.metadata.image import BrokerRegistered, BrokerState, Change, ClusterImage, PartitionChanged
 
@@ -43,6 +51,8 @@ class ClusterStore:
         """The changes of one entry, or of one loading, after all of them are in the image."""
         self.on_controller: Callable[[bool], None] = lambda _is_controller: None
         """True: this broker is the active controller, and its image is as new as that. False: at once when that is in doubt."""
+        self.refusal = ""
+        """Why ZooKeeper keeps this broker out, in a sentence; empty while it does not."""
         self._coordination = coordination
         self._image = image
         self._scheduler = scheduler
@@ -182,6 +192,7 @@ class ClusterStore:
             call(joined, KafkaError(ErrorCode.DUPLICATE_BROKER_REGISTRATION, message))
 
     def loaded(self) -> None:
+        self.refusal = ""
         if self._joined is not None:
             joined, self._joined = self._joined, None
             call(joined, None)
@@ -232,7 +243,12 @@ class ClusterStore:
 
     def _failed(self, error: CoordinationError) -> None:
         """Mostly the session has been lost, and its end or its return is told as well; if not, it is tried again."""
-        logger.info("event=cluster-attempt-failed problem=%r", str(error))
+        refusal = sentence(error) if isinstance(error, NotAuthorized) else ""
+        if refusal and refusal != self.refusal:
+            logger.error("event=zookeeper-refuses reason=%r note='it is tried again'", refusal)
+        else:
+            logger.info("event=cluster-attempt-failed problem=%r", str(error))
+        self.refusal = refusal
         self._end()
         life = self._life
         self._scheduler.call_later(_AGAIN_MS, lambda: self._begin() if self._life is life else None)

@@ -1,12 +1,17 @@
 """The Coordination port on a real ZooKeeper. Owned by the loop: everything but what `kazoo_client.py` posts runs there.
 
+A login that the server refuses is tried again after a while (`login_problem` says why it was), since passwords are
+changed on one side first.
+
 Watches are kept here. kazoo drops them with the connection; when the same session is back, they are set again, and
 whoever missed a change meanwhile is told.
 """
 
+import logging
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.coordination import (
     ConnectionLost,
@@ -20,9 +25,14 @@ from headwater.base.coordination import (
     Written,
 )
 from headwater.base.errors import UserError
+from headwater.server.zookeeper.security import OPEN, ZooKeeperSecurity
 
 if TYPE_CHECKING:
     from headwater.server.zookeeper.kazoo_client import Connection
+
+_LOG_IN_AGAIN_S: Final = 1.0
+
+logger = logging.getLogger("headwater.zookeeper")
 
 
 @dataclass(slots=True, eq=False)
@@ -39,7 +49,13 @@ class KazooCoordination:
 
     on_state: Callable[[SessionState], None]
 
-    def __init__(self, connect: str, session_timeout_ms: int, post: Callable[[Callable[[], None]], None]) -> None:
+    def __init__(
+        self,
+        connect: str,
+        session_timeout_ms: int,
+        post: Callable[[Callable[[], None]], None],
+        security: ZooKeeperSecurity = OPEN,
+    ) -> None:
         try:
             from headwater.server.zookeeper import kazoo_client
         except ImportError as problem:
@@ -50,6 +66,10 @@ class KazooCoordination:
             ) from problem
         self._kazoo = kazoo_client
         self.on_state = lambda _state: None
+        self.login_problem = ""
+        """Why the server does not take the login; empty while it does."""
+        self._security = security
+        self._again: threading.Timer | None = None
         self._hosts, _, chroot = connect.replace(" ", "").partition("/")
         self._chroot = f"/{chroot.strip('/')}" if chroot.strip("/") else ""
         self._session_timeout_ms = session_timeout_ms
@@ -66,6 +86,15 @@ class KazooCoordination:
     def session_id(self) -> int:
         return self._session_id
 
+    @property
+    def has_login(self) -> bool:
+        return self._security.login is not None or self._security.has_certificate
+
+    @property
+    def problem(self) -> str:
+        """Why there is no connection, as far as somebody knows."""
+        return self.login_problem or self._connection.problem
+
     def start(self) -> None:
         self._is_started = True
         self._connection.start_async()
@@ -74,6 +103,8 @@ class KazooCoordination:
         if self._is_closed:
             return
         self._is_closed = True
+        if self._again is not None:
+            self._again.cancel()
         if self._is_started:
             self._connection.end(wait=self._is_connected)
         self._session_id = 0
@@ -140,7 +171,8 @@ class KazooCoordination:
                     return
             done([self._written(write, result) for write, result in zip(asked, results, strict=True)], None)
 
-        self._send(self._kazoo.write_request([(self._full(write.path), write) for write in asked]), answered)
+        full = [(self._full(write.path), write) for write in asked]
+        self._send(self._kazoo.write_request(full, is_secured=self._security.set_acl), answered)
 
     # --- requests
 
@@ -216,7 +248,7 @@ class KazooCoordination:
             self._post(lambda: self._changed(connection, state, number, session_id))
 
         try:
-            return self._kazoo.Connection(self._hosts, self._session_timeout_ms, changed)
+            return self._kazoo.Connection(self._hosts, self._session_timeout_ms, changed, self._security)
         except ValueError as problem:
             raise UserError(
                 f"zookeeper.connect names no servers: {self._hosts}", str(problem), "Write host:port,host:port/path"
@@ -233,18 +265,38 @@ class KazooCoordination:
             if connection.has_given_up:
                 connection.end(wait=False)
                 self._connection = self._new_connection()
-                self._connection.start_async()
+                if connection.login_problem:
+                    self._log_in_later(connection.login_problem)
+                else:
+                    self._connection.start_async()
         elif self._is_connected and session_id == self._session_id:
             for watch in list(self._watches):
                 self._set_again(watch)
         elif self._is_connected:
             self._session_id = session_id
             self._make_chroot()
+        if self._is_connected:
+            self.login_problem = ""
         self.on_state(state)
+
+    def _log_in_later(self, problem: str) -> None:
+        if problem != self.login_problem:
+            logger.error("event=zookeeper-login-failed reason=%r note='it is tried again'", problem)
+        self.login_problem = problem
+        connection = self._connection
+
+        def start() -> None:
+            if connection is self._connection:
+                connection.start_async()
+
+        self._again = threading.Timer(_LOG_IN_AGAIN_S, lambda: self._post(start))
+        self._again.daemon = True
+        self._again.start()
 
     def _make_chroot(self) -> None:
         """Requests are carried out in order: whatever is asked for next finds it there."""
         path = ""
         for name in self._chroot.split("/")[1:]:
             path += f"/{name}"
-            self._send(self._kazoo.create_request(path), lambda _path, _problem: None)
+            request = self._kazoo.create_request(path, is_secured=self._security.set_acl)
+            self._send(request, lambda _path, _problem: None)

@@ -14,14 +14,31 @@ from headwater.base.errors import UserError
 MAIN_CLASS: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 _NEEDED: Final = ("zookeeper-3*", "zookeeper-jute-*", "slf4j-api-*", "metrics-core-*", "snappy-java-*")
 _FOR_LOGS: Final = ("log4j-slf4j2-impl-*", "log4j-api-2*", "log4j-core-*")
+_FOR_TLS: Final = tuple(
+    f"netty-{part}-[0-9]*"
+    for part in (
+        "buffer",
+        "codec",
+        "codec-base",
+        "codec-compression",
+        "common",
+        "handler",
+        "resolver",
+        "transport",
+        "transport-classes-epoll",
+        "transport-native-unix-common",
+        "tcnative-classes",
+    )
+)  # a server with a secureClientPort
+_HEAP: Final = "-Xmx128m"
 _OPTIONS: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
 
 
-def server_command(config: Path, log_level: str, *heap: str, environment: Mapping[str, str] = os.environ) -> list[str]:
-    """What runs a server with that configuration. It logs to stdout. `heap`: options of Java about its memory."""
+def server_command(config: Path, log_level: str, *java: str, environment: Mapping[str, str] = os.environ) -> list[str]:
+    """What runs a server with that configuration. It logs to stdout. `java`: its options, about its memory first."""
     return [
         str(find_java(environment)),
-        *(heap or ("-Xmx128m",)),
+        *(java or (_HEAP,)),
         *_OPTIONS,
         f"-Dlog4j2.level={log_level}",
         "-Dslf4j.internal.verbosity=ERROR",
@@ -56,9 +73,9 @@ def spark_jars() -> Path:
 
 
 def find_jars(directory: Path) -> list[Path]:
-    """What the server needs, and what its log needs if that is there."""
+    """What the server needs, and what its log and TLS need if that is there."""
     found: list[Path] = []
-    for pattern in (*_NEEDED, *_FOR_LOGS):
+    for pattern in (*_NEEDED, *_FOR_LOGS, *_FOR_TLS):
         jars = sorted(directory.glob(f"{pattern}.jar"))
         if jars:
             found.append(jars[-1])

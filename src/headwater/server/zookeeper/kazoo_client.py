@@ -1,4 +1,4 @@
-"""kazoo, held to the port's promises. Only this module and `kazoo_handler.py` import it.
+"""kazoo, held to the port's promises. Only this module and its neighbours `kazoo_*.py` import it.
 
 kazoo runs one thread of its own, which waits for the network. Whatever happens there (an answer, a watch, a change of
 state) is handed on at once and in that thread, so that what is posted to the loop has the order in which it came over
@@ -14,12 +14,13 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final
 
-from kazoo.client import KazooClient
 from kazoo.exceptions import (
     BadArgumentsError,
     BadVersionError,
     ConnectionClosedError,
     ConnectionLoss,
+    InvalidACLError,
+    NoAuthError,
     NoChildrenForEphemeralsError,
     NodeExistsError,
     NoNodeError,
@@ -31,7 +32,7 @@ from kazoo.exceptions import (
 from kazoo.protocol import serialization as requests
 from kazoo.protocol.states import EventType, KazooState, KeeperState
 from kazoo.retry import KazooRetry
-from kazoo.security import OPEN_ACL_UNSAFE
+from kazoo.security import CREATOR_ALL_ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE
 
 from headwater.base.coordination import (
     ConnectionLost,
@@ -41,13 +42,18 @@ from headwater.base.coordination import (
     NodeExists,
     NodeHasChildren,
     NodeMissing,
+    NotAuthenticated,
+    NotAuthorized,
     SessionLost,
     SessionState,
     SetData,
     Write,
     WrongVersion,
 )
+from headwater.metadata.cluster import node_acls
 from headwater.server.zookeeper.kazoo_handler import InPlaceHandler
+from headwater.server.zookeeper.kazoo_login import SecuredClient
+from headwater.server.zookeeper.security import OPEN, ZooKeeperSecurity
 
 _EPHEMERAL: Final = 1
 _SEQUENTIAL: Final = 2
@@ -64,6 +70,8 @@ _PROBLEMS: Final[tuple[tuple[type[Exception], type[CoordinationError]], ...]] = 
     (NodeExistsError, NodeExists),
     (BadVersionError, WrongVersion),
     (NotEmptyError, NodeHasChildren),
+    (NoAuthError, NotAuthorized),
+    (InvalidACLError, NotAuthenticated),
     (ConnectionClosedError, ConnectionLost),  # to kazoo a kind of the next one
     (SessionExpiredError, SessionLost),
     (NoChildrenForEphemeralsError, CoordinationError),
@@ -110,19 +118,27 @@ def children_request(path: str, watch: Callable[[Any], None] | None) -> Any:
     return requests.GetChildren2(path, watch)
 
 
-def create_request(path: str) -> Any:
-    return requests.Create(path, b"", OPEN_ACL_UNSAFE, 0)
+def acls_of(path: str, *, is_secured: bool) -> list[Any]:
+    """Of a new node, whose `path` is the one below the chroot. `auth` stands for whoever makes it."""
+    rights = node_acls.rights_of(path) if is_secured else node_acls.Rights.ANYBODY_ALL
+    if rights is node_acls.Rights.ANYBODY_ALL:
+        return list(OPEN_ACL_UNSAFE)
+    return [*CREATOR_ALL_ACL, *(READ_ACL_UNSAFE if rights is node_acls.Rights.ANYBODY_READS else ())]
 
 
-def write_request(writes: list[tuple[str, Write]]) -> Any:
+def create_request(path: str, *, is_secured: bool) -> Any:
+    return requests.Create(path, b"", acls_of(path, is_secured=is_secured), 0)
+
+
+def write_request(writes: list[tuple[str, Write]], *, is_secured: bool) -> Any:
     """Each with its full path."""
-    return requests.Transaction([_operation(path, write) for path, write in writes])
+    return requests.Transaction([_operation(path, write, is_secured) for path, write in writes])
 
 
-def _operation(path: str, write: Write) -> Any:
+def _operation(path: str, write: Write, is_secured: bool) -> Any:
     if isinstance(write, Create):
         flags = (_EPHEMERAL if write.ephemeral else 0) | (_SEQUENTIAL if write.sequential else 0)
-        return requests.Create(path, write.data, OPEN_ACL_UNSAFE, flags)
+        return requests.Create(path, write.data, acls_of(write.path, is_secured=is_secured), flags)
     if isinstance(write, SetData):
         return requests.SetData(path, write.data, write.version)
     if isinstance(write, Delete):
@@ -130,19 +146,23 @@ def _operation(path: str, write: Write) -> Any:
     return requests.CheckVersion(path, write.version)
 
 
-class Connection(KazooClient):  # type: ignore[misc]
+class Connection(SecuredClient):
     """A client of kazoo that tells of every state with the number of the connection, and the id of the session."""
 
     def __init__(
-        self, hosts: str, session_timeout_ms: int, changed: Callable[["Connection", SessionState, int, int], None]
+        self,
+        hosts: str,
+        session_timeout_ms: int,
+        changed: Callable[["Connection", SessionState, int, int], None],
+        security: ZooKeeperSecurity = OPEN,
     ) -> None:
-        self._turn = threading.RLock()
         self._number = 0
         self._changed = changed
         self._quiet = _QuietLogger(logging.getLogger("headwater.zookeeper"), {})
         pause_s, pause_max_s = _RECONNECT_S
-        handler = InPlaceHandler(session_timeout_ms / 1000)
+        handler = InPlaceHandler(session_timeout_ms / 1000, security.tls)
         super().__init__(
+            security.login,
             hosts=hosts,
             timeout=session_timeout_ms / 1000,
             handler=handler,
@@ -181,10 +201,15 @@ class Connection(KazooClient):  # type: ignore[misc]
         except Exception as problem:  # noqa: BLE001 - nobody is left who could do something about it
             self._quiet.info("event=zookeeper-close-failed reason=%r", problem)
 
+    @property
+    def problem(self) -> str:
+        """Why there is no connection, as far as somebody knows."""
+        return self.login_problem or str(self.handler.problem)
+
     def _session_callback(self, state: Any) -> None:
-        """kazoo's own: fails what is pending, then calls listeners. No request may come in between."""
-        with self._turn:
-            super()._session_callback(state)
+        super()._session_callback(state)
+        if state == KeeperState.AUTH_FAILED:  # of which kazoo tells nobody if there was no session before
+            self._tell(KazooState.LOST)
 
     def _tell(self, state: Any) -> None:
         self._number += 1

@@ -9,18 +9,21 @@ earlier.
 import os
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from kazoo.handlers.threading import SequentialThreadingHandler
+from headwater.server.zookeeper.kazoo_tls import TlsHandler
+
+if TYPE_CHECKING:
+    from headwater.base.security.tls import ContextSource
 
 _CONNECT_TIMEOUT_S: Final = (0.3, 2.0)  # at least, at most: then the next host is tried
 
 
-class InPlaceHandler(SequentialThreadingHandler):  # type: ignore[misc]
+class InPlaceHandler(TlsHandler):
     """Without kazoo's further threads: callbacks, which only post, run where the event is seen."""
 
-    def __init__(self, session_timeout_s: float) -> None:
-        super().__init__()
+    def __init__(self, session_timeout_s: float, tls: "ContextSource | None" = None) -> None:
+        super().__init__(tls)
         shortest_s, longest_s = _CONNECT_TIMEOUT_S
         self._connect_timeout_s = max(shortest_s, min(longest_s, session_timeout_s / 3))
         self._patience_s = session_timeout_s / 2
@@ -48,7 +51,7 @@ class InPlaceHandler(SequentialThreadingHandler):  # type: ignore[misc]
         descriptor = os.eventfd(0, os.EFD_SEMAPHORE | os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         return Wake(descriptor), Wake(os.dup(descriptor))
 
-    def select(self, readers: list[Any], writers: list[Any], errors: list[Any], timeout_s: float) -> Any:
+    def select(self, readers: list[Any], writers: list[Any], errors: list[Any], timeout_s: float | None = None) -> Any:
         """Of all waits, the one for the server and for requests to send has two to read from."""
         while True:
             found = super().select(readers, writers, errors, timeout_s)

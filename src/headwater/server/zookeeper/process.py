@@ -13,7 +13,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -109,17 +109,21 @@ def start(
     members: Sequence[Member] = (),
     dies_with_parent: bool = True,
     is_awaited: bool = True,
+    settings: Mapping[str, object] | None = None,
+    java_options: Sequence[str] = (),
 ) -> ZooKeeperProcess:
     """A server on `data_dir`, which serves on return. Of an ensemble it is `number` among `members`; without
-    `is_awaited` it may still be about to serve, as it must be until most members run.
+    `is_awaited` it may still be about to serve, as it must be until most members run. `settings` go into its file
+    beside ours.
     """
     expect_free(host, port)
     data_dir.mkdir(parents=True, exist_ok=True)
     config = data_dir / "zoo.cfg"
-    config.write_text(configuration(data_dir, host, port, members))
+    further = "".join(f"{name}={value}\n" for name, value in (settings or {}).items())
+    config.write_text(configuration(data_dir, host, port, members) + further)
     if members:
         (data_dir / "myid").write_text(f"{number}\n")
-    command = server_command(config.absolute(), "WARN")
+    command = server_command(config.absolute(), "WARN", "-Xmx128m", *java_options)
     with (data_dir / LOG_NAME).open("ab") as log:
         process = subprocess.Popen(
             command,
