@@ -16,7 +16,7 @@ from headwater.cli.zookeeper.server_start import Start, client_address, parse_st
 from headwater.cli.zookeeper.shell import parse_command, stat_text
 
 ROOT = Path(__file__).parents[3]
-NAMES = ("zookeeper-server-start", "zookeeper-server-stop", "zookeeper-shell")
+NAMES = ("zookeeper-security-migration", "zookeeper-server-start", "zookeeper-server-stop", "zookeeper-shell")
 
 
 def test_what_is_typed_for_a_start() -> None:

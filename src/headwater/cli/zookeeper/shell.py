@@ -1,5 +1,5 @@
-"""`zookeeper-shell host:port[/path] [command]`: looks at ZooKeeper's nodes and changes them, in the words of its own
-shell.
+"""`zookeeper-shell host:port[/path] [-zk-tls-config-file file] [command]`: looks at ZooKeeper's nodes and changes
+them, in the words of its own shell. It logs in by the JAAS file that KAFKA_OPTS names, if it names one.
 
 Without a command, commands are read from stdin, one in a line. Results go to stdout, everything else to stderr.
 """
@@ -16,7 +16,9 @@ from headwater.cli.kafka.options import Stop, Usage
 if TYPE_CHECKING:
     from headwater.server.zookeeper.browser import Browser
 
-_USAGE: Final = "USAGE: zookeeper-shell zookeeper_host:port[/path] [command]\n"
+_USAGE: Final = "USAGE: zookeeper-shell zookeeper_host:port[/path] [-zk-tls-config-file file] [command]\n"
+_TLS_FILE: Final = ("-zk-tls-config-file", "--zk-tls-config-file")
+_PERMISSIONS: Final = {"c": 4, "d": 8, "r": 1, "w": 2, "a": 16}
 _ENDS: Final = ("quit", "exit", "close")
 _ANY_VERSION: Final = "-1"
 
@@ -42,22 +44,29 @@ def script(arguments: Sequence[str]) -> int:
 
 def _run(arguments: list[str]) -> int:
     from headwater.server.zookeeper.browser import Browser
+    from headwater.server.zookeeper.security import security_of_tool
 
     if arguments[:1] == ["-server"]:
         arguments.pop(0)
     if not arguments or arguments[0].startswith("-"):
         raise Usage("ZooKeeper's address is missing.")
     connect, *words = arguments
+    tls_file = None
+    if words[:1] and words[0] in _TLS_FILE:
+        if len(words) < 2:
+            raise Usage(f"{words[0]} needs the name of a file.")
+        _, tls_file, *words = words
+    security = security_of_tool(tls_file)
     if words:
         parsed = parse_command(words)  # a mistake is told before anything is asked of anybody
-        with Browser(connect) as browser:
+        with Browser(connect, security) as browser:
             try:
                 _act(browser, *parsed)
             except UserError as refusal:
                 raise Stop(1, str(refusal)) from None
         return 0
     sys.stderr.write(f"Connecting to {connect}\n")
-    with Browser(connect) as browser:
+    with Browser(connect, security) as browser:
         return _read_commands(browser)
 
 
@@ -176,6 +185,31 @@ def _delete_all(browser: "Browser", _flags: dict[str, str], words: list[str]) ->
     browser.delete_all(words[0])
 
 
+def _get_acl(browser: "Browser", _flags: dict[str, str], words: list[str]) -> None:
+    for acl in browser.acls(words[0]):
+        letters = "".join(letter for letter, bit in _PERMISSIONS.items() if acl.perms & bit)
+        _say(f"'{acl.id.scheme},'{acl.id.id}\n: {letters}")
+
+
+def _set_acl(browser: "Browser", flags: dict[str, str], words: list[str]) -> None:
+    browser.set_acls(words[0], parse_acls(words[1]), int(flags.get("v", _ANY_VERSION)))
+    _say_stat(browser, flags, words[0])
+
+
+def parse_acls(text: str) -> list[Any]:
+    """scheme:id:permissions, with commas between several; the id may have colons in it."""
+    from kazoo.security import ACL, Id
+
+    acls = []
+    for part in text.split(","):
+        scheme, _, rest = part.partition(":")
+        who, colon, letters = rest.rpartition(":")
+        if not colon or not letters or set(letters) - set(_PERMISSIONS):
+            raise UserError(f"{part} is no ACL", "it is scheme:id:permissions", "Write: world:anyone:cdrwa")
+        acls.append(ACL(sum(_PERMISSIONS[letter] for letter in set(letters)), Id(scheme, who)))
+    return acls
+
+
 def _help(_browser: "Browser", _flags: dict[str, str], _words: list[str]) -> None:
     _say(help_text())
 
@@ -197,6 +231,8 @@ COMMANDS: Final = {
     "set": Command("set [-s] [-v version] path data", "sv:", (2, 2), _set),
     "delete": Command("delete [-v version] path", "v:", (1, 1), _delete),
     "deleteall": Command("deleteall path", "", (1, 1), _delete_all),
+    "getAcl": Command("getAcl path", "", (1, 1), _get_acl),
+    "setAcl": Command("setAcl [-s] [-v version] path acl", "sv:", (2, 2), _set_acl),
     "help": Command("help", "", (0, 0), _help),
 }
 

@@ -8,6 +8,7 @@ from headwater.base.coordination import (
     Create,
     Node,
     NodeExists,
+    NodeMissing,
     NotAuthenticated,
     NotAuthorized,
     Written,
@@ -26,6 +27,7 @@ class Opening:
         self._life = life
         self._new_cluster_id = new_cluster_id
         self._opened = opened
+        self._refusal: CoordinationError | None = None
 
     def start(self) -> None:
         for path, data in layout.BASE_NODES:
@@ -36,7 +38,10 @@ class Opening:
 
     def _made(self, _written: list[Written] | None, error: CoordinationError | None) -> None:
         if isinstance(error, NotAuthorized) and not isinstance(error, NotAuthenticated):
+            self._refusal = self._refusal or error
             self._look_for(error)
+        elif isinstance(error, NodeMissing) and self._refusal is not None:
+            self._life.fail(self._refusal)  # that is why there is no parent
         elif error is not None and not isinstance(error, NodeExists):
             self._life.fail(error)
 
