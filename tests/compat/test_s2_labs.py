@@ -13,6 +13,7 @@ import pytest
 
 from compat.support.lab import ROOT, Lab
 from compat.support.local_cluster import PATIENCE_S, until
+from compat.support.secured_zookeeper import KAFKA, PROVIDER, jaas_file, server_jaas
 
 pytestmark = pytest.mark.timeout(400)
 SOON = f"--timeout-ms {PATIENCE_S * 1000}"
@@ -284,9 +285,31 @@ def test_kafka_connect_standalone(lab: Lab) -> None:
     assert lines == [envelope % "foo", envelope % "bar"]
 
 
-# What is not there yet
+# ZooKeeper's nodes
+
+MIGRATION = "bin/zookeeper-security-migration.sh --zookeeper.acl=secure --zookeeper.connect=localhost:2181"
 
 
-@pytest.mark.xfail(reason="there are no ACLs yet that could be moved to", raises=AssertionError, strict=True)
-def test_zookeeper_security_migration(lab: Lab) -> None:
-    lab.type("bin/zookeeper-security-migration.sh --zookeeper.acl=secure --zookeeper.connect=localhost:2181")
+def test_zookeeper_security_migration(empty_lab: Lab, tmp_path: Path) -> None:
+    """Where ZooKeeper knows users, and KAFKA_OPTS says who one is: without that, it says what is missing, as Apache's does."""
+    lab = empty_lab
+    properties = lab.directory / "config" / "zookeeper.properties"
+    properties.write_text(f"{properties.read_text()}authProvider.1={PROVIDER}\n")
+    jaas = tmp_path / "jaas.conf"
+    jaas.write_text(server_jaas(tmp_path).read_text() + jaas_file(KAFKA))
+    assert "No JAAS configuration file has been specified" in lab.type(MIGRATION, code=1).stderr
+    lab.export(KAFKA_OPTS=f"-Djava.security.auth.login.config={jaas}")
+    lab.start()
+    lab.type(MIGRATION)
+    assert lab.type(f"{as_typed(SHELL)} getAcl /brokers/topics").lines == [
+        "'sasl,'kafka",
+        ": cdrwa",
+        "'world,'anyone",
+        ": r",
+    ]
+    lab.type(
+        "bin/kafka-topics.sh --create --zookeeper localhost:2181 --replication-factor 1 --partitions 1 --topic mine"
+    )
+    lab.export(KAFKA_OPTS="")
+    refused = lab.type(f"{as_typed(SHELL)} create /brokers/topics/forged x", code=1).stderr
+    assert "Insufficient permission : /brokers/topics/forged" in refused

@@ -24,6 +24,8 @@ from compat.test_zookeeper_contract import SESSION_MS, RealStage
 from headwater.base.config.broker import BrokerConfig
 from headwater.base.coordination import Create, NotAuthenticated, NotAuthorized, SetData
 from headwater.base.errors import UserError
+from headwater.cli.zookeeper.security_migration import script as migration
+from headwater.cli.zookeeper.shell import script as shell
 from headwater.client import Admin
 from headwater.client.admin.scram import ScramMechanism, ScramUpsertion
 from headwater.client.types import NewTopic
@@ -51,6 +53,7 @@ class SecuredStage(RealStage):
 
     def __init__(self, zookeeper: SecuredZooKeeper, security: ZooKeeperSecurity | None = None) -> None:
         super().__init__(zookeeper.secure_address)
+        self.connect = self.connect.replace("/stages/", "/stage-")  # a common parent would belong to one of them
         self._plain = zookeeper.address
         settings = {**zookeeper.tls(), LOGIN: jaas_module(KAFKA), "zookeeper.set.acl": "true"}
         self.security = security or security_of(BrokerConfig(settings), {})
@@ -213,11 +216,81 @@ def test_nodes_of_somebody_else_end_the_start(zookeeper: SecuredZooKeeper, tmp_p
 def test_an_unknown_authority_is_named_when_the_start_gives_up(zookeeper: SecuredZooKeeper, tmp_path: Path) -> None:
     (tmp_path / "ca").mkdir()
     settings = {**zookeeper.tls(), "zookeeper.ssl.truststore.location": Authority(tmp_path / "ca").path}
-    settings |= {"zookeeper.connect": zookeeper.secure_address, "zookeeper.connection.timeout.ms": "3000"}
+    settings |= {"zookeeper.connect": zookeeper.secure_address, "zookeeper.connection.timeout.ms": "10000"}
     refusal = refusal_at_start(tmp_path, **settings)
     assert "ZooKeeper does not answer" in refusal.what
     assert "no TLS with 127.0.0.1: " in refusal.why
     assert "certificate" in refusal.why
+
+
+# The commands
+
+
+def typed(main: Callable[..., int], *words: str) -> int:
+    return main(list(words))
+
+
+def test_a_cluster_that_is_there_is_secured_and_opened_again(
+    zookeeper: SecuredZooKeeper, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = ("/migrated", "/migrated/brokers", "/migrated/brokers/ids", "/migrated/config", "/migrated/config/users")
+    with Browser(zookeeper.address, ZooKeeperSecurity(KAFKA)) as browser:
+        for path in paths:
+            browser.create(path, b"x")
+        connect = f"--zookeeper.connect={zookeeper.address}/migrated"
+        monkeypatch.setenv("KAFKA_OPTS", zookeeper.options(KAFKA))
+        assert typed(migration, "--zookeeper.acl=secure", connect, "--enable.path.check") == 1
+        assert "do not exist in ZooKeeper: /admin,/cluster," in capsys.readouterr().out
+        assert [acl.id.scheme for acl in browser.acls("/migrated/brokers")] == ["world"]
+        assert typed(migration, "--zookeeper.acl", "secure", connect) == 0
+        assert "nodes belong to this login now" in capsys.readouterr().err
+        owner, world = (31, "sasl", "kafka"), (1, "world", "anyone")
+        for path in paths:
+            wanted = [owner] if path.endswith("users") else [owner, world]
+            assert [(acl.perms, *acl.id) for acl in browser.acls(path)] == wanted, path
+        assert [acl.id.id for acl in browser.acls("/migrated/kafka-acl-changes")] == ["kafka", "anyone"]
+        assert not browser.exists("/migrated/controller_epoch")
+
+        monkeypatch.setenv("KAFKA_OPTS", zookeeper.options(OTHER))
+        assert typed(migration, "--zookeeper.acl", "unsecure", connect) == 1
+        assert "Insufficient permission : /" in capsys.readouterr().err
+        monkeypatch.setenv("KAFKA_OPTS", zookeeper.options(KAFKA))
+        assert typed(migration, "--zookeeper.acl", "unsecure", connect) == 0
+        for path in paths:
+            assert [(acl.perms, *acl.id) for acl in browser.acls(path)] == [(31, "world", "anyone")], path
+
+
+def test_commands_over_tls(
+    zookeeper: SecuredZooKeeper, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("KAFKA_OPTS", raising=False)
+    file = tmp_path / "tls.properties"
+    file.write_text("".join(f"{name}={value}\n" for name, value in zookeeper.tls("admin").items()))
+    with KazooOf(zookeeper.address) as kazoo:
+        kazoo.create("/by-tls", b"")
+    connect = f"{zookeeper.secure_address}/by-tls"
+    words = ("--zookeeper.acl=secure", f"--zookeeper.connect={connect}", "--zk-tls-config-file", str(file))
+    assert typed(migration, *words) == 0
+    capsys.readouterr()
+    assert typed(shell, connect, "-zk-tls-config-file", str(file), "getAcl", "/config/users") == 1  # nobody made it
+    assert "Node does not exist: /config/users" in capsys.readouterr().err
+    assert typed(shell, connect, "-zk-tls-config-file", str(file), "getAcl", "/config") == 0
+    assert capsys.readouterr().out == "'x509,'CN=admin,O=Example\n: cdrwa\n'world,'anyone\n: r\n"
+    assert typed(shell, connect, "-zk-tls-config-file", str(file), "setAcl", "/config", "world:anyone:cdrwa") == 0
+    assert typed(shell, connect, "-zk-tls-config-file", str(file), "setAcl", "/config", "nobody") == 1
+    assert "nobody is no ACL" in capsys.readouterr().err
+    assert typed(shell, f"{zookeeper.address}/by-tls", "getAcl", "/config") == 0
+    assert capsys.readouterr().out == "'world,'anyone\n: cdrwa\n"
+
+
+def test_a_command_with_a_wrong_password_says_so(
+    zookeeper: SecuredZooKeeper, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("KAFKA_OPTS", zookeeper.options(SaslLogin("kafka", f"{CANARY}-wrong")))
+    assert typed(shell, zookeeper.address, "ls", "/") == 1
+    said = capsys.readouterr().err
+    assert "does not take the login" in said
+    assert CANARY not in said
 
 
 # A cluster
@@ -254,7 +327,12 @@ def test_a_cluster_whose_nodes_are_its_own(zookeeper: SecuredZooKeeper, tmp_path
                 admin.alter_user_scram_credentials([ScramUpsertion("alice", b"wonder", ScramMechanism.SHA_256)])
             with KazooOf(f"{zookeeper.address}/own") as kazoo:
                 owner, world = (31, "sasl", "kafka"), (1, "world", "anyone")
-                for path in ("/brokers/ids/0", "/brokers/topics/orders/partitions/0/state", "/kafka-acl", "/controller"):
+                for path in (
+                    "/brokers/ids/0",
+                    "/brokers/topics/orders/partitions/0/state",
+                    "/kafka-acl",
+                    "/controller",
+                ):
                     assert [(acl.perms, *acl.id) for acl in kazoo.get_acls(path)[0]] == [owner, world], path
             with Browser(f"{zookeeper.address}/own", ZooKeeperSecurity(OTHER)) as stranger:
                 for path in ("/config/users", "/config/users/alice", "/config/brokers", "/headwater/changes"):

@@ -63,6 +63,10 @@ class Lab:
             text = text.replace(default, own)
         return text
 
+    def export(self, **variables: str) -> None:
+        """As typed once, for all lines after it."""
+        self._environment |= variables
+
     def edit(self, name: str, **changes: str) -> None:
         """An editor: a line that sets one of these, or would but for its `#`, is replaced."""
         path = self.directory / "config" / name
