@@ -107,6 +107,8 @@ def plan_one(
         overrides.append(f"listeners={protocol}://localhost:{DEFAULT_PORT if port is None else port}")
     if "metrics.port" not in given:
         overrides.append("metrics.port=0")  # what `headwater status` asks
+    if config_path is None and "group.initial.rebalance.delay.ms" not in given:
+        overrides.append("group.initial.rebalance.delay.ms=0")  # as Apache Kafka's quick start: there are few members
     log_file = directory / "logs" / "broker-0.log" if detach else None
     # In one file with the supervisor's lines: whoever looks for what happened finds it in one place.
     return Plan(directory, config_path, [BrokerPlan(0, overrides, log_dirs, None)], None, log_file)

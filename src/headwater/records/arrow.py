@@ -129,11 +129,22 @@ def visible_columns(
     return VisibleColumns(gatherer.finish(), batches.next_offset)
 
 
+@cache
+def _no_rows(headers: bool) -> "pa.RecordBatch":
+    """Made once: whoever polls and gets nothing does so many times a second."""
+    import pyarrow as pa
+
+    kinds = schema(headers)
+    return pa.RecordBatch.from_arrays([pa.array([], each) for each in kinds.types], schema=kinds)
+
+
 def record_batch(columns: Columns, headers: bool = True) -> "pa.RecordBatch":
     """The columns of a `ColumnBuilder`, without a copy."""
     import pyarrow as pa
 
     rows = columns.row_count
+    if not rows:
+        return _no_rows(headers)
     kinds = schema(headers)
     arrays = [
         _binary(pa.binary(), rows, columns.key_null_count, columns.key_validity, columns.key_offsets, columns.key_data),

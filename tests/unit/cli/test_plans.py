@@ -24,7 +24,10 @@ def test_one_broker_has_no_zookeeper_and_the_usual_port() -> None:
         "log.dirs": "/data/broker-0",
         "listeners": "PLAINTEXT://localhost:9092",
         "metrics.port": "0",
+        "group.initial.rebalance.delay.ms": "0",
     }
+    own = plan_one(HERE, None, {"group.initial.rebalance.delay.ms": "7"}, [], None, True)
+    assert "group.initial.rebalance.delay.ms" not in _settings(own, 0)
     assert plan.log_file == HERE / "logs" / "broker-0.log"
     assert plan.brokers[0].log_file is None  # in the same file
 

@@ -17,6 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from headwater.base.errors import KafkaError
 from headwater.client import AsyncAdmin
 from headwater.sql.plan.session import PersistentQuery
 from headwater.sql.server.config import SqlServerConfig
@@ -24,6 +25,7 @@ from headwater.sql.server.query_host import QueryHost, QueryRun
 from headwater.sql.server.spark_host import host_for
 
 logger = logging.getLogger("headwater.sql")
+_STARTS_MAX = 64  # at a time
 _HEALTHY_S = 60.0  # a run that lived so long was well: its successor waits as if it were the first
 
 
@@ -48,7 +50,8 @@ class QueryRunner:
         self._running: dict[str, RunningQuery] = {}
         self._known: dict[str, PersistentQuery] = {}
         self._lock = asyncio.Lock()
-        self._threads = ThreadPoolExecutor(16, "sql-queries")  # for starts only: they wait until state is restored
+        # for starts only: they wait, for the group of the query and until state is restored
+        self._threads = ThreadPoolExecutor(_STARTS_MAX, "sql-queries")
         self._stops = ThreadPoolExecutor(8, "sql-stops")  # of their own: no stop waits behind starts
         self.leads = False
 
@@ -138,6 +141,8 @@ class QueryRunner:
                 topics = [each.name for each in await admin.list_topics() if each.name.startswith(f"{name}-")]
                 if topics:
                     await admin.delete_topics(topics)
+                with contextlib.suppress(KafkaError):  # there is no such group
+                    await admin.remove_members(name)
                 await admin.delete_groups([name])
         except Exception as error:  # noqa: BLE001  what stays behind is a nuisance; the log of statements must go on
             logger.warning("event=query_not_cleaned query=%s error=%r", query.id, str(error))

@@ -57,6 +57,7 @@ class SparkHost:
             state_dir=Path(self._config.text("ksql.streams.state.dir")),
             commit_interval_ms=self._config.number("ksql.streams.commit.interval.ms"),
             client=self._config.client_security,
+            leave_on_stop=False,
             wait=False,
         )
         try:

@@ -170,7 +170,7 @@ class ApplicationLead:
                 raise
             clean = self._stop_slots()
         finally:
-            if clean:
+            if clean and self._program.settings.leave_on_stop:
                 lead.leave()
             else:
                 lead.close()

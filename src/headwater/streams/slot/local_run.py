@@ -158,7 +158,7 @@ class LocalRun:
                     self.queries.stop()
                 slot.close()
         finally:
-            if clean:
+            if clean and self._settings.leave_on_stop:
                 lead.leave()
             else:
                 lead.close()

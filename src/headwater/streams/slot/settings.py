@@ -33,6 +33,8 @@ class RunSettings:
     """How many changelog offsets a copy may be behind for its task to move there."""
     emit_interval_ms: int = 1000
     """The results of windows and outer joins that have closed are looked for so often, by the clock, as in Kafka Streams. 0: with every record."""
+    leave_on_stop: bool = True
+    """A clean stop leaves the group empty at once, so that it can be reset. False: the member stays until its session ends, and a run that comes before that need not wait for a first rebalance."""
     allow_state_loss: bool = False
     """Starts also where the topology has changed so that state of the former run would be lost."""
     queries: int | None = None

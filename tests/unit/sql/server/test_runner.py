@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headwater.sql.server.config import SqlServerConfig
-from headwater.sql.server.runner import QueryRunner
+from headwater.sql.server.runner import _STARTS_MAX, QueryRunner
 
 
 class RestoringRun:
@@ -77,19 +77,19 @@ def test_a_query_that_restores_its_state_can_be_terminated(runner: QueryRunner) 
 
 def test_restores_that_take_all_threads_keep_no_other_query_from_ending(runner: QueryRunner) -> None:
     async def scenario() -> None:
-        runs: Any = Query(99, restores=False)
+        runs: Any = Query(999, restores=False)
         await runner.follow({runs.id: runs}, set())
         while runner.state_of(runs.id, paused=False)[0] != "RUNNING":
             await asyncio.sleep(0)
-        many: list[Any] = [Query(number) for number in range(17)]
+        many: list[Any] = [Query(number) for number in range(_STARTS_MAX + 1)]
         wanted: dict[str, Any] = {each.id: each for each in many}
         await runner.follow({runs.id: runs} | wanted, set())
-        for each in many[:16]:
+        for each in many[:-1]:
             await _begun(each)
         await runner.follow(wanted, set())  # without the one that runs
-        del wanted["q16"]
+        del wanted[many[-1].id]
         await runner.follow(wanted, set())  # and without the one that waits for a thread
-        assert not many[16].app.begun.is_set()
+        assert not many[-1].app.begun.is_set()
         assert sorted(runner._running) == sorted(wanted)
         await runner.close()
 
