@@ -60,16 +60,22 @@ class _JsonSerde:
         self._exact = {each.name: place for place, each in enumerate(fields)}
         self._read = [reading(each.type) for each in fields]
         self._write = [writing(each.type) for each in fields]
+        self._before = [f"{',' if place else '{'}{dump(each.name)}:" for place, each in enumerate(fields)]
 
     def serialize(self, value: Row) -> bytes:
         if not self._wrapped:
             return dump(_written(self._write[0], value[0])).encode("utf-8", "replace")
-        shown = {name: _written(write, each) for name, write, each in zip(self._names, self._write, value, strict=True)}
-        return dump(shown).encode("utf-8", "replace")
+        if not self._names:
+            return b"{}"
+        pieces = [
+            before + (dump(write(each)) if each is not None else "null")
+            for before, write, each in zip(self._before, self._write, value, strict=True)
+        ]
+        return ("".join(pieces) + "}").encode("utf-8", "replace")
 
     def deserialize(self, data: bytes) -> Row:
         try:
-            value = json.loads(data, parse_float=_digits, parse_constant=_no_constant)
+            value = _loaded(data)
         except (ValueError, RecursionError) as error:
             raise RowError(f"is no JSON: {error}") from None
         if not self._wrapped:
@@ -100,6 +106,13 @@ def _written(write: Convert, value: Any) -> Any:
     return None if value is None else write(value)
 
 
+def _loaded(data: bytes) -> Any:
+    """As `json.loads`, without making a decoder anew for each record where the bytes are plainly UTF-8."""
+    if len(data) >= 4 and data[0] == 0x7B and data[1]:
+        return _DECODER.decode(data.decode("utf-8", "surrogatepass"))
+    return json.loads(data, parse_float=_digits, parse_constant=_no_constant)
+
+
 def _digits(text: str) -> Decimal | float:
     value = Decimal(text)
     if abs(value.adjusted()) > 2_000:
@@ -109,6 +122,9 @@ def _digits(text: str) -> Decimal | float:
 
 def _no_constant(text: str) -> None:
     raise ValueError(f"{text} is no JSON")
+
+
+_DECODER: Final = json.JSONDecoder(parse_float=_digits, parse_constant=_no_constant)
 
 
 def reading(wanted: Type) -> Convert:
@@ -165,7 +181,11 @@ def _number(wanted: Type) -> Convert:
     parse = converter(types.STRING, wanted)
     assert parse is not None
 
+    whole_in = {Base.INTEGER: 2**31, Base.BIGINT: 2**63}.get(wanted.base, 0)
+
     def convert(value: Any) -> Any:
+        if type(value) is int and -whole_in <= value < whole_in:
+            return value
         if isinstance(value, str):
             return parse(value)
         if isinstance(value, bool) or not isinstance(value, int | float | Decimal):

@@ -7,6 +7,7 @@ import json
 import math
 from datetime import date, datetime, time
 from decimal import Decimal
+from json.encoder import encode_basestring
 from typing import Any
 
 from headwater.sql.expressions.values import EvaluationError, java_double, java_time, java_timestamp
@@ -26,6 +27,11 @@ def _load(text: str) -> Any:
 
 def dump(value: Any) -> str:
     """As Jackson writes it: without spaces."""
+    kind = type(value)
+    if kind is str:
+        return encode_basestring(value)
+    if kind is int:
+        return str(value)
     match value:
         case None:
             return "null"
@@ -48,13 +54,9 @@ def dump(value: Any) -> str:
         case list():
             return "[" + ",".join(map(dump, value)) + "]"
         case dict():
-            return "{" + ",".join(f"{_text(str(key))}:{dump(each)}" for key, each in value.items()) + "}"
+            return "{" + ",".join(f"{encode_basestring(str(key))}:{dump(each)}" for key, each in value.items()) + "}"
         case _:
-            return _text(str(value))
-
-
-def _text(value: str) -> str:
-    return json.dumps(value, ensure_ascii=False)
+            return encode_basestring(str(value))
 
 
 def _path(path: str) -> list[str | int]:
