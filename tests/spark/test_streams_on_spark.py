@@ -10,7 +10,7 @@ from headwater.base.errors import UserError
 from headwater.cli.lead_status import status_of
 from headwater.client import Admin, Consumer, NewTopic, Producer, TopicPartition
 from headwater.spark.sessions import master_with_retries
-from headwater.streams.on_spark import slots_for
+from headwater.spark.slots.slot_supply import slots_for
 from headwater.testing import Broker
 from spark.support.class_archive import QUICK_JAVA
 from spark.support.streams_drivers import Driver

@@ -1,63 +1,40 @@
 """Slots on Spark. This file and `frames` alone know PySpark.
 
-A Structured Streaming query supplies the slots: a micro-batch with one row per slot, and each row is a task of Spark's
-that becomes a slot (`slot.host.run_slot`) for the time of a lease. Spark schedules, supervises, tries again and shows
-them; no record of the application goes through its operators. At the end of a lease all slots commit and end, the batch
-is done, and the query is run again, from the same checkpoint, with new slots, which go on with the same tasks. One run
-per lease, and not a query that goes on for ever: that has begun its next batch when it is to end, and Spark would kill
-its tasks; the pause between two leases is the same (0.35 to 0.5 s on two busy cores). The lead is in the driver
-(`lead.runtime`); what it tells does not depend on batches.
+A query supplies the slots (`spark.slots.slot_supply`), and each runs `slot.host.run_slot` for the time of a lease; at
+its end all slots commit and end, and new ones go on with the same tasks. The lead is in the driver (`lead.runtime`);
+what it tells does not depend on batches.
 
     runtime = Runtime(spark)                       # slots for many applications
     orders = runtime.run(app)
     ...
     orders.stop(); runtime.stop()
-
-A query that fails because a slot died (on `local[N]` Spark does not try tasks again) is started anew; the lead goes on
-meanwhile.
 """
 
 import base64
-import logging
 import secrets
-import shutil
-import tempfile
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import cloudpickle
-from pyspark.errors import StreamingQueryException
-from pyspark.sql import functions
 
 from headwater.base.errors import UserError
-from headwater.spark.sessions import is_local
+from headwater.spark.slots.slot_supply import SlotSupply, addresses, slots_for
 from headwater.streams.frames import Feeds, feed
 from headwater.streams.lead.application import ApplicationLead
 from headwater.streams.lead.runtime import SlotRuntime
+from headwater.streams.slot.host import run_slot
 from headwater.streams.slot.program import Program, prepare
 from headwater.streams.slot.settings import RunSettings
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
     from headwater.streams.dsl.app import App
     from headwater.streams.query.server import QueryServer
 
-_log: Final = logging.getLogger("headwater.streams")
 LEASE_S: Final = 600.0
-_LOOK_S: Final = 0.25
-_CORES_LOOK_S: Final = 5.0
-_FAILURES_MAX: Final = 20  # of the query, in a row
-_HEALTHY_S: Final = 60.0
-_PAUSE_S: Final = 0.5
-_END_PATIENCE_S: Final = 30.0
-_PAUSE_MAX_S: Final = 10.0
-_SCHEMA: Final = "slot long, records long, seconds double"
 
 
 class SparkRun:
@@ -132,21 +109,10 @@ class Runtime:
         if lease <= 0:
             raise UserError(f"A lease cannot be {lease} seconds", "it is the time after which slots are renewed")
         self._spark = spark
-        self._wanted = slots
-        self._lease_s = lease
-        self._stopping = threading.Event()
-        self._until_idle = False
         context = spark.sparkContext
-        master = str(context.master)
-        self._local = is_local(master)
-        host = "127.0.0.1" if self._local else str(spark.conf.get("spark.driver.host", "127.0.0.1"))
-        bind = host if self._local else str(spark.conf.get("spark.driver.bindAddress", host))
-        self._slots = SlotRuntime(slots_for(slots, context.defaultParallelism, master), host=bind)
-        self._address = (host, self._slots.port)
-        self._checkpoints = Path(tempfile.mkdtemp(prefix="headwater-slots-"))
-        self._query: StreamingQuery | None = None
-        self._thread = threading.Thread(target=self._supervise, name="headwater-spark-slots", daemon=True)
-        self._thread.start()
+        count = slots_for(slots, context.defaultParallelism, str(context.master))
+        self._slots = SlotRuntime(count, host=addresses(spark)[1])
+        self._supply = SlotSupply(spark, self._slots, run_slot, wanted=slots, lease_s=lease)
 
     @property
     def slots(self) -> int:
@@ -155,12 +121,12 @@ class Runtime:
     @property
     def is_over(self) -> bool:
         """It was stopped, or Spark is gone: it takes no applications any more."""
-        return self._stopping.is_set()
+        return self._supply.stopping.is_set()
 
     @property
     def query(self) -> "StreamingQuery | None":
         """The query that supplies the slots now: its progress has `observedMetrics` of the leases that have ended."""
-        return self._query
+        return self._supply.query
 
     def run(
         self,
@@ -182,11 +148,10 @@ class Runtime:
 
     def stop(self) -> None:
         """Stops the applications that still run, and the slots. The session stays."""
-        self._stopping.set()
-        self._thread.join()
+        self._supply.stop()
 
     def _run(self, app: "App", state_dir: str | Path, settings: dict[str, Any], *, wait: bool, owned: bool) -> SparkRun:
-        if self._stopping.is_set():
+        if self.is_over:
             raise UserError("The runtime has been stopped", "it takes no applications any more", "Make another Runtime")
         client = dict(settings.pop("client", None) or {})
         if settings.get("queries") is not None and settings.get("queries_token") is None:
@@ -196,7 +161,7 @@ class Runtime:
         application = self._slots.run(program, pickled_program(program))
         started = app.current_run = SparkRun(application, self, owns_runtime=owned)
         if owned:
-            self._until_idle = True
+            self._supply.until_idle = True
         if wait:
             application.wait_started()
         if app.feeds:
@@ -207,110 +172,6 @@ class Runtime:
                 application.join()
                 raise
         return started
-
-    # The supervisor
-
-    def _supervise(self) -> None:
-        failures, pause_s = 0, _PAUSE_S
-        try:
-            while not self._over():
-                began = time.monotonic()
-                error = self._follow(self._start_query())
-                if error is None:
-                    continue
-                failures = 1 if time.monotonic() - began > _HEALTHY_S else failures + 1
-                pause_s = _PAUSE_S if failures == 1 else min(pause_s * 2, _PAUSE_MAX_S)
-                _log.warning(
-                    "the query that supplies slots is started again failures=%s error=%s", failures, _short(error)
-                )
-                if failures >= _FAILURES_MAX:
-                    self._slots.fail(
-                        UserError(f"Spark's query that supplies slots failed {failures} times in a row", _short(error))
-                    )
-                    return
-                self._stopping.wait(pause_s)
-        except Exception as error:  # noqa: BLE001 - the JVM is gone, or its session: nobody can supply slots any more
-            _log.warning("Spark does not answer any more error=%s", _short(error))
-            self._slots.fail(UserError("Spark is gone", _short(error)))
-        finally:
-            self._stopping.set()
-            self._end()
-
-    def _over(self) -> bool:
-        return self._stopping.is_set() or (self._until_idle and not self._slots.running)
-
-    def _follow(self, query: "StreamingQuery") -> Exception | None:
-        """Renews leases until the query ends, or must: what it failed with."""
-        renew_at = time.monotonic() + self._lease_s
-        look_at = time.monotonic() + _CORES_LOOK_S
-        while not self._over():
-            try:
-                if query.awaitTermination(_LOOK_S):  # type: ignore[arg-type]  # it takes parts of seconds
-                    return None
-            except StreamingQueryException as error:
-                return error
-            now = time.monotonic()
-            if now >= look_at:
-                look_at = now + _CORES_LOOK_S
-                if self._cores_changed():
-                    self._slots.end_lease(late_ones=True)  # of this batch, which wait for a core
-                    self._await_end(query)
-                    return None
-            if now >= renew_at:
-                renew_at = now + _END_PATIENCE_S  # if a slot does not hear it
-                self._slots.end_lease(late_ones=True)  # of this batch, which wait for a core
-        return None
-
-    def _await_end(self, query: "StreamingQuery") -> None:
-        """Slots that were told to end do, and the query with them; one that hangs is killed by Spark, and fenced by the
-        leads.
-        """
-        try:
-            query.awaitTermination(_END_PATIENCE_S)  # type: ignore[arg-type]
-        except StreamingQueryException as error:
-            _log.warning("the query that supplies slots ended badly error=%s", _short(error))
-        except Exception as error:  # noqa: BLE001 - the JVM is gone, and the query with it
-            _log.warning("Spark does not answer any more error=%s", _short(error))
-            return
-        query.stop()
-
-    def _cores_changed(self) -> bool:
-        """Where the number of slots was left to us and the cluster has grown or shrunk, the next query has another."""
-        if self._wanted is not None or self._local:
-            return False
-        wanted = max(self._spark.sparkContext.defaultParallelism - 1, 1)
-        changed = wanted != self._slots.slots
-        self._slots.slots = wanted
-        return changed
-
-    def _start_query(self) -> "StreamingQuery":
-        slots = self._slots.slots
-        self._slots.begin_lease()
-        rows = (
-            self._spark.readStream.format("rate-micro-batch")
-            .option("rowsPerBatch", slots)
-            .option("numPartitions", slots)
-            .load()
-            .select("value")
-        )
-        ended = rows.mapInArrow(_slot_function(self._address, self._slots.secret, slots), _SCHEMA)
-        told = ended.observe(
-            "headwater",
-            functions.count("*").alias("slots"),
-            functions.sum("records").alias("records"),
-            functions.max("seconds").alias("lease_seconds"),
-        )
-        checkpoint = f"file://{self._checkpoints}/{slots}"  # how many rows a batch has is fixed there
-        writer = told.writeStream.format("noop").option("checkpointLocation", checkpoint).trigger(once=True)
-        self._query = query = writer.queryName(f"headwater slots {self._slots.port}").start()
-        return query
-
-    def _end(self) -> None:
-        self._slots.close()
-        if self._query is not None:
-            self._await_end(self._query)
-        self._slots.close_port()
-        shutil.rmtree(self._checkpoints, ignore_errors=True)
 
 
 def run_on_spark(
@@ -330,34 +191,6 @@ def run_on_spark(
         raise
 
 
-def slots_for(wanted: int | None, cores: int, master: str) -> int:
-    """How many slots there are. A slot keeps its core for as long as it lives, so one core must stay free for
-    everything else.
-    """
-    if wanted is None:
-        wanted = cores - 1
-        if wanted < 1:
-            raise UserError(
-                f"No core of {master} is left for a slot",
-                f"it has {cores}, and one stays free for other work of the session",
-                "Give it another core: local[2], or one more executor",
-            )
-    if wanted < 1:
-        raise UserError(f"There cannot be {wanted} slots", "an application needs at least one")
-    if wanted >= cores:
-        raise UserError(
-            f"{wanted} slots leave no core of {master} free",
-            f"it has {cores}; slots keep theirs, and other work of the session would wait for ever",
-            f"Ask for {max(cores - 1, 1)} slots, or give the session {wanted + 1} cores",
-        )
-    return wanted
-
-
-def _short(error: Exception) -> str:
-    """Without the stacks of the JVM."""
-    return str(error).strip().splitlines()[0][:500] if str(error).strip() else type(error).__name__
-
-
 def pickled_program(program: Program) -> str:
     """As slots are sent it: by cloudpickle, so that functions of notebooks and scripts go along."""
     try:
@@ -369,28 +202,3 @@ def pickled_program(program: Program) -> str:
             "Functions must not hold connections, locks or files; open them in a processor's init",
         ) from error
     return base64.b64encode(pickled).decode()
-
-
-def _slot_function(
-    address: tuple[str, int], secret: bytes, slots: int
-) -> "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]":
-    """What Spark's tasks run. It is pickled by reference to this module's functions, and needs nothing but this package
-    there.
-    """
-
-    def lease(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-        import time
-
-        import pyarrow as pa
-
-        from headwater.streams.slot.host import run_slot
-
-        for batch in batches:
-            for value in batch.column("value").to_pylist():
-                began = time.monotonic()
-                number = value % slots
-                records = run_slot(number, address, secret)
-                row = {"slot": [number], "records": [records], "seconds": [time.monotonic() - began]}
-                yield pa.RecordBatch.from_pydict(row)
-
-    return lease

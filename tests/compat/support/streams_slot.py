@@ -5,7 +5,7 @@ Prints "lost" when its lead has given it up, and registers again.
 
 import sys
 
-from headwater.streams.protocol.frames import ChannelClosed
+from headwater.spark.slots.frames import ChannelClosed
 from headwater.streams.slot.host import run_slot
 
 

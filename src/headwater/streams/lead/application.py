@@ -18,9 +18,9 @@ from typing import Any, Final, Literal
 from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.base.ids import TopicPartition
 from headwater.client.consumer.positions import OffsetAndMetadata
+from headwater.spark.slots.slot_links import SlotLink
 from headwater.streams.lead.end_callbacks import EndCallbacks
 from headwater.streams.lead.membership import Lead, slot_id
-from headwater.streams.lead.slot_links import SlotLink
 from headwater.streams.lead.status import SlotStatus, document
 from headwater.streams.lead.task_moves import Action, Grant, TaskMoves
 from headwater.streams.protocol import slot_messages as messages

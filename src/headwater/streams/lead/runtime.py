@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 from headwater.base.errors import UserError
+from headwater.spark.slots.slot_links import SILENCE_S, SlotLink, SlotServer
 from headwater.streams.lead.application import ApplicationLead
-from headwater.streams.lead.slot_links import SILENCE_S, SlotLink, SlotServer
 from headwater.streams.lead.status_server import Published, publish
-from headwater.streams.protocol.slot_messages import Message
+from headwater.streams.protocol.slot_messages import CODEC, Message
 from headwater.streams.query.server import QueryServer
 from headwater.streams.query.slots import LeadDirectory
 from headwater.streams.slot.program import Program
@@ -26,7 +26,7 @@ class SlotRuntime:
         self._applications: dict[str, ApplicationLead] = {}
         self._published: dict[str, Published] = {}
         self._queries: dict[str, QueryServer] = {}
-        self._server = SlotServer(self, host, silence_s)
+        self._server = SlotServer(self, CODEC, host, silence_s)
 
     @property
     def port(self) -> int:

@@ -1,31 +1,16 @@
 """What the lead of a runtime and its slots say to each other, as JSON: one dataclass per message. Pure.
 
-Tasks are named as in Kafka Streams, `<sub-topology>_<partition>`. A message of an unknown kind, or with a field
-missing, of another type or too many, is refused: `decode` raises ValueError. What a program contains is pickled and
-travels only in `Introduce`, from the lead to a slot that has proved that it is one, and to whom the lead has proved
-that it is the lead (`frames`).
+Tasks are named as in Kafka Streams, `<sub-topology>_<partition>`. What a program contains is pickled and travels only
+in `Introduce`, from the lead to a slot that has proved that it is one, and to whom the lead has proved that it is the
+lead (`spark.slots.frames`).
 """
 
-import json
-from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Final, get_type_hints
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from headwater.spark.slots.message_codec import EndLease, Heartbeat, Hello, Leaving, MessageCodec
 
 # From a slot
-
-
-@dataclass(frozen=True, slots=True)
-class Hello:
-    """The first message. `number`: which slot of the runtime this is; a later one of the same number replaces an
-    earlier one.
-    """
-
-    number: int
-    process: str
-
-
-@dataclass(frozen=True, slots=True)
-class Heartbeat:
-    """Nothing else was to be said for a while."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +92,6 @@ class Failed:
     hint: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Leaving:
-    """The last message of a slot whose lease has ended: it has let go of everything."""
-
-
 # From the lead
 
 
@@ -178,38 +158,9 @@ class StopApplication:
     application: str
 
 
-@dataclass(frozen=True, slots=True)
-class EndLease:
-    """Commit, let go of everything, and end: the next lease begins with a new process."""
-
-
 FromSlot = (
     Hello | Heartbeat | Ready | Owned | AskProducer | CommitOffsets | Progress | Released | GaveUp | Failed | Leaving
 )  # fmt: skip
 FromLead = Introduce | Assign | Producer | OffsetsCommitted | NewMember | StopApplication | EndLease
 Message = FromSlot | FromLead
-_KINDS: Final[dict[str, type]] = {kind.__name__: kind for kind in Message.__args__}
-
-
-def encode(message: Message) -> bytes:
-    return json.dumps({"kind": type(message).__name__, **asdict(message)}, separators=(",", ":")).encode()
-
-
-def decode(data: bytes) -> Message:
-    try:
-        told = json.loads(data)
-    except (UnicodeDecodeError, RecursionError) as error:
-        raise ValueError(f"no JSON: {error}") from None
-    if not isinstance(told, dict) or told.get("kind") not in _KINDS:
-        raise ValueError("no message that is known")
-    kind = _KINDS[told.pop("kind")]
-    types = get_type_hints(kind)
-    for each in fields(kind):
-        expected = getattr(types[each.name], "__origin__", types[each.name])
-        if each.name in told and type(told[each.name]) is not expected:
-            raise ValueError(f"{kind.__name__}.{each.name} is no {expected.__name__}")
-    try:
-        made: Message = kind(**told)
-    except TypeError as error:
-        raise ValueError(str(error)) from None
-    return made
+CODEC: Final = MessageCodec(*Message.__args__)

@@ -11,8 +11,9 @@ import time
 from collections.abc import Callable
 from typing import Final
 
+from headwater.spark.slots.frames import Channel, ChannelClosed
+from headwater.spark.slots.message_codec import EndLease, Heartbeat, Hello, Leaving
 from headwater.streams.protocol import slot_messages as messages
-from headwater.streams.protocol.frames import Channel, ChannelClosed
 from headwater.streams.slot.hosted_application import HostedApplication
 
 _HEARTBEAT_S: Final = 0.5
@@ -21,14 +22,14 @@ _ENDING_S: Final = 0.02
 
 def run_slot(number: int, address: tuple[str, int], secret: bytes) -> int:
     """Until the lease ends: how many records it has read. Raises ChannelClosed when the lead is gone."""
-    channel = Channel.connected(address, secret)
+    channel = Channel.connected(address, secret, messages.CODEC)
     host = SlotHost(number, channel.send, channel.local_host)
     try:
-        channel.send(messages.Hello(number, f"{socket.gethostname()}:{os.getpid()}"))
+        channel.send(Hello(number, f"{socket.gethostname()}:{os.getpid()}"))
         while not host.done:
             host.take(channel.receive(host.patience_s))
             host.beat(time.monotonic())
-        channel.send(messages.Leaving())
+        channel.send(Leaving())
     except BaseException:
         host.lose()
         raise
@@ -72,7 +73,7 @@ class SlotHost:
                 if not self._ending:
                     self._end(name)
                     self._applications[name] = HostedApplication(self._number, message, self._send, self._address)
-            case messages.EndLease():
+            case EndLease():
                 self._ending = True
                 for each in self._applications.values():
                     each.stop()
@@ -92,7 +93,7 @@ class SlotHost:
         if now - self._beat_at < _HEARTBEAT_S:
             return
         self._beat_at = now
-        self._send(messages.Heartbeat())
+        self._send(Heartbeat())
         for name, each in self._applications.items():
             progress = each.progress()
             if not each.ended and self._told.get(name) != progress:

@@ -21,10 +21,10 @@ from typing import Final, TypeVar
 
 from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.client.admin import Admin
+from headwater.spark.slots.frames import ChannelClosed
 from headwater.streams.lead.membership import slot_id
 from headwater.streams.protocol import slot_messages as messages
 from headwater.streams.protocol import task_ownership as protocol
-from headwater.streams.protocol.frames import ChannelClosed
 from headwater.streams.query.server import QueryServer
 from headwater.streams.query.slots import SlotDirectory
 from headwater.streams.slot.open_task import Stopped

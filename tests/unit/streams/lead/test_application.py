@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from headwater.base.errors import ErrorCode, KafkaError, UserError
+from headwater.spark.slots.slot_links import SlotLink
 from headwater.streams import App
 from headwater.streams.lead.application import ApplicationLead
 from headwater.streams.lead.membership import Lead
-from headwater.streams.lead.slot_links import SlotLink
 from headwater.streams.lead.topics import TopicPlan
 from headwater.streams.protocol import slot_messages as messages
 from headwater.streams.protocol import task_ownership as protocol

@@ -5,12 +5,13 @@ from typing import get_args
 
 import pytest
 
+from headwater.spark.slots.message_codec import EndLease, Heartbeat, Hello, Leaving
 from headwater.streams.protocol import slot_messages as messages
-from headwater.streams.protocol.slot_messages import Assign, Hello, Message, Progress, decode, encode
+from headwater.streams.protocol.slot_messages import CODEC, Assign, Message, Progress
 
 SAMPLES: list[Message] = [
     Hello(3, "machine:17"),
-    messages.Heartbeat(),
+    Heartbeat(),
     messages.Ready("app", ["0_0"], "host:/state"),
     messages.Owned("app", 7, ["0_1", "1_0"], ["0_0"]),
     messages.AskProducer("app"),
@@ -19,21 +20,21 @@ SAMPLES: list[Message] = [
     messages.Released("app"),
     messages.GaveUp("app"),
     messages.Failed("app", "what", "why", "hint"),
-    messages.Leaving(),
+    Leaving(),
     messages.Introduce("app", "cGlja2xlZA==", 9, 1, "member", "lead", 4, 2),
     Assign("app", 8, [], ["0_0"]),
     messages.Producer("app", 4, 3, 1, "member"),
     messages.OffsetsCommitted("app", 0),
     messages.NewMember("app", 2, "member"),
     messages.StopApplication("app"),
-    messages.EndLease(),
+    EndLease(),
 ]
 
 
 def test_every_kind_goes_there_and_back() -> None:
     assert {type(sample) for sample in SAMPLES} == set(get_args(Message))
     for sample in SAMPLES:
-        assert decode(encode(sample)) == sample
+        assert CODEC.decode(CODEC.encode(sample)) == sample
 
 
 @pytest.mark.parametrize(
@@ -55,4 +56,4 @@ def test_every_kind_goes_there_and_back() -> None:
 )
 def test_what_is_no_message_is_refused(told: str) -> None:
     with pytest.raises(ValueError):
-        decode(told.encode("latin-1"))
+        CODEC.decode(told.encode("latin-1"))

@@ -11,12 +11,12 @@ import logging
 import secrets
 import socket
 import threading
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
-from headwater.streams.protocol.frames import Channel, ChannelClosed
-from headwater.streams.protocol.slot_messages import EndLease, Heartbeat, Hello, Leaving, Message
+from headwater.spark.slots.frames import Channel, ChannelClosed
+from headwater.spark.slots.message_codec import EndLease, Heartbeat, Hello, Leaving, MessageCodec
 
-_log: Final = logging.getLogger("headwater.streams")
+_log: Final = logging.getLogger("headwater.spark.slots")
 _CONNECTIONS_MAX: Final = 4096
 SILENCE_S: Final = 10.0
 
@@ -30,7 +30,7 @@ class SlotLink:
         self.life = life
         self.process = process
 
-    def send(self, message: Message) -> None:
+    def send(self, message: Any) -> None:
         """What does not arrive is no error here: whoever reads the connection notices."""
         try:
             self.channel.send(message)
@@ -43,14 +43,17 @@ class Listener(Protocol):
 
     def joined(self, link: SlotLink) -> None: ...
 
-    def said(self, link: SlotLink, message: Message) -> None: ...
+    def said(self, link: SlotLink, message: Any) -> None: ...
 
     def gone(self, link: SlotLink) -> None:
         """For whatever reason; never without `joined` before it."""
 
 
 class SlotServer:
-    def __init__(self, listener: Listener, host: str = "127.0.0.1", silence_s: float = SILENCE_S) -> None:
+    def __init__(
+        self, listener: Listener, codec: MessageCodec, host: str = "127.0.0.1", silence_s: float = SILENCE_S
+    ) -> None:
+        self._codec = codec
         self.secret = secrets.token_bytes(32)
         self._listener = listener
         self._silence_s = silence_s
@@ -114,7 +117,7 @@ class SlotServer:
         link = None
         try:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            channel = Channel.accepted(connection, self.secret)
+            channel = Channel.accepted(connection, self.secret, self._codec)
             hello = channel.receive(self._silence_s)
             if not isinstance(hello, Hello):
                 raise ChannelClosed("it does not say who it is")

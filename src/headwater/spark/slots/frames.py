@@ -17,9 +17,9 @@ import socket
 import threading
 import time
 from struct import Struct
-from typing import Final
+from typing import Any, Final
 
-from headwater.streams.protocol.slot_messages import Message, decode, encode
+from headwater.spark.slots.message_codec import MessageCodec
 
 _LENGTH: Final = Struct(">I")
 _NONCE_BYTES: Final = 32
@@ -65,8 +65,9 @@ def _proof(secret: bytes, who: bytes, nonces: bytes) -> bytes:
 class Channel:
     """A connection between two who have proved that they know the secret."""
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, codec: MessageCodec) -> None:
         connection.settimeout(_SEND_S)
+        self._codec = codec
         self._socket = connection
         self._readable = select.poll()
         self._readable.register(connection, select.POLLIN)
@@ -74,9 +75,9 @@ class Channel:
         self._sending = threading.Lock()
 
     @classmethod
-    def accepted(cls, connection: socket.socket, secret: bytes) -> "Channel":
+    def accepted(cls, connection: socket.socket, secret: bytes, codec: MessageCodec) -> "Channel":
         """The lead's side."""
-        channel = cls(connection)
+        channel = cls(connection, codec)
         mine = secrets.token_bytes(_NONCE_BYTES)
         channel._send(mine)
         answer = channel._receive(_HANDSHAKE_S)
@@ -88,12 +89,12 @@ class Channel:
         return channel
 
     @classmethod
-    def connected(cls, address: tuple[str, int], secret: bytes) -> "Channel":
+    def connected(cls, address: tuple[str, int], secret: bytes, codec: MessageCodec) -> "Channel":
         """The slot's side."""
         connection = socket.create_connection(address, _HANDSHAKE_S)
         try:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            channel = cls(connection)
+            channel = cls(connection, codec)
             theirs = channel._receive(_HANDSHAKE_S)
             mine = secrets.token_bytes(_NONCE_BYTES)
             channel._send(mine + _proof(secret, b"slot", theirs + mine))
@@ -111,14 +112,14 @@ class Channel:
         """The address of this machine by which the other side is reached."""
         return str(self._socket.getsockname()[0])
 
-    def send(self, message: Message) -> None:
+    def send(self, message: Any) -> None:
         """Raises ChannelClosed when the other side is gone or takes nothing."""
-        self._send(encode(message))
+        self._send(self._codec.encode(message))
 
-    def receive(self, timeout_s: float) -> Message | None:
+    def receive(self, timeout_s: float) -> Any:
         """None if nothing came in time. Raises ChannelClosed."""
         try:
-            return decode(self._receive(timeout_s))
+            return self._codec.decode(self._receive(timeout_s))
         except TimeoutError:
             return None
         except ValueError as error:

@@ -7,10 +7,11 @@ from struct import pack
 
 import pytest
 
-from headwater.streams.protocol.frames import Channel, ChannelClosed, FrameBuffer
-from headwater.streams.protocol.slot_messages import Heartbeat, Hello
+from headwater.spark.slots.frames import Channel, ChannelClosed, FrameBuffer
+from headwater.spark.slots.message_codec import Heartbeat, Hello, MessageCodec
 
 SECRET = b"s" * 32
+CODEC = MessageCodec()
 
 
 def test_frames_come_whole_however_they_were_cut() -> None:
@@ -44,7 +45,7 @@ class Meeting:
     def _accept(self) -> None:
         connection, _ = self._server.accept()
         try:
-            self.channel = Channel.accepted(connection, SECRET)
+            self.channel = Channel.accepted(connection, SECRET, CODEC)
         except ChannelClosed as error:
             self.error = error
             connection.close()
@@ -67,7 +68,7 @@ def meeting() -> Iterator[Meeting]:
 
 
 def test_who_knows_the_secret_may_speak(meeting: Meeting) -> None:
-    slot = Channel.connected(meeting.address, SECRET)
+    slot = Channel.connected(meeting.address, SECRET, CODEC)
     meeting.join()
     assert meeting.channel is not None
     slot.send(Hello(1, "p" * 5000))
@@ -82,7 +83,7 @@ def test_who_knows_the_secret_may_speak(meeting: Meeting) -> None:
 
 def test_a_stranger_may_not(meeting: Meeting) -> None:
     with pytest.raises(ChannelClosed):
-        Channel.connected(meeting.address, b"t" * 32)
+        Channel.connected(meeting.address, b"t" * 32, CODEC)
     meeting.join()
     assert "does not know the secret" in str(meeting.error)
 
@@ -101,7 +102,7 @@ def test_a_lead_that_does_not_know_the_secret_is_not_believed() -> None:
     thread = threading.Thread(target=pretend)
     thread.start()
     with pytest.raises(ChannelClosed, match="does not know the secret"):
-        Channel.connected(server.getsockname(), SECRET)
+        Channel.connected(server.getsockname(), SECRET, CODEC)
     thread.join()
     server.close()
 
@@ -119,7 +120,7 @@ def test_nothing_follows_a_frame_that_was_cut() -> None:
     """The other side would take what follows for the rest of it."""
     here, there = socket.socketpair()
     there.settimeout(30)
-    channel = Channel(here)
+    channel = Channel(here, CODEC)
     here.settimeout(0)  # what the buffers do not take at once is too late
     with pytest.raises(ChannelClosed):
         channel.send(Hello(1, "p" * (8 << 20)))
