@@ -101,6 +101,9 @@ class _Connector:
     version: ClassVar[str] = VERSION
     aliases: ClassVar[tuple[str, ...]] = ()  # other names of the class, Java's among them
     doc: ClassVar[str] = ""
+    needs_spark: ClassVar[bool] = (
+        False  # its tasks ask for the worker's Spark session, and stay in the worker's process
+    )
     context: ConnectorContext
     props: Mapping[str, str]
 

@@ -22,6 +22,8 @@ from headwater.connect.runtime.herder import TARGETS, Herder
 from headwater.connect.runtime.offsets import FileOffsetStore
 from headwater.connect.runtime.task import State
 from headwater.connect.runtime.worker import Worker
+from headwater.connect.slots.worker_slots import open_slots, wants_slots
+from headwater.connect.standalone_slot import offset_answers, run_slot
 from headwater.web.door_security import DoorSecurity
 from headwater.web.listeners import parse_listener
 from headwater.web.process import listen, run_service
@@ -91,6 +93,8 @@ class StandaloneService:
         if self._config.unknown:
             logger.warning("event=unknown-properties names=%s", ",".join(self._config.unknown)[:2000])
         worker = Worker(self._config, store, self._catalog)
+        if wants_slots(self._config, in_group=False):
+            open_slots(worker, offset_answers(store), run_slot)
         self.herder = Herder(worker)
         self._server = HttpServer(self._security.guard(connect_door(self.herder)))
         shown = []

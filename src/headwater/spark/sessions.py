@@ -159,9 +159,9 @@ def is_local(master: str) -> bool:
     return master == "local" or master.startswith("local[")
 
 
-def master_with_retries(master: str) -> str:
+def master_with_retries(master: str, failures: int = 1000) -> str:
     """On one machine Spark tries no task again unless it is told to; the death of one slot of streams would end the others' leases."""
-    return re.sub(r"^local\[(\d+|\*)\]$", r"local[\1,1000]", master)
+    return re.sub(r"^local\[(\d+|\*)\]$", rf"local[\1,{failures}]", master)
 
 
 def private_directory() -> Path:

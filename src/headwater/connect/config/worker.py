@@ -9,7 +9,7 @@ from headwater.base.config.validators import AtLeast, OneOf
 from headwater.base.errors import UserError
 from headwater.connect.config.connector import own_config
 from headwater.connect.config.definition import REQUIRED, ConfigDef, ConfigKey
-from headwater.connect.config.keys import HIGH, LOW, MEDIUM, a_class, flag, listing, long, text
+from headwater.connect.config.keys import HIGH, LOW, MEDIUM, a_class, flag, listing, long, text, whole
 from headwater.connect.config.secrets import shown
 from headwater.connect.errors import ConfigError
 from headwater.web.door_security import ROWS as DOOR
@@ -40,6 +40,7 @@ COMMON_KEYS: Final = (
     listing("plugin.allowlist", ["*"], MEDIUM, "Patterns of the connector classes that may be used."),
     listing("plugin.path", None, LOW, "Taken and not used: plugins are Python packages that are installed."),
     text("spark.master", None, MEDIUM, "Where connectors on Spark do their work: local[*], spark://host:7077, ... Not given: $SPARK_MASTER, or this machine. Every other spark.* property is one of the worker's Spark session, too: spark.jars, spark.jars.packages, spark.executor.memory."),
+    whole("task.slots", None, MEDIUM, "How many slots the worker's tasks share: long-lived tasks of a Spark query, each a process that keeps a core of spark.master. 0: none, tasks are threads of the worker. Not given: on a worker of a group with spark.master one for each core but one, else none. At least one core of spark.master stays free.", AtLeast(0)),
     text("rest.extension.classes", None, LOW, "Refused if set: extensions are Java classes. A login is authentication.method=BASIC."),
     *_door_keys(),
     text("client.id", "", LOW, "The beginning of the client ids of the worker's clients."),

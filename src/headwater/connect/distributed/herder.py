@@ -44,7 +44,7 @@ from headwater.connect.runtime.refusals import (
     NotFound,
 )
 from headwater.connect.runtime.task import State, TaskId
-from headwater.connect.runtime.transactional_source import ExactlyOnceSourceTask, superseded
+from headwater.connect.runtime.transactional_source import Asking, superseded
 
 logger = logging.getLogger("headwater.connect")
 
@@ -100,7 +100,7 @@ class DistributedHerder:
         with self._working:
             self._work.stop_all(self._configs.snapshot())
         self.membership.close()
-        self.worker.spark.close()
+        self.worker.close()
 
     # Looking
 
@@ -371,7 +371,7 @@ class DistributedHerder:
     def connector_failed(self, connector: str, error: Exception) -> None:
         self._wish((connector, error))
 
-    def before_producer(self, task: ExactlyOnceSourceTask) -> None:
+    def before_producer(self, task: Asking) -> None:
         name = task.id.connector
         while True:
             self._check_current(task)
@@ -390,11 +390,10 @@ class DistributedHerder:
                 if task.stopping.wait(_AGAIN_S):
                     raise superseded(task) from None
 
-    def after_producer(self, task: ExactlyOnceSourceTask) -> None:
+    def after_producer(self, task: Asking) -> None:
         self._check_current(task)
-        task.store.refresh()
 
-    def _check_current(self, task: ExactlyOnceSourceTask) -> None:
+    def _check_current(self, task: Asking) -> None:
         state = self._configs.refreshed()
         current = state.generations.get(task.id.connector) == task.generation
         if task.stopping.is_set() or task.cancelled or not current or task.id.connector not in state.configs:

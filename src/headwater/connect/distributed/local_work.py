@@ -23,7 +23,7 @@ from headwater.connect.distributed.transactional_worker import TransactionalWork
 from headwater.connect.errors import ConnectError
 from headwater.connect.plugins import Plugin
 from headwater.connect.runtime.herder import unresolved
-from headwater.connect.runtime.task import State, TaskId, WorkerTask
+from headwater.connect.runtime.task import State, TaskHandle, TaskId
 
 logger = logging.getLogger("headwater.connect")
 
@@ -61,7 +61,7 @@ class LocalConnector:
 @dataclass(slots=True)
 class LocalTask:
     made_for: tuple[int, Config]  # the generation of the connector's tasks, and the connector's config
-    task: WorkerTask | None  # None: it could not even be made
+    task: TaskHandle | None  # None: it could not even be made
 
 
 class _Context:
@@ -272,7 +272,7 @@ class LocalWork:
             parsed = connector_def(self._worker.catalog, plugin.kind).parse(resolved)
             self._worker.generations[task] = made_for[0]
             made = self._worker.make_task(
-                *task, plugin, resolved, parsed, secrets, paused=paused, on_topic=self._topic_seen(task)
+                task, plugin, config, resolved, parsed, secrets, paused=paused, on_topic=self._topic_seen(task)
             )
         except Exception as error:  # noqa: BLE001
             self._tasks[task] = LocalTask(made_for, None)
@@ -283,7 +283,7 @@ class LocalWork:
         made.on_state = self._task_changed
         made.start()
 
-    def _task_changed(self, task: WorkerTask) -> None:
+    def _task_changed(self, task: TaskHandle) -> None:
         """By the task's thread."""
         trace = task.trace if task.state is State.FAILED else None
         self._tell_task(task.id, task.state, trace, task.version, task.runs_on)

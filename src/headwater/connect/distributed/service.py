@@ -15,17 +15,18 @@ from headwater.connect.distributed.config_records import Restart
 from headwater.connect.distributed.herder import DistributedHerder
 from headwater.connect.distributed.leader import Leader
 from headwater.connect.distributed.peers import ALGORITHM, SIGNATURE
+from headwater.connect.distributed.slot_worker import permission_answers, run_slot
 from headwater.connect.distributed.stores import ConfigStore, KafkaOffsetStore, StatusStore
 from headwater.connect.distributed.topic_log import ensure_topic
-from headwater.connect.distributed.transactional_worker import TransactionalWorker
+from headwater.connect.distributed.transactional_worker import TransactionalWorker, stores_of_connectors
 from headwater.connect.distributed.worker_membership import Membership
-from headwater.connect.errors import ConnectError
 from headwater.connect.plugins import Catalog
 from headwater.connect.rest import rights
 from headwater.connect.rest.door import Route, connect_door
 from headwater.connect.rest.forwarding import Forwarding
 from headwater.connect.rest.loggers import set_level
 from headwater.connect.rest.security import peers_tls, security_of
+from headwater.connect.slots.worker_slots import open_slots, wants_slots
 from headwater.connect.standalone import read_properties
 from headwater.web.content import json_body
 from headwater.web.door_security import DoorSecurity
@@ -108,24 +109,11 @@ class DistributedService:
         for each in (configs, statuses, offsets):
             each.start()
 
-        def connectors_own(topic: str) -> KafkaOffsetStore:
-            """As large as the worker's, with its settings."""
-            partitions, replicas = config["offset.storage.partitions"], config["offset.storage.replication.factor"]
-            try:
-                ensure_topic(admin, topic, partitions, replicas, topic_settings(config, "offset"))
-            except UserError as error:
-                raise ConnectError(str(error)) from None
-            made = KafkaOffsetStore(topic, consumer, producer, admin)
-            try:
-                made.start()
-            except BaseException:
-                made.close()
-                raise
-            self._opened(made)
-            return made
-
-        worker = TransactionalWorker(config, offsets, self._catalog, connectors_own)
+        own = stores_of_connectors(config, consumer, producer, admin, self._opened)
+        worker = TransactionalWorker(config, offsets, self._catalog, own)
         herder = DistributedHerder(worker, configs, statuses, self._refused, _set_level)
+        if wants_slots(config, in_group=True):
+            open_slots(worker, permission_answers(herder), run_slot)
         herder.leader = Leader(
             configs,
             admin,

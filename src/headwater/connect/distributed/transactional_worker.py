@@ -4,10 +4,13 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from headwater.client import Producer
-from headwater.connect.config.distributed import says_enabled
+from headwater.base.errors import UserError
+from headwater.client import Admin, Producer
+from headwater.connect.config.distributed import says_enabled, topic_settings
 from headwater.connect.config.worker import WorkerConfig
 from headwater.connect.distributed.stores import ConnectorOffsetStore, KafkaOffsetStore
+from headwater.connect.distributed.topic_log import Settings, ensure_topic
+from headwater.connect.errors import ConnectError
 from headwater.connect.plugins import Catalog
 from headwater.connect.runtime.offsets import ConnectorOffsets
 from headwater.connect.runtime.source import SourceWorkerTask
@@ -18,6 +21,31 @@ from headwater.connect.runtime.worker import Worker
 
 def transactional_id(group: str, task: TaskId) -> str:
     return f"{group}-{task.connector}-{task.number}"
+
+
+def stores_of_connectors(
+    config: WorkerConfig, consumer: Settings, producer: Producer, admin: Admin, opened: Callable[[Any], Any]
+) -> Callable[[str], KafkaOffsetStore]:
+    """Opens topics of connectors' own offsets: as large as the worker's, with its settings. `opened` is told what is to
+    be closed in the end.
+    """
+
+    def open_topic(topic: str) -> KafkaOffsetStore:
+        partitions, replicas = config["offset.storage.partitions"], config["offset.storage.replication.factor"]
+        try:
+            ensure_topic(admin, topic, partitions, replicas, topic_settings(config, "offset"))
+        except UserError as error:
+            raise ConnectError(str(error)) from None
+        made = KafkaOffsetStore(topic, consumer, producer, admin)
+        try:
+            made.start()
+        except BaseException:
+            made.close()
+            raise
+        opened(made)
+        return made
+
+    return open_topic
 
 
 class FollowingSourceTask(SourceWorkerTask):
@@ -35,9 +63,7 @@ class FollowingSourceTask(SourceWorkerTask):
 
 
 class TransactionalWorker(Worker):
-    """`permission` and `generations` are set by the herder: the latter says for which set of a connector's tasks each
-    is.
-    """
+    """`permission` is set by the herder."""
 
     permission: Permission
 
@@ -55,7 +81,6 @@ class TransactionalWorker(Worker):
         self.offset_store = store
         self.group: str = config["group.id"]
         self.exactly_once = says_enabled(config)
-        self.generations: dict[TaskId, int] = {}
 
     def store_of(self, props: Mapping[str, str]) -> KafkaOffsetStore | ConnectorOffsetStore:
         """Where a connector's offsets are: in `offsets.storage.topic` of its own, made and read by who first reads it,

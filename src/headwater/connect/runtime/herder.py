@@ -22,7 +22,7 @@ from headwater.connect.plugins import Plugin
 from headwater.connect.runtime.config_checks import ConfigChecks
 from headwater.connect.runtime.offset_calls import OffsetCalls
 from headwater.connect.runtime.refusals import NOT_STOPPED, AlreadyExists, BadRequest, NotFound
-from headwater.connect.runtime.task import State, WorkerTask, status_of
+from headwater.connect.runtime.task import State, TaskHandle, TaskId, status_of
 from headwater.connect.runtime.worker import Worker
 
 logger = logging.getLogger("headwater.connect")
@@ -44,7 +44,7 @@ class Running:
     state: State = State.UNASSIGNED
     trace: str | None = None
     connector: SourceConnector | SinkConnector | None = None
-    tasks: list[WorkerTask] = field(default_factory=list)
+    tasks: list[TaskHandle] = field(default_factory=list)
     task_configs: list[dict[str, str]] = field(default_factory=list)
     topics: set[str] = field(default_factory=set)
     secrets: frozenset[str] = frozenset()
@@ -107,7 +107,7 @@ class Herder:
             "type": str(found.plugin.kind),
         }
 
-    def task(self, name: str, number: int) -> WorkerTask:
+    def task(self, name: str, number: int) -> TaskHandle:
         found = self.get(name)
         if not 0 <= number < len(found.tasks):
             raise NotFound(f"Task {name}-{number} not found")
@@ -262,7 +262,7 @@ class Herder:
             self.worker.end_tasks(tasks)
             for found in running:
                 self._stop_connector(found)
-            self.worker.spark.close()
+            self.worker.close()
         finally:
             if held:
                 self._lock.release()
@@ -305,7 +305,7 @@ class Herder:
                 )
             found.task_configs = [unresolved({**resolved, **each}, resolved, found.config) for each in asked]
             found.tasks = [
-                self.worker.make_task(found.name, number, found.plugin, {**resolved, **each}, config, found.secrets, paused=found.target is State.PAUSED, on_topic=found.topics.add)
+                self.worker.make_task(TaskId(found.name, number), found.plugin, found.task_configs[number], {**resolved, **each}, config, found.secrets, paused=found.target is State.PAUSED, on_topic=found.topics.add)
                 for number, each in enumerate(asked)
             ]  # fmt: skip
         except Exception as error:  # noqa: BLE001
@@ -354,9 +354,10 @@ class Herder:
     def _restart_task(self, found: Running, number: int) -> None:
         old = found.tasks[number]
         self.worker.end_tasks([old])
-        resolved = self.worker.providers.resolved({**found.config, **found.task_configs[number]})
+        given = {**found.config, **found.task_configs[number]}
+        resolved = self.worker.providers.resolved(given)
         config = connector_def(self.worker.catalog, found.plugin.kind).parse(resolved)
-        made = self.worker.make_task(found.name, number, found.plugin, resolved, config, found.secrets, paused=found.target is State.PAUSED, on_topic=found.topics.add)  # fmt: skip
+        made = self.worker.make_task(TaskId(found.name, number), found.plugin, given, resolved, config, found.secrets, paused=found.target is State.PAUSED, on_topic=found.topics.add)  # fmt: skip
         found.tasks[number] = made
         made.start()
 

@@ -20,6 +20,7 @@ logger = logging.getLogger("headwater.connect")
 PREFIX: Final = "spark."
 CLOSE_S: Final = 30.0
 _MASTER: Final = "spark.master"
+_FAILURES_MAX: Final = 4  # of one task of Spark's, as on a cluster
 
 
 class WorkerSpark:
@@ -33,6 +34,7 @@ class WorkerSpark:
         self._is_own = False
         self._closed = False
         self.place: str | None = None  # where its work is done
+        self.has_slots = False  # its tasks are tried again on one machine, too
 
     def session(self) -> "SparkSession":
         with self._lock:
@@ -53,12 +55,15 @@ class WorkerSpark:
             raise ConnectError("This connector needs Spark: pip install 'headwater[spark]' where the worker runs")
         from pyspark import SparkContext
 
-        from headwater.spark.sessions import session
+        from headwater.spark.sessions import master_with_retries, session
 
         options = {name: value for name, value in self._options.items() if name != _MASTER}
         self._is_own = SparkContext._active_spark_context is None
         try:
-            made = session(self._name, master=self._options.get(_MASTER), **options)
+            master = self._options.get(_MASTER)
+            if master is not None and self.has_slots:
+                master = master_with_retries(master, _FAILURES_MAX)
+            made = session(self._name, master=master, **options)
         except UserError as error:
             raise ConnectError(f"The worker's Spark session cannot be begun: {error}") from error
         context = made.sparkContext

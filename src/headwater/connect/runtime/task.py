@@ -16,7 +16,7 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 from headwater.connect.config.secrets import redacted
 from headwater.connect.errors import ConnectError, Interrupted
@@ -45,6 +45,44 @@ class TaskId(NamedTuple):
         return f"{self.connector}-{self.number}"
 
 
+class TaskHandle(Protocol):
+    """A task as a herder sees it, wherever it runs."""
+
+    @property
+    def id(self) -> TaskId: ...
+
+    @property
+    def state(self) -> State: ...
+
+    @property
+    def trace(self) -> str | None: ...
+
+    @property
+    def version(self) -> str | None: ...
+
+    @property
+    def runs_on(self) -> str | None: ...
+
+    @property
+    def paused(self) -> bool: ...
+
+    @property
+    def on_state(self) -> "Callable[[Any], None] | None": ...
+
+    @on_state.setter
+    def on_state(self, told: "Callable[[Any], None] | None") -> None: ...
+
+    def start(self) -> None: ...
+
+    def set_paused(self, paused: bool) -> None: ...
+
+    def begin_stop(self) -> None: ...
+
+    def cancel(self) -> None: ...
+
+    def join(self, timeout_s: float) -> bool: ...
+
+
 def restart_delay_s(failures: int) -> float:
     """After the first failure, the second, ..."""
     return float(min(RESTART_FIRST_S * 2 ** min(failures - 1, 20), RESTART_MAX_S))
@@ -55,7 +93,8 @@ class WorkerTask:
 
     def __init__(self, task_id: TaskId, *, restart: bool, secrets: frozenset[str], paused: bool = False) -> None:
         self.id = task_id
-        self.on_state: Callable[[WorkerTask], None] | None = None  # told of each change of `state`, by whoever made it
+        self.on_state: Callable[[Any], None] | None = None  # told of each change of `state`, by whoever made it
+        self.on_end: Callable[[], None] | None = None  # called by the thread at its end
         self._state = State.UNASSIGNED
         self.trace: str | None = None
         self.restarts = 0
@@ -116,7 +155,9 @@ class WorkerTask:
     def use_spark(self) -> Any:
         """The worker's Spark session, which begins with the first that asks."""
         if self.worker_spark is None:
-            raise ConnectError("This worker has no Spark session")
+            raise ConnectError(
+                "There is no Spark session here: a connector whose tasks ask for one says so (needs_spark)"
+            )
         session = self.worker_spark.session()
         self.runs_on = self.worker_spark.place
         return session
@@ -186,6 +227,8 @@ class WorkerTask:
             logger.warning("event=task-restarting connector=%r task=%d restarts=%d", *self.id, self.restarts)
         if self.state is not State.FAILED:
             self.state = State.UNASSIGNED
+        if self.on_end is not None:
+            self.on_end()
 
     def _failed(self, error: BaseException, failures: int) -> None:
         trace = "".join(traceback.format_exception(error))
@@ -200,7 +243,7 @@ class WorkerTask:
             runner.close()
 
 
-def status_of(task: WorkerTask, worker_id: str) -> Mapping[str, Any]:
+def status_of(task: TaskHandle, worker_id: str) -> Mapping[str, Any]:
     made: dict[str, Any] = {
         "id": task.id.number,
         "state": str(task.state),

@@ -8,6 +8,7 @@ the connector says so.
 """
 
 import contextlib
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
@@ -38,14 +39,30 @@ class TransactionalStore(Protocol):
     def after_commit(self, changes: Mapping[bytes, bytes | None]) -> None: ...
 
 
+class Asking(Protocol):
+    """A task that wants to write, or who asks for one that runs elsewhere."""
+
+    @property
+    def id(self) -> TaskId: ...
+
+    @property
+    def generation(self) -> int: ...
+
+    @property
+    def stopping(self) -> threading.Event: ...
+
+    @property
+    def cancelled(self) -> bool: ...
+
+
 class Permission(Protocol):
     """Whether a task may write. Both raise ConnectError if not; `task.stopping` ends their waiting."""
 
-    def before_producer(self, task: "ExactlyOnceSourceTask") -> None:
+    def before_producer(self, task: Asking) -> None:
         """Earlier tasks of the connector are fenced when this returns."""
 
-    def after_producer(self, task: "ExactlyOnceSourceTask") -> None:
-        """The newest offsets are known when this returns."""
+    def after_producer(self, task: Asking) -> None:
+        """Nobody else has been given the task meanwhile."""
 
 
 class RequestedBoundaries:
@@ -110,6 +127,7 @@ class ExactlyOnceSourceTask(SourceWorkerTask):
         self._open = False
         producer.init_transactions()
         self._permission.after_producer(self)
+        self.store.refresh()
 
     def _loop(self, task: SourceTask, sending: Sending, tolerance: Tolerance) -> None:
         try:
@@ -186,5 +204,5 @@ class ExactlyOnceSourceTask(SourceWorkerTask):
             producer.abort_transaction()
 
 
-def superseded(task: ExactlyOnceSourceTask) -> ConnectError:
+def superseded(task: Asking) -> ConnectError:
     return ConnectError(f"The task {task.id} was configured anew: this one is over")

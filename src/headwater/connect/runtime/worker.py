@@ -5,12 +5,13 @@ ended.
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from headwater.client import Admin
 from headwater.connect.api import SinkConnector, SourceConnector, SparkSinkTask
 from headwater.connect.config.providers import Providers
 from headwater.connect.config.worker import WorkerConfig
+from headwater.connect.errors import ConnectError
 from headwater.connect.plugins import Catalog, Kind, Plugin
 from headwater.connect.runtime.offsets import ConnectorOffsets, OffsetStore
 from headwater.connect.runtime.pipeline import Pipeline
@@ -20,7 +21,7 @@ from headwater.connect.runtime.source import SourceWorkerTask
 from headwater.connect.runtime.spark_conversion import Conversion
 from headwater.connect.runtime.spark_session import WorkerSpark
 from headwater.connect.runtime.spark_sink import QueryPlan, SparkSinkWorkerTask
-from headwater.connect.runtime.task import TaskId, WorkerTask
+from headwater.connect.runtime.task import TaskHandle, TaskId, WorkerTask
 
 logger = logging.getLogger("headwater.connect")
 
@@ -30,6 +31,25 @@ _CONVERTERS: Final = (
     "value.converter",
     "header.converter",
 )  # of a worker's properties, all that executors see
+
+
+class Slots(Protocol):
+    """Where tasks run that are not threads of the worker's process."""
+
+    def task(
+        self,
+        task_id: TaskId,
+        plugin: Plugin,
+        given: Mapping[str, str],
+        generation: int,
+        *,
+        isolated: bool,
+        paused: bool,
+        on_topic: Callable[[str], None],
+    ) -> TaskHandle:
+        """`given`: the config with its references to secrets, which are resolved where the task runs."""
+
+    def shut_down(self) -> None: ...
 
 
 class Worker:
@@ -47,6 +67,8 @@ class Worker:
         self.worker_id = worker_id
         self.calls = PluginCalls(PLUGIN_CALL_S)
         self._resolved = self.providers.resolved(config.props)
+        self.slots: Slots | None = None
+        self.generations: dict[TaskId, int] = {}  # for which set of its connector's tasks each is, in a group
         self.spark = WorkerSpark(self._resolved, f"connect {config.props.get('group.id', 'standalone')}")
 
     def call(self, function: Callable[..., Any], *arguments: Any, late: Callable[[], Any] | None = None) -> Any:
@@ -78,8 +100,37 @@ class Worker:
 
     def make_task(
         self,
-        connector: str,
-        number: int,
+        task_id: TaskId,
+        plugin: Plugin,
+        given: Mapping[str, str],
+        props: Mapping[str, str],
+        config: dict[str, Any],
+        secrets: frozenset[str],
+        *,
+        paused: bool,
+        on_topic: Callable[[str], None],
+    ) -> TaskHandle:
+        """In a slot, if the worker has some and the task needs no session. `props` are `given` with references
+        resolved.
+        """
+        isolated = config["task.isolation"] == "slot"
+        if self.slots is not None and not plugin.cls.needs_spark:
+            topic_seen = on_topic if self.config["topic.tracking.enable"] else lambda _topic: None
+            generation = self.generations.get(task_id, 0)
+            return self.slots.task(
+                task_id, plugin, given, generation, isolated=isolated, paused=paused, on_topic=topic_seen
+            )
+        if isolated:
+            raise ConnectError(
+                "task.isolation=slot: this connector's tasks are queries of the worker's Spark session"
+                if plugin.cls.needs_spark
+                else "task.isolation=slot needs a worker with slots: task.slots and spark.master in its properties"
+            )
+        return self.task_here(task_id, plugin, props, config, secrets, paused=paused, on_topic=on_topic)
+
+    def task_here(
+        self,
+        task_id: TaskId,
         plugin: Plugin,
         props: Mapping[str, str],
         config: dict[str, Any],
@@ -88,12 +139,17 @@ class Worker:
         paused: bool,
         on_topic: Callable[[str], None],
     ) -> WorkerTask:
-        made = self._new_task(
-            TaskId(connector, number), plugin, props, config, secrets, paused=paused, on_topic=on_topic
-        )
+        """A task of this process."""
+        made = self._new_task(task_id, plugin, props, config, secrets, paused=paused, on_topic=on_topic)
         made.version = plugin.version
         made.worker_spark = self.spark
         return made
+
+    def close(self) -> None:
+        """When its tasks have ended."""
+        if self.slots is not None:
+            self.slots.shut_down()
+        self.spark.close()
 
     def _new_task(
         self,
@@ -187,7 +243,7 @@ class Worker:
         """At least once; workers that can do more make another kind of task here."""
         return SourceWorkerTask(task_id, *arguments, **keywords)
 
-    def end_tasks(self, tasks: Sequence[WorkerTask]) -> None:
+    def end_tasks(self, tasks: Sequence[TaskHandle]) -> None:
         """All at once, and waited for together; one that does not end is given up, which the log says."""
         for task in tasks:
             task.begin_stop()

@@ -102,6 +102,11 @@ class SlotSupply:
         self._thread = threading.Thread(target=self._supervise, name="headwater-spark-slots", daemon=True)
         self._thread.start()
 
+    def wait(self, timeout_s: float) -> bool:
+        """Whether it has ended: it was stopped, or Spark is gone."""
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
     def stop(self) -> None:
         self.stopping.set()
         self._thread.join()

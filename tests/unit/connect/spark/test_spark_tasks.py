@@ -320,6 +320,6 @@ def test_executors_get_no_properties_of_the_worker_but_those_of_converters(tmp_p
     config = {**SINK, "format": "parquet", "options.path": "/p", "checkpoint.location": "/c"}
     plugin = worker.catalog.connector("SparkSink")
     parsed = connector_def(worker.catalog, Kind.SINK).parse(config)
-    task = worker.make_task("x", 0, plugin, config, parsed, frozenset(), paused=False, on_topic=lambda _topic: None)
+    task = worker.make_task(TaskId("x", 0), plugin, config, config, parsed, frozenset(), paused=False, on_topic=lambda _topic: None)  # fmt: skip
     assert isinstance(task, SparkSinkWorkerTask)
     assert set(task._conversion.worker) == {"key.converter", "value.converter", "value.converter.schemas.enable"}

@@ -54,6 +54,7 @@ class SparkSinkConnector(SinkConnector):
         long("batch.records.max", 100_000, LOW, "How many records a batch has at most.", AtLeast(1)),
         text("behavior.on.null.values", "fail", MEDIUM, "What becomes of records without a value (tombstones): fail (an error of that record: errors.tolerance decides) or ignore.", OneOf("fail", "ignore")),
     )  # fmt: skip
+    needs_spark: ClassVar[bool] = True
     task_class = SparkSinkTaskByFormat
 
     def alter_offsets(self, props: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:

@@ -255,6 +255,7 @@ class SparkSourceConnector(SourceConnector):
         long("batch.interval.ms", 1000, MEDIUM, "How often (ms) a batch of a stream begins at most.", AtLeast(0)),
         long("poll.interval.ms", 0, MEDIUM, "How often (ms) read.mode=batch reads everything again. 0: once.", AtLeast(0)),
     )  # fmt: skip
+    needs_spark: ClassVar[bool] = True
     task_class = SparkSourceTask
 
     def alter_offsets(self, props: Mapping[str, str], offsets: SourceOffsets) -> bool:

@@ -1,0 +1,83 @@
+"""A task that runs in a slot, as its worker's herder sees it: the herder says what it should be, the slots say what it is."""
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from headwater.connect.runtime.task import State, TaskId
+
+
+class Keeper(Protocol):
+    """For any thread; what is asked for happens later, in the order in which it was."""
+
+    def want(self, task: "SlotTask") -> None: ...
+
+    def unwant(self, task: "SlotTask") -> None: ...
+
+    def pause(self, task: "SlotTask") -> None: ...
+
+    def give_up(self, task: "SlotTask") -> None: ...
+
+
+class SlotTask:
+    """`key`: no other has the same, also not an earlier or later one of this id. `state`, `trace`, `restarts` and
+    `runs_on` are the keeper's.
+    """
+
+    def __init__(
+        self,
+        keeper: Keeper,
+        key: int,
+        task_id: TaskId,
+        config: Mapping[str, str],
+        generation: int,
+        version: str,
+        *,
+        isolated: bool,
+        paused: bool,
+        on_topic: Callable[[str], None],
+    ) -> None:
+        self._keeper = keeper
+        self.key, self.id, self.config, self.generation = key, task_id, dict(config), generation
+        self.version: str | None = version
+        self.isolated, self.paused, self.on_topic = isolated, paused, on_topic
+        self.on_state: Callable[[Any], None] | None = None
+        self.state = State.UNASSIGNED
+        self.trace: str | None = None
+        self.restarts = 0
+        self.runs_on: str | None = None
+        self.stopping = threading.Event()
+        self.cancelled = False
+        self._over = threading.Event()
+
+    # For the herder
+
+    def start(self) -> None:
+        self._keeper.want(self)
+
+    def set_paused(self, paused: bool) -> None:
+        self.paused = paused
+        self._keeper.pause(self)
+
+    def begin_stop(self) -> None:
+        self.stopping.set()
+        self._keeper.unwant(self)
+
+    def cancel(self) -> None:
+        self.cancelled = True
+        self._keeper.give_up(self)
+
+    def join(self, timeout_s: float) -> bool:
+        return self._over.wait(timeout_s)
+
+    # For the keeper
+
+    def now(self, state: State, trace: str | None, runs_on: str | None) -> None:
+        changed = (state, trace, runs_on) != (self.state, self.trace, self.runs_on)
+        self.state, self.trace, self.runs_on = state, trace, runs_on
+        told = self.on_state
+        if changed and told is not None:
+            told(self)
+
+    def finish(self) -> None:
+        self._over.set()
