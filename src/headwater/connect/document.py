@@ -20,7 +20,8 @@ _INTRODUCTION: Final = """\
 Made from the config definitions in `src/headwater/connect/` by `python -m headwater.connect.document`; change those, not this file.
 
 Data in and out of topics by configuration: Kafka Connect's files, REST calls and plugins, in Python. A worker runs alone, or in a
-group with others. Tasks are threads of the worker; those of SparkSource and SparkSink work on Spark, and their status says where (`runs_on`).
+group with others. Tasks are threads of the worker, or share slots that Spark supplies; those of SparkSource and SparkSink are queries of
+Spark. The status says where a task runs, if not in the worker itself (`runs_on`).
 
 ```
 headwater up -d
@@ -53,6 +54,14 @@ leader can do is handed on to it, what only the owner of a task can do to that o
 - **A worker that was asleep** (a suspended machine, a long pause) stops everything when it finds that its group has forgotten it, and then joins again.
   Its sources and its leadership are fenced by transactional ids before that: it writes nothing. A sink may hand over the records that it
   has in its hands once more, as with any other failure.
+- **Slots.** With `spark.master` in its properties, a worker runs tasks in slots: long-lived tasks of one Spark query, each a Python process that keeps a
+  core. There are `task.slots` of them, unless it is said one for each core but one; one core always stays free for queries. Many tasks share a
+  slot, each with a thread and clients of its own; `task.isolation=slot` in a connector's config gives each of its tasks a slot alone, and tasks that
+  were there move. The REST door does not wait for Spark: the session begins with the first task. A slot that is killed is replaced, and its tasks
+  go on in others at once, exactly once as ever; when the worker dies its slots end. `"runs_on": "spark local[3,4] local-1700000000000 slot 1 host:4711"` in a
+  status is the master, the application, the slot and its process. `task.slots=0` keeps tasks in the worker. A worker alone has slots only if
+  `task.slots` says so. References to config providers are resolved in the slot, so what they refer to must be on every machine with executors;
+  nothing of a config is in Spark's plans, pages or event log. Plugins are those that are installed there.
 - **Calls between workers** (`POST /connectors/{name}/tasks`, `PUT /connectors/{name}/fence`) are signed with a key that is in the config topic, as Kafka Connect signs them.
   Whoever may read that topic can sign.
 

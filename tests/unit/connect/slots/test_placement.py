@@ -60,7 +60,7 @@ class World:
                 case Start(key, run, slot):
                     assert slot not in self.retiring
                     assert key in self.wanted
-                    others = {each for each in self.slots[slot].values()}
+                    others = set(self.slots[slot].values())
                     assert key not in {each for runs in self.slots.values() for each in runs.values()}, "it runs twice"
                     assert not others or key not in self.isolated, "it is not alone"
                     assert not others & self.isolated, "another was to be alone"

@@ -1,0 +1,252 @@
+"""Connector tasks in slots of a Spark query: one worker of a group with one session for all tests here, whose slots are killed."""
+
+import os
+import re
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from compat.support.local_cluster import until
+from compat.support.quick import lasting
+from compat.test_connect_distributed import WorkerProcess, committed
+from headwater.client import Admin, NewTopic
+from headwater.testing import Broker
+from spark.support.class_archive import QUICK_JAVA
+
+CONNECTORS = lasting(8, 50)
+SECRET = "geheim-wie-nichts-sonst"
+
+
+class Bench:
+    """A worker with two slots, a file of secrets, and Spark's event log beside it."""
+
+    def __init__(self, folder: Path, servers: str, java: str) -> None:
+        self.folder, self.servers = folder, servers
+        self.log, self.secrets = folder / "events", folder / "secrets.properties"
+        self.log.mkdir()
+        self.secrets.write_text(f"password={SECRET}\n")
+        settings = {
+            "spark.master": "local[3]",
+            "spark.eventLog.enabled": "true",
+            "spark.eventLog.dir": f"file://{self.log}",
+            "spark.eventLog.compress": "false",
+            "spark.driver.extraJavaOptions": java,
+            "config.providers": "file",
+            "config.providers.file.class": "FileConfigProvider",
+            "config.providers.file.param.allowed.paths": str(folder),
+            "producer.client.id": SECRET,  # of the worker's own properties
+            "task.shutdown.graceful.timeout.ms": "60000",
+        }
+        self.worker = WorkerProcess(folder, servers, "slots", **settings)
+        self.door = self.worker.door
+
+    def topic(self, name: str) -> str:
+        with Admin({"bootstrap.servers": self.servers}) as admin:
+            admin.create_topics([NewTopic(name, 1, 1)])
+        return name
+
+    def source(self, name: str, topic: str, lines: list[str], **more: str) -> Path:
+        file = self.folder / f"{name}.txt"
+        file.write_text("".join(f"{each}\n" for each in lines))
+        self.create(name, {"connector.class": "FileStreamSource", "file": str(file), "topic": topic, **more})
+        return file
+
+    def create(self, name: str, config: dict[str, str]) -> None:
+        code, answer = self.door.ask("POST", "/connectors", {"name": name, "config": config})
+        assert code == 201, answer
+
+    def delete(self, *names: str) -> None:
+        for name in names:
+            assert self.door.ask("DELETE", f"/connectors/{name}")[0] == 204
+
+    def task(self, name: str) -> dict[str, Any]:
+        tasks = self.door.ask("GET", f"/connectors/{name}/status")[1].get("tasks") or [{}]
+        found: dict[str, Any] = tasks[0]
+        return found
+
+    def place(self, name: str) -> tuple[int, int] | None:
+        """The slot and its process; None: it does not run."""
+        task = self.task(name)
+        found = re.fullmatch(r"spark local\[3,4\] \S+ slot (\d) \S+:(\d+)", task.get("runs_on", ""))
+        return (int(found[1]), int(found[2])) if found is not None and task["state"] == "RUNNING" else None
+
+    def running(self, name: str, but: int = 0) -> tuple[int, int]:
+        """Its slot and process when it runs; not in the process `but`."""
+        seen: list[tuple[int, int] | None] = []
+
+        def is_there() -> bool:
+            seen[:] = [self.place(name)]
+            return seen[0] is not None and seen[0][1] != but
+
+        self.until(is_there, lambda: str(self.task(name)))
+        assert seen[0] is not None
+        return seen[0]
+
+    def until_state(self, name: str, state: str = "RUNNING") -> None:
+        self.until(lambda: self.task(name).get("state") == state, lambda: f"{name} is {state}: {self.task(name)}")
+
+    def until(self, condition: Callable[[], object], what: Callable[[], str]) -> None:
+        try:
+            until(condition, "")
+        except AssertionError:
+            raise AssertionError(what()) from None
+
+    def until_there(self, topic: str, lines: list[str]) -> None:
+        self.until(
+            lambda: len(committed(self.servers, topic)) >= len(lines), lambda: str(committed(self.servers, topic))
+        )
+        assert sorted(committed(self.servers, topic)) == sorted(lines)
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory, archived_classes: str) -> Iterator[Bench]:
+    with Broker({"group.initial.rebalance.delay.ms": 0}) as broker:
+        java = f"{QUICK_JAVA} {archived_classes}".strip()
+        bench = Bench(tmp_path_factory.mktemp("slots"), broker.bootstrap_servers, java)
+        with bench.worker:
+            yield bench
+
+
+def descendants(pid: int) -> dict[int, str]:
+    """Processes below one, with their commands."""
+    parents: dict[int, list[int]] = {}
+    for each in Path("/proc").iterdir():
+        if each.name.isdigit():
+            try:
+                stat = (each / "stat").read_text()
+            except OSError:
+                continue
+            parents.setdefault(int(stat.rpartition(")")[2].split()[1]), []).append(int(each.name))
+    found: dict[int, str] = {}
+    new = parents.get(pid, [])
+    while new:
+        for each in new:
+            try:
+                found[each] = Path(f"/proc/{each}/comm").read_text().strip()
+            except OSError:
+                continue
+        new = [child for each in new for child in parents.get(each, []) if child not in found]
+    return found
+
+
+def test_the_door_answers_before_there_is_a_jvm(bench: Bench) -> None:
+    assert bench.door.ask("GET", "/connectors") == (200, [])
+    assert "java" not in descendants(bench.worker.process.pid).values()
+
+
+@pytest.mark.timeout(1800)
+def test_many_connectors_share_two_slots_and_are_paused_stopped_and_restarted(bench: Bench) -> None:
+    topic = bench.topic("shared")
+    names = [f"shared-{number}" for number in range(CONNECTORS)]
+    files = {name: bench.source(name, topic, [f"{name} first"]) for name in names}
+    sink = bench.folder / "shared.out"
+    bench.create("shared-sink", {"connector.class": "FileStreamSink", "file": str(sink), "topics": topic})
+    for name in names:
+        bench.until_state(name)
+    bench.until_there(topic, [f"{name} first" for name in names])
+    bench.until(lambda: len(sink.read_text().splitlines()) == CONNECTORS, sink.read_text)
+
+    def load() -> list[int]:
+        slots = [place[0] for name in (*names, "shared-sink") if (place := bench.place(name)) is not None]
+        return sorted([slots.count(0), slots.count(1)])
+
+    half = (CONNECTORS + 1) // 2
+    bench.until(lambda: load() == [half, CONNECTORS + 1 - half], lambda: str(load()))
+    assert bench.task(names[0])["worker_id"] == bench.worker.id
+
+    one, other = names[:2]
+    assert bench.door.ask("PUT", f"/connectors/{one}/pause")[0] == 202
+    bench.until_state(one, "PAUSED")
+    for name in (one, other):
+        with files[name].open("a") as file:
+            file.write(f"{name} second\n")
+    bench.until_there(topic, [*(f"{name} first" for name in names), f"{other} second"])
+    assert bench.door.ask("PUT", f"/connectors/{one}/resume")[0] == 202
+    lines = [*(f"{name} first" for name in names), f"{one} second", f"{other} second"]
+    bench.until_there(topic, lines)
+    assert bench.door.ask("PUT", f"/connectors/{one}/stop")[0] == 204
+    bench.until(lambda: bench.door.status(one)["tasks"] == [], lambda: str(bench.door.status(one)))
+    assert bench.door.ask("PUT", f"/connectors/{one}/resume")[0] == 202
+    bench.until_state(one)
+    assert bench.door.ask("POST", f"/connectors/{other}/restart?includeTasks=true")[0] == 202
+    for name in (one, other):
+        with files[name].open("a") as file:
+            file.write(f"{name} third\n")
+    bench.until_there(topic, [*lines, f"{one} third", f"{other} third"])
+    bench.delete("shared-sink", *names)
+
+
+def test_a_killed_slot_is_replaced_and_each_line_is_there_once(bench: Bench) -> None:
+    topic = bench.topic("killed")
+    lines = [f"line {n}" for n in range(500)]
+    file = bench.source("killed", topic, lines)
+    beside = bench.source("beside", bench.topic("unharmed"), ["a"])
+    for turn in range(lasting(2, 20)):
+        victim = bench.running("killed")[1]
+        more = [f"turn {turn} line {n}" for n in range(200)]
+        with file.open("a") as appended:
+            appended.write("".join(f"{each}\n" for each in more))
+        lines += more
+        os.kill(victim, signal.SIGKILL)
+        bench.running("killed", but=victim)
+        bench.until_there(topic, lines)
+    with beside.open("a") as appended:
+        appended.write("b\n")
+    bench.until_there("unharmed", ["a", "b"])
+    bench.delete("killed", "beside")
+
+
+def test_an_isolated_task_has_a_slot_alone(bench: Bench) -> None:
+    topic = bench.topic("alone")
+    for name in ("common-1", "common-2"):
+        bench.source(name, topic, [name])
+        bench.until_state(name)
+    bench.source("alone", topic, ["alone"], **{"task.isolation": "slot"})
+    bench.until_state("alone")
+    bench.source("alone-too", topic, ["alone-too"], **{"task.isolation": "slot"})
+    bench.until(
+        lambda: bench.task("alone-too").get("runs_on") == "waits for a slot of its own",
+        lambda: str(bench.task("alone-too")),
+    )
+
+    def slots() -> list[int | None]:
+        return [place and place[0] for place in map(bench.place, ("alone", "common-1", "common-2"))]
+
+    bench.until(lambda: slots() in ([0, 1, 1], [1, 0, 0]), lambda: str(slots()))
+    bench.delete("alone")
+    bench.until_state("alone-too")
+    bench.until_there(topic, ["common-1", "common-2", "alone", "alone-too"])
+    bench.delete("alone-too", "common-1", "common-2")
+
+
+def test_secrets_are_resolved_in_the_task_and_are_nowhere_in_spark(bench: Bench) -> None:
+    topic = bench.topic("secret")
+    transform = {
+        "transforms": "hoist,insert",
+        "transforms.hoist.type": "HoistField$Value",
+        "transforms.hoist.field": "line",
+        "transforms.insert.type": "InsertField$Value",
+        "transforms.insert.static.field": "with",
+        "transforms.insert.static.value": f"${{file:{bench.secrets}:password}}",
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter.schemas.enable": "false",
+    }
+    bench.source("secret", topic, ["a"], **transform)
+    bench.until_state("secret")
+    bench.until_there(topic, [f'{{"line":"a","with":"{SECRET}"}}'])
+    told = bench.log.rglob("*")
+    texts = [each.read_bytes() for each in told if each.is_file()]
+    assert any(b"headwater slots" in text for text in texts), "the log has the query"
+    assert not any(SECRET.encode() in text for text in texts)
+    bench.delete("secret")
+
+
+def test_a_worker_that_dies_takes_its_slots_with_it(bench: Bench) -> None:
+    """The last test: nothing can follow it."""
+    bench.source("last", bench.topic("last"), ["a"])
+    slot = bench.running("last")[1]
+    bench.worker.kill()
+    until(lambda: not Path(f"/proc/{slot}").exists(), "the slot ends")
