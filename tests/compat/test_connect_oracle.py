@@ -169,7 +169,7 @@ def test_values_as_text_are_the_same(oracle: Java) -> None:
         assert {"text": text_of(value, schema)} == theirs, (seed, schema, value)
 
 
-OURS_ALONE = {"errors.restart", "errors.restart.delay.max.ms"}
+OURS_ALONE = {"errors.restart", "errors.restart.delay.max.ms", "task.isolation"}
 
 
 def test_config_definitions_are_kafkas(oracle: Java) -> None:

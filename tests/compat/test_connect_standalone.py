@@ -337,7 +337,7 @@ VALIDATED = {
     "transforms.t.regex": "a",
     "transforms.t.replacement": "b",
 }
-OURS_ALONE = {"errors.restart"}
+OURS_ALONE = {"errors.restart", "task.isolation"}
 SET_BY_THE_WORKER = {"key.converter", "value.converter", "header.converter"}  # theirs shows the worker's as defaults
 
 

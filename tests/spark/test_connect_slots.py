@@ -3,6 +3,8 @@
 import os
 import re
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,9 +14,12 @@ import pytest
 from compat.support.local_cluster import until
 from compat.support.quick import lasting
 from compat.test_connect_distributed import WorkerProcess, committed
+from compat.test_connect_standalone import Door, properties
 from headwater.client import Admin, NewTopic
 from headwater.testing import Broker
 from spark.support.class_archive import QUICK_JAVA
+
+pytestmark = pytest.mark.spark
 
 CONNECTORS = lasting(8, 50)
 SECRET = "geheim-wie-nichts-sonst"
@@ -42,6 +47,8 @@ class Bench:
         }
         self.worker = WorkerProcess(folder, servers, "slots", **settings)
         self.door = self.worker.door
+        self.first_answer = self.door.ask("GET", "/connectors")
+        self.first_processes = descendants(self.worker.process.pid)
 
     def topic(self, name: str) -> str:
         with Admin({"bootstrap.servers": self.servers}) as admin:
@@ -132,9 +139,14 @@ def descendants(pid: int) -> dict[int, str]:
     return found
 
 
-def test_the_door_answers_before_there_is_a_jvm(bench: Bench) -> None:
-    assert bench.door.ask("GET", "/connectors") == (200, [])
-    assert "java" not in descendants(bench.worker.process.pid).values()
+def test_the_door_answers_before_there_is_a_jvm_which_begins_with_the_first_connector(bench: Bench) -> None:
+    assert bench.first_answer == (200, [])
+    assert bench.first_processes == {}
+    topic = bench.topic("first")
+    bench.source("first", topic, ["a"])
+    bench.until_there(topic, ["a"])
+    assert "java" in descendants(bench.worker.process.pid).values()
+    bench.delete("first")
 
 
 @pytest.mark.timeout(1800)
@@ -244,9 +256,35 @@ def test_secrets_are_resolved_in_the_task_and_are_nowhere_in_spark(bench: Bench)
     bench.delete("secret")
 
 
-def test_a_worker_that_dies_takes_its_slots_with_it(bench: Bench) -> None:
-    """The last test: nothing can follow it."""
-    bench.source("last", bench.topic("last"), ["a"])
-    slot = bench.running("last")[1]
-    bench.worker.kill()
+def test_a_worker_alone_has_slots_if_it_is_told_to_and_they_end_when_it_is_killed(
+    bench: Bench, tmp_path: Path, archived_classes: str
+) -> None:
+    topic = bench.topic("alone-worker")
+    (tmp_path / "in.txt").write_text("a\nb\n")
+    connector = tmp_path / "source.properties"
+    connector.write_text(f"name=lines\nconnector.class=FileStreamSource\nfile={tmp_path}/in.txt\ntopic={topic}\n")
+    strings = "org.apache.kafka.connect.storage.StringConverter"
+    more = {
+        "key.converter": strings,
+        "value.converter": strings,
+        "spark.master": "local[2]",
+        "task.slots": "1",
+        "spark.driver.extraJavaOptions": f"{QUICK_JAVA} {archived_classes}".strip(),
+    }
+    worker = properties(tmp_path, bench.servers, **more)
+    command = [sys.executable, "-m", "headwater.cli.main", "connect", "run", str(worker), str(connector)]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            found = re.match(r"ready connect listeners=(http://\S+) ", process.stdout.readline())
+            assert found is not None
+            door = Door(found[1])
+            until(lambda: len(committed(bench.servers, topic)) == 2, "both lines")
+            until(lambda: door.ask("GET", "/connectors/lines/offsets")[1]["offsets"] != [], "their offset is written")
+            assert door.ask("GET", "/connectors/lines/offsets")[1]["offsets"][0]["offset"] == {"position": 4}
+            runs_on = door.status("lines")["tasks"][0]["runs_on"]
+            slot = int(runs_on.rpartition(":")[2])
+            assert slot in descendants(process.pid)
+        finally:
+            process.kill()
     until(lambda: not Path(f"/proc/{slot}").exists(), "the slot ends")
