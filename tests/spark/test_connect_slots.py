@@ -21,20 +21,20 @@ from spark.support.class_archive import QUICK_JAVA
 
 pytestmark = pytest.mark.spark
 
-CONNECTORS = lasting(8, 50)
+CONNECTORS = lasting(8, 30)
 SECRET = "geheim-wie-nichts-sonst"
 
 
 class Bench:
     """A worker with two slots, a file of secrets, and Spark's event log beside it."""
 
-    def __init__(self, folder: Path, servers: str, java: str) -> None:
+    def __init__(self, folder: Path, servers: str, java: str, cores: int = 3) -> None:
         self.folder, self.servers = folder, servers
         self.log, self.secrets = folder / "events", folder / "secrets.properties"
         self.log.mkdir()
         self.secrets.write_text(f"password={SECRET}\n")
         settings = {
-            "spark.master": "local[3]",
+            "spark.master": f"local[{cores}]",
             "spark.eventLog.enabled": "true",
             "spark.eventLog.dir": f"file://{self.log}",
             "spark.eventLog.compress": "false",
@@ -45,7 +45,7 @@ class Bench:
             "producer.client.id": SECRET,  # of the worker's own properties
             "task.shutdown.graceful.timeout.ms": "60000",
         }
-        self.worker = WorkerProcess(folder, servers, "slots", **settings)
+        self.worker = WorkerProcess(folder, servers, f"slots-{cores}", **settings)
         self.door = self.worker.door
         self.first_answer = self.door.ask("GET", "/connectors")
         self.first_processes = descendants(self.worker.process.pid)
@@ -77,7 +77,7 @@ class Bench:
     def place(self, name: str) -> tuple[int, int] | None:
         """The slot and its process; None: it does not run."""
         task = self.task(name)
-        found = re.fullmatch(r"spark local\[3,4\] \S+ slot (\d) \S+:(\d+)", task.get("runs_on", ""))
+        found = re.fullmatch(r"spark local\[\d,4\] \S+ slot (\d) \S+:(\d+)", task.get("runs_on", ""))
         return (int(found[1]), int(found[2])) if found is not None and task["state"] == "RUNNING" else None
 
     def running(self, name: str, but: int = 0) -> tuple[int, int]:
@@ -149,6 +149,7 @@ def test_the_door_answers_before_there_is_a_jvm_which_begins_with_the_first_conn
     bench.delete("first")
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(1800)
 def test_many_connectors_share_two_slots_and_are_paused_stopped_and_restarted(bench: Bench) -> None:
     topic = bench.topic("shared")
@@ -191,6 +192,8 @@ def test_many_connectors_share_two_slots_and_are_paused_stopped_and_restarted(be
     bench.delete("shared-sink", *names)
 
 
+@pytest.mark.soak
+@pytest.mark.timeout(1800)
 def test_a_killed_slot_is_replaced_and_each_line_is_there_once(bench: Bench) -> None:
     topic = bench.topic("killed")
     lines = [f"line {n}" for n in range(500)]
