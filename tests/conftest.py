@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 REQUIRE_ALL = os.environ.get("HEADWATER_REQUIRE_ALL") == "1"
+SOAK = os.environ.get("HEADWATER_SOAK") == "1"  # `make soak`
 
 # A machine that is busy for a moment is not a failure. Where every test must pass, the examples are the same each time;
 # new ones are looked for in all other runs.
@@ -31,7 +32,35 @@ CLUSTERS = ("test_cluster_cli", "test_zookeeper", "test_s2_labs")
 WITHOUT_SPARK = ("test_exactly_once_steps", "test_sink_stores")  # what they test is part of a pipeline, but starts none
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+# The files that take longest come first: a stage would end with one worker that is busy and others that wait for it.
+LONGEST = (
+    "test_sink_kills", "test_exactly_once_kills", "test_sql_on_spark", "test_streams_on_spark",
+    "test_connect_on_spark", "test_cluster_exactly_once", "test_demo", "test_use_case_with_spark",
+    "test_storm", "test_kills", "test_cuts", "test_zookeeper_failures", "test_transactions_copies", "test_moves",
+)  # fmt: skip
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    _mark_by_needs(items)
+    _leave_out_what_is_for_soak(config, items)
+    # Stable: the order within a file, and of all other files, is the one that was drawn.
+    items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
+
+
+def _leave_out_what_is_for_soak(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """`soak(only=True)`: long whatever its rounds are, and with a short sibling that `make test` runs."""
+    left_out = [] if SOAK else [item for item in items if _is_for_soak_alone(item)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not _is_for_soak_alone(item)]
+
+
+def _is_for_soak_alone(item: pytest.Item) -> bool:
+    mark = item.get_closest_marker("soak")
+    return mark is not None and bool(mark.kwargs.get("only"))
+
+
+def _mark_by_needs(items: list[pytest.Item]) -> None:
     """Tests that start a ZooKeeper and several brokers, or Spark: `make test` runs them after the others, few at a time."""
     here = Path(__file__).parent
     for item in items:

@@ -35,14 +35,14 @@ nice -n 15 "$pytest" $order "$@" >"$folder/computing" 2>&1 &
 computing=$!
 # Most tests of real clients wait most of the time, so several files run at once.
 stage clients -n 4 --dist loadfile -m "not cluster and not spark" tests/compat tests/hostile tests/spark
-# A ZooKeeper and several brokers each.
-stage clusters -n 2 --dist loadfile -m cluster tests/chaos tests/compat
+# A ZooKeeper and several brokers each. The longest files come first (conftest.py), not those with most tests.
+stage clusters -n 2 --dist loadfile --no-loadscope-reorder -m cluster tests/chaos tests/compat
 wait "$computing" || failed="$failed computing"
 computing=""
 echo "== computing, beside the others: $pytest $order $*"
 cat "$folder/computing"
 # JVMs that start: few at a time, because Spark gives a source's Python ten seconds for its start.
-stage spark -n 2 --dist loadfile -m spark tests/spark
+stage spark -n 2 --dist loadfile --no-loadscope-reorder -m spark tests/spark
 
 [ -z "$failed" ] && exit 0
 echo "== failed:$failed" >&2

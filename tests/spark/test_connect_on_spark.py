@@ -130,7 +130,7 @@ def made_dead(broker: Broker, dead: str) -> list[tuple[bytes | None, bytes]]:
         return [(each.header("__connect.errors.topic"), each.value) for each in consumer.poll(5.0)]
 
 
-@pytest.mark.soak
+@pytest.mark.soak(only=True)
 def test_values_without_a_schema_into_a_table_and_a_pause(
     spark: SparkSession, broker: Broker, made: str, tmp_path: Path
 ) -> None:

@@ -50,7 +50,7 @@ def test_cases_give_on_spark_what_they_give_in_process(cases: CasesOnSpark) -> N
     _compare(cases, _SAMPLE)
 
 
-@pytest.mark.soak
+@pytest.mark.soak(only=True)
 @pytest.mark.timeout(3600)
 def test_all_cases_give_on_spark_what_they_give_in_process(cases: CasesOnSpark) -> None:
     _compare(cases, _RUNNABLE)

@@ -13,9 +13,7 @@ from spark.test_streams_on_spark import Bench
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[StandaloneCluster]:
-    logs = tmp_path / "cluster"
-    logs.mkdir()
-    with StandaloneCluster(logs, workers=3) as cluster:
+    with StandaloneCluster(tmp_path / "cluster", workers=3) as cluster:
         yield cluster
 
 

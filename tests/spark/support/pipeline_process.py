@@ -1,6 +1,6 @@
 """The demo's queries as a process of their own, for tests that kill it: `python -m spark.support.pipeline_process`
-with JSON: servers, directory, master, the executors to wait for, until_now, and the URL of a PostgreSQL that gets the page
-views as well, or ""."""
+with JSON: servers, directory, master, the executors to wait for and options of their JVMs, until_now, and the URL of a
+PostgreSQL that gets the page views as well, or ""."""
 
 import json
 import os
@@ -19,6 +19,7 @@ def main() -> None:
     told = json.loads(sys.argv[1])
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     settings: dict[str, Any] = {"spark_executor_memory": "512m", "spark_sql_shuffle_partitions": 2}
+    settings["spark_executor_extraJavaOptions"] = told["executor_options"]
     spark = headwater.spark.session("tests", master=told["master"], spark_driver_host="127.0.0.1", **settings)
     if told["executors"]:
         _wait_for_executors(spark, told["executors"])

@@ -23,11 +23,13 @@ class PipelineProcess:
         *,
         master: str = "local[2]",
         executors: int = 0,
+        executor_options: str = "",
         until_now: bool,
         postgres: str = "",
     ):
         told: dict[str, object] = {"servers": servers, "directory": str(directory), "master": master}
-        told |= {"executors": executors, "until_now": until_now, "postgres": postgres}
+        told |= {"executors": executors, "executor_options": executor_options}
+        told |= {"until_now": until_now, "postgres": postgres}
         self._log = directory.parent / f"{directory.name}.log"
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(

@@ -1,4 +1,8 @@
-"""A Spark standalone cluster from the pip package: one master and workers, each a process, on free ports of this machine."""
+"""A Spark standalone cluster from the pip package: one master and workers, each a process, on free ports of this machine.
+
+All of it lives in the directory of links that local sessions use (`headwater.spark.spark_home`): its Pythons need not compile PySpark, and
+the archive of classes that was made there fits.
+"""
 
 import os
 import re
@@ -9,13 +13,23 @@ from pathlib import Path
 
 import pyspark
 
+from headwater.spark.sessions import data_home
+from headwater.spark.spark_home import make_home
+
 _PATIENCE_S = 300
 
 
 class StandaloneCluster:
-    """`master` is what `headwater.spark.session(master=...)` takes."""
+    """`master` is what `headwater.spark.session(master=...)` takes; a driver with `home` as its SPARK_HOME starts quickly.
 
-    def __init__(self, directory: Path, workers: int) -> None:
+    `java_options` are for the JVMs of master and workers; executors are given theirs by the driver.
+    """
+
+    def __init__(self, directory: Path, workers: int, java_options: str = "") -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        package = Path(pyspark.__file__).parent
+        self.home = make_home(data_home(os.environ) / "spark", package, pyspark.__version__)
+        self.java_options = java_options
         self._directory = directory
         self._workers = workers
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -54,8 +68,9 @@ class StandaloneCluster:
         process.wait()
 
     def _start(self, name: str, main_class: str, *arguments: str) -> None:
-        program = str(Path(pyspark.__file__).parent / "bin/spark-class")
+        program = str(self.home / "bin/spark-class")
         environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+        environment |= {"SPARK_HOME": str(self.home), "SPARK_DAEMON_JAVA_OPTS": self.java_options}
         with (self._directory / f"{name}.log").open("wb") as log:
             command = [program, main_class, "--webui-port", "0", *arguments]
             self._processes.append(subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment))

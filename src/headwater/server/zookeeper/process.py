@@ -210,13 +210,18 @@ def expect_free(host: str, port: int) -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of 127.0.0.1 that nobody uses now; all of them different."""
+    """Ports of 127.0.0.1 that nobody uses now; all of them different.
+
+    Drawn from the system: processes whose `random` has the same seed, as those of tests have, would draw the same ones,
+    and between the draw and the start of a server each is free.
+    """
+    dice = random.SystemRandom()
     with contextlib.ExitStack() as held:
         ports: list[int] = []
         while len(ports) < count:
             probe = held.enter_context(socket.socket())
             with contextlib.suppress(OSError):
-                probe.bind(("127.0.0.1", random.randrange(*_PORTS)))
+                probe.bind(("127.0.0.1", dice.randrange(*_PORTS)))
                 ports.append(probe.getsockname()[1])
         return ports
 

@@ -1,5 +1,6 @@
 """The configuration of a server of ours, and its ports."""
 
+import random
 import socket
 from pathlib import Path
 
@@ -46,3 +47,12 @@ def test_ports_are_different_and_nobody_answers_there() -> None:
     assert len(set(ports)) == 20
     assert ask("127.0.0.1", ports[0], b"ruok") == b""
     assert not is_serving("127.0.0.1", ports[0])
+
+
+def test_processes_whose_dice_have_the_same_seed_draw_other_ports() -> None:
+    """Those of tests have it: two that began together started their servers on the same port."""
+    drawn = []
+    for _ in range(2):
+        random.seed(1)
+        drawn.append(free_ports(20))
+    assert drawn[0] != drawn[1]
