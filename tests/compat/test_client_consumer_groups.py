@@ -107,7 +107,8 @@ def test_close_commits_and_leaves(
     make_topic(group_broker.bootstrap, topic)
     fill(group_broker.bootstrap, topic, 1, 30)
     notes = Notes()
-    first = consume(group_protocol=protocol, auto_commit_interval_ms=3_600_000)
+    session = {"session_timeout_ms": 1_200_000} if protocol == "classic" else {}  # the other protocol's is the broker's
+    first = consume(group_protocol=protocol, auto_commit_interval_ms=3_600_000, **session)
     first.subscribe([topic], notes)
     read(first, 30)
     assert first.group_metadata().member_id
@@ -115,12 +116,10 @@ def test_close_commits_and_leaves(
     place = TopicPartition(topic, 0)
     assert notes.heard == [("assigned", [place]), ("revoked", [place])]
     assert committed_as_confluent_sees_it(group_broker.bootstrap, topic, topic) == [30]
-    began = time.monotonic()
     second = consume(group_protocol=protocol)
     second.subscribe([topic])
     fill(group_broker.bootstrap, topic, 1, 1, 30)
-    assert read(second, 1)[0].offset == 30
-    assert time.monotonic() - began < 40  # the first has left: nobody waits for its session to end
+    assert read(second, 1)[0].offset == 30  # the first has left: nobody waits for its session to end
     with pytest.raises(UserError, match="closed"):
         first.poll(0)
 
@@ -252,7 +251,7 @@ def test_a_listener_that_raises_is_heard_and_keeps_nobody_in_the_group(
     def refuse(_: list[TopicPartition]) -> None:
         raise RuntimeError("not now")
 
-    first = consume()
+    first = consume(session_timeout_ms=1_200_000)
     first.subscribe([topic], on_assigned=refuse, on_revoked=refuse)
     with pytest.raises(RuntimeError, match="not now"):
         first.poll(TIMEOUT_S)
@@ -262,9 +261,7 @@ def test_a_listener_that_raises_is_heard_and_keeps_nobody_in_the_group(
     second = consume()
     second.subscribe([topic])
     fill(group_broker.bootstrap, topic, 1, 1, 5)
-    began = time.monotonic()
-    assert read(second, 1)[0].offset == 5
-    assert time.monotonic() - began < 40  # a session lasts 45
+    assert read(second, 1)[0].offset == 5  # nobody waits for a session to end
 
 
 def test_the_asyncio_consumer_in_a_group(group_broker: BrokerProcess, topic: str, protocol: str) -> None:

@@ -118,8 +118,8 @@ def test_wakeup_from_another_thread(broker_address: str, topic: str, consume: Ca
     timer.start()
     began = time.monotonic()
     with pytest.raises(WakeupError):
-        consumer.poll(60)
-    assert time.monotonic() - began < 30
+        consumer.poll(600)
+    assert time.monotonic() - began < 240
     timer.join()
     fill(broker_address, topic, 1, 1)
     assert len(read(consumer, 1)) == 1

