@@ -11,7 +11,7 @@ from chaos.support.network import EVERYONE, HOST, Link, Network, who_opens
 from headwater.wire.headers import encode_request_header
 
 SILENCE_S = 0.2
-WAIT_S = 30
+WAIT_S = 120
 
 
 def opening(client_id: str) -> bytes:

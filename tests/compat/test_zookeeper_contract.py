@@ -16,7 +16,7 @@ from headwater.server.loop import Loop
 from headwater.server.zookeeper.client import KazooCoordination
 from headwater.server.zookeeper.process import ZooKeeperProcess, free_ports, start
 
-WAIT_S = 60
+WAIT_S = 180
 SESSION_MS = 30_000  # so that a busy machine does not look like a dead one
 
 

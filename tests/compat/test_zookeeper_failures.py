@@ -25,7 +25,7 @@ from headwater.server.zookeeper.process import (
     start_ensemble,
 )
 
-WAIT_S = 60
+WAIT_S = 180
 SESSION_MS = 20_000  # so that a busy machine does not look like a dead one
 
 

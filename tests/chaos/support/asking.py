@@ -13,6 +13,8 @@ from headwater.wire.registry import response_class
 State = tuple[int, list[int], list[int]]
 """Of a partition: its leader, its replicas, and those in sync."""
 
+CREATE_TIMEOUT_MS = 30_000  # a controller that has just lost its session never answers: another is asked
+
 
 def ask(port: int, request: Any, version: int) -> Any:
     """On a connection of its own. Raises ConnectionError if the broker is gone, or goes before it has answered."""
@@ -41,7 +43,7 @@ def create_topic(port: int, name: str, partitions: int, replicas: int, config: d
     """The error code."""
     configs = [CreatableTopicConfig(name=key, value=value) for key, value in config.items()]
     topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas, configs=configs)
-    answer = ask(port, CreateTopicsRequest(topics=[topic], timeout_ms=WAIT_S * 1000 // 2), 7)
+    answer = ask(port, CreateTopicsRequest(topics=[topic], timeout_ms=CREATE_TIMEOUT_MS), 7)
     return int(answer.topics[0].error_code)
 
 

@@ -24,7 +24,7 @@ OF_PROCESS: Final = re.compile(r"(hw(\d+)n\d+)[a-z0-9]*$")
 KIND_NETWORK: Final = 0x40000000  # CLONE_NEWNET
 LIBRARY: Final = ctypes.CDLL(None, use_errno=True)
 PROBE_PORT: Final = 9
-WAIT_S: Final = 30
+WAIT_S: Final = 120
 
 _count = itertools.count(1)
 

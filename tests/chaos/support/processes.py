@@ -11,7 +11,7 @@ from typing import Any
 
 from chaos.support.network import HOST
 
-WAIT_S = 60
+WAIT_S = 180  # three JVMs at once, on a machine with thirty that wait for a processor, have taken a minute to start
 SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 LIBRARY = ctypes.CDLL(None)
 

@@ -14,7 +14,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from kio.serial import entity_reader, entity_writer
 
 TIMEOUT_S = 60
-WAIT_S = 60
+WAIT_S = 180
 CRC_AT = 17  # in a record batch
 
 

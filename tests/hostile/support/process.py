@@ -14,7 +14,7 @@ import psutil
 from compat.support.broker import BrokerProcess
 from compat.support.raw import Raw, batch, metadata, produce, produced
 
-WAIT_S = 60  # what normally takes less than a second, on a machine that is busy
+WAIT_S = 180  # what normally takes less than a second, on a machine that is busy
 
 
 def wait_for(condition: Callable[[], object], what: str) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-WAIT_S = 90
+WAIT_S = 180
 POLL_S = 0.05
 
 Place = tuple[str, int]
