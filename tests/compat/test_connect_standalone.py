@@ -3,7 +3,6 @@ letters, restarts of what failed, and the REST answers beside those of Apache's 
 
 import json
 import re
-import socket
 import subprocess
 import sys
 import urllib.error
@@ -18,6 +17,7 @@ from compat.support.local_cluster import PATIENCE_S, until
 from headwater.base.ids import TopicPartition
 from headwater.client import Consumer, Producer
 from headwater.connect.runtime.java_map_file import decode, encode
+from headwater.server.zookeeper.process import free_ports
 
 CONFIG = Path(__file__).parents[2] / "config"
 JSON_CONVERTERS = "key.converter=org.apache.kafka.connect.json.JsonConverter\nvalue.converter=org.apache.kafka.connect.json.JsonConverter\n"
@@ -258,10 +258,8 @@ def apache_worker(folder: Path, bootstrap: str) -> Iterator[Door]:
 
 
 def free_port() -> int:
-    """Apache's worker does not tell which one it got for port 0."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    """Apache's worker does not tell which one it got for port 0. None of those that the system hands out while its JVM starts."""
+    return free_ports(1)[0]
 
 
 def calls(topic: str) -> list[tuple[str, str, Any]]:

@@ -31,6 +31,7 @@ from headwater.spark.writer.protocol_driver import ProtocolDriver
 from headwater.spark.writer.sink_clients import SinkClients
 from headwater.testing import Broker
 
+PATIENCE_S = 240
 STEPS_OF_A_RUN = 30  # more than there are: the last cuts nothing off
 
 
@@ -166,7 +167,7 @@ def test_a_driver_that_wakes_up_late_cannot_write_over_what_was_decided_since(
     def sleeps(step: Any) -> bool:
         if isinstance(step, WriteDecision) and step.decision.settled is settled:
             asleep.set()
-            assert awake.wait(60)
+            assert awake.wait(PATIENCE_S)
         return False
 
     def late() -> None:
@@ -177,12 +178,12 @@ def test_a_driver_that_wakes_up_late_cannot_write_over_what_was_decided_since(
 
     zombie = threading.Thread(target=late)
     zombie.start()
-    assert asleep.wait(60)
+    assert asleep.wait(PATIENCE_S)
     Run(broker.bootstrap_servers, topic).batch(0)
     with pytest.raises(Crash):
         Run(broker.bootstrap_servers, topic, before=lambda step: isinstance(step, CommitAll)).batch(1)
     awake.set()
-    zombie.join(60)
+    zombie.join(PATIENCE_S)
     assert not zombie.is_alive()
     assert len(errors) == 1
     Run(broker.bootstrap_servers, topic).batch(1)

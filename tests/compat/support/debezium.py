@@ -5,7 +5,6 @@ it again (it needs the jars of tests/compat/debezium/pom.xml), and tests/compat/
 """
 
 import json
-import socket
 import subprocess
 import tempfile
 import time
@@ -22,6 +21,7 @@ from headwater.connect.connectors.postgres_cdc.connector import PostgresCdcConne
 from headwater.connect.converters.basic import SimpleHeaderConverter
 from headwater.connect.converters.json_converter import JsonConverter
 from headwater.connect.data.record import SourceRecord
+from headwater.server.zookeeper.process import free_ports
 from headwater.testing import Broker
 from headwater.testing.connect import SourceKit
 from spark.support.postgres import Postgres, binaries
@@ -285,9 +285,8 @@ def expanded(stored: dict[str, Any]) -> dict[str, list[Shaped]]:
 
 
 def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+    """None of those that the system hands out by itself: a JVM takes its time to listen there."""
+    return free_ports(1)[0]
 
 
 def run_debezium(
