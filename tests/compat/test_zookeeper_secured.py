@@ -11,6 +11,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from compat.support.certificates import Authority
+from compat.support.local_cluster import until
 from compat.support.secured_zookeeper import (
     CANARY,
     KAFKA,
@@ -28,7 +29,8 @@ from headwater.cli.zookeeper.security_migration import script as migration
 from headwater.cli.zookeeper.shell import script as shell
 from headwater.client import Admin
 from headwater.client.admin.scram import ScramMechanism, ScramUpsertion
-from headwater.client.types import NewTopic
+from headwater.client.outcomes import all_or_raise
+from headwater.client.types import ConfigResource, NewTopic, ResourceType
 from headwater.server.node import Node
 from headwater.server.zookeeper.browser import Browser
 from headwater.server.zookeeper.client import KazooCoordination
@@ -296,6 +298,15 @@ def test_a_command_with_a_wrong_password_says_so(
 # A cluster
 
 
+def change_as_kafkas_tools_do(tool: Browser) -> None:
+    """First the nodes, then announcements of them. The last one is about a user, who loses his credentials."""
+    tool.set("/config/topics/orders", b'{"version":1,"config":{"retention.ms":"1234567"}}', -1)
+    tool.set("/config/users/alice", b'{"version":1,"config":{}}', -1)
+    for entity in ("topics/orders", "users/alice"):
+        data = f'{{"version":2,"entity_path":"{entity}"}}'.encode()
+        tool.create("/config/changes/config_change_", data, sequential=True)
+
+
 def test_a_cluster_whose_nodes_are_its_own(zookeeper: SecuredZooKeeper, tmp_path: Path) -> None:
     """By Kafka's habits: the login in a JAAS file of KAFKA_OPTS, TLS in the broker's file."""
     connect = f"{zookeeper.secure_address}/own"
@@ -325,6 +336,14 @@ def test_a_cluster_whose_nodes_are_its_own(zookeeper: SecuredZooKeeper, tmp_path
             with Admin({"bootstrap.servers": line.split("://")[1].split()[0]}) as admin:
                 admin.create_topics([NewTopic("orders", 1, 1)])
                 admin.alter_user_scram_credentials([ScramUpsertion("alice", b"wonder", ScramMechanism.SHA_256)])
+            address = line.split("://")[1].split()[0]
+            with Browser(f"{zookeeper.address}/own", ZooKeeperSecurity(KAFKA)) as tool:
+                change_as_kafkas_tools_do(tool)
+            with Admin({"bootstrap.servers": address}) as admin:
+                until(lambda: "alice" not in admin.describe_user_scram_credentials(), "the broker has heard of it")
+                resource = ConfigResource(ResourceType.TOPIC, "orders")
+                (entry,) = all_or_raise(admin.describe_configs([resource], keys=["retention.ms"]))[resource]
+                assert entry.value == "1234567"
             with KazooOf(f"{zookeeper.address}/own") as kazoo:
                 owner, world = (31, "sasl", "kafka"), (1, "world", "anyone")
                 for path in (
@@ -335,7 +354,7 @@ def test_a_cluster_whose_nodes_are_its_own(zookeeper: SecuredZooKeeper, tmp_path
                 ):
                     assert [(acl.perms, *acl.id) for acl in kazoo.get_acls(path)[0]] == [owner, world], path
             with Browser(f"{zookeeper.address}/own", ZooKeeperSecurity(OTHER)) as stranger:
-                for path in ("/config/users", "/config/users/alice", "/config/brokers", "/headwater/changes"):
+                for path in ("/config/users", "/config/brokers", "/headwater/changes"):
                     with pytest.raises(UserError, match="Insufficient permission"):
                         stranger.children(path)
         finally:

@@ -18,6 +18,7 @@ from headwater.metadata.cluster.changes import Announced, apply_news
 from headwater.metadata.cluster.committing import Committing
 from headwater.metadata.cluster.difference import Snapshot, difference, members_difference
 from headwater.metadata.cluster.election import Election
+from headwater.metadata.cluster.foreign_changes import ForeignChanges
 from headwater.metadata.cluster.lifetime import Lifetime
 from headwater.metadata.cluster.loading import Loading
 from headwater.metadata.cluster.members import Members, Membership
@@ -177,7 +178,13 @@ class Attempt:
             self._coordination, self.life, self._image, self.following, guard_version, self._deposed
         )
         self._trimming = Trimming(self._coordination, self.life, guard_version)
+        foreign = ForeignChanges(
+            self._coordination, self._term, self._image, self.committing, self.following, self._deposed
+        )
+        self.committing.on_written = foreign.written
         self._owner.controls(True)
+        if self.committing is not None:
+            foreign.start()
 
     def read_members(self, done: Callable[[], None]) -> None:
         """`done` once the image has who is registered now. What another session wrote is seen for sure only after a write: this one

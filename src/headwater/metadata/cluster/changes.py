@@ -143,14 +143,15 @@ def apply_news(changes: Sequence[Announced], image: ClusterImage) -> list[Change
     """Applies what is news to the image; returns that."""
     told: list[Change] = []
     for change in changes:
-        news = _news(change, image)
+        news = news_of(change, image)
         if news is not None:
             image.apply(news)
             told.append(news)
     return told
 
 
-def _news(change: Announced, image: ClusterImage) -> Change | None:
+def news_of(change: Announced, image: ClusterImage) -> Change | None:
+    """The change, or what of it the image does not have yet."""
     match change:
         case TopicCreated(name, topic_id):
             is_known = name in image.ids_by_name or topic_id in image.topics or topic_id in image.deleted_topics

@@ -18,6 +18,8 @@ from headwater.metadata.cluster.refusals import is_deposition, is_disconnection,
 from headwater.metadata.cluster.removing import Removal
 from headwater.metadata.image import Change, ClusterImage
 
+Job = Callable[[Callable[[], None]], None]
+
 
 class Committing:
     def __init__(
@@ -35,16 +37,30 @@ class Committing:
         self._image = image
         self._following = following
         self._deposed = deposed
-        self._queue: deque[tuple[Sequence[Change], Done]] = deque()
+        self.on_written: Callable[[Sequence[Written]], None] = lambda _written: None
+        """What came of each piece, before anybody else hears of it."""
+        self._queue: deque[tuple[Sequence[Change], Done] | Job] = deque()
         self._is_busy = False
 
     def commit(self, changes: Sequence[Change], done: Done) -> None:
         self._queue.append((changes, self._life.owe(done)))
         self._run()
 
+    def exclusively(self, job: Job) -> None:
+        """`job` begins when all commits before it are in the image, and gets what it calls at its end: until then, none
+        follows.
+        """
+        self._queue.append(job)
+        self._run()
+
     def _run(self) -> None:
         while self._queue and not self._is_busy and not self._life.is_over:
-            changes, done = self._queue.popleft()
+            item = self._queue.popleft()
+            if callable(item):
+                self._is_busy = True
+                item(self._life.bind(self._over))
+                continue
+            changes, done = item
             try:
                 pieces = plan(changes, self._image, self.guard_version)
             except KafkaError as refused:
@@ -72,6 +88,7 @@ class Committing:
         if error is not None or written is None:
             self._refused(error or CoordinationError(), done)
             return
+        self.on_written(written)
         sequence = layout.sequence_of(str(written[-1]))
         go_on = partial(self._go_on, rest, sequence, done)
         if piece.doomed is None:
@@ -98,4 +115,8 @@ class Committing:
     def _finish(self, done: Done, error: KafkaError | None) -> None:
         self._is_busy = False
         done(error)
+        self._run()
+
+    def _over(self) -> None:
+        self._is_busy = False
         self._run()

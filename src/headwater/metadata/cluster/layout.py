@@ -11,6 +11,7 @@
     /config/ips/<address or "<default>">        how fast connections may come from an address
     /kafka-acl/<type>/<name>                    access rules on one resource, or (the name *) on all of a type
     /kafka-acl-extended/prefixed/<type>/<name>  and on those whose names begin so
+    /config/changes, /kafka-acl-changes, /kafka-acl-extended-changes   announcements of those (notifications.py)
     /controller, /controller_epoch              who is the controller (ephemeral), and how many there have been
     /latest_producer_id_block                   the last block of producer ids that somebody took
 
@@ -45,6 +46,9 @@ CLIENT_CONFIGS: Final = "/config/clients"
 ADDRESS_CONFIGS: Final = "/config/ips"
 ACLS: Final = "/kafka-acl"
 PREFIXED_ACLS: Final = "/kafka-acl-extended/prefixed"
+CONFIG_CHANGES: Final = "/config/changes"
+ACL_CHANGES: Final = "/kafka-acl-changes"
+EXTENDED_ACL_CHANGES: Final = "/kafka-acl-extended-changes"
 CONTROLLER: Final = "/controller"
 CONTROLLER_EPOCH: Final = "/controller_epoch"
 PRODUCER_IDS: Final = "/latest_producer_id_block"
@@ -83,6 +87,9 @@ BASE_NODES: Final[tuple[tuple[str, bytes], ...]] = (
     ("/kafka-acl-extended", b""),
     (PREFIXED_ACLS, b""),
     *((path, b"") for path in ACL_DIRECTORIES),
+    (CONFIG_CHANGES, b""),
+    (ACL_CHANGES, b""),
+    (EXTENDED_ACL_CHANGES, b""),
     (CONTROLLER_EPOCH, b"0"),
     (PRODUCER_IDS, b""),
     ("/headwater", b""),

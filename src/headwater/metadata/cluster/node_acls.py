@@ -40,8 +40,8 @@ SECURED_ROOTS: Final = (
     "/migration",
     "/feature",
     layout.ACLS,
-    "/kafka-acl-changes",
-    "/kafka-acl-extended-changes",
+    layout.ACL_CHANGES,
+    layout.EXTENDED_ACL_CHANGES,
     "/headwater",
 )
 """What `zookeeper-security-migration` changes, with all that is below; and our own."""

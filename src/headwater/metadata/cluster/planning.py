@@ -15,6 +15,7 @@ from headwater.metadata.cluster import layout
 from headwater.metadata.cluster.changes import Announced, PartitionsAddedFrom, encode_change, join_changes
 from headwater.metadata.cluster.difference import changed
 from headwater.metadata.cluster.layout import TopicNode
+from headwater.metadata.cluster.notifications import Configured, announcement
 from headwater.metadata.cluster.writing import WRITES_MAX, log_entry, new_partition, removal, state_write, written
 from headwater.metadata.image import (
     AclsSet,
@@ -82,7 +83,7 @@ class _Planner:
                 self._add_partitions(topic_id, assignments)
             case TopicConfigured(topic_id, config):
                 path = layout.topic_config_path(self._topic(topic_id).name)
-                self._add([SetData(path, layout.encode_config(config))], [change])
+                self._add([SetData(path, layout.encode_config(config)), announcement(path, change)], [change])
             case BrokerConfigured(broker, config):
                 path = layout.broker_config_path(broker)
                 self._configure(change, path, config, is_known=broker in self._image.broker_configs)
@@ -210,7 +211,7 @@ class _Planner:
 
     def _configure(
         self,
-        change: BrokerConfigured | GroupConfigured | UserConfigured | AddressConfigured,
+        change: Configured,
         path: str,
         config: dict[str, str] | None,
         *,
@@ -237,21 +238,23 @@ class _Planner:
         data = layout.encode_config(change.config)
         exists = self._has_node.get(path, is_known)
         self._has_node[path] = True
-        self._add([*writes, SetData(path, data) if exists else Create(path, data)], [change])
+        put = SetData(path, data) if exists else Create(path, data)
+        self._add([*writes, put, announcement(path, change)], [change])
 
     def _has_user_node(self, user: str) -> bool:
         image = self._image
         is_empty = (user, None, None) in image.empty_entity_nodes
         return is_empty or user in image.user_configs or user in image.client_directories
 
-    def _put(self, change: Announced, path: str, data: bytes | None, *, is_known: bool) -> None:
+    def _put(self, change: Configured, path: str, data: bytes | None, *, is_known: bool) -> None:
         """None removes the node."""
         exists = self._has_node.get(path, is_known)
         self._has_node[path] = data is not None
         if data is not None:
-            self._add([SetData(path, data) if exists else Create(path, data)], [change])
+            put = SetData(path, data) if exists else Create(path, data)
+            self._add([put, announcement(path, change)], [change])
         elif exists:
-            self._add([Delete(path)], [change])
+            self._add([Delete(path), announcement(path, change)], [change])
 
     def _change_partition(self, change: PartitionChanged) -> None:
         staged = self._topic(change.topic_id)
