@@ -116,7 +116,7 @@ class ForeignChanges:
 
     def _trim(self, paths: Sequence[str]) -> None:
         """If it is refused, whoever lists them next tries again."""
-        writes = [self.guard, *(Delete(path) for path in paths)]
+        writes: list[Write] = [self.guard, *(Delete(path) for path in paths)]
         self.coordination.write(writes, self.term.bind(lambda _written, _error: None))
 
 
