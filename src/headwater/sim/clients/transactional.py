@@ -181,6 +181,7 @@ class TransactionalProducer(CommittedClient):
 
     def _produce(self, topic: Topic, values: dict[int, list[bytes]]) -> Steps:
         first = _ADDS_FROM["produce"]
+        was_replaced: bool | None = None  # when this was sent for the first time
         while values:
             version = self.random.randint(first, 13) if self._bumps else self.random.randint(3, first - 1)
             parts = [PartitionProduceData(index=index, records=self._batch(index, values[index])) for index in values]
@@ -192,6 +193,10 @@ class TransactionalProducer(CommittedClient):
                 topic_data=[data],
             )
             replaced = self._is_replaced()
+            if was_replaced is None:
+                was_replaced = replaced
+            elif self.world.may_be_stale:  # by a leader that was one, of what it has since the first time
+                replaced = was_replaced
             self._begins()
             (answer,) = yield [Ask(request, version)]
             self._may_crash()
