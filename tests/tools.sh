@@ -44,5 +44,5 @@ get_jars() {
 
 get_jars java
 get_jars spark/connector
-[ "${HEADWATER_SOAK:-}" = 1 ] && get_jars spark/hdfs && get_jars compat/debezium
+[ "${HEADWATER_SOAK:-}" = 1 ] && get_jars spark/hdfs && get_jars compat/debezium && get_jars compat/cassandra
 exit 0

@@ -226,7 +226,7 @@ def _lines() -> Iterator[str]:
 def _plugin(plugin: Plugin, level: int, names: list[str]) -> Iterator[str]:
     title = names[0].partition("$")[0]
     shown = ", ".join(f"`{each}`" for each in names)
-    alias = f"; Java's name `{plugin.name}`" if plugin.name.startswith(("org.", "io.")) else ""
+    alias = f"; Java's name `{plugin.name}`" if plugin.name.startswith(("org.", "io.", "com.")) else ""
     yield from _section(title, f"{plugin.cls.doc} ({shown}{alias})", plugin.config_def, level)
 
 

@@ -87,6 +87,7 @@ _CONNECTORS: Final[dict[str, tuple[str, ...]]] = {
     "datagen": ("Datagen",),
     "jdbc_source": ("JdbcSource",),
     "jdbc_sink": ("JdbcSink",),
+    "cassandra.sink": ("CassandraSink",),
     "postgres_cdc.connector": ("PostgresCdc",),
     "topic_files.connector": ("TopicFiles",),
     "spark.source": ("SparkSource",),

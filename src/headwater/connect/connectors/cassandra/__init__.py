@@ -1,0 +1,1 @@
+"""CassandraSink: records as rows of Apache Cassandra's tables."""
