@@ -111,6 +111,11 @@ a standalone worker, as they do there. The door speaks plain HTTP on 127.0.0.1 u
   DATETIME and TIMESTAMP timestamps in UTC; FLOAT has the six digits that the server sends. An upsert there goes by any unique index, as ON DUPLICATE KEY does. `progress.table` needs tables whose engine has transactions, and says so otherwise.
   NUMERIC with a scale is a Decimal, without one text; arrays, JSON and other types of PostgreSQL are text; SQLite's timestamps are
   compared to the microsecond, those that are numbers count milliseconds. Timestamps without a zone are UTC. A property of the connectors that these follow which has no effect here is refused.
+- **Cassandra.** CassandraSink (`com.datastax.oss.kafka.sink.CassandraSinkConnector`; `pip install 'headwater[cassandra]'`) writes the rows of its mappings: at least once, and
+  a row that is written again changes nothing, for its write time is its record's timestamp, with the last three digits of the offset as microseconds; so the last record of a
+  key counts, whoever writes when, as long as timestamps of a key do not go back. `query` has no such times: its rows are written one after the other. A record without a value deletes its row (`deletesEnabled`), and so
+  does one whose fields are all null if every column is mapped. A cluster that does not answer is asked again until it does; rows that it refuses, and values that no column can have, are reported as errors of their
+  record. Refused are counters, tuples, durations, vectors and types of one's own, `codec.*`, secure connect bundles, Kerberos and the settings of Java's driver.
 - **Files.** TopicFiles writes each record to exactly one file, with local paths (`file:///` too; HDFS and S3 are not there yet and are refused). A
   file is `<path>/<topic>/<directories>/<topic>+<partition>+<first offset>+<last offset>.<format>`; topic and partition are Kafka's, whatever
   transforms made of them. It has a hidden name until it is whole and synced. A task that starts ends what a crash left half done, and goes on behind the

@@ -76,12 +76,11 @@ class CassandraSinkTask(SinkTask):
         self._cluster = _cluster(self._driver, self._config)
         try:
             self._session = self._cluster.connect()
-            self._session.default_timeout = self._config["queryExecutionTimeout"]
-        except self._driver.AuthenticationFailed as error:
-            self._disconnect()
-            raise ConnectError(f"Cassandra said: {_sentence(error)}") from None
         except (self._driver.NoHostAvailable, self._driver.DriverException, OSError) as error:
             self._disconnect()
+            causes = error.errors.values() if isinstance(error, self._driver.NoHostAvailable) else [error]
+            if any(isinstance(each, self._driver.AuthenticationFailed) for each in causes):
+                raise ConnectError(f"Cassandra said: {_sentence(error)}") from None
             raise RetriableError(f"Cannot connect to Cassandra: {_sentence(error)}") from None
 
     def _writers_of(self, topic: str) -> "list[_Writer]":
