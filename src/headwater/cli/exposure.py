@@ -15,6 +15,7 @@ from headwater.base.config.listener_config import ListenerConfig
 from headwater.base.config.listeners import Listener
 from headwater.base.config.table import BROKER
 from headwater.base.errors import UserError
+from headwater.base.redaction import has_login
 from headwater.cli.checks import FAIL, OK, WARN, Finding
 from headwater.web import door_security
 from headwater.web.listeners import HttpListener, http_listeners
@@ -74,7 +75,7 @@ def named_files(given: Mapping[str, str]) -> dict[str, str]:
 
 def has_secrets(given: Mapping[str, str]) -> bool:
     """Whether there is a password, a key or a login among them, known to us or not."""
-    return any(_is_secret(name) for name, text in given.items() if text.strip())
+    return any(_is_secret(name) or has_login(text) for name, text in given.items() if text.strip())
 
 
 def of_secret_files(files: Files) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from headwater.base.redaction import assignments
 from headwater.cli.output import OUTPUTS, emit
 from headwater.cli.settings import ClientSettings, ConnectOptions, resolve
 
@@ -109,14 +110,11 @@ def client_options(function: F) -> F:
 
 
 def key_values(pairs: tuple[str, ...], option: str) -> dict[str, str]:
-    """('a=1', 'b=') -> {'a': '1', 'b': ''}."""
-    result = {}
-    for pair in pairs:
-        key, separator, value = pair.partition("=")
-        if not separator or not key.strip():
-            raise click.BadParameter(f"{pair!r} is not key=value", param_hint=option)
-        result[key.strip()] = value.strip()
-    return result
+    """('a=1', 'b=') -> {'a': '1', 'b': ''}. What is wrong is not repeated: it may be a secret."""
+    found, problem = assignments(pairs, option)
+    if problem:
+        raise click.BadParameter(problem, param_hint=option)
+    return {key: value.strip() for key, value in found.items()}
 
 
 data_dir_option = click.option(

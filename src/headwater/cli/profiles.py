@@ -38,7 +38,7 @@ def read_profiles(environment: Mapping[str, str] = os.environ) -> Profiles:
     for name, profile in named.items():
         for key, value in profile.items() if isinstance(profile, dict) else [("it", profile)]:
             if key not in KEYS or not isinstance(value, str):
-                raise UserError(f"Cannot use the profile {name!r}", f"in {path}, {key} = {value!r} is not understood")
+                raise UserError(f"Cannot use the profile {name!r}", f"in {path}, {key} is not understood")
     current = document.get("current")
     return Profiles(current if isinstance(current, str) else None, named)
 

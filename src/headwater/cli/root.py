@@ -4,6 +4,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage. Results go to stdout, everything el
 went away end a command without a word.
 """
 
+import re
 import sys
 from typing import Final
 
@@ -18,6 +19,8 @@ FAILED: Final = 1
 USAGE: Final = 2
 
 _COMMANDS: Final = "headwater.cli.commands"
+_SECRET_OPTIONS: Final = frozenset(("--set", "--password-stdin"))
+_EXTRA_WORDS: Final = re.compile(r"^(Got unexpected extra arguments?) \(.*", re.DOTALL)
 
 
 def _command(module: str, attribute: str, help_text: str) -> LazyCommand:
@@ -82,6 +85,8 @@ def run(arguments: list[str] | None = None) -> int:
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except click.ClickException as error:
+        if isinstance(error, click.UsageError):
+            error.message = _usage_without_values(error)
         error.show()
         return USAGE if isinstance(error, click.UsageError) else FAILED
     except click.exceptions.Exit as stop:
@@ -105,3 +110,11 @@ def run(arguments: list[str] | None = None) -> int:
 
         click.echo(explain(error), err=True)
         return FAILED
+
+
+def _usage_without_values(error: click.UsageError) -> str:
+    """Of a command that takes settings or passwords, a word in the wrong place may be one: it is not repeated."""
+    takes_secrets = error.ctx is not None and any(
+        _SECRET_OPTIONS.intersection(each.opts) for each in error.ctx.command.params
+    )
+    return _EXTRA_WORDS.sub(r"\1", error.message) if takes_secrets else error.message

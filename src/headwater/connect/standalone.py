@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from headwater.base.config.properties import parse_properties
 from headwater.base.errors import UserError
+from headwater.base.redaction import assignments
 from headwater.connect.config.providers import Providers
 from headwater.connect.config.worker import WorkerConfig
 from headwater.connect.errors import ConnectError
@@ -127,10 +128,9 @@ class StandaloneService:
 def run_standalone(worker_path: str, connector_paths: Sequence[str], overrides: Sequence[str] = ()) -> int:
     """The exit code. `overrides`: name=value, which count before the file."""
     worker = parse_properties(read_properties(worker_path, "The worker's file"))
-    for each in overrides:
-        name, equals, value = each.partition("=")
-        if not equals:
-            raise UserError(f"{each!r} sets nothing", "it is not of the form name=value")
-        worker[name.strip()] = value.strip()
+    settings, problem = assignments(overrides)
+    if problem:
+        raise UserError("Cannot read a setting", problem, "Write it as --set name=value")
+    worker |= {name: value.strip() for name, value in settings.items()}
     connectors = [connector_file(path) for path in connector_paths]
     return run_service(lambda: StandaloneService(worker, connectors))

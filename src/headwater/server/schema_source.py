@@ -13,9 +13,10 @@ import threading
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import Any, Final
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import SplitResult, unquote
 
 from headwater.base.errors import UserError
+from headwater.base.redaction import http_address
 from headwater.broker.known_schemas import SchemaAnswer, SchemaFacts, Trouble, schema_name
 
 THREADS_MAX: Final = 4  # of each kind
@@ -32,7 +33,7 @@ class RegistrySource:
     """Owned by the loop, as are its calls; `close` it."""
 
     def __init__(self, urls: Sequence[str], post: Post, timeout_ms: int, credentials: str | None = None) -> None:
-        self._addresses = [_address(url) for url in urls]
+        self._addresses = [registry_address(url) for url in urls]
         self._credentials = credentials
         self._post = post
         self.timeout_ms = timeout_ms
@@ -240,12 +241,13 @@ def _message_names(text: str) -> frozenset[str]:
     return frozenset(f"{file.package}.{each.name}" if file.package else each.name for each in file.messages)
 
 
-def _address(url: str) -> SplitResult:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+def registry_address(url: str) -> SplitResult:
+    """Raises UserError."""
+    parts = http_address(url)
+    if parts is None:  # not repeated: it may have a login in it
         raise UserError(
-            f"confluent.schema.registry.url has {url!r}, which is not an address",
-            "",
+            "An address in headwater.schema.registry.url cannot be understood",
+            "a comma divides addresses, so one within a password is written %2C",
             "It looks like http://localhost:8081",
         )
     return parts

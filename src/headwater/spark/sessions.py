@@ -1,7 +1,7 @@
 """A SparkSession with settings that serve pipelines, and `format("headwater")` in it.
 
 The settings: state in RocksDB with changelog checkpoints; few shuffle partitions; the checkpoint files written by the
-faster manager; quiet logs; tasks in the Python that runs this; on one machine, the JVM and its Pythons talk over Unix domain sockets in a
+faster manager; quiet logs; secrets of Kafka's settings hidden where Spark shows settings and options (its UI, the event log); tasks in the Python that runs this; on one machine, the JVM and its Pythons talk over Unix domain sockets in a
 directory that only this user can enter: over TCP each small batch waits some 40 ms for an acknowledgement that is held back. Three are there for correctness of the exactly-once
 writer, and cannot be changed here: no speculation, no re-planning of stateless micro-batches, and the write-ahead log
 of offsets as Spark has it.
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 _STATE: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _FILES: Final = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+_SECRETS: Final = (  # of names and of values: Spark's own words, and those of Kafka's settings
+    "(?i)secret|password|passwd|passphrase|token|access[.]?key|jaas[.]config|keystore[.]key|private[. ]?key|user[.]info|credential"
+)
 _LOCAL_PARTITIONS_MAX: Final = 8
 _END_PATIENCE_S: Final = 30.0
 _SOCKET_PATH_CHARS_MAX: Final = 103  # of macOS; Linux has 107
@@ -41,6 +44,8 @@ SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    "spark.redaction.regex": _SECRETS,
+    "spark.sql.redaction.options.regex": f"{_SECRETS}|url",
 }
 FIXED: Final[Mapping[str, str]] = {
     "spark.speculation": "false",

@@ -66,7 +66,7 @@ def test_checks_in_kafkas_words() -> None:
 def test_properties_of_several_options_in_order() -> None:
     found = Options({"old": ["a=1", "b=2"], "new": ["a=3=4"]})
     assert found.properties("old", "new") == {"a": "3=4", "b": "2"}
-    with pytest.raises(Usage, match="Invalid command line properties: a"):
+    with pytest.raises(Usage, match="Invalid command line properties: one of --old is not key=value"):
         Options({"old": ["a"]}).properties("old")
 
 

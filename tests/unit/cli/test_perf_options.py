@@ -102,7 +102,7 @@ def test_what_the_producer_refuses(arguments: list[str], message: str) -> None:
 def test_a_property_has_a_name_and_a_value() -> None:
     with pytest.raises(Stop) as stopped:
         plan_of([*SIZED, "--command-property", "acks"])
-    assert (stopped.value.code, stopped.value.message) == (1, "Invalid property: acks")
+    assert (stopped.value.code, stopped.value.message) == (1, "Invalid property: one that is not key=value")
 
 
 @pytest.mark.parametrize(("arguments", "code"), [([], 0), (["--help"], 1), ([*SIZED, "-h"], 1)])

@@ -230,3 +230,20 @@ def test_a_password_in_the_query_of_an_address_is_hidden(url: str) -> None:
     assert "geheim" in secrets_in(config, config)
     assert "geheim" not in redacted(f"cannot reach {url}", secrets_in(config, config))
     assert shown({"options.url": "jdbc:postgresql://h/db?ssl=true"})["options.url"] != "[hidden]"
+
+
+def test_the_answer_of_a_check_shows_no_password_of_an_address() -> None:
+    config = {
+        **SOURCE,
+        "value.converter": "AvroConverter",
+        "value.converter.schema.registry.url": "http://ada:geheim@host:8081",
+        "value.converter.bearer.auth.token": "geheim",
+        "file": "/tmp/x?password=geheim",
+        "tasks.max": "http://ada:geheim@host",
+    }
+    answer = validate(CATALOG, config).answer()
+    assert "geheim" not in repr(answer)
+    values = {each["value"]["name"]: each["value"]["value"] for each in answer["configs"]}
+    assert values["value.converter.schema.registry.url"] == "[hidden]"
+    assert values["topic"] == "t"
+    assert any("tasks.max" in error for each in answer["configs"] for error in each["value"]["errors"])

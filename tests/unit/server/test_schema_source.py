@@ -101,9 +101,21 @@ def test_nobody_there_is_trouble_and_addresses_are_told_without_passwords() -> N
         assert source.source.address == "http://127.0.0.1:1"
 
 
-def test_what_is_no_address_is_refused() -> None:
-    with pytest.raises(UserError, match="not an address"):
-        RegistrySource(["localhost"], lambda _: None, 1000)
+@pytest.mark.parametrize(
+    "url",
+    [
+        "localhost",
+        "alice:hunter2@localhost",
+        "htp://alice:hunter2@localhost:8081",
+        "http://alice:hunter2",  # what a comma in a password leaves of an address
+        "http://alice:hunter2@localhost:hunter2",
+        "http://[hunter2",
+    ],
+)
+def test_what_is_no_address_is_refused_and_not_repeated(url: str) -> None:
+    with pytest.raises(UserError, match="cannot be understood") as told:
+        RegistrySource([url], lambda _: None, 1000)
+    assert "hunter2" not in str(told.value)
 
 
 def test_work_on_threads_comes_back_with_what_it_raised() -> None:

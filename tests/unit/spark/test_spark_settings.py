@@ -1,10 +1,12 @@
 """The settings of a session, the sink's options, and how decisions are written down."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from headwater.base.errors import UserError
+from headwater.client.settings.security import SECURITY
 from headwater.spark.exactly_once import Decision, Digest, Entry, Producer, Progress
 from headwater.spark.sessions import private_directory, settings_for
 from headwater.spark.writer.decision_topic import (
@@ -24,6 +26,22 @@ def test_a_local_session_has_few_partitions_and_stays_on_this_machine() -> None:
     assert settings["spark.sql.shuffle.partitions"] == "2"
     assert settings["spark.driver.host"] == "127.0.0.1"
     assert "spark.driver.host" not in settings_for("spark://there:7077", {}, cores=2)
+
+
+def test_spark_hides_every_secret_of_a_client_where_it_shows_settings_and_options() -> None:
+    """Spark hides what a name or a value matches (Utils.redact), by one pattern for settings and by both for options."""
+    settings = settings_for("local[2]", {}, 2)
+    pattern = re.compile(settings["spark.redaction.regex"].removeprefix("(?i)"), re.IGNORECASE)
+    options = re.compile(settings["spark.sql.redaction.options.regex"].removeprefix("(?i)"), re.IGNORECASE)
+    secret = [name for name, row in SECURITY.items() if row.is_sensitive and "certificate" not in name]
+    assert "sasl.jaas.config" in secret
+    shown = [name for name in secret if not pattern.search(f"kafka.{name}") or not options.search(f"kafka.{name}")]
+    assert shown == []
+    for name in ("value.schema.registry.basic.auth.user.info", "options.password", "bearer.auth.token"):
+        assert pattern.search(name), name
+    assert options.search("schema.registry.url"), "it may have a login in it"
+    for name in ("kafka.bootstrap.servers", "subscribe", "spark.app.name", "spark.executor.memory"):
+        assert not pattern.search(name), name
 
 
 SOCKETS = "spark.python.unix.domain.socket"

@@ -18,6 +18,7 @@ from headwater.base.config.properties import parse_properties
 from headwater.base.config.table import BROKER, TOPIC
 from headwater.base.config.validators import ConfigValueError
 from headwater.base.errors import UserError
+from headwater.base.redaction import assignments
 
 _WHOLE: Final = (ConfigType.INT, ConfigType.SHORT, ConfigType.LONG)
 _OLDER_PORT: Final = 9092
@@ -50,13 +51,10 @@ class BrokerConfig:
                 raise UserError(f"Cannot read the config file {path}", problem.strerror or str(problem)) from None
             except UnicodeDecodeError:
                 raise UserError(f"Cannot read the config file {path}", "it is not UTF-8 text") from None
-        for setting in overrides:
-            name, equals, value = setting.partition("=")
-            if not equals or not name.strip():
-                raise UserError(
-                    f"Cannot read the setting {setting!r}", "there is no `=` in it", "Write --set name=value"
-                )
-            properties[name.strip()] = value
+        settings, problem_of_one = assignments(list(overrides))
+        if problem_of_one:
+            raise UserError("Cannot read a setting", problem_of_one, "Write --set name=value")
+        properties.update(settings)
         return cls(properties), warnings_for(properties)
 
     # Typed values

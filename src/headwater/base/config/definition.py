@@ -69,11 +69,12 @@ class Definition(NamedTuple):
     synonyms: tuple[Synonym, ...] = ()  # in the order in which they are asked
     used: bool = True  # False: a name of Kafka's that is known here and has no effect
     hidden: bool = False  # not in DescribeConfigs and the docs' main tables
+    may_hold_login: bool = False  # addresses that may be http://user:password@host
 
     @property
     def is_sensitive(self) -> bool:
         """Passwords go in and never come out; what nobody knows may be one."""
-        return self.type in (ConfigType.PASSWORD, ConfigType.UNKNOWN)
+        return self.may_hold_login or self.type in (ConfigType.PASSWORD, ConfigType.UNKNOWN)
 
     def parse(self, text: str) -> Value:
         """The value that `text` stands for; raises ConfigValueError with Kafka's sentence."""

@@ -74,8 +74,8 @@ def _unescape(text: str, line_number: int) -> str:
             if len(digits) != 4 or any(digit not in "0123456789abcdefABCDEF" for digit in digits):
                 raise UserError(
                     f"Line {line_number}: malformed \\uXXXX",
-                    f"got {text[at : at + 6]!r}",
-                    "Write four hexadecimal digits",
+                    "behind \\u stand no four hexadecimal digits",
+                    "Write \\\\u for a backslash before a u",
                 )
             out.append(chr(int(digits, 16)))
             at += 6

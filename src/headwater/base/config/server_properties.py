@@ -9,17 +9,16 @@ from headwater.base.config.definition import Definition
 from headwater.base.config.properties import parse_properties
 from headwater.base.config.validators import ConfigValueError
 from headwater.base.errors import UserError
+from headwater.base.redaction import assignments
 
 
 def given_properties(text: str | None, overrides: Sequence[str]) -> dict[str, str]:
     """Those of the file, if there is one, and over them each `name=value`. Raises UserError."""
     given = parse_properties(text) if text is not None else {}
-    for override in overrides:
-        name, equals, value = override.partition("=")
-        if not equals:
-            raise UserError(f"--set {override!r} has no value", hint="Write it as --set name=value")
-        given[name.strip()] = value
-    return given
+    settings, problem = assignments(overrides)
+    if problem:
+        raise UserError("Cannot read a setting", problem, "Write it as --set name=value")
+    return {**given, **settings}
 
 
 def read_properties(

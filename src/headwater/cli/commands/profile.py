@@ -7,6 +7,7 @@ from typing import Any, Final
 import click
 
 from headwater.base.errors import UserError
+from headwater.base.redaction import without_login
 from headwater.cli import profiles
 from headwater.cli.options import output_option
 from headwater.cli.output import emit, render_pairs, render_table
@@ -180,7 +181,7 @@ def _document(found: dict[str, str]) -> dict[str, Any]:
     settings, user = _settings_of(found.get("command_config"))
     return {
         "bootstrap_server": found.get("bootstrap_server"),
-        **{door: found.get(door) for door in profiles.DOORS},
+        **{door: without_login(found[door]) if door in found else None for door in profiles.DOORS},
         "user": user,
         "settings": {key: text if key in _SHOWN else _HIDDEN for key, text in sorted(settings.items())},
     }

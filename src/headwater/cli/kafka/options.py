@@ -76,8 +76,8 @@ class Options:
         for name in names:
             for text in self.all(name):
                 key, equals, value = text.partition("=")
-                if not equals:
-                    raise Usage(f"Invalid command line properties: {text}")
+                if not equals:  # Apache's tools repeat it; it may be a password
+                    raise Usage(f"Invalid command line properties: one of --{name} is not key=value")
                 pairs[key] = value
         return pairs
 

@@ -161,7 +161,7 @@ def _settings(typed: Any) -> dict[str, str]:
     for text in typed.command_property or typed.producer_props or ():
         key, equals, value = text.partition("=")
         if not (equals and key and value):
-            raise Stop(1, f"Invalid property: {text}")
+            raise Stop(1, f"Invalid property: {key if equals and key else 'one that is not key=value'}")
         settings[key] = value
     if typed.bootstrap_server:
         settings["bootstrap.servers"] = typed.bootstrap_server

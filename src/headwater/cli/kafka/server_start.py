@@ -54,13 +54,13 @@ def parse_start(arguments: Sequence[str]) -> Start:
     while rest:
         name, equals, value = rest.pop(0).partition("=")
         if name != "--override":
-            raise Usage(f"Found non argument parameters: {name}{equals}{value}")
+            raise Usage(f"Found non argument parameters: {name if equals else '(hidden)'}")
         if not equals:
             if not rest:
                 raise Usage("Option override requires an argument")
             value = rest.pop(0)
         if "=" not in value:
-            raise Usage(f"Invalid command line properties: {value}")
+            raise Usage("Invalid command line properties: one of --override is not name=value")
         overrides.append(value)
     return Start(path, overrides, daemon)
 

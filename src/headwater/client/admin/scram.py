@@ -38,6 +38,9 @@ class ScramUpsertion(NamedTuple):
     iterations: int = _ITERATIONS
     salt: bytes | None = None
 
+    def __repr__(self) -> str:
+        return f"ScramUpsertion({self.user!r}, {self.mechanism.name}, iterations={self.iterations})"
+
 
 class ScramDeletion(NamedTuple):
     user: str

@@ -14,9 +14,10 @@ import threading
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any, Final, Protocol
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import SplitResult, unquote
 
 from headwater.base.errors import UserError
+from headwater.base.redaction import http_address
 from headwater.client.schema_registry.errors import SchemaRegistryError
 
 _ANSWER_BYTES_MAX: Final = 64 << 20
@@ -126,9 +127,11 @@ class HttpTransport:
 
 
 def _address(url: str) -> SplitResult:
-    parts = urlsplit(url if "://" in url else f"http://{url}")
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UserError(f"{url!r} is not the address of a schema registry", "", "It looks like http://localhost:8081")
+    parts = http_address(url if "://" in url else f"http://{url}")
+    if parts is None:  # not repeated: it may have a login in it
+        raise UserError(
+            "The address of the schema registry cannot be understood", "", "It looks like http://localhost:8081"
+        )
     return parts
 
 

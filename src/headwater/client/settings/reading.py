@@ -88,7 +88,8 @@ def _checked(row: Definition, value: object) -> Any:
     try:
         return row.parse(text)
     except ConfigValueError as error:
-        raise UserError(f"The setting {row.name!r} cannot be {value!r}", error.reason, f"It is {row.allowed}") from None
+        shown = "its value" if row.is_sensitive else repr(value)
+        raise UserError(f"The setting {row.name!r} cannot be {shown}", error.reason, f"It is {row.allowed}") from None
 
 
 def row(

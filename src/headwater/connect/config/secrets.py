@@ -36,10 +36,10 @@ def shown(config: Mapping[str, str], definition: ConfigDef | None = None) -> dic
 
 
 def _is_hidden(name: str, value: str, definition: ConfigDef | None) -> bool:
-    return is_secret(name, definition) or any(_in_addresses(value))
+    return is_secret(name, definition) or any(secrets_in_addresses(value))
 
 
-def _in_addresses(value: str) -> Iterable[str]:
+def secrets_in_addresses(value: str) -> list[str]:
     """Passwords before a host, and in what follows a question mark or semicolon, as JDBC has them."""
     return [found for pattern in (_PASSWORD_IN_ADDRESS, _SECRET_IN_QUERY) for found in pattern.findall(value)]
 
@@ -73,4 +73,4 @@ def secrets_in(config: Mapping[str, str], resolved: Mapping[str, str], definitio
         for name, value in resolved.items()
         if value and (is_secret(name, definition) or config.get(name) != value)
     }
-    return whole | {found for value in resolved.values() if value for found in _in_addresses(value)}
+    return whole | {found for value in resolved.values() if value for found in secrets_in_addresses(value)}

@@ -11,7 +11,7 @@ from headwater.base.config.definition import ConfigType
 from headwater.connect.config.connector import ERRORS, PREDICATES, TRANSFORMS, connector_def, own_config, step_keys
 from headwater.connect.config.definition import ConfigDef, ConfigKey, ConfigValue, Props, text_of
 from headwater.connect.config.keys import LOW, text
-from headwater.connect.config.secrets import is_secret, redacted
+from headwater.connect.config.secrets import forms_of, is_secret, redacted, secrets_in_addresses, shown
 from headwater.connect.converters.base import unknown_property
 from headwater.connect.errors import ConfigError, ConnectError
 from headwater.connect.plugins import Catalog, Kind, Plugin
@@ -77,13 +77,16 @@ def definition_answer(key: ConfigKey) -> dict[str, Any]:
 
 
 def _value(found: ConfigValue) -> dict[str, Any]:
-    wrong = isinstance(found.value, str) and found.errors and not is_secret(found.key.name)
-    shown = found.value if wrong and found.key.type is not ConfigType.PASSWORD else text_of(found.key, found.value)
+    """As GET of a connector shows it: nothing that is secret by its type or name, and no address with a password."""
+    name = found.key.name
+    wrong = isinstance(found.value, str) and found.errors and not is_secret(name)
+    text = found.value if wrong and found.key.type is not ConfigType.PASSWORD else text_of(found.key, found.value)
+    in_addresses = forms_of(secrets_in_addresses(text or ""))
     return {
-        "name": found.key.name,
-        "value": shown,
+        "name": name,
+        "value": text if text is None or found.value == found.key.default else shown({name: text})[name],
         "recommended_values": found.recommended,
-        "errors": found.errors,
+        "errors": [redacted(error, in_addresses) for error in found.errors],
         "visible": found.visible,
     }
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from headwater.base.config.properties import parse_properties
 from headwater.base.errors import KafkaError, UserError
+from headwater.base.redaction import assignments
 from headwater.client import Admin, Producer
 from headwater.connect.config.distributed import distributed_config, leader_uses_transactions, topic_settings
 from headwater.connect.config.providers import Providers
@@ -219,9 +220,8 @@ def _is_config(found: Any) -> bool:
 def run_distributed(path: str | None, overrides: Sequence[str] = (), *, stop_on_eof: bool = False) -> int:
     """The exit code. `overrides`: name=value, which count before the file."""
     worker = {} if path is None else parse_properties(read_properties(path, "The worker's file"))
-    for each in overrides:
-        name, equals, value = each.partition("=")
-        if not equals:
-            raise UserError(f"{each!r} sets nothing", "it is not of the form name=value")
-        worker[name.strip()] = value.strip()
+    settings, problem = assignments(overrides)
+    if problem:
+        raise UserError("Cannot read a setting", problem, "Write it as --set name=value")
+    worker |= {name: value.strip() for name, value in settings.items()}
     return run_service(functools.partial(DistributedService, worker), stop_on_eof=stop_on_eof)

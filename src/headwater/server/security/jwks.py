@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.config.listener_config import ListenerConfig
 from headwater.base.errors import UserError
+from headwater.base.redaction import has_login
 from headwater.base.security.oauthbearer import Key, read_keys, require_cryptography
 
 if TYPE_CHECKING:
@@ -44,6 +45,12 @@ class KeySet:
                 raise UserError(f"Cannot read the keys in {self._path}", "it is not there, or no JWKS document")
             return
         self._path = None
+        if has_login(url):
+            raise UserError(
+                "Bad value for sasl.oauthbearer.jwks.endpoint.url: it has a login in it",
+                "keys are fetched without a login, and the URL is shown in logs",
+                "Publish the keys without a login: they are public; or use file:///path",
+            )
         if not url.startswith(("https://", "http://")) or url not in settings.list("sasl.oauthbearer.allowed.urls"):
             raise UserError(
                 f"Bad value for sasl.oauthbearer.jwks.endpoint.url: {url}",

@@ -52,7 +52,11 @@ TABLE: Final = {
         ),
         Definition("ksql.query.push.max", _I, 100, "The most push queries at a time. Ours.", AtLeast(1)),
         Definition(
-            "ksql.schema.registry.url", _S, "", "The schema registry, for the formats AVRO, JSON_SR and PROTOBUF."
+            "ksql.schema.registry.url",
+            _S,
+            "",
+            "The schema registry, for the formats AVRO, JSON_SR and PROTOBUF.",
+            may_hold_login=True,
         ),
         Definition("ksql.schema.registry.basic.auth.user.info", _P, "", "user:password for the schema registry."),
         Definition(
