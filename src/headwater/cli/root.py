@@ -85,10 +85,11 @@ def run(arguments: list[str] | None = None) -> int:
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except click.ClickException as error:
-        if isinstance(error, click.UsageError):
-            error.message = _usage_without_values(error)
-        error.show()
-        return USAGE if isinstance(error, click.UsageError) else FAILED
+        if not isinstance(error, click.UsageError):
+            error.show()
+            return FAILED
+        _without_values(error).show()
+        return USAGE
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except (KeyboardInterrupt, click.Abort):
@@ -112,9 +113,10 @@ def run(arguments: list[str] | None = None) -> int:
         return FAILED
 
 
-def _usage_without_values(error: click.UsageError) -> str:
+def _without_values(error: click.UsageError) -> click.UsageError:
     """Of a command that takes settings or passwords, a word in the wrong place may be one: it is not repeated."""
     takes_secrets = error.ctx is not None and any(
         _SECRET_OPTIONS.intersection(each.opts) for each in error.ctx.command.params
     )
-    return _EXTRA_WORDS.sub(r"\1", error.message) if takes_secrets else error.message
+    shorter = _EXTRA_WORDS.sub(r"\1", error.message)
+    return click.UsageError(shorter, error.ctx) if takes_secrets and shorter != error.message else error
