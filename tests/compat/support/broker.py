@@ -151,9 +151,14 @@ class HeadwaterBroker(BrokerProcess):
 class ApacheBroker(BrokerProcess):
     """Apache Kafka 4.3 from Maven Central: one KRaft node, ready when it answers on its port."""
 
-    def _command(self) -> list[str]:
+    def listen_at(self) -> tuple[int, int]:
+        """The ports of clients and of the controller, chosen now if they are not: for `properties` that name them."""
         if not self.port:
             self.port, self._controller_port = self._held_port(), self._held_port()
+        return self.port, self._controller_port
+
+    def _command(self) -> list[str]:
+        self.listen_at()
         controller_port = self._controller_port
         properties = {
             "process.roles": "broker,controller",

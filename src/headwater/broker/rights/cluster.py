@@ -30,7 +30,10 @@ from headwater.wire.messages.delete_acls import DeleteAclsFilterResult, DeleteAc
 from headwater.wire.messages.describe_acls import DescribeAclsResponse
 from headwater.wire.messages.describe_client_quotas import DescribeClientQuotasResponse
 from headwater.wire.messages.describe_log_dirs import DescribeLogDirsResponse
-from headwater.wire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsResponse
+from headwater.wire.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsResponse,
+    DescribeUserScramCredentialsResult,
+)
 from headwater.wire.messages.list_config_resources import ListConfigResourcesResponse
 from headwater.wire.messages.unregister_broker import UnregisterBrokerResponse
 
@@ -86,8 +89,15 @@ unregister_broker = _needs(
 alter_user_scram_credentials = _needs(Operation.ALTER, _forwarded)
 describe_user_scram_credentials = _needs(
     Operation.DESCRIBE,
-    lambda _request, _version: DescribeUserScramCredentialsResponse(
-        error_code=CLUSTER_DENIED, error_message=_DENIED, results=[]
+    lambda request, _version: DescribeUserScramCredentialsResponse(
+        error_code=CLUSTER_DENIED,
+        error_message=_DENIED,
+        results=[
+            DescribeUserScramCredentialsResult(
+                user=each.name, error_code=CLUSTER_DENIED, error_message=_DENIED, credential_infos=[]
+            )
+            for each in request.users or ()
+        ],
     ),
 )
 alter_client_quotas = _needs(Operation.ALTER_CONFIGS, _forwarded)

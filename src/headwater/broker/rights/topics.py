@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from headwater.broker.broker import Broker
 
 _DENIED = "Authorization failed."
+_NO_TOPIC = "This server does not host this topic-partition."
 _FIRST_BY_ID = 6  # of DeleteTopics
 _METADATA_BY_ID = 12
 _UNKNOWN = int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -129,7 +130,7 @@ def describe_topic_partitions(
                 if not cursor.topic_name:
                     response.next_cursor = None
         for topic in response.topics:
-            if not topic.error_code and topic.name:
+            if topic.error_code in (0, _UNKNOWN) and topic.name:  # rules may be about what there is not yet
                 topic.topic_authorized_operations = caller.operations(ResourceType.TOPIC, topic.name)
         response.topics += [
             DescribeTopicPartitionsResponseTopic(
@@ -170,13 +171,21 @@ def create_topics(_broker: "Broker", caller: Caller, request: CreateTopicsReques
 
 
 def delete_topics(broker: "Broker", caller: Caller, request: DeleteTopicsRequest, version: int) -> Outcome:
+    """DELETE on the topic, or on the cluster. To who may describe a topic it is no secret that there is none."""
+    if caller.may_cluster(Operation.DELETE):
+        return None
     results: list[DeletableTopicResult] = []
+
+    def refuse(name: str | None, topic_id: bytes, known: str | None) -> None:
+        is_told = known is not None and known not in broker.image.ids_by_name
+        is_told = is_told and caller.may_topic(Operation.DESCRIBE, known or "")
+        code, message = (_UNKNOWN, _NO_TOPIC) if is_told else (TOPIC_DENIED, _DENIED)
+        results.append(DeletableTopicResult(name=name, topic_id=topic_id, error_code=code, error_message=message))
+
     if version < _FIRST_BY_ID:
         request.topic_names, denied = divide(request.topic_names, lambda name: caller.may_topic(Operation.DELETE, name))
-        results = [
-            DeletableTopicResult(name=name, topic_id=NO_TOPIC_ID, error_code=TOPIC_DENIED, error_message=_DENIED)
-            for name in denied
-        ]
+        for name in denied:
+            refuse(name, NO_TOPIC_ID, name)
     else:
 
         def may_delete(topic: Any) -> bool:
@@ -186,12 +195,10 @@ def delete_topics(broker: "Broker", caller: Caller, request: DeleteTopicsRequest
         request.topics, denied = divide(request.topics, may_delete)
         for topic in denied:
             name = topic.name
-            if name is None:
-                known = name_of(broker, topic.topic_id)
-                name = known if known is not None and caller.may_topic(Operation.DESCRIBE, known) else None
-            results.append(
-                DeletableTopicResult(name=name, topic_id=topic.topic_id, error_code=TOPIC_DENIED, error_message=_DENIED)
-            )
+            known = name if name is not None else name_of(broker, topic.topic_id)
+            if name is None and known is not None and caller.may_topic(Operation.DESCRIBE, known):
+                name = known
+            refuse(name, topic.topic_id, known)
 
     def complete(response: DeleteTopicsResponse) -> DeleteTopicsResponse:
         response.responses += results

@@ -630,3 +630,31 @@ def test_a_produce_without_an_answer_ends_the_connection(lab: Any) -> None:
     with pytest.raises(KafkaError):
         ask(lab, "User:nobody", request, 9)
     assert lab.broker.partition("t", 0).log.log_end_offset == 0
+
+
+@pytest.mark.parametrize("version", [5, 6])
+def test_who_may_describe_a_topic_is_told_that_there_is_none_to_delete(lab: Any, version: int) -> None:
+    """As Apache Kafka: found by the matrix beside it (tests/compat/test_rights_matrix.py)."""
+    names = ["t", "gone", "secret"]
+    by_name = delete_topics.DeleteTopicsRequest(topic_names=names, timeout_ms=1000)
+    states = [delete_topics.DeleteTopicState(name=name) for name in names]
+    request = by_name if version == 5 else delete_topics.DeleteTopicsRequest(topics=states, timeout_ms=1000)
+    for name in ("t", "gone"):
+        allow(lab, "User:u", D, ResourceType.TOPIC, name)
+    answer = ask(lab, "User:u", request, version)
+    codes = {each.name: each.error_code for each in answer.responses}
+    assert codes == {"t": T_DENIED, "gone": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "secret": T_DENIED}
+
+
+def test_delete_on_the_cluster_deletes_any_topic(lab: Any) -> None:
+    allow(lab, "User:u", Operation.DELETE, *CLUSTER)
+    request = delete_topics.DeleteTopicsRequest(topics=[delete_topics.DeleteTopicState(name="t")], timeout_ms=1000)
+    assert [each.error_code for each in ask(lab, "User:u", request).responses] == [0]
+
+
+def test_authorized_operations_of_a_topic_that_is_not_there_are_the_callers_own(lab: Any) -> None:
+    allow(lab, "User:u", R, ResourceType.TOPIC, "gone")
+    wanted = [describe_topic_partitions.TopicRequest(name="gone")]
+    request = describe_topic_partitions.DescribeTopicPartitionsRequest(topics=wanted)
+    (topic,) = ask(lab, "User:u", request).topics
+    assert topic.topic_authorized_operations == 1 << R | 1 << D
