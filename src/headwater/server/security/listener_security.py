@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from headwater.base.config.broker import BrokerConfig
     from headwater.metadata.image import ClusterImage
     from headwater.server.loop import Loop
+    from headwater.server.security.secure_connection import SecureConnection
 
 ANONYMOUS: Final = "ANONYMOUS"
+PENDING_MAX: Final = 2000  # connections that have not shown who they are: each has a handshake's state
 _LOGIN_BYTES_MAX: Final = 16 * 1024
 _TOKEN_LOGIN_BYTES_MAX: Final = oauthbearer.TOKEN_CHARACTERS_MAX + 4096  # the request's header is in it
 _LINES_PER_SECOND: Final = 20
@@ -52,6 +54,7 @@ class ListenerSecurity:
         self._lines_since_ns = 0
         self._unsaid = 0
         self._mechanisms: Mechanisms | None = None
+        self._pending: dict[SecureConnection, None] = {}  # the oldest first
         self.tls: ContextSource | None = None
         try:
             if listener.protocol in ("SSL", "SASL_SSL"):
@@ -83,6 +86,15 @@ class ListenerSecurity:
         if self._mechanisms is None:
             return None
         return Login(self._mechanisms, self._now_ms, lambda: self._settings.int("connections.max.reauth.ms"))
+
+    def entered(self, connection: "SecureConnection") -> "SecureConnection | None":
+        """One more that has to show who it is; the one that has to go for it, which is the slowest of all."""
+        self._pending[connection] = None
+        return next(iter(self._pending)) if len(self._pending) > PENDING_MAX else None
+
+    def settled(self, connection: "SecureConnection") -> None:
+        """It has shown who it is, or is gone."""
+        self._pending.pop(connection, None)
 
     @property
     def login_bytes_max(self) -> int:

@@ -6,7 +6,7 @@ SaslAuthenticate are served, and frames are small. A session that is over closes
 new login is disconnected, as in Apache Kafka.
 
 A failed login is answered late (`connection.failed.authentication.delay.ms`), and then the connection ends. One that is not logged in
-after `LOGIN_MS` ends too. Owned by the server's loop.
+after `LOGIN_MS` ends too, and where `PENDING_MAX` wait for their login, the oldest of them ends for a new one. Owned by the server's loop.
 """
 
 import logging
@@ -65,6 +65,9 @@ class SecureConnection(Connection):
             self._outbox = TlsOutbox(sock, server.disk, self._warmed)  # type: ignore[arg-type]
             self._out = self._outbox.chunks
         self._timer: LoopTimer = self._loop.call_later(LOGIN_MS, self._too_slow)
+        slowest = security.entered(self)
+        if slowest is not None:
+            server.refuse(slowest, "too many connections have not logged in yet, and it is the oldest of them")
 
     def choose_ways(self) -> None:
         if not self._open_until_ns:  # nobody knows yet whose quotas and rights they are
@@ -235,6 +238,7 @@ class SecureConnection(Connection):
     def _welcome(self, user: str, by: str, session_ms: float) -> None:
         self._timer.cancel()
         is_first = self._open_until_ns == 0
+        self._security.settled(self)
         self.context.principal = f"User:{user}"
         self._open_until_ns = self._loop.turn_ns + session_ms * 1_000_000
         self.choose_ways()
@@ -265,4 +269,5 @@ class SecureConnection(Connection):
 
     def close(self, why: str) -> None:
         self._timer.cancel()
+        self._security.settled(self)
         super().close(why)

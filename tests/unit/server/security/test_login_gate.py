@@ -16,7 +16,7 @@ from headwater.base.security.scram import ScramClient, ScramMechanism, credentia
 from headwater.broker.registry import APIS
 from headwater.metadata.image import UserConfigured
 from headwater.server.node import Node
-from headwater.server.security import jwks
+from headwater.server.security import jwks, listener_security, secure_connection
 from headwater.server.security.sasl_servers import Mechanisms, PlainServer
 from headwater.wire.headers import decode_response_header
 from headwater.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -340,3 +340,82 @@ def test_nobody_has_quotas_before_the_login(visit: MakeVisitor) -> None:
         assert each.authenticate(ALICE).error_code == 0
     meters = [each.context.meter for each in node.server._connections.values()]
     assert [meter._user for meter in meters if meter is not None] == ["alice", "alice"]
+
+
+def scram_user(visitor: Visitor) -> None:
+    salted = salted_password(ScramMechanism.SHA_256, "wonder", b"salt", 4096)
+    kept = credential_of(ScramMechanism.SHA_256, salted, b"salt", 4096)
+    visitor.node.broker.image.apply(UserConfigured("carol", {"SCRAM-SHA-256": kept.to_text()}))
+
+
+def test_a_login_by_scram_that_was_listened_to_is_of_no_use(visit: MakeVisitor) -> None:
+    """Replayed word by word, and in another order."""
+    visitor = visit()
+    scram_user(visitor)
+    client = ScramClient(ScramMechanism.SHA_256, "carol", "wonder", "nonce")
+    visitor.handshake("SCRAM-SHA-256")
+    final = client.receive(bytes(visitor.authenticate(client.first()).auth_bytes))
+    assert final is not None
+    assert visitor.authenticate(final).error_code == 0
+    for messages in ([client.first(), final], [final], [final, client.first()], [client.first(), client.first()]):
+        thief = visit()
+        thief.handshake("SCRAM-SHA-256")
+        answers = [thief.authenticate(messages[0])]
+        if not answers[0].error_code:
+            answers.append(thief.authenticate(messages[1]))
+        assert answers[-1].error_code == ErrorCode.SASL_AUTHENTICATION_FAILED, messages
+        assert thief.is_closed()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        struct.pack(">i", -1),
+        struct.pack(">i", 2**31 - 1),
+        struct.pack(">i", 100) + b"short",
+        struct.pack(">i", 3) + b"abc" + b"more behind it",
+        struct.pack(">i", -2),
+    ],
+)
+def test_a_message_of_a_login_that_lies_about_its_length_ends_it(visit: MakeVisitor, body: bytes) -> None:
+    visitor = visit()
+    visitor.handshake()
+    visitor.send(frame(AUTHENTICATE, 0, 7, [body]))
+    answer = visitor.socket.recv(4096)
+    while answer and visitor.socket.recv(4096):
+        pass
+    assert not visitor.principals()
+    assert visit().handshake().error_code == 0, "others are served"
+
+
+def test_a_downgrade_to_a_mechanism_that_is_not_offered_ends(visit: MakeVisitor) -> None:
+    for mechanism in ("SCRAM-SHA-1", "ANONYMOUS", "EXTERNAL", "plain", "", "PLAIN\0", "x" * 1000):
+        visitor = visit()
+        assert visitor.handshake(mechanism).error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+        assert visitor.is_closed()
+
+
+def test_the_oldest_that_has_not_logged_in_goes_when_too_many_wait(
+    visit: MakeVisitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener_security, "PENDING_MAX", 3)
+    known = visit()
+    known.handshake()
+    assert known.authenticate(ALICE).error_code == 0
+    waiting = [visit() for _ in range(4)]
+    for visitor in waiting[1:]:
+        assert visitor.handshake().error_code == 0, "these three may wait"
+    assert waiting[0].is_closed()
+    assert known.topics() == [TOPIC], "who has logged in is not among them"
+    assert waiting[1].authenticate(ALICE).error_code == 0
+    newest = visit()
+    for visitor in (*waiting[2:], newest):
+        assert visitor.authenticate(ALICE).error_code in (0, ErrorCode.ILLEGAL_SASL_STATE)
+
+
+def test_a_login_that_takes_too_long_ends(visit: MakeVisitor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secure_connection, "LOGIN_MS", 50)
+    visitor = visit()
+    assert visitor.is_closed()
+    assert not visitor.principals()
