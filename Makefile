@@ -91,6 +91,11 @@ fuzz: venv
 	    (cd build/fuzz && PYTHONPATH=$(CURDIR)/build/fuzz/atheris:$(CURDIR)/tests $(CURDIR)/$(BIN)/python -m hostile.fuzz $$target corpus/$$target \
 	        -max_total_time=$(or $(SECONDS),300) -timeout=60 -rss_limit_mb=2000 -print_final_stats=1) || exit 1; \
 	done
+	@for target in sasl jaas; do \
+	    echo "fuzzing $$target, the readers of logins and of sasl.jaas.config"; \
+	    (cd build/fuzz && PYTHONPATH=$(CURDIR)/build/fuzz/atheris:$(CURDIR)/tests $(CURDIR)/$(BIN)/python -m hostile.fuzz $$target corpus/$$target \
+	        -max_total_time=$(or $(SECONDS),300) -timeout=60 -rss_limit_mb=2000 -print_final_stats=1) || exit 1; \
+	done
 
 # One broken promise at a time, from mutants/*.patch: the tests must notice each of them.
 mutants: venv

@@ -24,13 +24,20 @@ class Authority:
         self.path = str(directory / "ca.pem")
         Path(self.path).write_bytes(self.certificate.public_bytes(PEM))
 
-    def issue(self, name: str) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
-        key = ec.generate_private_key(ec.SECP256R1())
-        return key, self._sign(name, key)
+    @property
+    def key_pem(self) -> str:
+        plain = serialization.NoEncryption()
+        return self._key.private_bytes(PEM, serialization.PrivateFormat.PKCS8, plain).decode()
 
-    def pem(self, name: str) -> str:
-        """The path of a key with its certificate."""
-        key, certificate = self.issue(name)
+    def issue(
+        self, name: str, host: str = "localhost", valid_days: tuple[int, int] = (-1, 1)
+    ) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
+        key = ec.generate_private_key(ec.SECP256R1())
+        return key, self._sign(name, key, host=host, valid_days=valid_days)
+
+    def pem(self, name: str, host: str = "localhost", valid_days: tuple[int, int] = (-1, 1)) -> str:
+        """The path of a key with its certificate: for `host` and 127.0.0.1, within these days from now."""
+        key, certificate = self.issue(name, host, valid_days)
         path = self.directory / f"{name}.pem"
         plain = serialization.NoEncryption()
         path.write_bytes(
@@ -38,17 +45,25 @@ class Authority:
         )
         return str(path)
 
-    def _sign(self, name: str, key: Any, *, is_authority: bool = False) -> x509.Certificate:
+    def _sign(
+        self,
+        name: str,
+        key: Any,
+        *,
+        is_authority: bool = False,
+        host: str = "localhost",
+        valid_days: tuple[int, int] = (-1, 1),
+    ) -> x509.Certificate:
         now = datetime.now(UTC)
-        hosts = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+        hosts = [x509.DNSName(host), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
         builder = (
             x509.CertificateBuilder()
             .subject_name(_name(name))
             .issuer_name(_name("authority"))
             .public_key(key.public_key())
             .serial_number(x509.random_serial_number())
-            .not_valid_before(now - timedelta(days=1))
-            .not_valid_after(now + timedelta(days=1))
+            .not_valid_before(now + timedelta(days=valid_days[0]))
+            .not_valid_after(now + timedelta(days=valid_days[1]))
         )
         if is_authority:
             builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)

@@ -17,7 +17,7 @@ import atheris
 with atheris.instrument_imports(include=["headwater"]):
     from headwater.broker.registry import APIS
     from hostile.support.frames import Known, Maker, served, whole
-    from hostile.support.targets import COMPILED, Targets, seed_for
+    from hostile.support.targets import COMPILED, JAAS_SEEDS, SASL_SEEDS, Targets, seed_for
     from hostile.support.watched import watched
 
     for each in APIS.values():
@@ -38,6 +38,10 @@ def write_seeds(target: str, directory: Path, topic_ids: list[bytes]) -> None:
         for codec in range(5):
             records = [Record(at, 1_700_000_000_000, b"k", bytes(at), (("h", b"v"),)) for at in range(5)]
             (directory / f"seed-{codec}").write_bytes(bytes(build_batch(records, codec=codec)))
+        return
+    if target in ("sasl", "jaas"):
+        for number, seed in enumerate(SASL_SEEDS if target == "sasl" else JAAS_SEEDS):
+            (directory / f"seed-{number}").write_bytes(seed)
         return
     keys = COMPILED if target == "compiled" else None
     known = Known(TOPICS, topic_ids, ["readers"], ["m1"])

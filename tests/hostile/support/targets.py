@@ -3,6 +3,8 @@
     requests   a frame behind its length, decoded, handled and answered by the broker's own handlers
     compiled   the same frame to the compiled paths of Produce, Fetch and OffsetCommit, in a buffer that ends where it ends
     records    a record batch, opened by whoever may have to
+    sasl       a message of a login, to each mechanism in each of its states, and to the client that expects an answer
+    jaas       a text of `sasl.jaas.config`
 
 The first two bytes of `requests` and `compiled` choose the API and the version, so that a fuzzer finds all of them. One broker
 serves all calls; it goes on from one to the next as a real one does.
@@ -12,7 +14,10 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from headwater.base.errors import KafkaError
+from headwater.base.errors import KafkaError, UserError
+from headwater.base.security import oauthbearer, scram
+from headwater.base.security.jaas import FLAGS, parse_jaas
+from headwater.base.security.login_errors import LoginFailed
 from headwater.broker.context import ConnectionContext
 from headwater.broker.deferred import Deferred
 from headwater.records import pure
@@ -25,6 +30,7 @@ from headwater.server.hot_fetch import handle_frame as handle_fetch
 from headwater.server.hot_path import commit_frames
 from headwater.server.hot_path import handle_frame as handle_produce
 from headwater.server.outbox import release_chunks
+from headwater.server.security.sasl_servers import BearerServer, PlainServer
 from headwater.wire.headers import encode_request_header
 from hostile.support.frames import served
 from hostile.support.watched import Watched
@@ -113,3 +119,97 @@ class Targets:
             assert ours == pure.read_records(payload, header)
             builder = ColumnBuilder()
             assert builder.append_batch(payload, header, b"t", 0, 0, NO_STOP) == len(ours)
+
+    def sasl(self, data: bytes) -> None:
+        """The first byte chooses who reads it."""
+        reader = SASL_READERS[data[0] % len(SASL_READERS)] if data else None
+        if reader is None:
+            return
+        try:
+            said = repr(reader(data[1:]))
+        except LoginFailed as problem:
+            said = str(problem) + str(problem.told)
+        assert SECRET not in said
+
+    def jaas(self, data: bytes) -> None:
+        text = data.decode("utf-8", "replace")
+        try:
+            modules = parse_jaas(text)
+        except UserError:
+            return
+        assert modules
+        for module in modules:
+            assert module.flag in FLAGS
+            module.users()
+
+
+SECRET = "hunter2-fuzzed"
+_CREDENTIAL = scram.credential_of(
+    scram.ScramMechanism.SHA_256,
+    scram.salted_password(scram.ScramMechanism.SHA_256, SECRET, b"salt", 4096),
+    b"salt",
+    4096,
+)
+
+
+def _plain(message: bytes) -> bytes:
+    server = PlainServer({"alice": SECRET})
+    answer = server.receive(message)
+    assert message.split(b"\0")[1:] == [b"alice", SECRET.encode()], "somebody else has logged in"
+    return answer
+
+
+def _scram_server() -> scram.ScramServer:
+    return scram.ScramServer(
+        scram.ScramMechanism.SHA_256, lambda user: _CREDENTIAL if user == "alice" else None, "theirs", b"secret"
+    )
+
+
+def _scram_first(message: bytes) -> bytes:
+    return _scram_server().receive(message)
+
+
+def _scram_final(message: bytes) -> bytes:
+    server = _scram_server()
+    server.receive(b"n,,n=alice,r=ours")
+    answer = server.receive(message)
+    assert server.user is not None
+    return answer
+
+
+def _scram_client_first(message: bytes) -> bytes | None:
+    if b"i=" in message and not message.endswith(b"i=4096"):
+        return None  # as many iterations as somebody says would be all that a fuzzer does
+    return scram.ScramClient(scram.ScramMechanism.SHA_256, "alice", SECRET, "ours").receive(message)
+
+
+def _scram_client_final(message: bytes) -> bytes | None:
+    client = scram.ScramClient(scram.ScramMechanism.SHA_256, "alice", SECRET, "ours")
+    client.receive(b"r=ourstheirs,s=c2FsdA==,i=4096")
+    return client.receive(message)
+
+
+def _bearer(message: bytes) -> bytes:
+    return BearerServer([], oauthbearer.Expected("us", ["headwater"]), 0).receive(message)
+
+
+SASL_READERS: tuple[Callable[[bytes], bytes | None], ...] = (
+    _plain,
+    _scram_first,
+    _scram_final,
+    _scram_client_first,
+    _scram_client_final,
+    _bearer,
+)
+SASL_SEEDS = (
+    b"\0\0alice\0wrong",
+    b"\1n,,n=alice,r=ours",
+    b"\2c=biws,r=ourstheirs,p=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
+    b"\3r=ourstheirs,s=c2FsdA==,i=4096",
+    b"\4v=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
+    b"\5" + oauthbearer.first_message("eyJhbGciOiJub25lIn0.eyJzdWIiOiJhIn0."),
+)
+JAAS_SEEDS = (
+    b'org.apache.kafka.common.security.plain.PlainLoginModule required username="a" password="b" user_c="d\\"e";',
+    b"// a comment\n/* another */ One required a=b;\nTwo optional c='d';",
+)
