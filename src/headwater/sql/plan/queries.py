@@ -20,9 +20,9 @@ from headwater.sql.plan import grouping, properties, reading, selecting
 from headwater.sql.plan.catalog import Catalog, Column, RowFormat, SourceInfo
 from headwater.sql.plan.joining import join
 from headwater.sql.plan.relations import Errors, KeyColumn, Relation, RowColumn, guarded, predicate, projection
-from headwater.sql.plan.rewriting import parts, replaced
+from headwater.sql.plan.rewriting import names_of, parts, replaced
 from headwater.sql.plan.selecting import Item
-from headwater.sql.plan.sources import check_formats, check_timestamp, check_topic, check_writable
+from headwater.sql.plan.sources import RESERVED, check_formats, check_timestamp, check_topic, check_writable
 from headwater.streams.dsl.app import App
 
 
@@ -49,11 +49,13 @@ class QueryBuilder:
         self._errors = errors
         self._reset = reset
         self._transient = transient
+        self._plain = False  # the query asks for no pseudo column
         self.together: list[frozenset[str]] = []  # topics that a join needs equally partitioned
 
     def build(self, query: tree.Query, what: str, with_: properties.With) -> Result:
         transient = self._transient
         _check_clauses(query)
+        self._plain = not transient and not RESERVED & names_of(query)
         relation = self._source(query.source)
         key_format = with_.key(_default_key(relation, query))
         if query.where is not None:
@@ -86,7 +88,7 @@ class QueryBuilder:
             found = self._catalog.find(source.name, source.position)
             if found.kind is SourceKind.TABLE and found.window is not None and not self._transient:
                 raise SqlError("KSQL does not support persistent queries on windowed tables.", position=source.position)
-            return reading.read_source(self._app, found, source.alias, self._reset)
+            return reading.read_source(self._app, found, source.alias, self._reset, plain=self._plain)
         left, right = self._source(source.left), self._source(source.right)
         taken = [alias for alias, _ in left.sources]
         for alias, _ in right.sources:
@@ -216,7 +218,8 @@ class QueryBuilder:
                     position=item.expression.position,
                 )
             columns.append(Column(item.name, compiled.type))
-            evaluates.append(guarded(compiled.evaluate, item.name, self._errors))
+            is_column = isinstance(item.expression, tree.Column)  # which is there, and costs nothing
+            evaluates.append(compiled.evaluate if is_column else guarded(compiled.evaluate, item.name, self._errors))
         select = projection(evaluates)
         node = relation.node.map_values(lambda row: select(row), value=ROWS)
         role = Role.PRIMARY_KEY if relation.kind is SourceKind.TABLE else Role.KEY

@@ -65,12 +65,16 @@ def asks_registry(source: SourceInfo) -> bool:
     return any(with_registry(each.name) is not None for each in (source.key_format, source.value_format))
 
 
-def read_source(app: App, source: SourceInfo, alias: str, reset: str | None = None) -> Relation:
+def read_source(app: App, source: SourceInfo, alias: str, reset: str | None = None, *, plain: bool = False) -> Relation:
+    """`plain`: nobody asks for pseudo columns, so they are NULL; then records of a stream go through the query a run at a time."""
     extract = timestamp_extractor(source)
     key, value = key_serde(source), value_serde(source)
     start = reset if source.kind is SourceKind.STREAM else "earliest"
     node: Any = app.stream(source.topic, key=key, value=value, timestamp=extract, reset=start)
-    node = node.process_values(lambda: _AddColumns(source), value=ROWS)
+    if plain and source.kind is SourceKind.STREAM and not source.header_columns and source.window is None:
+        node = node.map_values(_with_key(len(source.key_columns)), value=ROWS)
+    else:
+        node = node.process_values(lambda: _AddColumns(source), value=ROWS)
     if source.kind is SourceKind.TABLE:
         # Made of the stream and not of the topic, so that the table keeps each row with its ROWTIME, ROWPARTITION and ROWOFFSET.
         node = node.to_table()
@@ -96,6 +100,19 @@ def row_columns(source: SourceInfo, alias: str) -> list[RowColumn]:
     if source.window:
         columns += [RowColumn(alias, name, given, pseudo=True) for name, given in WINDOW_BOUNDS.items()]
     return columns
+
+
+def _with_key(key_width: int) -> Callable[[Any, Any], Any]:
+    """As `_AddColumns`, of keys and values alone."""
+    between = [None] * len(PSEUDO)
+    no_key = [None] * (len(PSEUDO) + key_width)
+
+    def row(key: list[Any] | None, value: list[Any] | None) -> list[Any] | None:
+        if value is None:
+            return None
+        return value + no_key if key is None else value + between + key
+
+    return row
 
 
 class _AddColumns(Processor):

@@ -54,6 +54,22 @@ def columns(expression: tree.Expression) -> Iterator[tree.Column]:
     yield from _columns(expression, frozenset())
 
 
+def names_of(query: tree.Query) -> set[str]:
+    """All names of columns, and of what looks like one, anywhere in a query."""
+    return set(_names(query))
+
+
+def _names(value: Any) -> Iterator[str]:
+    if isinstance(value, tree.Column):
+        yield value.name
+    if isinstance(value, tuple | list):
+        for each in value:
+            yield from _names(each)
+    elif dataclasses.is_dataclass(value):
+        for field in dataclasses.fields(value):
+            yield from _names(getattr(value, field.name))
+
+
 def _columns(value: Any, bound: frozenset[str]) -> Iterator[tree.Column]:
     if isinstance(value, tree.Column):
         if not (value.source is None and value.name in bound):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any
 
 from headwater.base.acls import Operation
@@ -156,12 +156,12 @@ class RowQueries:
                 relations[name] = await self._relation(source, properties)
             if source is not None or not surely:
                 continue
-            topic = await self._topic_named(name)
+            topic = await self._topic_named(name, caller)
             if topic is not None:
                 await require(caller, topic_need(Operation.READ, topic))
                 relations[name] = analytics.relation_of_topic(await self._records(topic))
             elif parsed:
-                catalog.find(name.upper())  # says that it is not there
+                await self._refuse_unknown(name.upper(), caller)
         columns, rows = await self._analyst.answer(text, relations)
 
         async def each_row() -> AsyncIterator[list[Any]]:
@@ -186,14 +186,28 @@ class RowQueries:
                 self._bounds.check(source.name, len(rows), size)
         return analytics.Relation(tuple((each.name, each.type) for each in made.columns), rows)
 
-    async def _topic_named(self, name: str) -> str | None:
-        """The topic of this name, or of this name in other letters, if only one is."""
-        async with AsyncConsumer(READING | self._config.client) as consumer:
-            topics = [each for each in await consumer.list_topics() if not each.startswith("_confluent-ksql-")]
+    async def _refuse_unknown(self, name: str, caller: Caller) -> None:
+        """Says that it is not there, and suggests only what the caller may see."""
+        catalog = self._session().catalog.copy()
+        seen = await _described(caller, (each.topic for each in catalog.sources.values()))
+        catalog.sources = {key: each for key, each in catalog.sources.items() if each.topic in seen}
+        catalog.find(name)
+
+    async def _topic_named(self, name: str, caller: Caller) -> str | None:
+        """The topic of this name, or of this name in other letters, if only one is. One that the caller may not see is not there: an answer that told it from
+        one that does not exist would tell who asks what exists.
+        """
+        topics = await self._topics()
+        alike = [each for each in topics if each.upper() == name.upper()]
+        seen = await _described(caller, alike)
+        topics = [each for each in alike if each in seen]
         if name in topics:
             return name
-        alike = [each for each in topics if each.upper() == name.upper()]
-        return alike[0] if len(alike) == 1 else None
+        return topics[0] if len(topics) == 1 else None
+
+    async def _topics(self) -> list[str]:
+        async with AsyncConsumer(READING | self._config.client) as consumer:
+            return [each for each in await consumer.list_topics() if not each.startswith("_confluent-ksql-")]
 
     async def _records(self, topic: str) -> list[Any]:
         """The records of a topic, to the end that it has now."""
@@ -244,6 +258,12 @@ class RowQueries:
                     shown += 1
                     if statement.limit is not None and shown >= statement.limit:
                         return
+
+
+async def _described(caller: Caller, topics: Iterable[str]) -> set[str]:
+    """Those that the caller may see."""
+    asked = {topic_need(Operation.DESCRIBE, each) for each in topics}
+    return {each.name for each in (asked if caller.may_everything else await caller.allowed(asked))}
 
 
 def _told(data: bytes | None) -> str:

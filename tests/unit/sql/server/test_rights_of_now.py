@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 
 from headwater.base.acls import Operation
+from headwater.sql.language.errors import SqlError
 from headwater.sql.server.api import make_door
 from headwater.sql.server.command_log import Command
 from headwater.sql.server.config import SqlServerConfig
@@ -99,6 +100,32 @@ def test_a_query_reads_the_source_that_its_sender_was_asked_about() -> None:
         assert node.row_queries.pushes == {}
 
     asyncio.run(scene())
+
+
+def test_a_topic_that_one_may_not_see_is_as_one_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def told(name: str, caller: Mallory) -> str:
+        node, _, _ = _node()
+        node.engine.apply(0, Command(SECRET.replace("STREAM s", "STREAM secrets")).encode())
+
+        async def topics() -> list[str]:
+            return ["secret", "shown"]
+
+        monkeypatch.setattr(node.row_queries, "_topics", topics)
+        try:
+            await node.row_queries.query(f"SELECT COUNT(*) FROM {name};", {}, {}, caller)
+        except HttpError as error:
+            return f"{error.status} {error.message}"
+        except SqlError as error:
+            return str(error)
+        raise AssertionError("the query was answered")
+
+    hidden, missing = asyncio.run(told("secret", Mallory())), asyncio.run(told("sacret", Mallory()))
+    assert hidden.replace("SECRET", "SACRET") == missing
+    assert "does not exist" in hidden
+    assert "SECRETS" not in hidden
+    described = topic(Operation.DESCRIBE, "secret")
+    assert asyncio.run(told("secret", Mallory(described))).startswith("403 ")
+    assert "Did you mean SECRETS?" in asyncio.run(told("secretz", Mallory(described)))
 
 
 def test_a_schema_of_another_subject_is_not_shown_by_its_id() -> None:
