@@ -16,6 +16,13 @@ def default_profiles_file(environment: Mapping[str, str] = os.environ) -> Path:
     return _home(environment, "XDG_CONFIG_HOME", ".config") / "headwater" / "profiles.toml"
 
 
+def sql_history_file(environment: Mapping[str, str] = os.environ) -> Path:
+    """$HEADWATER_SQL_HISTORY, else in the user's state home."""
+    if named := environment.get("HEADWATER_SQL_HISTORY"):
+        return Path(named).expanduser()
+    return _home(environment, "XDG_STATE_HOME", ".local/state") / "headwater" / "sql_history"
+
+
 def _home(environment: Mapping[str, str], variable: str, fallback: str) -> Path:
     """XDG says: a relative path there is to be ignored."""
     named = environment.get(variable, "")

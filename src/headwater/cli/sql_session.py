@@ -47,7 +47,7 @@ def read_script(path: Path) -> str:
 
 class SqlSession:
     def __init__(self, client: "SqlClient", form: str) -> None:
-        self._client = client
+        self.client = client
         self._form = form
         self._spool: tuple[Path, TextIO] | None = None
         self._scripts: list[Path] = []
@@ -79,7 +79,7 @@ class SqlSession:
     def _run(self, text: str) -> None:
         for piece in split(text):
             self._to_spool(f"{PROMPT}{piece}\n")
-            for statement in self._client.statements(piece):
+            for statement in self.client.statements(piece):
                 if is_session_command(statement):
                     self._carry_out(statement)
                 else:
@@ -154,14 +154,14 @@ class SqlSession:
     def _ask(self, statement: str) -> None:
         first = statement.split(None, 1)[0].upper()
         if first == "SELECT":
-            with self._client.query(statement) as (names, rows):
+            with self.client.query(statement) as (names, rows):
                 self._show_rows(names, rows)
         elif first == "PRINT":
-            with self._client.printed(statement) as lines:
+            with self.client.printed(statement) as lines:
                 for line in lines:
                     self._echo(line.removesuffix("\n"))
         else:
-            found = self._client.run(statement)
+            found = self.client.run(statement)
             if self._form == "json":
                 self._echo(json.dumps(found, ensure_ascii=False, indent=2))
                 return

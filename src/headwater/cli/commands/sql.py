@@ -10,6 +10,7 @@ from headwater.base.errors import UserError
 from headwater.cli.options import login_options
 
 if TYPE_CHECKING:
+    from headwater.cli.sql_editing import Completer
     from headwater.cli.sql_session import SqlSession
 
 _DEFAULT_URL: Final = "http://localhost:8088"
@@ -62,12 +63,22 @@ def sql(
 
 def _shell(session: "SqlSession") -> None:
     """Statements from the terminal. An error is told, and the next statement is read."""
-    import contextlib
+    from headwater.cli.paths import sql_history_file
+    from headwater.cli.sql_editing import Completer, editing, names_known_to
 
+    completer = Completer(lambda: names_known_to(session.client.run))
+    try:
+        import readline
+    except ImportError:
+        _read_statements(session, completer)
+        return
+    with editing(readline, completer, sql_history_file()):
+        _read_statements(session, completer)
+
+
+def _read_statements(session: "SqlSession", completer: "Completer") -> None:
     from headwater.cli.sql_session import PROMPT, is_session_command
 
-    with contextlib.suppress(ImportError):
-        import readline  # noqa: F401  lines can be edited and called back
     waiting = ""
     while True:
         try:
@@ -90,6 +101,7 @@ def _shell(session: "SqlSession") -> None:
                 click.echo(str(error), err=True)
             except KeyboardInterrupt:
                 click.echo("closed", err=True)
+            completer.forget()
             waiting = ""
 
 
