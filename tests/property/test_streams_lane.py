@@ -2,6 +2,7 @@
 
 import os
 import random
+from array import array
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 from headwater.streams import App, JoinWindows, Materialized, hopping, tumbling, vectorized
 from headwater.streams.dsl.expressions import Column
-from headwater.streams.engine.columns import Chunk
+from headwater.streams.engine.columns import Chunk, PackedRows
 from headwater.streams.engine.failures import StreamsError
 from headwater.streams.engine.lane.counting import compiled_counting
 from headwater.streams.engine.lane.lane import compile_lane
@@ -357,3 +358,70 @@ def test_the_record_that_fails_in_a_batch_is_named() -> None:
     assert "in-0 offset 26" in twin.failure
     assert "a bad value" in twin.failure
     assert 'raise ValueError("a bad value")' in twin.failure
+
+
+@pytest.mark.parametrize("build", [_count, _count_twice, _windowed, _windowed_by_minutes], ids=lambda build: build.__name__)  # fmt: skip
+def test_counts_of_the_compiled_module_are_those_of_the_nodes(build: Callable[[App], None]) -> None:
+    """Also run under the sanitizers."""
+    _compare(build, "skip", 10)
+
+
+def test_runs_of_a_lane_leave_one_piece_for_each_topic() -> None:
+    """Each piece is a table for the producer: many small ones would cost more than their records."""
+    for build in (_count, _windowed, _table_alone):
+        twin = Twin(build, "fail")
+        twin.task.add_columns(Chunk("in", 0, list(range(40)), [5] * 40, [b"k"] * 40, [b"a"] * 40))
+        while twin.task.process_next(10):
+            pass
+        output = twin.task.collect()
+        assert [len(piece) for piece in output.columns] == [40], build.__name__
+
+
+def test_values_of_another_type_than_the_topics_fail_as_the_nodes_do() -> None:
+    """They become bytes by column, behind the last record of a run."""
+
+    def joined(left: str, right: str) -> Any:
+        return len(left) if right == "z" else left + right
+
+    def build(app: App) -> None:
+        app.stream("in").join(app.table("other", store="rows"), joined).to("out")
+
+    for policy in ("fail", "skip", "dead_letter"):
+        _compare(build, policy, 12)
+
+
+def test_a_topic_gets_values_as_bytes_and_as_objects() -> None:
+    def merged(app: App) -> None:
+        stream = app.stream("in")
+        stream.map_values(lambda value: None if value == "z" else (value or "") + "!").merge(stream).to("out")
+
+    def merged_the_other_way(app: App) -> None:
+        stream = app.stream("in")
+        stream.merge(stream.map_values(lambda value: (value or "") + "!")).to("out")
+
+    def two_sinks(app: App) -> None:
+        stream = app.stream("in").map_values(lambda value: len(value or ""))
+        stream.map_values(str).to("out")
+        stream.to("out", value="long")
+
+    for build in (merged, merged_the_other_way, two_sinks):
+        _compare(build, "skip", 12)
+
+
+def test_columns_of_compiled_code_and_of_python_stay_in_their_order() -> None:
+    task = Twin(_count, "fail").task
+
+    def add_packed(key: bytes) -> None:
+        offsets, stamp = array("q", [0, len(key)]).tobytes(), array("q", [7]).tobytes()
+        task.packed_of("out", None).add(PackedRows(1, offsets, key, bytes(8), stamp))
+
+    def add_plain(key: bytes) -> None:
+        columns = task.columns_of("out", None, placed=False)
+        columns.keys.append(key)
+        columns.values.append(bytes(8))
+        columns.timestamps.append(7)
+
+    for add, key in ((add_packed, b"1"), (add_packed, b"2"), (add_plain, b"3"), (add_plain, b"4"), (add_packed, b"5")):
+        add(key)
+    pieces = [piece for piece in task.collect().columns if not isinstance(piece, OutputRecord)]
+    assert [[record.key for record in piece.records()] for piece in pieces] == [[b"1", b"2"], [b"3", b"4"], [b"5"]]

@@ -1,11 +1,13 @@
 """Records by column at the edges of a task: as they were fetched, and as they are to be written. Lists, so that Python
-reads them quickly.
+reads them quickly; what compiled code has made stays the bytes that it made (`PackedColumns`), for nobody reads it here.
 
 A `Chunk` belongs to the queue it was put into, `OutputColumns` to the task until they are collected, then to whoever
 collected them.
 """
 
 from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
 
 from headwater.streams.engine.record import NO_HEADERS, Headers, InputRecord, OutputRecord
 
@@ -78,10 +80,71 @@ class OutputColumns:
     def data_bytes(self) -> int:
         return _bytes(self.keys) + _bytes(self.values)
 
+    @property
+    def has_null_key(self) -> bool:
+        return None in self.keys
+
     def records(self) -> list[OutputRecord]:
         places: list[int | None] = [self.partition] * len(self) if self.partitions is None else [*self.partitions]
         rows = zip(places, self.keys, self.values, self.timestamps, strict=True)
         return [OutputRecord(self.topic, place, key, value, time) for place, key, value, time in rows]
+
+
+class PackedRows(NamedTuple):
+    """Some records in Arrow's layout, in native byte order. Each has a key and a value."""
+
+    row_count: int
+    key_offsets: bytes  # int64, one more than rows
+    key_data: bytes
+    values: bytes  # all of one size
+    timestamps: bytes  # int64
+    partitions: bytes | None = None  # int32
+
+    @property
+    def value_size(self) -> int:
+        return len(self.values) // self.row_count
+
+    def keys(self) -> list[bytes]:
+        offsets = memoryview(self.key_offsets).cast("q").tolist()
+        return [self.key_data[begin:end] for begin, end in pairwise(offsets)]
+
+
+class PackedColumns(OutputColumns):
+    """The same for records that compiled code has made: `parts`, none of them empty, and no lists."""
+
+    __slots__ = ("_rows", "parts")
+
+    def __init__(self, topic: str, partition: int | None = None) -> None:
+        super().__init__(topic, partition)
+        self.parts: list[PackedRows] = []
+        self._rows = 0
+
+    def add(self, rows: PackedRows) -> None:
+        if rows.row_count:
+            self.parts.append(rows)
+            self._rows += rows.row_count
+
+    def __len__(self) -> int:
+        return self._rows
+
+    @property
+    def data_bytes(self) -> int:
+        return sum(len(part.key_data) + len(part.values) for part in self.parts)
+
+    @property
+    def has_null_key(self) -> bool:
+        return False
+
+    def records(self) -> list[OutputRecord]:
+        return [record for part in self.parts for record in self._unpacked(part)]
+
+    def _unpacked(self, part: PackedRows) -> Iterator[OutputRecord]:
+        size, times = part.value_size, memoryview(part.timestamps).cast("q").tolist()
+        places: list[int | None] = [self.partition] * part.row_count
+        if part.partitions is not None:
+            places = memoryview(part.partitions).cast("i").tolist()  # type: ignore[assignment]
+        for at, (key, time, place) in enumerate(zip(part.keys(), times, places, strict=True)):
+            yield OutputRecord(self.topic, place, key, part.values[at * size : (at + 1) * size], time)
 
 
 def _bytes(cells: Cells) -> int:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.errors import UserError
-from headwater.streams.engine.columns import Chunk, OutputColumns
+from headwater.streams.engine.columns import Chunk, OutputColumns, PackedColumns
 from headwater.streams.engine.context import NodeContext
 from headwater.streams.engine.emit_on_close import ClosingProcessor
 from headwater.streams.engine.expiry import expiring_rows
@@ -260,7 +260,8 @@ class Task:
     def process_next(self, most: int = 1) -> int:
         """The next buffered record, or a run of up to `most`; how many."""
         if self._lane is not None and self.group.in_columns:
-            self._put_aside()
+            if self._outputs or self._changelog:
+                self._put_aside()
             done = self._lane.step(most)
             if done:
                 return done
@@ -388,12 +389,29 @@ class Task:
 
     def columns_of(self, topic: str, partition: int | None, placed: bool) -> OutputColumns:
         """What a lane adds results for a topic to; with a partition it is a changelog. `placed`: each record names its partition."""
-        together = self._columns if partition is None else self._changelog_columns
-        found = together.get(topic)
-        if found is None:
-            found = together[topic] = OutputColumns(topic, partition)
+        found = self._columns_now(topic, partition)
+        if found is None or isinstance(found, PackedColumns):
+            found = self._begin_columns(OutputColumns(topic, partition))
             found.partitions = [] if placed else None
         return found
+
+    def packed_of(self, topic: str, partition: int | None) -> PackedColumns:
+        """The same for compiled code."""
+        found = self._columns_now(topic, partition)
+        if not isinstance(found, PackedColumns):
+            found = PackedColumns(topic, partition)
+            self._begin_columns(found)
+        return found
+
+    def _columns_now(self, topic: str, partition: int | None) -> OutputColumns | None:
+        return (self._columns if partition is None else self._changelog_columns).get(topic)
+
+    def _begin_columns(self, columns: OutputColumns) -> OutputColumns:
+        """Those of the other kind come before it."""
+        if self._columns_now(columns.topic, columns.partition) is not None:
+            self._put_aside()
+        (self._columns if columns.partition is None else self._changelog_columns)[columns.topic] = columns
+        return columns
 
     def _put_aside(self) -> None:
         """Where nodes and lane take turns, the order of their results stays."""

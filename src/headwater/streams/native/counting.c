@@ -3,6 +3,9 @@
  *     row of a count      timestamp (8, big endian), count (8)
  *     row of a window     segment (8), key, start of the window (8), sequence number (4), which is 0
  *
+ * What goes to topics is made as columns in Arrow's layout: the bytes of all cells, and where each begins (int64, one more than cells); counts are
+ * 8 bytes each, times int64. So no object is made for a cell, and no time is lost where columns are encoded into batches.
+ *
  * What these functions cannot do they leave to the caller, which has the same in Python: then they give None and have changed nothing. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -49,7 +52,7 @@ static PyObject *find_row(PyObject *row, PyObject *fresh, const store *from) {
 }
 
 /* One record more in a row: puts it into `fresh`, and the count and the time into their places. */
-static bool count_one(PyObject *row, int64_t time, PyObject *fresh, const store *from, PyObject **data, PyObject **stamp) {
+static bool count_one(PyObject *row, int64_t time, PyObject *fresh, const store *from, char *data, int64_t *stamp) {
     PyObject *found = find_row(row, fresh, from);
     if (found == NULL)
         return false;
@@ -65,40 +68,46 @@ static bool count_one(PyObject *row, int64_t time, PyObject *fresh, const store 
         time = before > time ? before : time;
     }
     Py_DECREF(found);
-    char bytes[16];
-    put_long(bytes, time);
-    put_long(bytes + 8, count);
-    PyObject *made = PyBytes_FromStringAndSize(bytes, 16);
-    *data = PyBytes_FromStringAndSize(bytes + 8, 8);
-    *stamp = PyLong_FromLongLong(time);
-    bool done = made != NULL && *data != NULL && *stamp != NULL && PyDict_SetItem(fresh, row, made) == 0;
-    Py_XDECREF(made);
-    return done;
+    PyObject *made = PyBytes_FromStringAndSize(NULL, 16);
+    if (made == NULL)
+        return false;
+    put_long(PyBytes_AS_STRING(made), time);
+    put_long(PyBytes_AS_STRING(made) + 8, count);
+    memcpy(data, PyBytes_AS_STRING(made) + 8, 8);
+    *stamp = time;
+    int failed = PyDict_SetItem(fresh, row, made);
+    Py_DECREF(made);
+    return failed == 0;
 }
 
-PyDoc_STRVAR(count_rows_doc, "count_rows(rows, times, fresh, layers, end, get) -> (counts as bytes, times)\n\n"
+static bool are_dicts(PyObject *layers) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(layers); i++)
+        if (!PyDict_Check(PyTuple_GET_ITEM(layers, i))) {
+            PyErr_SetString(PyExc_TypeError, "a layer is a dict");
+            return false;
+        }
+    return true;
+}
+
+PyDoc_STRVAR(count_rows_doc, "count_rows(rows, times, fresh, layers, end, get) -> (counts, times): columns\n\n"
                              "Rows that are counted, in order; `fresh` takes what becomes of them, `layers` and then `get` have what was.");
 
 static PyObject *count_rows(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *rows, *times, *fresh;
     store from;
     if (!PyArg_ParseTuple(args, "O!O!O!O!OO", &PyList_Type, &rows, &PyList_Type, &times, &PyDict_Type, &fresh, &PyTuple_Type,
-                          &from.layers, &from.end, &from.get))
+                          &from.layers, &from.end, &from.get) ||
+        !are_dicts(from.layers))
         return NULL;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(from.layers); i++)
-        if (!PyDict_Check(PyTuple_GET_ITEM(from.layers, i))) {
-            PyErr_SetString(PyExc_TypeError, "a layer is a dict");
-            return NULL;
-        }
     Py_ssize_t size = PyList_GET_SIZE(rows);
     if (PyList_GET_SIZE(times) != size) {
         PyErr_SetString(PyExc_ValueError, "as many times as rows are needed");
         return NULL;
     }
-    PyObject *counts = PyList_New(size), *stamps = PyList_New(size);
+    PyObject *counts = PyBytes_FromStringAndSize(NULL, 8 * size), *stamps = PyBytes_FromStringAndSize(NULL, 8 * size);
     bool done = counts != NULL && stamps != NULL;
     for (Py_ssize_t at = 0; done && at < size; at++) {
-        PyObject *data = NULL, *stamp = NULL;
+        int64_t stamp = 0;
         if (PyList_GET_SIZE(rows) != size || PyList_GET_SIZE(times) != size) {
             PyErr_SetString(PyExc_RuntimeError, "the rows were changed while they were counted");
             done = false;
@@ -106,12 +115,9 @@ static PyObject *count_rows(PyObject *Py_UNUSED(module), PyObject *args) {
         }
         int64_t time = PyLong_AsLongLong(PyList_GET_ITEM(times, at));
         PyObject *row = Py_NewRef(PyList_GET_ITEM(rows, at));
-        done = !(time == -1 && PyErr_Occurred()) && count_one(row, time, fresh, &from, &data, &stamp);
+        done = !(time == -1 && PyErr_Occurred()) && count_one(row, time, fresh, &from, PyBytes_AS_STRING(counts) + 8 * at, &stamp);
         Py_DECREF(row);
-        if (data != NULL)
-            PyList_SET_ITEM(counts, at, data);
-        if (stamp != NULL)
-            PyList_SET_ITEM(stamps, at, stamp);
+        memcpy(PyBytes_AS_STRING(stamps) + 8 * at, &stamp, sizeof stamp);
     }
     PyObject *result = done ? PyTuple_Pack(2, counts, stamps) : NULL;
     Py_XDECREF(counts);
@@ -119,19 +125,83 @@ static PyObject *count_rows(PyObject *Py_UNUSED(module), PyObject *args) {
     return result;
 }
 
+/* A column that is being made. It has room for as many cells and bytes as it was opened for. */
+typedef struct {
+    PyObject *offsets, *data;
+    Py_ssize_t cells;
+    int64_t size_bytes;
+} column;
+
+static bool open_column(column *made, Py_ssize_t cells, int64_t size_bytes) {
+    made->offsets = PyBytes_FromStringAndSize(NULL, 8 * (cells + 1));
+    made->data = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size_bytes);
+    if (made->offsets == NULL || made->data == NULL)
+        return false;
+    memset(PyBytes_AS_STRING(made->offsets), 0, 8);
+    return true;
+}
+
+static void close_column(column *made) {
+    Py_XDECREF(made->offsets);
+    Py_XDECREF(made->data);
+}
+
+static void add_cell(column *to, const char *cell, Py_ssize_t size_bytes) {
+    memcpy(PyBytes_AS_STRING(to->data) + to->size_bytes, cell, (size_t)size_bytes);
+    to->size_bytes += size_bytes;
+    to->cells++;
+    memcpy(PyBytes_AS_STRING(to->offsets) + 8 * to->cells, &to->size_bytes, 8);
+}
+
+/* (offsets, data), without the room that was left; a new reference. */
+static PyObject *as_pair(column *made) {
+    if (_PyBytes_Resize(&made->offsets, 8 * (made->cells + 1)) < 0 || _PyBytes_Resize(&made->data, (Py_ssize_t)made->size_bytes) < 0)
+        return NULL;
+    return PyTuple_Pack(2, made->offsets, made->data);
+}
+
+/* Of the cells of a list that are bytes, all together. -1: one is neither bytes nor None, which is no error yet. */
+static int64_t bytes_of(PyObject *cells) {
+    int64_t size_bytes = 0;
+    for (Py_ssize_t at = 0; at < PyList_GET_SIZE(cells); at++) {
+        PyObject *cell = PyList_GET_ITEM(cells, at);
+        if (PyBytes_CheckExact(cell))
+            size_bytes += PyBytes_GET_SIZE(cell);
+        else if (cell != Py_None)
+            return -1;
+    }
+    return size_bytes;
+}
+
+PyDoc_STRVAR(pack_cells_doc, "pack_cells(cells) -> (offsets, data): a list of bytes, none of them None, as a column");
+
+static PyObject *pack_cells(PyObject *Py_UNUSED(module), PyObject *cells) {
+    if (!PyList_Check(cells)) {
+        PyErr_SetString(PyExc_TypeError, "cells are a list");
+        return NULL;
+    }
+    column made = {0};
+    int64_t size_bytes = bytes_of(cells);
+    Py_ssize_t size = PyList_GET_SIZE(cells);
+    bool done = size_bytes >= 0 && open_column(&made, size, size_bytes);
+    for (Py_ssize_t at = 0; done && at < size; at++) {
+        PyObject *cell = PyList_GET_ITEM(cells, at);
+        if ((done = cell != Py_None))
+            add_cell(&made, PyBytes_AS_STRING(cell), PyBytes_GET_SIZE(cell));
+    }
+    if (!done && !PyErr_Occurred())
+        PyErr_SetString(PyExc_TypeError, "a cell is bytes");
+    PyObject *result = done ? as_pair(&made) : NULL;
+    close_column(&made);
+    return result;
+}
+
 typedef struct {
     long long size, grace, interval, retention, observed, latest, oldest;
     long long late, nulls;
-    PyObject *rows, *logged, *told, *keys, *times;
+    PyObject *rows, *times;
+    column logged, told, keys;
 } windows;
-
-static bool append_new(PyObject *list, PyObject *made) {
-    if (made == NULL)
-        return false;
-    int failed = PyList_Append(list, made);
-    Py_DECREF(made);
-    return failed == 0;
-}
 
 /* The row of a record, and what its key is in the changelog and in the results. */
 static bool add_window(windows *state, PyObject *key, PyObject *time, int64_t start) {
@@ -144,12 +214,12 @@ static bool add_window(windows *state, PyObject *key, PyObject *time, int64_t st
     memcpy(at + 8, PyBytes_AS_STRING(key), (size_t)size);
     put_long(at + 8 + size, start);
     memset(at + 16 + size, 0, 4);
-    bool done = append_new(state->logged, PyBytes_FromStringAndSize(at + 8, size + 12)) &&
-                append_new(state->told, PyBytes_FromStringAndSize(at + 8, size + 8)) && PyList_Append(state->keys, key) == 0 &&
-                PyList_Append(state->times, time) == 0;
-    if (!done)
-        Py_DECREF(row);
-    return done && append_new(state->rows, row);
+    add_cell(&state->logged, at + 8, size + 12);
+    add_cell(&state->told, at + 8, size + 8);
+    add_cell(&state->keys, at + 8, size);
+    bool done = PyList_Append(state->rows, row) == 0 && PyList_Append(state->times, time) == 0;
+    Py_DECREF(row);
+    return done;
 }
 
 /* 1: done, 0: it is one for the caller, -1: failed. */
@@ -158,10 +228,12 @@ static int place_one(windows *state, PyObject *key, PyObject *given) {
         state->nulls++;
         return 1;
     }
+    if (!PyLong_CheckExact(given)) /* whatever else it is might run code of its own, and change the lists */
+        return 0;
     int64_t time = PyLong_AsLongLong(given);
     if (time == -1 && PyErr_Occurred())
         return -1;
-    if (!PyBytes_CheckExact(key) || time < 0 || time > (INT64_MAX >> 2))
+    if (time < 0 || time > (INT64_MAX >> 2))
         return 0;
     int64_t start = time / state->size * state->size;
     if (time > state->observed)
@@ -177,8 +249,20 @@ static int place_one(windows *state, PyObject *key, PyObject *given) {
     return add_window(state, key, given, start) ? 1 : -1;
 }
 
+static PyObject *windows_told(windows *state) {
+    PyObject *logged = as_pair(&state->logged), *told = as_pair(&state->told), *keys = as_pair(&state->keys), *result = NULL;
+    if (logged != NULL && told != NULL && keys != NULL)
+        result = Py_BuildValue("OOOOOLLLL", state->rows, state->times, logged, told, keys, state->observed, state->latest, state->late,
+                               state->nulls);
+    Py_XDECREF(logged);
+    Py_XDECREF(told);
+    Py_XDECREF(keys);
+    return result;
+}
+
 PyDoc_STRVAR(window_rows_doc, "window_rows(keys, times, size, grace, interval, retention, observed, latest, oldest)\n\n"
-                              "-> None, or (rows, keys of the changelog, keys of results, keys, times, observed, latest, late, nulls)");
+                              "-> None, or (rows, times, keys of the changelog, keys of results, keys, observed, latest, late, nulls).\n"
+                              "Rows and times are lists, keys are columns: (offsets, data).");
 
 static PyObject *window_rows(PyObject *Py_UNUSED(module), PyObject *args) {
     windows state = {0};
@@ -192,28 +276,28 @@ static PyObject *window_rows(PyObject *Py_UNUSED(module), PyObject *args) {
         return NULL;
     }
     const long long most = INT64_MAX >> 2; /* nothing overflows below */
-    if (state.size > most || state.grace < 0 || state.grace > most || state.retention < 0 || state.retention > most)
+    int64_t size_bytes = bytes_of(keys);
+    if (state.size > most || state.grace < 0 || state.grace > most || state.retention < 0 || state.retention > most || size_bytes < 0)
         Py_RETURN_NONE;
-    PyObject **lists[] = {&state.rows, &state.logged, &state.told, &state.keys, &state.times};
-    int found = 1;
-    for (int i = 0; i < 5; i++)
-        if ((*lists[i] = PyList_New(0)) == NULL)
-            found = -1;
+    state.rows = PyList_New(0);
+    state.times = PyList_New(0);
+    bool opened = open_column(&state.logged, size, size_bytes + 12 * (int64_t)size) &&
+                  open_column(&state.told, size, size_bytes + 8 * (int64_t)size) && open_column(&state.keys, size, size_bytes);
+    int found = opened && state.rows != NULL && state.times != NULL ? 1 : -1;
     for (Py_ssize_t at = 0; found == 1 && at < size; at++)
         found = place_one(&state, PyList_GET_ITEM(keys, at), PyList_GET_ITEM(times, at));
-    PyObject *result = NULL;
-    if (found == 1)
-        result = Py_BuildValue("OOOOOLLLL", state.rows, state.logged, state.told, state.keys, state.times, state.observed, state.latest,
-                               state.late, state.nulls);
-    else if (found == 0)
-        result = Py_NewRef(Py_None);
-    for (int i = 0; i < 5; i++)
-        Py_XDECREF(*lists[i]);
+    PyObject *result = found == 1 ? windows_told(&state) : found == 0 ? Py_NewRef(Py_None) : NULL;
+    Py_XDECREF(state.rows);
+    Py_XDECREF(state.times);
+    close_column(&state.logged);
+    close_column(&state.told);
+    close_column(&state.keys);
     return result;
 }
 
 static PyMethodDef methods[] = {
     {"count_rows", count_rows, METH_VARARGS, count_rows_doc},
+    {"pack_cells", pack_cells, METH_O, pack_cells_doc},
     {"window_rows", window_rows, METH_VARARGS, window_rows_doc},
     {NULL, NULL, 0, NULL},
 };

@@ -14,7 +14,17 @@ _encode: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).enc
 class FunctionSerde:
     """A pair of functions under a name."""
 
-    __slots__ = ("check_all", "deserialize", "deserialize_all", "exact", "name", "record_type", "serialize")
+    __slots__ = (
+        "check_all",
+        "deserialize",
+        "deserialize_all",
+        "deserialize_quickly",
+        "exact",
+        "name",
+        "record_type",
+        "serialize",
+        "serialize_all",
+    )
 
     def __init__(self, name: str, serialize: Callable[[Any], bytes], deserialize: Callable[[bytes], Any]) -> None:
         self.name = name
@@ -24,6 +34,8 @@ class FunctionSerde:
         self.record_type: type | None = None  # of typed records: what it reads
         self.deserialize_all: Callable[[list[bytes | None]], list[Any]] | None = None
         self.check_all: Callable[[list[bytes | None]], Any] | None = None
+        self.serialize_all: Callable[[list[Any]], list[bytes | None]] | None = None  # of objects that do not change
+        self.deserialize_quickly: Callable[[bytes], Any] | None = None  # whose error says less
 
     def __repr__(self) -> str:
         return f"<serde {self.name}>"
@@ -52,6 +64,13 @@ def _decode_texts(cells: list[bytes | None]) -> list[str | None]:
     if None in cells:
         return [None if cell is None else cell.decode() for cell in cells]
     return list(map(bytes.decode, cells))  # type: ignore[arg-type]
+
+
+def _encode_texts(values: list[str | None]) -> list[bytes | None]:
+    """Raises TypeError where one is no text."""
+    if None in values:
+        return [None if value is None else str.encode(value) for value in values]
+    return list(map(str.encode, values))  # type: ignore[arg-type]
 
 
 def _check_texts(cells: list[bytes | None]) -> None:
@@ -114,6 +133,7 @@ VOID: Final = FunctionSerde("void", _void, _void)
 for _serde in (BYTES, TEXT, SHORT, INT, LONG):
     _serde.exact = True
 TEXT.deserialize_all, TEXT.check_all = _decode_texts, _check_texts
+TEXT.serialize_all, TEXT.deserialize_quickly = _encode_texts, bytes.decode
 
 _STOCK: Final[tuple[Serde, ...]] = (BYTES, TEXT, SHORT, INT, LONG, FLOAT, DOUBLE, JSON, VOID)
 BY_NAME: Final[dict[str, Serde]] = {serde.name: serde for serde in _STOCK} | {"string": TEXT}

@@ -1,7 +1,7 @@
 """A task and its state in a slot: claimed, replayed from changelog topics, processed, saved.
 
 Owned by the slot. Its state on disk is never ahead of the changelogs: what is replayed is committed there, and what the task changes is saved
-after the transaction that wrote it; while the task is behind its inputs, once a second (a killed process replays that second). State that does not fit its changelogs (they are shorter, or their beginning is gone) is wiped and
+after the transaction that wrote it; while the task is behind its inputs, every five seconds (a killed process replays those). State that does not fit its changelogs (they are shorter, or their beginning is gone) is wiped and
 replayed from the beginning; so is state of a topic that was deleted and made anew.
 """
 
@@ -27,7 +27,9 @@ from headwater.streams.stores.lmdb import LmdbSnapshot, LmdbState, StateInUse, r
 from headwater.streams.stores.state import ChangelogPartition, Owner, mark_copy
 
 _SAVE_EVERY: Final = 100_000  # records of a replay, so that memory stays small
-_WRITE_EVERY_S: Final = 1.0  # while there is more to do
+_WRITE_EVERY_S: Final = (
+    5.0  # while there is more to do: a row that is changed again or expires before that is never written
+)
 
 
 class Stopped(Exception):
@@ -101,7 +103,7 @@ class OpenTask:
         return [TopicPartition(name, self.partition) for name in names if self.partition < counts[name]]
 
     def snapshot(self) -> AbstractContextManager[LmdbSnapshot]:
-        """The last commit that is written, for queries of other threads: while the task is behind its inputs, a second old or more."""
+        """The last commit that is written, for queries of other threads: while the task is behind its inputs, five seconds old or more."""
         state = self._state
         if state is None:
             raise NotReady(f"The state of task {self.name} is not open", "it is being opened or closed", "Ask again")

@@ -13,6 +13,7 @@ from headwater.client.producer.batch import Delivery
 from headwater.client.producer.producer import Producer
 from headwater.streams.engine.columns import OutputColumns
 from headwater.streams.engine.record import OutputRecord
+from headwater.streams.slot.output_tables import as_table
 from headwater.streams.slot.pending_outputs import Piece
 from headwater.streams.slot.refusals import HOPELESS, Refused
 from headwater.streams.stores.state import ChangelogPartition
@@ -69,7 +70,7 @@ def _send_topic(
 
 def _needs_choice(columns: OutputColumns) -> bool:
     """A record without a key goes where the producer likes, which is no matter of tables."""
-    return columns.partition is None and columns.partitions is None and None in columns.keys
+    return columns.partition is None and columns.partitions is None and columns.has_null_key
 
 
 def _is_table(rows: list[OutputRecord]) -> bool:
@@ -88,20 +89,10 @@ def _send_table(producer: Producer, topic: str, rows: list[OutputRecord]) -> Cal
 
 
 def _send_columns(producer: Producer, columns: OutputColumns) -> Callable[[], Positions]:
-    import pyarrow as pa
-
-    topic = columns.topic
-    arrays = {
-        "key": pa.array(columns.keys, pa.binary()),
-        "value": pa.array(columns.values, pa.binary()),
-        "timestamp": pa.array(columns.timestamps, pa.int64()),
-    }
-    place: str | int | None = columns.partition
-    if columns.partitions is not None:
-        arrays["partition"] = pa.array(columns.partitions, pa.int32())
-        place = "partition"
+    topic, table = columns.topic, as_table(columns)
+    place = "partition" if "partition" in table.column_names else columns.partition
     try:
-        delivery = producer.send_arrow(pa.table(arrays), topic, key="key", timestamp="timestamp", partition=place)
+        delivery = producer.send_arrow(table, topic, key="key", timestamp="timestamp", partition=place)
     except KafkaError as error:
         return _raising(error)
 

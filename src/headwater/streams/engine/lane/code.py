@@ -56,6 +56,7 @@ class Code:
     def __init__(self) -> None:
         self.names: dict[str, Any] = {}
         self.before: list[str] = []  # once per run, before the first record
+        self.through: list[str] = []  # behind the last record, where something may still fail
         self.failed: list[str] = []  # when a record has failed: what takes back what has happened before it
         self.after: list[str] = []  # and behind the last, when nothing can fail any more
         self._lines: list[str] = []  # of the source that is being written
@@ -103,7 +104,7 @@ class Code:
         count = range(len(columns))
         parameters = ", ".join(f"in_raw_keys_{n}, in_raw_values_{n}, in_times_{n}" for n in count)
         text = [f"def run(order, {parameters}):", *_indented(self.before)]
-        loop = self._loop(columns)
+        loop = [*self._loop(columns), *_indented(self.through)]
         if self.failed:
             loop = [
                 "    try:",
@@ -132,6 +133,12 @@ class Code:
         exec(compile(text, file, "exec"), names)  # noqa: S102 - our own text, which has names of ours only
         run: Callable[..., None] = names["run"]
         return run
+
+
+def reader(serde: Serde) -> Callable[[bytes], Any]:
+    """Of one cell; in a lane nobody reads what an error says."""
+    quick: Callable[[bytes], Any] | None = getattr(serde, "deserialize_quickly", None)
+    return quick or serde.deserialize
 
 
 def _one_after_the_other(lines: list[str]) -> list[str]:

@@ -47,10 +47,13 @@ class Compiled:
 
 
 class Output:
-    """The lists of a run for one topic."""
+    """The lists of a run for one topic. `of_objects`: values become bytes by column, behind the last record; None before
+    the first node that writes here.
+    """
 
     def __init__(self, code: Code, columns: Callable[[], OutputColumns], placed: bool) -> None:
         self.placed = placed
+        self.of_objects: bool | None = None
         owner = code.bind(columns, "columns")
         self._names = [code.name(each) for each in ("keys", "values", "times", "places")[: 4 if placed else 3]]
         fields = ("keys", "values", "timestamps", "partitions")
@@ -61,6 +64,10 @@ class Output:
         code.after.append(f"{made} = {owner}()")
         for field, name in zip(fields, self._names, strict=False):
             code.after.append(f"{made}.{field} += {name}")
+
+    def encode_by_column(self, code: Code, encode: Callable[[list[Any]], Any]) -> None:
+        values = self._names[1]
+        code.through.append(f"{values} = {code.bind(encode, 'encode_all')}({values})")
 
     def write(self, code: Code, key: str, value: str, time: str, place: str | None = None) -> None:
         assert self.placed == (place is not None)
@@ -169,7 +176,6 @@ class Compiler:
         if not isinstance(sink, Sink) or not isinstance(sink.topic, str) or flow.old is not None:
             raise NotInLane("a sink whose topic each record names")
         key_serde, value_serde = node.key or self.task.settings.key, node.value or self.task.settings.value
-        value = self.raw_value(flow, value_serde)
         window = flow.window
         if isinstance(key_serde, WindowedSerde):
             if window is None or window.serde is not key_serde.inner or not isinstance(node.partitioner, ByInnerKey):
@@ -180,11 +186,28 @@ class Compiler:
             count = self.code.name("count")
             self.code.before.append(f"{count} = {self.code.bind(self._count, 'count_of')}({topic!r})")
             place = f"0 if {count} == 1 else {self.code.bind(partition_for_key, 'place')}({window.inner}, {count})"
-            self.output(topic, None, placed=True).write(self.code, key, value, flow.time, place)
+            self.output(topic, None, placed=True).write(
+                self.code, key, self.raw_value(flow, value_serde), flow.time, place
+            )
             return
         if node.partitioner is not None:
             raise NotInLane("a partitioner")
-        self.output(sink.topic, None).write(self.code, self.raw_key(flow, key_serde), value, flow.time)
+        output = self.output(sink.topic, None)
+        value = (
+            flow.value if self._takes_objects(output, node, flow, value_serde) else self.raw_value(flow, value_serde)
+        )
+        output.write(self.code, self.raw_key(flow, key_serde), value, flow.time)
+
+    def _takes_objects(self, output: Output, node: SinkNode, flow: Flow, serde: Serde) -> bool:
+        """Whether this topic gets its values as objects. The first way to its sink decides; with two sinks none does."""
+        if output.of_objects is None:
+            encode = getattr(serde, "serialize_all", None)
+            alone = sum(each.topic == node.topic for each in self._sinks.values()) == 1
+            has_bytes = flow.raw_value is not None and flow.raw_value.serde is serde
+            output.of_objects = encode is not None and alone and not has_bytes
+            if encode is not None and output.of_objects:
+                output.encode_by_column(self.code, encode)
+        return output.of_objects
 
     def _count(self, topic: str) -> int:
         count = self.task.settings.partition_count

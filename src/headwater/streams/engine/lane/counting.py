@@ -8,15 +8,13 @@ all of it is counted.
 """
 
 import os
-from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from headwater.records.codec import partition_keys
 from headwater.records.columns import BinaryColumn
-from headwater.streams.engine.columns import Cells, OutputColumns
+from headwater.streams.engine.columns import Cells, PackedRows
 from headwater.streams.engine.sink import Sink
 from headwater.streams.engine.stream_aggregate import StreamAggregateProcessor
 from headwater.streams.engine.table_to_stream import TableToStream
@@ -32,6 +30,7 @@ if TYPE_CHECKING:
     from headwater.streams.engine.task import Task
 
 Run = Callable[..., None]
+Column = tuple[bytes, bytes]  # where each cell begins (int64, one more than cells), and the bytes of all
 Check = Callable[[list[bytes | None]], Any]
 
 
@@ -47,7 +46,9 @@ class Counting(Protocol):
         end: bytes | None,
         get: Callable[[bytes], bytes | None],
         /,
-    ) -> tuple[list[bytes], list[int]]: ...
+    ) -> tuple[bytes, bytes]: ...
+
+    def pack_cells(self, cells: list[bytes], /) -> "Column": ...
 
     def window_rows(self, keys: Cells, times: list[int], /, *numbers: int) -> Any: ...
 
@@ -142,21 +143,20 @@ class _Counts:
         self._store: Any = cast(Any, task.byte_stores[shape.processor.store_name])
         self._rows: PendingMap = self._store.rows  # of a key-value or a window store
 
-    def _count(self, rows: list[bytes], times: list[int]) -> tuple[list[bytes], list[int], dict[bytes, bytes | None]]:
+    def _count(self, rows: list[bytes], times: list[int]) -> tuple[bytes, bytes, dict[bytes, bytes | None]]:
         fresh: dict[bytes, bytes | None] = {}
         layers, end = self._rows.layers()
         counts, stamps = self._native.count_rows(rows, times, fresh, layers, end, self._rows.get)
         return counts, stamps, fresh
 
-    def _write(self, columns: OutputColumns, keys: list[bytes], counts: list[bytes], stamps: list[int]) -> None:
-        columns.keys += keys
-        columns.values += counts
-        columns.timestamps += stamps
+    def _packed(self, keys: Column, counts: bytes, stamps: bytes, places: bytes | None = None) -> PackedRows:
+        offsets, data = keys
+        return PackedRows(len(counts) // 8, offsets, data, counts, stamps, places)
 
-    def _log(self, keys: list[bytes], counts: list[bytes], stamps: list[int]) -> None:
+    def _log(self, keys: Column, counts: bytes, stamps: bytes) -> None:
         if self._shape.log is not None:
-            columns = self._task.columns_of(self._shape.log, self._task.partition, placed=False)
-            self._write(columns, keys, counts, stamps)
+            columns = self._task.packed_of(self._shape.log, self._task.partition)
+            columns.add(self._packed(keys, counts, stamps))
 
     def _drop(self, reason: str, count: int) -> None:
         if count:
@@ -171,11 +171,12 @@ class _KeyCounts(_Counts):
         if None in keys or None in values:
             whole = [i for i, key in enumerate(keys) if key is not None and values[i] is not None]
             kept, times = [keys[i] for i in whole], [times[i] for i in whole]
+        packed = self._native.pack_cells(kept)
         counts, stamps, fresh = self._count(kept, times)
         self._rows.put_all(fresh)
-        self._log(kept, counts, stamps)
+        self._log(packed, counts, stamps)
         for topic in self._shape.topics:
-            self._write(self._task.columns_of(topic, None, placed=False), kept, counts, stamps)
+            self._task.packed_of(topic, None).add(self._packed(packed, counts, stamps))
         self._drop("null key or value", len(keys) - len(kept))
 
 
@@ -200,27 +201,23 @@ class _WindowCounts(_Counts):
         if found is None:
             self._otherwise(order, keys, values, times)
             return
-        rows, logged, told, kept, kept_times, observed, latest, late, nulls = found
+        rows, kept_times, logged, told, kept, observed, latest, late, nulls = found
         counts, stamps, fresh = self._count(rows, kept_times)
-        places = {topic: self._places(topic, kept) for topic in self._shape.topics}
+        places = {topic: self._places(topic, len(rows), kept) for topic in self._shape.topics}
         self._rows.put_all(fresh)
         self._log(logged, counts, stamps)
         for topic in self._shape.topics:
-            columns = task.columns_of(topic, None, placed=True)
-            self._write(columns, told, counts, stamps)
-            assert columns.partitions is not None
-            columns.partitions += places[topic]
+            task.packed_of(topic, None).add(self._packed(told, counts, stamps, places[topic]))
         processor.observed_stream_time = observed
         segments.observe(latest)
         self._drop("late", late)
         self._drop("null key", nulls)
 
-    def _places(self, topic: str, keys: list[bytes]) -> list[int]:
+    def _places(self, topic: str, size: int, keys: Column) -> bytes:
         """Windows lie where their keys do."""
         partition_count = self._task.settings.partition_count
         count = 1 if partition_count is None else partition_count(topic)
-        if count == 1 or not keys:
-            return [0] * len(keys)
-        offsets = array("q", accumulate(map(len, keys), initial=0))
-        column = BinaryColumn(None, memoryview(offsets).cast("B"), b"".join(keys), 8, 0)
-        return memoryview(partition_keys(len(keys), column, count)).cast("B").cast("i").tolist()
+        if count == 1 or not size:
+            return bytes(4 * size)
+        offsets, data = keys
+        return bytes(partition_keys(size, BinaryColumn(None, offsets, data, 8, 0), count))

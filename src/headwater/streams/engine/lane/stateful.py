@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from headwater.streams.engine.lane.code import Flow, NotInLane, Raw, WindowKey
+from headwater.streams.engine.lane.code import Flow, NotInLane, Raw, WindowKey, reader
 from headwater.streams.engine.processor import Processor
 from headwater.streams.engine.stream_aggregate import StreamAggregateProcessor
 from headwater.streams.engine.stream_join import LATE, JoinWindowKeeper, StreamJoinSide
@@ -283,7 +283,7 @@ def _stream_table_join(compiler: "Compiler", node: str, processor: StreamTableJo
         key = compiler.held(key)
         alone = f"None if {compiler.is_none_key(flow)} else " if processor.left else ""
         code.line(f"{raw} = {alone}{rows.find(key)}")
-        read = f"{code.bind(rows.value.deserialize, 'read')}({raw}[8:])"
+        read = f"{code.bind(reader(rows.value), 'read')}({raw}[8:])"
         joined = f"{value} = {compiler.joiner(processor.joiner, flow.key, flow.value, right)}"
         if processor.left:
             code.line(f"{right} = None if {raw} is None else {read}")
@@ -384,7 +384,7 @@ def _meet(
         with code.block(f"if {met} > {until}:"):
             code.line("break")
         with code.block(f"if {met} >= {since}:"):
-            read = code.bind(rows.value.deserialize, "read")
+            read = code.bind(reader(rows.value), "read")
             left, right = (flow.value, f"{read}({other})") if processor.is_left else (f"{read}({other})", flow.value)
             code.line(f"{value} = {compiler.joiner(processor.sides.joiner, flow.key, left, right)}")
             code.line(f"{joined_at} = {met} if {met} > {time} else {time}")
