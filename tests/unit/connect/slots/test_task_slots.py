@@ -311,6 +311,7 @@ def test_tasks_say_why_there_are_no_slots_until_there_are(bench: Bench) -> None:
     task = bench.task("a")
     bench.until_state(task, State.FAILED)
     assert "No core is left" in (task.trace or "")
+    bench.until_state(task, State.UNASSIGNED, "waits for a slot")  # they will come
     bench.slot(0)
     bench.until_state(task, State.RUNNING)
     assert task.trace is None
