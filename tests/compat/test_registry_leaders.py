@@ -1,15 +1,19 @@
-"""Several registries on one topic: one leads, the others forward; the leader dies, or is stopped and goes on."""
+"""Several registries on one topic: one leads, the others forward; the leader dies, is stopped and goes on, or is cut off."""
 
+import contextlib
 import signal
+import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
-from compat.support.broker import BrokerProcess
+from chaos.support.network import HOST, Link, Network
+from compat.support.broker import BrokerProcess, HeadwaterBroker
 from compat.support.members import until
-from compat.support.quick import lasting
+from compat.support.quick import QUICK, lasting
 from compat.support.registry import Registry, ask, registries
 
 SESSION_MS = 3000
@@ -87,10 +91,10 @@ class Load:
         while not self._ending:
             with self._lock:
                 number, self._next = self._next, self._next + 1
-            while not self._ending and not self._register(self.registries[turn % len(self.registries)], number):
+            while not self._ending and not self.register(self.registries[turn % len(self.registries)], number):
                 turn += 1
 
-    def _register(self, registry: Registry, number: int) -> bool:
+    def register(self, registry: Registry, number: int) -> bool:
         connection = registry.connect()
         connection.timeout = 20
         try:
@@ -183,3 +187,66 @@ def _try_quickly(registry: Registry, subject: str, text: str) -> int | None:
     finally:
         connection.close()
     return answer["id"] if status == 200 else None
+
+
+@contextlib.contextmanager
+def broker_with_a_far_listener(directory: Path) -> Iterator[tuple[BrokerProcess, Link]]:
+    """The broker, and the link by which whoever begins there reaches it, and nobody else does."""
+    network = Network()
+    with socket.socket() as near, socket.socket() as far:  # bound, so that nobody else is given the ports meanwhile
+        for each in (near, far):
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            each.bind((HOST, 0))
+        near_port, far_port = near.getsockname()[1], far.getsockname()[1]
+        link = network.link((HOST, far_port))
+        listeners = {
+            "listeners": f"PLAINTEXT://{HOST}:{near_port},FAR://{HOST}:{far_port}",
+            "advertised.listeners": f"PLAINTEXT://{HOST}:{near_port},FAR://{link.address}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,FAR:PLAINTEXT",
+            "inter.broker.listener.name": "PLAINTEXT",
+        }
+        broker = HeadwaterBroker(directory, {**QUICK, **listeners})
+        broker.port = near_port
+        try:
+            broker.start()
+            broker.port = near_port
+            yield broker, link
+        finally:
+            broker.kill()
+            network.close()
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(lasting(300, 1800))
+def test_a_leader_that_is_cut_off_serves_what_it_knows_and_writes_nothing_over_its_successor(tmp_path: Path) -> None:
+    with broker_with_a_far_listener(tmp_path) as (broker, link):
+        for round_ in range(lasting(1, 8)):
+            cut_and_heal(broker, link, f"cut-{round_}")
+
+
+def cut_and_heal(broker: BrokerProcess, link: Link, topic: str) -> None:
+    """What the leader has begun to write when it is cut off reaches the broker after its successor has written."""
+    with Registry(link.address, **settings(topic)) as far:
+        known = far.register("known", schema(100_000))["id"]
+        with Registry(broker.bootstrap, **settings(topic)) as near:
+            load = Load([near, far])
+            load.begin(3)
+            begun = threading.Thread(target=load.register, args=(far, 200_000))
+            try:
+                until(progress(load, 10), "nothing is registered", 120)
+                link.cut()
+                begun.start()
+                until(lambda: _leads(near), "nobody leads on this side of the cut", 120)
+                until(progress(load, 10), "nothing is registered while one is cut off", 120)
+                assert far.call("GET", f"/schemas/ids/{known}")[1]["schema"] == schema(100_000)
+                link.heal()
+                until(lambda: _try_quickly(far, "healed", schema(300_000)), "the one that was cut off is lost", 120)
+                until(progress(load, 10), "nothing is registered after the cut", 120)
+            finally:
+                link.heal()
+                if begun.ident is not None:
+                    begun.join(120)
+                load.end()
+            assert far.register("last", schema(400_000))["id"] > max(load.made.values())  # far has read all before it
+            for registry in (near, far):
+                check(load, registry)
