@@ -82,11 +82,11 @@ sim: venv
 sanitize: venv
 	PYTHON=$(BIN)/python tests/sanitize.sh
 
-# Any bytes against the reader of records, the compiled paths and all handlers, led by what code they reach: SECONDS=… for each. What is
+# Any bytes against the reader of records, the decoders of columns, the compiled paths and all handlers, led by what code they reach: SECONDS=… for each. What is
 # found lies in build/fuzz as crash-*, and is run again by its name in place of the corpus (tests/hostile/fuzz). Gets atheris, for this alone.
 fuzz: venv
 	@test -d build/fuzz/atheris || $(BIN)/pip install --quiet --disable-pip-version-check --target build/fuzz/atheris 'atheris>=3'
-	@for target in records compiled requests; do \
+	@for target in records columns compiled requests; do \
 	    echo "fuzzing $$target"; \
 	    (cd build/fuzz && PYTHONPATH=$(CURDIR)/build/fuzz/atheris:$(CURDIR)/tests $(CURDIR)/$(BIN)/python -m hostile.fuzz $$target corpus/$$target \
 	        -max_total_time=$(or $(SECONDS),300) -timeout=60 -rss_limit_mb=2000 -print_final_stats=1) || exit 1; \

@@ -1,4 +1,5 @@
-"""F25: what `make fuzz` looks for at length, for a moment: the handlers, the compiled paths and the reader of records on damaged bytes.
+"""F25: what `make fuzz` looks for at length, for a moment: the handlers, the compiled paths, the reader of records and the decoders of
+schemas on damaged bytes.
 
 Frames stand in buffers that end where they end: under `make sanitize`, whatever is read or written past them ends the run.
 """
@@ -6,6 +7,7 @@ Frames stand in buffers that end where they end: under `make sanitize`, whatever
 import random
 from collections.abc import Iterator
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -16,6 +18,7 @@ from headwater.records.builder import build_batch
 from headwater.records.reader import Record
 from headwater.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from headwater.wire.registry import request_class
+from hostile.support import column_targets
 from hostile.support.frames import LIES, Known, Maker, damaged, served, whole
 from hostile.support.targets import COMPILED, Targets, seed_for
 from hostile.support.watched import Watched, watched
@@ -95,3 +98,18 @@ def test_records(targets: Targets, number: int, codec: int, where: list[tuple[in
     if number % 2:
         data = bytearray(damaged(data, chance))
     targets.records(changed(bytes(data), where, HEADER_BYTES))
+
+
+def test_the_seeds_of_columns_are_valid() -> None:
+    """Or a fuzzer would have to find out first what a row is."""
+    for seed in column_targets.seeds():
+        compiled, twin, _ = column_targets.codecs()[seed[0]]
+        row = pa.array([seed[2 : 2 + seed[1]]], pa.binary())
+        assert compiled(row).to_pylist() == twin(row).to_pylist()
+
+
+@many(600)
+@given(st.sampled_from(column_targets.seeds()), WHERE, st.integers(0, 80))
+def test_columns(seed: bytes, where: list[tuple[int, bytes, bool]], cut: int) -> None:
+    data = changed(seed, where, 1)
+    column_targets.columns(data[: len(data) - cut] if cut % 2 else data)

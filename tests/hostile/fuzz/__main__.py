@@ -1,4 +1,4 @@
-"""`make fuzz`: the targets of hostile/support/targets.py under atheris, which follows what code the bytes reach.
+"""`make fuzz`: the targets of hostile/support/targets.py and column_targets.py under atheris, which follows what code the bytes reach.
 
     python -m hostile.fuzz requests build/fuzz/corpus/requests -max_total_time=600
 
@@ -16,6 +16,7 @@ import atheris
 
 with atheris.instrument_imports(include=["headwater"]):
     from headwater.broker.registry import APIS
+    from hostile.support import column_targets
     from hostile.support.frames import Known, Maker, served, whole
     from hostile.support.targets import COMPILED, JAAS_SEEDS, SASL_SEEDS, Targets, seed_for
     from hostile.support.watched import watched
@@ -34,6 +35,10 @@ TOPICS = ["orders", "users"]
 def write_seeds(target: str, directory: Path, topic_ids: list[bytes]) -> None:
     """A valid example of each kind, to begin with."""
     directory.mkdir(parents=True, exist_ok=True)
+    if target == "columns":
+        for number, seed in enumerate(column_targets.seeds()):
+            (directory / f"seed-{number}").write_bytes(seed)
+        return
     if target == "records":
         for codec in range(5):
             records = [Record(at, 1_700_000_000_000, b"k", bytes(at), (("h", b"v"),)) for at in range(5)]
@@ -54,6 +59,12 @@ def write_seeds(target: str, directory: Path, topic_ids: list[bytes]) -> None:
 
 def main() -> None:
     target, corpus, *options = sys.argv[1:]
+    if target == "columns":  # which needs no broker
+        if not Path(corpus).is_file():
+            write_seeds(target, Path(corpus), [])
+        atheris.Setup([sys.argv[0], corpus, *options], column_targets.columns)
+        atheris.Fuzz()
+        return
     with tempfile.TemporaryDirectory() as directory, watched(Path(directory), num_partitions=2) as broker:
         logging.getLogger("headwater").setLevel(logging.ERROR)
         wanted = MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in TOPICS])

@@ -206,6 +206,14 @@ def test_a_recursive_field_that_nobody_reads_is_passed_over() -> None:
         decode(pa.array([b"\x02" * 100_000], pa.binary()), 0)
 
 
+def test_what_nobody_reads_need_not_be_text_or_a_date_of_pythons() -> None:
+    """The decoder of rows refused what the compiled one, and Avro's own libraries, pass over."""
+    late = {"type": "int", "logicalType": "date"}
+    writer = record({"name": "gone", "type": {"type": "map", "values": "string"}}, {"name": "day", "type": late}, {"name": "a", "type": "int"})  # fmt: skip
+    row = b"\x02\x02\xff\x02\xfe\x00" + b"\xfe\xff\xff\xff\x0f" + b"\x06"
+    assert both(writer, [row], record({"name": "a", "type": "int"})).to_pylist() == [{"a": 3}]
+
+
 @pytest.mark.parametrize("schema", [["int", "string"], record({"name": "n", "type": ["null", "R"]})])
 def test_what_has_no_columns_is_told(schema: Any) -> None:
     root = avro(record({"name": "x", "type": schema}, name="Top")).root

@@ -64,9 +64,13 @@ def read_long(data: bytes, position: int) -> tuple[int, int]:
 
 
 class _Compiler:
-    def __init__(self, stored: bool) -> None:
+    """`passes_over`: nobody reads the values, so that text need not be text."""
+
+    def __init__(self, stored: bool, passes_over: bool = False) -> None:
         self._records: dict[tuple[int, int], list[Read]] = {}
         self._stored = stored
+        self._text: Read = _bytes if passes_over else _string
+        self._skipping = self if passes_over else _Compiler(stored=True, passes_over=True)
 
     def reader(self, writer: AvroType, reader: AvroType) -> Read:
         read = self._plain(writer, reader)
@@ -101,6 +105,8 @@ class _Compiler:
             return _enum(writer, reader)
         if isinstance(writer, Fixed) and isinstance(reader, Fixed) and writer.size == reader.size:
             return _fixed(writer.size)
+        if writer.kind == reader.kind == "string":
+            return self._text
         if writer.kind == reader.kind and writer.kind in _PRIMITIVES:
             return _PRIMITIVES[writer.kind]
         if writer.kind in PROMOTIONS.get(reader.kind, ()):
@@ -157,7 +163,7 @@ class _Compiler:
         for field in writer.fields:
             target = of_writer.get(field.name)
             if target is None:
-                steps.append((None, field.name, self.reader(field.type, field.type)))
+                steps.append((None, field.name, self._skipping.reader(field.type, field.type)))
             else:
                 steps.append((target.name, field.name, self.reader(field.type, target.type)))
         written = {target.name for target in of_writer.values()}
@@ -205,14 +211,16 @@ class _Compiler:
         return read
 
     def _map(self, read_value: Read) -> Read:
+        read_key = self._text
+
         def read(data: bytes, position: int) -> tuple[Any, int]:
-            entries: dict[str, Any] = {}
+            entries: dict[Any, Any] = {}
             while True:
                 count, position = _block(data, position)
                 if count == 0:
                     return entries, position
                 for _ in range(count):
-                    key, position = _string(data, position)
+                    key, position = read_key(data, position)
                     entries[key], position = read_value(data, position)
 
         return read

@@ -224,7 +224,7 @@ static int run_items(Decoder *decoder, int32_t entries, int32_t keys, bool skip_
                 status = read_bytes(cursor, &data, &size);
                 if (status != FINE)
                     return status;
-                if (!is_utf8(data, size))
+                if (keys >= 0 && !is_utf8(data, size))
                     return BAD_UTF8;
                 if (keys >= 0 && (status = column_append_variable(&decoder->columns[keys], data, size)) != FINE)
                     return status;
