@@ -18,7 +18,9 @@ HOME = Path(__file__).parents[1] / "java" / "registry"
 ANSWER_TIMEOUT_S = 150
 
 USER = '{"type":"record","name":"User","fields":[{"name":"name","type":"string"}]}'
-NEWER = '{"type":"record","name":"User","fields":[{"name":"name","type":"string"},{"name":"age","type":"int","default":0}]}'
+NEWER = (
+    '{"type":"record","name":"User","fields":[{"name":"name","type":"string"},{"name":"age","type":"int","default":0}]}'
+)
 BROKEN = '{"type":"record","name":"User","fields":[{"name":"mail","type":"string"}]}'
 ORDER = '{"type":"record","name":"Order","fields":[{"name":"by","type":"User"}]}'
 
