@@ -1,4 +1,4 @@
-"""The process that runs the demo: broker, visitors, three queries of Spark, a Streams application, and the picture of them.
+"""The process that runs the demo: broker, registry, visitors, three queries of Spark, a Streams application, and the picture of them.
 
 It ends when its standard input closes, after `--seconds`, or when a query fails: first the visitors, then, when the
 queries have read all there is, the queries, Spark and the broker. Data, checkpoints and results stay in one directory,
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.errors import UserError
 from headwater.demo.observing import Observer
+from headwater.demo.schema_registry import DemoRegistry
 from headwater.demo.view import Screen
 from headwater.demo.visitors import Visitors
 from headwater.demo.visits import visits_app
@@ -91,14 +92,23 @@ def _run(directory: Path, rate: float, seconds: float | None, screen: Screen, st
     with Broker(data_dir=str(directory / "broker")) as broker:
         screen.say(f"A broker is on {broker.bootstrap_servers}; Spark takes some seconds to start")
         _create_topics(broker.bootstrap_servers)
-        with Visitors(broker.bootstrap_servers, VIEWS, rate) as visitors:
-            application = visits_app(broker.bootstrap_servers, VIEWS, VISITS)
+        with (
+            DemoRegistry(broker.bootstrap_servers) as registry,
+            Visitors(broker.bootstrap_servers, VIEWS, rate) as visitors,
+        ):
+            screen.say(_typed_hint(broker.bootstrap_servers, registry.url))
+            application = visits_app(broker.bootstrap_servers, VIEWS, VISITS, registry.url)
             with application.run_here(state_dir=directory / "streams") as streams:
                 observer = Observer(broker.bootstrap_servers, directory, (VIEWS, SECTIONS, VISITS), PARTITIONS, streams)
                 try:
                     return _pipelines(broker.bootstrap_servers, directory, seconds, screen, stop, visitors, observer)
                 finally:
                     observer.close()
+
+
+def _typed_hint(servers: str, registry: str) -> str:
+    command = f"headwater consume {VISITS} --bootstrap-server {servers} --registry {registry}"
+    return f"Visits are typed, with a schema at {registry}; meanwhile, in another terminal:\n  {command}"
 
 
 def _pipelines(

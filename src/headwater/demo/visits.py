@@ -4,12 +4,17 @@
                  └──> visits: a session per visitor, until 15 s without a page ──> website.visits, when it is over
 
 It runs in this process, beside the queries of Spark, and reads the same topic under a group of its own. What is no JSON is skipped and counted.
+With a schema registry the visits are typed: Avro, with the schema of `Visit` under the subject of their topic; without one they are JSON.
 """
 
 from collections.abc import Iterable
-from typing import Any, Final
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 from headwater.streams import App, ErrorPolicy, Materialized, Windowed, session
+
+if TYPE_CHECKING:
+    from headwater.streams.serdes.port import Serde
 
 NAME: Final = "demo-streams"
 PAGES: Final = "pages"
@@ -21,15 +26,38 @@ KEPT: Final = Materialized(
 _PATH_MAX: Final = 20  # pages of a visit that are told
 
 
-def visits_app(servers: str, views: str, visits: str) -> App:
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """What is told of a visit that is over; in a registry, its schema."""
+
+    visitor: str
+    seconds: float
+    pages: int
+    path: list[str]
+
+
+def visits_app(servers: str, views: str, visits: str, registry: str | None = None) -> App:
     app = App(NAME, brokers=servers, on_error=ErrorPolicy(deserialization="skip"))
     read = app.stream(views, timestamp=seen_at, name="views")
     read.group_by(lambda view: view["page"], name="by-page").count(name="pages", store=PAGES)
     by_visitor = read.group_by_key().windowed_by(session(GAP, grace=LATE)).emit("close")
     made = by_visitor.aggregate(no_visit, one_more_page, both, name="visits", store=KEPT, value="json")
     ended = made.to_stream(name="ended")
-    ended.map(lambda key, visit: (key.key, told(key, visit)), name="told", key="text", value="json").to(visits)
+    typed = "json" if registry is None else avro_visits(registry, visits)
+    ended.map(lambda key, visit: (key.key, told(key, visit)), name="told", key="text", value=typed).to(visits)
     return app
+
+
+def avro_visits(registry: str, topic: str) -> "Serde":
+    """Values as Confluent's serializers write them: the id of the schema, then Avro."""
+    from headwater.client.schema_registry import AvroDeserializer, AvroSerializer, SchemaRegistryClient
+    from headwater.streams.serdes.stock import FunctionSerde
+
+    client = SchemaRegistryClient(registry)
+    write, read = AvroSerializer(client, Visit), AvroDeserializer(client)
+    return FunctionSerde(
+        "avro", lambda visit: write.serialize(topic, visit) or b"", lambda data: read.deserialize(topic, data)
+    )
 
 
 def seen_at(view: Any) -> int:
@@ -54,7 +82,7 @@ def both(one: dict[str, Any], two: dict[str, Any]) -> dict[str, Any]:
 
 
 def told(key: Windowed, visit: dict[str, Any]) -> dict[str, Any]:
-    return {"visitor": key.key, "seconds": round((key.end - key.start) / 1000, 1), **visit}
+    return asdict(Visit(key.key, round((key.end - key.start) / 1000, 1), visit["pages"], visit["path"]))
 
 
 def most_read(rows: Iterable[tuple[str, tuple[int, int]]], count: int = 3) -> list[tuple[str, int]]:
