@@ -6,6 +6,7 @@ import io
 import json
 import time
 from collections.abc import Callable
+from typing import Any
 
 import fastavro
 import pyarrow as pa
@@ -14,7 +15,7 @@ from headwater.schemas import SchemaType, parse
 from headwater.schemas.avro import AvroSchema
 from headwater.schemas.avro.decoding import compile_reader
 from headwater.schemas.avro.encoding import compile_writer
-from headwater.schemas.columns import COMPILED, avro_columns, avro_rows
+from headwater.schemas.columns import COMPILED, Decode, Encode, avro_columns, avro_rows
 
 SCHEMA = {
     "type": "record",
@@ -31,28 +32,41 @@ SCHEMA = {
 ROWS = 200_000
 
 
-def rate(work: Callable[[], object], rounds: int = 3) -> float:
+def rate(work: Callable[[], object], rounds: int = 3, rows: int = ROWS) -> float:
     """The best of some rounds, in millions of records a second."""
     best = float("inf")
     for _ in range(rounds):
         start = time.process_time()
         work()
         best = min(best, time.process_time() - start)
-    return ROWS / best / 1e6
+    return rows / best / 1e6
+
+
+def values(rows: int = ROWS) -> list[dict[str, Any]]:
+    return [
+        {"id": n, "user": f"user{n % 1000}", "page": None if n % 3 else f"/page/{n}", "seconds": n / 3, "returning": n % 2 == 0, "at": 1_700_000_000_000 + n}
+        for n in range(rows)
+    ]  # fmt: skip
+
+
+def sample(rows: int = ROWS) -> tuple[AvroSchema, list[dict[str, Any]], list[bytes]]:
+    """The schema, values, and the same as rows."""
+    schema = parse(SchemaType.AVRO, json.dumps(SCHEMA))
+    assert isinstance(schema, AvroSchema)
+    made, write = values(rows), compile_writer(schema.root)
+    return schema, made, [write(value) for value in made]
+
+
+def codec(schema: AvroSchema) -> tuple[Decode, Encode]:
+    return avro_columns(schema.root, schema.root), avro_rows(schema.root)
 
 
 def main() -> None:
-    schema = parse(SchemaType.AVRO, json.dumps(SCHEMA))
-    assert isinstance(schema, AvroSchema)
+    schema, values, rows = sample()
     write, read = compile_writer(schema.root), compile_reader(schema.root)
-    values = [
-        {"id": n, "user": f"user{n % 1000}", "page": None if n % 3 else f"/page/{n}", "seconds": n / 3, "returning": n % 2 == 0, "at": 1_700_000_000_000 + n}
-        for n in range(ROWS)
-    ]  # fmt: skip
-    rows = [write(value) for value in values]
     column = pa.array([b"\0\0\0\0\1" + row for row in rows], pa.binary())
-    decode = avro_columns(schema.root, schema.root)
-    columns, encode, prefix = decode(column, 5), avro_rows(schema.root), b"\0\0\0\0\1"
+    decode, encode = codec(schema)
+    columns, prefix = decode(column, 5), b"\0\0\0\0\1"
     theirs = fastavro.parse_schema(SCHEMA)
     print(f"compiled: {COMPILED}; millions of records a second")
     print(f"into columns               {rate(lambda: decode(column, 5)):8.2f}")

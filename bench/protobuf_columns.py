@@ -2,12 +2,20 @@
 Seconds are of this process's CPU.
 """
 
+from typing import Any
+
 import pyarrow as pa
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from bench.avro_columns import ROWS, rate
 from headwater.schemas import SchemaType, parse
-from headwater.schemas.columns.protobuf import COMPILED, protobuf_columns, protobuf_rows
+from headwater.schemas.columns.protobuf import (
+    COMPILED,
+    DecodeMessages,
+    EncodeMessages,
+    protobuf_columns,
+    protobuf_rows,
+)
 from headwater.schemas.columns.protobuf_shapes import shape_of
 from headwater.schemas.protobuf import ProtobufSchema
 
@@ -23,7 +31,8 @@ message Visit {
 """
 
 
-def main() -> None:
+def sample(rows: int = ROWS) -> tuple[Any, list[Any], list[bytes], DecodeMessages, EncodeMessages]:
+    """Google's class, its messages, the same as rows, and the codec of columns."""
     schema = parse(SchemaType.PROTOBUF, SCHEMA)
     assert isinstance(schema, ProtobufSchema)
     pool = descriptor_pool.DescriptorPool()
@@ -31,12 +40,16 @@ def main() -> None:
     visit = message_factory.GetMessageClass(pool.FindMessageTypeByName("Visit"))
     messages = [
         visit(id=at, user=f"user-{at % 1000}", page="/p" if at % 3 else None, seconds=at / 7, at=1_700_000_000_000 + at)
-        for at in range(ROWS)
+        for at in range(rows)
     ]
-    rows = [each.SerializeToString() for each in messages]
-    column = pa.array(rows, pa.binary())
     shape = shape_of(schema.messages["Visit"])
-    decode, encode = protobuf_columns(shape), protobuf_rows(shape)
+    made = [each.SerializeToString() for each in messages]
+    return visit, messages, made, protobuf_columns(shape), protobuf_rows(shape)
+
+
+def main() -> None:
+    visit, messages, rows, decode, encode = sample()
+    column = pa.array(rows, pa.binary())
     decoded = decode(column, 0, b"")
     assert encode(decoded, b"").to_pylist() == rows
     print(f"million records a second, of {ROWS:,}; compiled: {COMPILED}")

@@ -2,6 +2,7 @@
 
 from bench.clients import client_scenarios
 from bench.cluster import cluster_scenarios
+from bench.columns import column_scenarios
 from bench.groups import group_scenarios
 from bench.latency import latency_scenarios
 from bench.recovery import recovery_scenarios
@@ -92,6 +93,7 @@ def scenarios() -> list[Scenario]:
         of_the_broker
         + client_scenarios()
         + registry_scenarios()
+        + column_scenarios()
         + streams_scenarios()
         + streams_latency_scenarios()
         + streams_state_scenarios()

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import headwater.spark
-from bench.brokers import ROOT
+from bench.brokers import ROOT, cpu_seconds
 from bench.client import value_of
 from bench.spark_floor import FLOOR, FloorSource
 
@@ -21,7 +21,9 @@ ROUNDS = 3
 BATCH_ROUNDS = 2  # each begins a query anew, which takes seconds
 SMALL_ROWS = 100
 PAUSE_S = 0.02
+AVRO_ROUNDS = 6
 JARS = ROOT / "tests/spark/connector/target/lib"
+AVRO_JARS = ROOT / "tests/spark/avro/target/lib"
 PATIENCE_S = 300
 
 
@@ -34,7 +36,9 @@ class Driver:
             "spark.executor.memory": "512m",
         }
         if told["master"].startswith("local"):
-            settings["spark.jars"] = ",".join(str(jar) for jar in sorted(JARS.glob("*.jar")))
+            settings["spark.jars"] = ",".join(
+                str(jar) for folder in (JARS, AVRO_JARS) for jar in sorted(folder.glob("*.jar"))
+            )
         self.spark = headwater.spark.session("bench", master=told["master"], **settings)
 
     def close(self) -> None:
@@ -61,6 +65,33 @@ class Driver:
                     pace = count / (time.perf_counter() - began)
                     found[f"{what} {name}"] = max(found.get(f"{what} {name}", 0), pace)
         return found
+
+    def from_avro(self) -> dict[str, float]:
+        """Records by CPU second of the JVM out of Avro by Spark's own function; its counterpart makes them, and they stay
+        in memory."""
+        import psutil
+        from pyspark.sql import functions as f
+        from pyspark.sql.avro.functions import from_avro, to_avro
+
+        schema, count = self.told["schema"], self.told["count"]
+        visit = f.struct(
+            f.col("id"),
+            f.concat(f.lit("user"), f.col("id") % 1000).alias("user"),
+            f.when(f.col("id") % 3 == 0, f.concat(f.lit("/page/"), "id")).alias("page"),
+            (f.col("id") / 3).alias("seconds"),
+            (f.col("id") % 2 == 0).alias("returning"),
+            f.timestamp_millis(f.col("id") + 1_700_000_000_000).alias("at"),
+        )
+        rows = self.spark.range(count).select(to_avro(visit, schema).alias("value")).cache()
+        assert rows.count() == count
+        (jvm,) = (each.pid for each in psutil.Process().children(recursive=True) if each.name() == "java")
+        best = 0.0
+        for _ in range(AVRO_ROUNDS):
+            before_s = cpu_seconds(jvm)
+            visits = rows.select(from_avro("value", schema).alias("visit")).select("visit.*")
+            visits.write.format("noop").mode("overwrite").save()
+            best = max(best, count / (cpu_seconds(jvm) - before_s))
+        return {"from_avro": best}
 
     def cluster(self) -> dict[str, float]:
         executors = self.spark.sparkContext._jsc.sc().statusTracker()

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Gets what the tests need beside Python packages: kcat, ip, Java, Maven, and the jars of tests/java, tests/java/registry and tests/spark/connector.
+# Gets what the tests need beside Python packages: kcat, ip, Java, Maven, and the jars of tests/java, tests/java/registry, tests/spark/connector and tests/spark/avro.
 # Quick when all is there. What cannot be had is named in a hint; the tests that need it then skip and say so.
 set -u
 cd "$(dirname "$0")" || exit 1
@@ -45,5 +45,6 @@ get_jars() {
 get_jars java
 get_jars java/registry
 get_jars spark/connector
+get_jars spark/avro
 [ "${HEADWATER_SOAK:-}" = 1 ] && get_jars spark/hdfs && get_jars compat/debezium && get_jars compat/cassandra
 exit 0

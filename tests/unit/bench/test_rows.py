@@ -29,6 +29,7 @@ def test_targets():
         "failover-stop": 200,
         "registry-start": 500,
         "registry-start-10000": 2000,
+        "columns-avro-read": 10,
         "streams-count": 3.0,
         "streams-windowed": 3.0,
         "streams-table": 3.0,
@@ -45,7 +46,10 @@ def test_targets():
     transactions = {"transactions-1000", "transactions-1000-own"}
     streams = {f"streams-{what}" for what in ("count", "windowed", "table", "stream", "function")}
     streams |= {row for row in BROKER if row.startswith("streams-latency-")}
-    assert of_limit == {"produce-1mb", "fetch-1mb", "round-trip-p50", "round-trip-p99"} | transactions | streams
+    columns = {row for row in BROKER if row.startswith("columns-")}
+    assert (
+        of_limit == {"produce-1mb", "fetch-1mb", "round-trip-p50", "round-trip-p99"} | transactions | streams | columns
+    )
 
 
 def test_librdkafka_rows():
