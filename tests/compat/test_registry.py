@@ -188,6 +188,14 @@ def test_avro_serializers_write_and_read_through_a_topic(
     assert client.get_latest_version(f"{topic}-value").version == 1
 
 
+def test_a_topic_has_no_associations_and_serializers_fall_back_to_its_name(
+    client: SchemaRegistryClient, topic: str
+) -> None:
+    assert code(client.get_associations_by_resource_name, topic, "-", "topic", ["value"], 0, -1) == 40410
+    AvroSerializer(client, USER)({"name": "n", "age": 1}, SerializationContext(topic, MessageField.VALUE))
+    assert client.get_subjects(subject_prefix=topic) == [f"{topic}-value"]
+
+
 def test_the_asynchronous_client_and_serializers(registry: Registry, topic: str) -> None:
     async def play() -> None:
         async with AsyncSchemaRegistryClient({"url": registry.url}) as client:
@@ -245,7 +253,7 @@ def test_answers_have_confluents_content_types_and_bodies(registry: Registry) ->
     finally:
         connection.close()
     status, answer = registry.call("GET", "/associations/resources/-/topic?resourceType=topic")
-    assert (status, answer["error_code"]) == (404, 404)
+    assert (status, answer["error_code"]) == (404, 40410)
     assert (
         registry.call("GET", "/v1/metadata/id")[1]["scope"]["clusters"]["schema-registry-cluster"] == "schema-registry"
     )

@@ -104,6 +104,7 @@ def _router(api: "Api") -> Router:
         ("DELETE", "/mode/{subject}", api.delete_mode, rights.CHANGE_SETTINGS),
         ("GET", "/contexts", api.contexts, rights.READ_ALL_SETTINGS),
         ("DELETE", "/contexts/{context}", api.delete_context, rights.CHANGE_ALL_SETTINGS),
+        ("GET", "/associations/resources/{namespace}/{resource}", api.associations, rights.any_login),
         ("GET", "/v1/metadata/id", api.cluster, rights.any_login),
         ("GET", "/v1/metadata/version", api.software, rights.any_login),
     ):
@@ -372,6 +373,10 @@ class Api:
     async def delete_context(self, request: Request) -> Any:
         context = request.parameters["context"]
         return await self._write(request, lambda: deleting.delete_context(self._node.state, context))
+
+    async def associations(self, request: Request) -> Any:
+        """Topics have no subjects of their own choice here: at this answer, clients take `topic-value`."""
+        raise errors.association_not_found(request.parameters["resource"][:200])
 
     # The registry itself
 
