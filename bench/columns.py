@@ -85,7 +85,7 @@ def spark_rows(bench: Bench) -> Figures:
     decode, _ = avro.codec(schema)
     column = framed(rows)
     ours = rate(lambda: decode(column, len(PREFIX)))
-    found = driver("from-avro", bench, master="local[1]", schema=json.dumps(avro.SCHEMA), count=ROWS)
+    found = driver("from-avro", bench, master="local[1]", schema=json.dumps(avro.SCHEMA), count=10 * ROWS)
     return {"columns-avro-spark": Figure(ours * MANY, found["from_avro"])}
 
 
