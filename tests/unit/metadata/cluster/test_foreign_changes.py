@@ -1,6 +1,8 @@
 """What Apache Kafka's tools write into ZooKeeper reaches every broker, in one order with what the controller commits."""
 
 import json
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -169,7 +171,33 @@ def test_what_cannot_be_read_changes_nothing(cluster: Cluster, tool: Tool, data:
     assert cluster.commit(UserConfigured("alice", {"x": "1"})).code == ErrorCode.NONE
 
 
-def test_what_the_controller_commits_is_announced_and_not_taken_over(cluster: Cluster) -> None:
+def test_nothing_is_committed_while_nodes_are_compared(cluster: Cluster) -> None:
+    """A node that is missing has no version: a commit that made it meanwhile would be undone in the images."""
+    attempt = cluster.controller().store._attempt
+    assert attempt is not None
+    assert attempt.committing is not None
+    ends: list[Callable[[], None]] = []
+    attempt.committing.exclusively(ends.append)
+    answer = cluster.controller().commit(UserConfigured("alice", {"x": "1"}))
+    cluster.settle()
+    assert not answer.is_there
+    assert cluster.zookeeper.tree.get("/config/users/alice") is None
+    ends[0]()
+    assert cluster.wait(answer).code == ErrorCode.NONE
+
+
+def test_what_the_controller_commits_is_announced_and_not_taken_over(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    coordination = cluster.controller().coordination
+    read: list[str] = []
+    get = coordination.get
+
+    def noted(path: str, *more: Any, **named: Any) -> None:
+        read.append(path)
+        get(path, *more, **named)
+
+    monkeypatch.setattr(coordination, "get", noted)
     cluster.commit(topic("orders", 1))
     cluster.commit(TopicConfigured(topic_id(1), {"x": "1"}), UserConfigured("a b", {"x": "1"}))
     cluster.commit(AclsSet(2, 3, "orders", RULES), AclsSet(5, 4, "t-", RULES))
@@ -190,6 +218,7 @@ def test_what_the_controller_commits_is_announced_and_not_taken_over(cluster: Cl
     entries = len(cluster.entries())
     cluster.settle()
     assert len(cluster.entries()) == entries == 3
+    assert not [path for path in read if "changes/" in path and not path.startswith("/headwater")]
 
 
 def test_old_announcements_go(cluster: Cluster) -> None:
