@@ -41,8 +41,8 @@ wait "$computing" || failed="$failed computing"
 computing=""
 echo "== computing, beside the others: $pytest $order $*"
 cat "$folder/computing"
-# JVMs that start: few at a time, because Spark gives a source's Python ten seconds for its start.
-stage spark -n 2 --dist loadfile --no-loadscope-reorder -m spark tests/spark
+# JVMs that start: few at a time, because Spark gives a source's Python ten seconds for its start. Each waits half of its time.
+stage spark -n 3 --dist loadfile --no-loadscope-reorder -m spark tests/spark
 
 [ -z "$failed" ] && exit 0
 echo "== failed:$failed" >&2
