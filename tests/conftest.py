@@ -34,7 +34,7 @@ WITHOUT_SPARK = ("test_exactly_once_steps", "test_sink_stores")  # what they tes
 
 # The files that take longest come first: a stage would end with one worker that is busy and others that wait for it.
 LONGEST = (
-    "test_sink_kills", "test_exactly_once_kills", "test_sql_on_spark", "test_streams_on_spark",
+    "test_sink_kills", "test_exactly_once_kills", "test_connect_slots", "test_sql_on_spark", "test_streams_on_spark",
     "test_connect_on_spark", "test_cluster_exactly_once", "test_demo", "test_use_case_with_spark",
     "test_storm", "test_kills", "test_cuts", "test_zookeeper_failures", "test_transactions_copies", "test_moves",
 )  # fmt: skip
