@@ -46,5 +46,5 @@ get_jars java
 get_jars java/registry
 get_jars spark/connector
 get_jars spark/avro
-[ "${HEADWATER_SOAK:-}" = 1 ] && get_jars spark/hdfs && get_jars compat/debezium && get_jars compat/cassandra
+[ "${HEADWATER_SOAK:-}" = 1 ] && get_jars spark/hdfs && get_jars compat/debezium && get_jars compat/cassandra && compat/get_ferretdb.sh
 exit 0

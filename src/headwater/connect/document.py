@@ -116,6 +116,11 @@ a standalone worker, as they do there. The door speaks plain HTTP on 127.0.0.1 u
   key counts, whoever writes when, as long as timestamps of a key do not go back. `query` has no such times: its rows are written one after the other. A record without a value deletes its row (`deletesEnabled`), and so
   does one whose fields are all null if every column is mapped. A cluster that does not answer is asked again until it does; rows that it refuses, and values that no column can have, are reported as errors of their
   record. Refused are counters, tuples, durations, vectors and types of one's own, `codec.*`, secure connect bundles, Kerberos and the settings of Java's driver.
+- **MongoDB.** MongoSink (`com.mongodb.kafka.connect.MongoSinkConnector`; `pip install 'headwater[mongodb]'`) writes documents: at least once, and with a `document.id.strategy` by which the record decides its
+  id, a document that is written again changes nothing; the default gives each a new one. Values are structs, maps, JSON objects (MongoDB's extended JSON) or BSON. Tombstones delete with
+  `delete.on.null.values=true`, and are passed over without. Documents that the server refuses are reported as errors of their record, and the others are written; a server that does not answer is asked again until it
+  does. MongoSource (`com.mongodb.kafka.connect.MongoSourceConnector`) reads a collection by a field that grows (`poll.field`, which the original does not have), or change streams. The change streams are not tested: there is
+  no MongoDB where the tests run. What is tested is against FerretDB, which speaks MongoDB's protocol. A property of the originals that has no effect here is refused.
 - **Files.** TopicFiles writes each record to exactly one file, with local paths (`file:///` too; HDFS and S3 are not there yet and are refused). A
   file is `<path>/<topic>/<directories>/<topic>+<partition>+<first offset>+<last offset>.<format>`; topic and partition are Kafka's, whatever
   transforms made of them. It has a hidden name until it is whole and synced. A task that starts ends what a crash left half done, and goes on behind the

@@ -88,6 +88,8 @@ _CONNECTORS: Final[dict[str, tuple[str, ...]]] = {
     "jdbc_source": ("JdbcSource",),
     "jdbc_sink": ("JdbcSink",),
     "cassandra.sink": ("CassandraSink",),
+    "mongo.sink": ("MongoSink",),
+    "mongo.source": ("MongoSource",),
     "postgres_cdc.connector": ("PostgresCdc",),
     "topic_files.connector": ("TopicFiles",),
     "spark.source": ("SparkSource",),

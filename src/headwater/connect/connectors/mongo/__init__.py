@@ -1,0 +1,1 @@
+"""MongoSink and MongoSource: documents of MongoDB's collections."""

@@ -1,0 +1,240 @@
+"""MongoSink and MongoSource without a server: documents, ids, writes, properties."""
+
+import uuid
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import bson
+import pytest
+from bson import Binary, Decimal128, Int64, ObjectId
+
+from headwater.connect.config.validation import validate
+from headwater.connect.connectors.mongo.documents import document_of, encoded
+from headwater.connect.connectors.mongo.sink_options import CONFIG_DEF, config_of, overridden_topics, unsupported
+from headwater.connect.connectors.mongo.source import next_filter, partition_of, value_at
+from headwater.connect.connectors.mongo.source_options import CONFIG_DEF as SOURCE_DEF
+from headwater.connect.connectors.mongo.source_options import topic_of
+from headwater.connect.connectors.mongo.writes import Write, write_of
+from headwater.connect.data import schema as s
+from headwater.connect.data.record import SinkRecord
+from headwater.connect.data.struct import Struct
+from headwater.connect.errors import DataError
+from headwater.connect.plugins import Catalog
+
+NOW = datetime(2020, 1, 1, tzinfo=UTC)
+STRATEGY = "com.mongodb.kafka.connect.sink.processor.id.strategy."
+
+
+def write(value: Any, key: Any = None, **config: str) -> Write | None:
+    named = {name.replace("_", "."): each for name, each in config.items()}
+    made = write_of(CONFIG_DEF.parse({"database": "d", **named}), record(value, key), NOW)
+    if made is not None and made.document is not None and made.kind != "update":
+        return made._replace(document=bson.decode(made.document.raw))
+    return made
+
+
+def record(value: Any, key: Any = None) -> SinkRecord:
+    return SinkRecord(topic="t", partition=1, offset=7, key=key, value=value)
+
+
+def test_values_are_documents() -> None:
+    inner = s.struct([("n", s.INT64)])
+    schema = s.struct(
+        [
+            ("i", s.INT32),
+            ("l", s.INT64),
+            ("d", s.decimal_schema(2)),
+            ("day", s.DATE_SCHEMA),
+            ("in", inner),
+            ("m", s.map_of(s.INT32, s.INT64)),
+        ]
+    )
+    struct = Struct(
+        schema,
+        {"i": 1, "l": 2, "d": Decimal("1.50"), "day": date(1970, 1, 2), "in": Struct(inner, {"n": 3}), "m": {1: 2}},
+    )
+    found = document_of(struct, "value")
+    day = datetime(1970, 1, 2, tzinfo=UTC)
+    assert found == {"i": 1, "l": 2, "d": Decimal128("1.50"), "day": day, "in": {"n": 3}, "m": {"1": 2}}
+    assert [type(each) for each in (found["i"], found["l"], found["in"]["n"], found["m"]["1"])] == [
+        int,
+        Int64,
+        Int64,
+        Int64,
+    ]
+    oid = ObjectId()
+    assert document_of(f'{{"_id": {{"$oid": "{oid}"}}}}', "value") == {"_id": oid}
+    assert document_of(bson.encode({"a": 1}), "value") == {"a": 1}
+    for wrong in ("plain", "[1]", b"\x00", 5, [1]):
+        with pytest.raises(DataError, match="value is no document"):
+            document_of(wrong, "value")
+
+
+def test_what_no_document_can_have_is_told() -> None:
+    for wrong in ({"a": 2**70}, {"a": object()}, {"a\0": 1}, {"a": "x" * (16 << 20)}):
+        with pytest.raises(DataError):
+            encoded(wrong)
+    with pytest.raises(DataError, match="34 digits"):
+        document_of({"a": Decimal("1." + "1" * 40)}, "value")
+
+
+@pytest.mark.parametrize(
+    ("strategy", "key", "expected"),
+    [
+        ("KafkaMetaDataStrategy", None, "t#1#7"),
+        ("FullKeyStrategy", {"k": 1, "j": 2}, {"k": 1, "j": 2}),
+        (f"{STRATEGY}FullKeyStrategy", "plain", "plain"),
+        ("PartialKeyStrategy", {"k": 1, "j": 2}, {"k": 1}),
+        ("PartialValueStrategy", None, {"v": 5}),
+        ("ProvidedInKeyStrategy", {"_id": 3}, 3),
+        (
+            "UuidProvidedInKeyStrategy",
+            {"_id": "0e37df36-f698-11e6-8dd4-cb9ced3df976"},
+            "0e37df36-f698-11e6-8dd4-cb9ced3df976",
+        ),
+    ],
+)
+def test_ids(strategy: str, key: Any, expected: Any) -> None:
+    partial = {
+        f"document.id.strategy.partial.{part}.projection.{name}": value
+        for part, names in (("key", "k"), ("value", "v"))
+        for name, value in (("type", "allowlist"), ("list", names))
+    }
+    config = {"database": "d", "document.id.strategy": strategy, **partial}
+    made = write_of(CONFIG_DEF.parse(config), record({"v": 5, "w": 6}, key), NOW)
+    assert made is not None
+    assert made.kind == "replace"
+    assert made.filter == {"_id": expected}
+    assert bson.decode(made.document.raw) == {"_id": expected, "v": 5, "w": 6}
+
+
+def test_an_id_of_the_value_stays_unless_it_is_overwritten() -> None:
+    assert write({"_id": 9, "v": 1}, "k", document_id_strategy="FullKeyStrategy") == Write(
+        "replace", {"_id": 9}, {"_id": 9, "v": 1}
+    )
+    overwritten = {"document_id_strategy": "FullKeyStrategy", "document_id_strategy_overwrite_existing": "true"}
+    assert write({"_id": 9, "v": 1}, "k", **overwritten) == Write("replace", {"_id": "k"}, {"_id": "k", "v": 1})
+    made = write({"v": 1})
+    assert made is not None
+    assert isinstance(made.filter["_id"], ObjectId)
+    made = write({"v": 1}, document_id_strategy="UuidStrategy", document_id_strategy_uuid_format="binary")
+    assert made is not None
+    assert isinstance(made.filter["_id"], Binary)
+    assert isinstance(made.filter["_id"].as_uuid(), uuid.UUID)
+
+
+def test_a_tombstone_deletes_or_is_passed_over() -> None:
+    assert write(None, "k", document_id_strategy="FullKeyStrategy") is None
+    assert write(None, "k", document_id_strategy="FullKeyStrategy", delete_on_null_values="true") == Write(
+        "delete", {"_id": "k"}
+    )
+    with pytest.raises(DataError, match="no key"):
+        write(None, None, document_id_strategy="FullKeyStrategy", delete_on_null_values="true")
+
+
+def test_what_is_done_with_a_document() -> None:
+    by_key = {"document_id_strategy": "FullKeyStrategy"}
+    assert write({"v": 1}, "k", **by_key, writemodel_strategy="InsertOneDefaultStrategy") == Write(
+        "insert", {}, {"_id": "k", "v": 1}
+    )
+    assert write({"v": 1}, "k", **by_key, writemodel_strategy="UpdateOneDefaultStrategy") == Write(
+        "update", {"_id": "k"}, {"$set": {"v": 1}}
+    )
+    assert write({"v": 1}, "k", **by_key, writemodel_strategy="UpdateOneTimestampsStrategy") == Write(
+        "update", {"_id": "k"}, {"$set": {"v": 1, "_modifiedTS": NOW}, "$setOnInsert": {"_insertedTS": NOW}}
+    )
+    assert write({"v": 1}, {"a": 2}, **by_key, writemodel_strategy="ReplaceOneBusinessKeyStrategy") == Write(
+        "replace", {"a": 2}, {"v": 1}
+    )
+    assert write({"v": 1}, {"a": 2}, **by_key, writemodel_strategy="DeleteOneBusinessKeyStrategy") == Write(
+        "delete", {"a": 2}
+    )
+    with pytest.raises(DataError, match="id that is a document"):
+        write({"v": 1}, "k", **by_key, writemodel_strategy="ReplaceOneBusinessKeyStrategy")
+
+
+def test_a_topic_may_have_properties_of_its_own() -> None:
+    props = {
+        "database": "d",
+        "topic.override.a.b.collection": "c",
+        "topic.override.a.b.bulk.write.ordered": "false",
+        "topic.override.x.y": "z",
+    }
+    assert (config_of(props, "a.b")["collection"], config_of(props, "a.b")["bulk.write.ordered"]) == ("c", False)
+    assert config_of(props, "other")["collection"] == ""
+    assert overridden_topics(props) == ["a.b"]
+    assert unsupported({**props, "timeseries.timefield": "t", "field.renamer.mapping": "[]"}) == [
+        "field.renamer.mapping", "timeseries.timefield", "topic.override.x.y"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("config", "wrong", "sentence"),
+    [
+        ({"connection.uri": "http://x"}, "connection.uri", "connection.uri"),
+        ({"connection.uri": "mongodb://h/?noSuchOption=1"}, "connection.uri", "nosuchoption"),
+        ({"change.data.capture.handler": "x"}, "connection.uri", "change.data.capture.handler is not supported"),
+        ({"document.id.strategy": "Mine"}, "document.id.strategy", "is one of"),
+        ({"writemodel.strategy": "Mine"}, "writemodel.strategy", "is one of"),
+        ({"delete.on.null.values": "true"}, "delete.on.null.values", "comes from the key"),
+        ({"document.id.strategy": "PartialKeyStrategy"}, "document.id.strategy.partial.key.projection.type", "needs"),
+        ({"topic.override.a.document.id.strategy": "Mine"}, "connection.uri", "topic.override.a: document.id.strategy"),
+    ],
+)
+def test_wrong_configs_of_the_sink_are_told_at_their_property(
+    config: dict[str, str], wrong: str, sentence: str
+) -> None:
+    given = {
+        "name": "c",
+        "connector.class": "com.mongodb.kafka.connect.MongoSinkConnector",
+        "topics": "t",
+        "database": "d",
+    }
+    told(given, config, wrong, sentence)
+
+
+@pytest.mark.parametrize(
+    ("config", "wrong", "sentence"),
+    [
+        ({"collection": "c"}, "database", "needs a database"),
+        ({"poll.field": "n", "database": "d"}, "collection", "needs a collection"),
+        ({"poll.field": "n", "database": "d", "collection": "c", "pipeline": "[]"}, "pipeline", "change streams"),
+        ({"pipeline": "{}"}, "pipeline", "JSON list"),
+        ({"topic.namespace.map": "[]"}, "topic.namespace.map", "JSON object"),
+        ({"output.json.formatter": "SimplifiedJson"}, "output.json.formatter", "ExtendedJson"),
+        ({"heartbeat.interval.ms": "5"}, "connection.uri", "heartbeat.interval.ms is not supported"),
+        ({"startup.mode": "timestamp"}, "startup.mode", "timestamp"),
+    ],
+)
+def test_wrong_configs_of_the_source_are_told_at_their_property(
+    config: dict[str, str], wrong: str, sentence: str
+) -> None:
+    told({"name": "c", "connector.class": "com.mongodb.kafka.connect.MongoSourceConnector"}, config, wrong, sentence)
+
+
+def told(given: dict[str, str], config: dict[str, str], wrong: str, sentence: str) -> None:
+    checked = validate(Catalog(installed=False), {**given, **config})
+    errors = {name: each.errors for name, each in checked.values.items() if each.errors}
+    assert list(errors) == [wrong]
+    assert sentence in errors[wrong][0]
+
+
+def test_documents_come_after_the_last() -> None:
+    assert next_filter("n", None) == {"n": {"$ne": None}}
+    assert next_filter("_id", {"value": 3, "_id": 3}) == {"_id": {"$gt": 3}}
+    assert next_filter("n", {"value": 5, "_id": 3}) == {"$or": [{"n": {"$gt": 5}}, {"n": 5, "_id": {"$gt": 3}}]}
+    assert value_at({"a": {"b": 2}}, "a.b") == 2
+    assert value_at({"a": 1}, "a.b") is None
+
+
+def test_topics_and_partitions_have_names() -> None:
+    def config(**more: str) -> dict[str, Any]:
+        return SOURCE_DEF.parse({name.replace("_", "."): value for name, value in more.items()})
+
+    assert topic_of(config(topic_prefix="p", topic_suffix="s"), "d", "c") == "p.d.c.s"
+    assert topic_of(config(topic_prefix="p", topic_namespace_map='{"d.c": "x", "*": "y"}'), "d", "c") == "p.x"
+    assert topic_of(config(topic_namespace_map='{"d.c": "x", "*": "y"}'), "d", "e") == "y"
+    secret = config(connection_uri="mongodb://u:pa55@h1,h2/?x=1", database="d", collection="c")
+    assert partition_of(secret) == {"ns": "mongodb://h1,h2/d.c"}
+    assert partition_of(config(offset_partition_name="mine")) == {"ns": "mine"}
