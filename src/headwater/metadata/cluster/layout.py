@@ -25,6 +25,7 @@ Fields of ours in Kafka's nodes stand beside its own, and fields that we do not 
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -104,6 +105,9 @@ _ALL_BROKERS: Final = "<default>"
 _OTHERS: Final = "<default>"
 _SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _NO_TIMESTAMP: Final = "-1"
+_NO_NODE: Final = re.compile("[/\\x00-\\x1f\\x7f-\\x9f\\ud800-\\uf8ff\\ufff0-\\U0010ffff]")
+"""What ZooKeeper does not take in the name of a node."""
+_PERCENT_SIGNS: Final = re.compile("%((?:25)*)")
 
 
 def broker_path(broker_id: int) -> str:
@@ -146,19 +150,41 @@ def group_config_path(group: str) -> str:
     return f"{GROUP_CONFIGS}/{_node_name(group)}"
 
 
-def _node_name(name: str, safe: str = "") -> str:
+def _node_name(name: str) -> str:
     """Groups, users and transactional ids may be called anything; a node may not."""
-    quoted = quote(name, safe=safe)
+    quoted = quote(name, safe="")
     return quoted.replace(".", "%2E") if quoted.strip(".") == "" else quoted
 
 
 def acl_path(pattern: Pattern) -> str:
     root = PREFIXED_ACLS if pattern.pattern_type == PatternType.PREFIXED else ACLS
-    return f"{root}/{_ACL_TYPES[ResourceType(pattern.resource_type)]}/{_node_name(pattern.name, safe='*')}"
+    return f"{root}/{_ACL_TYPES[ResourceType(pattern.resource_type)]}/{_acl_node_name(pattern.name)}"
+
+
+def _acl_node_name(name: str) -> str:
+    """Kafka writes resources' names as they are, so that theirs are found here and ours there. Quoted is only what cannot be
+    a node (Kafka has no place for it), and what would be taken for something that is quoted."""
+    return _node_name(name) if _must_be_quoted(name) else name
 
 
 def acl_name_of(node_name: str) -> str:
-    return unquote(node_name)
+    return unquote(node_name) if _is_quoted(node_name) else node_name
+
+
+def _must_be_quoted(name: str) -> bool:
+    return not _can_be_a_node(name) or _is_quoted(name)
+
+
+def _is_quoted(node_name: str) -> bool:
+    """Whether it is what cannot be a node, quoted once or several times over."""
+    times_more = min((len(found[1]) // 2 for found in _PERCENT_SIGNS.finditer(node_name)), default=0)
+    once = node_name.replace("%" + "25" * times_more, "%")
+    name = unquote(once)
+    return name != once and _node_name(name) == once and not _can_be_a_node(name)
+
+
+def _can_be_a_node(name: str) -> bool:
+    return name not in ("", ".", "..") and _NO_NODE.search(name) is None
 
 
 def encode_rules(rules: Sequence[tuple[str, str, int, int]]) -> bytes:

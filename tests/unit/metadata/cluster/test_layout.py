@@ -4,7 +4,10 @@ import json
 from typing import cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from headwater.base.acls import Pattern
 from headwater.base.coordination import Coordination, Node
 from headwater.base.ids import BrokerId, LeaderEpoch, TopicId
 from headwater.metadata.cluster import layout
@@ -136,3 +139,43 @@ def test_broker_configs_that_cannot_be_read_do_not_get_into_the_log(caplog: pyte
     loading._broker_config_read("1", Node(b'{"config": "canary', 0, 0))
     assert "event=config-unreadable" in caplog.text
     assert "canary" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("name", "node"),
+    [
+        ("orders", "orders"),
+        ("*", "*"),
+        ("my:tx", "my:tx"),  # Kafka writes it as it is: a rule that denies it must not be overlooked
+        ("caf\u00e9 50%", "caf\u00e9 50%"),
+        ("a%3Ab", "a%3Ab"),
+        ("team/a", "team%2Fa"),
+        ("team%2Fa", "team%252Fa"),
+        ("team%252Fa", "team%25252Fa"),
+        ("..", "%2E%2E"),
+        ("...", "..."),
+        ("a\nb", "a%0Ab"),
+        ("\U0001f600", "%F0%9F%98%80"),
+    ],
+)
+def test_rules_of_a_resource_stand_where_kafka_has_them(name: str, node: str) -> None:
+    assert layout.acl_path(Pattern(2, 3, name)) == f"/kafka-acl/Topic/{node}"
+    assert layout.acl_name_of(node) == name
+
+
+@given(st.text("a%25F/.:", max_size=12).filter(lambda text: text not in ("", ".", "..") and "/" not in text))
+def test_a_node_of_rules_is_read_and_written_in_one_place(node: str) -> None:
+    assert layout.acl_path(Pattern(2, 3, layout.acl_name_of(node))) == f"/kafka-acl/Topic/{node}"
+
+
+@given(st.text("a%25F/.:", min_size=1, max_size=12))
+def test_every_resource_has_a_node_of_rules_of_its_own(name: str) -> None:
+    node = layout.acl_path(Pattern(2, 3, name)).removeprefix("/kafka-acl/Topic/")
+    assert "/" not in node
+    assert node not in (".", "..")
+    assert layout.acl_name_of(node) == name
+
+
+def test_a_name_of_percent_signs_costs_no_more_than_its_length() -> None:
+    name = "%" + "25" * 16_000 + "2F"
+    assert layout.acl_name_of(layout.acl_path(Pattern(2, 3, name)).removeprefix("/kafka-acl/Topic/")) == name
