@@ -71,6 +71,7 @@ class Attempt:
             coordination, life, me.broker_id, self._controller_known, self._election_won, self.resign
         )
         self._term = life.part()  # as controller: from the election on
+        self._guard_version: int | None = None  # of the term, once it writes
         self._trimming: Trimming | None = None
         self._members: Members = {}
 
@@ -173,18 +174,24 @@ class Attempt:
             self._election.stand()
 
     def _begin_term(self, guard_version: int) -> None:
+        """What others announced while there was no controller is taken over first: a commit that is planned without it
+        would write over it.
+        """
         assert self.following is not None
-        self.committing = Committing(
+        self._guard_version = guard_version
+        committing = Committing(
             self._coordination, self.life, self._image, self.following, guard_version, self._deposed
         )
         self._trimming = Trimming(self._coordination, self.life, guard_version)
         foreign = ForeignChanges(
-            self._coordination, self._term, self._image, self.committing, self.following, self._deposed
+            self._coordination, self.life, self._term, self._image, committing, self.following, self._deposed
         )
-        self.committing.on_written = foreign.written
+        committing.on_written = foreign.written
+        foreign.start(self._term.bind(partial(self._control, committing)))
+
+    def _control(self, committing: Committing) -> None:
+        self.committing = committing
         self._owner.controls(True)
-        if self.committing is not None:
-            foreign.start()
 
     def read_members(self, done: Callable[[], None]) -> None:
         """`done` once the image has who is registered now. What another session wrote is seen for sure only after a write: this one
@@ -204,13 +211,13 @@ class Attempt:
 
     def _deposed(self, guard_version: int) -> None:
         """A write was refused: there is another controller. Unless it was a write of an earlier term."""
-        if self.committing is not None and self.committing.guard_version == guard_version:
+        if self._guard_version == guard_version:
             self.resign()
             self._election.stand()
 
     def resign(self) -> None:
         self._term.end()
         was_controller = self.committing is not None
-        self.committing = self._trimming = None
+        self.committing = self._trimming = self._guard_version = None
         if was_controller:
             self._owner.controls(False)

@@ -5,14 +5,18 @@ announcements. It reads the node and writes what stands there as an entry of the
 node is as it was read; so all brokers learn of it in one order with everything else. Nothing is committed meanwhile:
 the image that the node is compared with is the newest there is, and a node that is missing stays so.
 
-A new controller looks at all announcements that are there: some may have come while there was none. Its own are left
-out. The oldest go when there are many.
+A new controller looks at all announcements that are there, before it controls anything: some may have come while there
+was none, or while it was not connected itself. Then its image has them already and the log has not, so these are written
+whether they are news to it or not; whoever knows them too drops them. Its own are left out. The oldest go when there are
+many.
 """
 
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from headwater.base.coordination import (
     Check,
@@ -27,7 +31,7 @@ from headwater.base.coordination import (
 )
 from headwater.metadata.cluster import layout
 from headwater.metadata.cluster.change_follower import ChangeFollower
-from headwater.metadata.cluster.changes import news_of
+from headwater.metadata.cluster.changes import encode_change, join_changes, news_of
 from headwater.metadata.cluster.committing import Committing
 from headwater.metadata.cluster.lifetime import Lifetime
 from headwater.metadata.cluster.notifications import (
@@ -38,24 +42,37 @@ from headwater.metadata.cluster.notifications import (
     is_announcement,
     sequence_of,
 )
+from headwater.metadata.cluster.planning import BYTES_MAX, size_of
 from headwater.metadata.cluster.refusals import is_deposition, is_disconnection
-from headwater.metadata.cluster.writing import WRITES_MAX, entry
-from headwater.metadata.image import AclsSet, BrokerConfigured, ClusterImage, TopicConfigured, UserConfigured
+from headwater.metadata.cluster.writing import WRITES_MAX, log_entry
+from headwater.metadata.image import (
+    AclsSet,
+    AddressConfigured,
+    BrokerConfigured,
+    ClientConfigured,
+    ClusterImage,
+    GroupConfigured,
+    TopicConfigured,
+    UserConfigured,
+)
 
 KEPT: Final = 100  # announcements in each directory
 _TRIM_FROM: Final = 200
-_AT_ONCE: Final = 100  # nodes that are taken over in one step
+_AT_ONCE: Final = 100  # nodes that are read for one takeover
 _TRIES: Final = 3
 
 logger = logging.getLogger("headwater.metadata")
 
 
 class ForeignChanges:
-    """Of one term as controller, whose lifetime is `term`."""
+    """Of one term as controller, whose lifetime is `term`. A takeover that has begun is bound to `life`, the attempt's:
+    commits wait behind it, and are answered also when the term is over.
+    """
 
     def __init__(
         self,
         coordination: Coordination,
+        life: Lifetime,
         term: Lifetime,
         image: ClusterImage,
         committing: Committing,
@@ -63,16 +80,21 @@ class ForeignChanges:
         deposed: Callable[[int], None],
     ) -> None:
         self.coordination = coordination
+        self.life = life
         self.term = term
         self.image = image
         self.following = following
         self.guard = Check(layout.CONTROLLER_EPOCH, committing.guard_version)
         self._committing = committing
         self._deposed = deposed
-        self._seen = dict.fromkeys(DIRECTORIES, -1)
+        self._seen: dict[str, int] = {}  # by directory, once it has been listed: the last number
         self._own: set[str] = set()
+        self._unfinished = len(DIRECTORIES)  # of the first listings
+        self._ready: Callable[[], None] = lambda: None
 
-    def start(self) -> None:
+    def start(self, ready: Callable[[], None]) -> None:
+        """`ready` once all that the first listings found is taken over, as far as it can be."""
+        self._ready = ready
         for directory in DIRECTORIES:
             self._list(directory)
 
@@ -80,37 +102,45 @@ class ForeignChanges:
         """By this controller: its own announcements are known before they are listed."""
         self._own |= {str(path) for path in results if is_announcement(path)}
 
-    def take(
-        self, entities: Sequence[Entity], tries: int = _TRIES, with_children: frozenset[str] = frozenset()
-    ) -> None:
+    def take(self, entities: Sequence[Entity], *, is_first: bool) -> None:
         for begin in range(0, len(entities), _AT_ONCE):
-            takeover = _Takeover(self, entities[begin : begin + _AT_ONCE], tries, with_children)
+            takeover = _Takeover(self, entities[begin : begin + _AT_ONCE], even_without_news=is_first)
             self._committing.exclusively(takeover.start)
+        if is_first:
+            self._committing.exclusively(self._finish_one)
 
     def refused(self, error: CoordinationError) -> None:
         if is_disconnection(error):
-            self.term.fail(error)
+            self.life.fail(error)
         elif is_deposition(error):
             self._deposed(self.guard.version)
         else:
             logger.warning("event=foreign-changes-not-read problem=%r", str(error))
+
+    def _finish_one(self, over: Callable[[], None]) -> None:
+        """Behind the takeovers of a first listing."""
+        self._unfinished -= 1
+        over()
+        if not self._unfinished:
+            self._ready()
 
     def _list(self, directory: str) -> None:
         listed = self.term.bind(partial(self._listed, directory))
         self.coordination.children(directory, listed, watch=self.term.bind(partial(self._list, directory)))
 
     def _listed(self, directory: str, names: list[str] | None, error: CoordinationError | None) -> None:
+        is_first, seen = directory not in self._seen, self._seen.get(directory, -1)
         if error is not None:
             self.refused(error)
-            return
         found = sorted((number, name) for name in names or () if (number := sequence_of(directory, name)) >= 0)
-        new = [f"{directory}/{name}" for number, name in found if number > self._seen[directory]]
+        new = [f"{directory}/{name}" for number, name in found if number > seen]
         foreign = [path for path in new if path not in self._own]
         self._own.difference_update(new)
+        self._seen[directory] = max(seen, found[-1][0]) if found else seen
         if foreign:
-            _Reading(self, directory, foreign).start()
-        if found:
-            self._seen[directory] = max(self._seen[directory], found[-1][0])
+            _Reading(self, directory, foreign, is_first=is_first).start()
+        elif is_first:
+            self.take([], is_first=True)
         if len(found) >= _TRIM_FROM:
             self._trim([f"{directory}/{name}" for _, name in found[: min(len(found) - KEPT, WRITES_MAX - 1)]])
 
@@ -123,10 +153,11 @@ class ForeignChanges:
 class _Reading:
     """Used once: reads announcements, and has what they are about taken over."""
 
-    def __init__(self, owner: ForeignChanges, directory: str, paths: Sequence[str]) -> None:
+    def __init__(self, owner: ForeignChanges, directory: str, paths: Sequence[str], *, is_first: bool) -> None:
         self._owner = owner
         self._directory = directory
         self._paths = paths
+        self._is_first = is_first
         self._left = len(paths)
         self._entities: dict[str, Entity] = {}
 
@@ -142,89 +173,153 @@ class _Reading:
             try:
                 entity = entity_of(self._directory, node.data)
                 self._entities[entity.path] = entity
-            except layout.UNREADABLE as problem:
-                logger.warning("event=announcement-unreadable path=%s problem=%r", path, problem)
-        if not self._left and self._entities:
-            self._owner.take(list(self._entities.values()))
+            except Exception as problem:  # noqa: BLE001 - anybody may have written anything
+                logger.warning("event=announcement-unreadable path=%s problem=%s", path, type(problem).__name__)
+        if not self._left:
+            self._owner.take(list(self._entities.values()), is_first=self._is_first)
+
+
+@dataclass(slots=True)
+class _Item:
+    """What is written of one node. `size` in bytes, with its part of the entry."""
+
+    path: str
+    writes: list[Write]
+    encoded: bytes
+
+    @property
+    def size(self) -> int:
+        return len(self.encoded) + 1 + sum(size_of(write) for write in self.writes)
 
 
 class _Takeover:
-    """Used once: some nodes are read, and what is news in them becomes an entry of the log. Nodes `with_children` cannot
-    be removed.
+    """Used once: some nodes are read, and what is news in them becomes entries of the log, each below ZooKeeper's limit.
+    A node that cannot be taken over is left out, and what was known of it holds.
     """
 
-    def __init__(
-        self, owner: ForeignChanges, entities: Sequence[Entity], tries: int, with_children: frozenset[str]
-    ) -> None:
+    def __init__(self, owner: ForeignChanges, entities: Sequence[Entity], *, even_without_news: bool) -> None:
         self._owner = owner
-        self._entities = entities
-        self._tries = tries
-        self._with_children = with_children
+        self._left = {entity.path: entity for entity in entities}
+        self._even_without_news = even_without_news
+        self._tries = _TRIES
+        self._with_children: set[str] = set()  # these cannot be removed
+        self._outstanding = 0
         self._nodes: dict[str, Node | None] = {}
-        self._has_failed = False
+        self._items: deque[_Item] = deque()
         self._over: Callable[[], None] = lambda: None
 
     def start(self, over: Callable[[], None]) -> None:
         self._over = over
-        for entity in self._entities:
-            self._owner.coordination.get(entity.path, self._owner.term.bind(partial(self._read, entity.path)))
+        self._read_all()
+
+    def _read_all(self) -> None:
+        self._nodes.clear()
+        self._outstanding = len(self._left)
+        if not self._left:
+            self._over()
+        for path in self._left:
+            self._owner.coordination.get(path, self._owner.life.bind(partial(self._read, path)))
 
     def _read(self, path: str, node: Node | None, error: CoordinationError | None) -> None:
-        self._nodes[path] = node
-        if error is not None:
-            self._has_failed = True
+        self._outstanding -= 1
+        if error is None:
+            self._nodes[path] = node
+        else:
             self._owner.refused(error)
-        if len(self._nodes) == len(self._entities):
-            if self._has_failed:
-                self._over()
-            else:
-                self._write()
+        if not self._outstanding and not self._owner.life.is_over:
+            items = (self._item(self._left[read], found) for read, found in self._nodes.items())
+            self._items = deque(item for item in items if item is not None)
+            self._write()
 
-    def _write(self) -> None:
-        writes: list[Write] = []
-        changes: list[Configured] = []
-        for entity in self._entities:
-            change = self._news(entity)
-            if change is not None:
-                changes.append(change)
-                stays = entity.path in self._with_children or _has_clients(change, self._owner.image)
-                writes += _guards(entity.path, self._nodes[entity.path], change, stays=stays)
-        if not changes:
-            self._over()
-            return
-        logger.info("event=foreign-changes nodes=%r", [entity.path for entity in self._entities])
-        whole = [self._owner.guard, *writes, entry(changes)]
-        self._owner.coordination.write(whole, self._owner.term.bind(self._written))
-
-    def _news(self, entity: Entity) -> Configured | None:
-        node = self._nodes[entity.path]
+    def _item(self, entity: Entity, node: Node | None) -> _Item | None:
         try:
             change = entity.change(b"" if node is None else node.data, self._owner.image)
-        except layout.UNREADABLE as problem:  # what was known of it holds
-            logger.error("event=foreign-change-unreadable path=%s problem=%r", entity.path, problem)
+            item = None if change is None else self._planned(entity.path, node, change)
+        except Exception as problem:  # noqa: BLE001 - anybody may have written anything, and it may be secret
+            logger.error("event=foreign-change-unreadable path=%s problem=%s", entity.path, type(problem).__name__)
             return None
-        return None if change is None or news_of(change, self._owner.image) is None else change
+        if item is not None and item.size > BYTES_MAX:
+            logger.error("event=foreign-change-too-large path=%s size_bytes=%d", entity.path, item.size)
+            return None
+        return item
 
-    def _written(self, written: list[Written] | None, error: CoordinationError | None) -> None:
-        if error is None and written is not None:
-            self._owner.following.wait_for(layout.sequence_of(str(written[-1])), self._over)
+    def _planned(self, path: str, node: Node | None, change: Configured) -> _Item | None:
+        image = self._owner.image
+        empty_nodes, key = _empty_nodes(change, image)
+        if node is None:
+            empty_nodes.discard(key)
+        stays = key in empty_nodes or path in self._with_children or _has_clients(change, image)
+        writes = _guards(path, node, change, stays=stays)
+        is_removed = any(isinstance(write, Delete) for write in writes)
+        if not (self._even_without_news or is_removed or news_of(change, image) is not None):
+            return None
+        return _Item(path, writes, encode_change(change))
+
+    def _write(self) -> None:
+        """As much as goes into one step, and then the rest."""
+        piece: list[_Item] = []
+        size = 0
+        while self._items and size + self._items[0].size <= BYTES_MAX:
+            size += self._items[0].size
+            piece.append(self._items.popleft())
+        if not piece:
+            self._over()
             return
-        refusal = error or CoordinationError()
-        if is_disconnection(refusal) or is_deposition(refusal) or self._tries <= 1:
+        logger.info("event=foreign-changes nodes=%r", [item.path for item in piece])
+        writes = [write for item in piece for write in item.writes]
+        whole = [self._owner.guard, *writes, log_entry(join_changes([item.encoded for item in piece]))]
+        self._owner.coordination.write(whole, self._owner.life.bind(partial(self._written, piece)))
+
+    def _written(self, piece: Sequence[_Item], written: list[Written] | None, error: CoordinationError | None) -> None:
+        if error is not None or written is None:
+            self._refused(error or CoordinationError())
+            return
+        for item in piece:
+            del self._left[item.path]
+        self._owner.following.wait_for(layout.sequence_of(str(written[-1])), self._write)
+
+    def _refused(self, refusal: CoordinationError) -> None:
+        """Somebody has changed one of them since it was read, or has put something below it: then all are read again.
+        One that goes on being refused is left out.
+        """
+        is_hopeless = is_disconnection(refusal) or is_deposition(refusal) or refusal.path not in self._left
+        self._tries -= 1
+        if is_hopeless:
             self._owner.refused(refusal)
-        else:  # somebody has changed one of them since it was read, or has put something below it
-            more = {refusal.path} if isinstance(refusal, NodeHasChildren) else set()
-            self._owner.take(self._entities, self._tries - 1, self._with_children | more)
-        self._over()
+            self._over()
+            return
+        if isinstance(refusal, NodeHasChildren):
+            self._with_children.add(refusal.path)
+        if not self._tries:
+            self._owner.refused(refusal)
+            del self._left[refusal.path]
+            self._tries = _TRIES
+        self._read_all()
 
 
 def _has_clients(change: Configured, image: ClusterImage) -> bool:
     return isinstance(change, UserConfigured) and change.user in image.client_directories
 
 
+def _empty_nodes(change: Configured, image: ClusterImage) -> tuple[set[Any], Any]:
+    """Those of its kind that commits are planned with, though they say nothing, and what it is called among them."""
+    match change:
+        case GroupConfigured(group):
+            return image.empty_group_nodes, group
+        case UserConfigured(user):
+            return image.empty_entity_nodes, (user, None, None)
+        case ClientConfigured(user_or_all, client):
+            return image.empty_entity_nodes, (user_or_all, client, None)
+        case AddressConfigured(address):
+            return image.empty_entity_nodes, (None, None, address)
+        case AclsSet():
+            return image.empty_acl_nodes, change.pattern
+    return set(), None
+
+
 def _guards(path: str, node: Node | None, change: Configured, *, stays: bool) -> list[Write]:
     """The node is as it was read. Configs of topics and brokers have a node always; of others, none is left that says
-    nothing, for who configures one next makes it. `stays`: something stands below it.
+    nothing, for who configures one next makes it. `stays`: something stands below it, or it is known to be there.
     """
     has_node_always = isinstance(change, TopicConfigured | BrokerConfigured)
     if node is None:

@@ -98,7 +98,7 @@ BASE_NODES: Final[tuple[tuple[str, bytes], ...]] = (
     (TOPIC_IDS, b""),
 )
 
-UNREADABLE: Final = (ValueError, KeyError, TypeError, AttributeError, IndexError, CheckpointError)
+UNREADABLE: Final = (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError, CheckpointError)
 """What reading a node raises that is not as it should be."""
 
 _ALL_BROKERS: Final = "<default>"
@@ -172,7 +172,7 @@ def acl_name_of(node_name: str) -> str:
 
 
 def _must_be_quoted(name: str) -> bool:
-    return not _can_be_a_node(name) or _is_quoted(name)
+    return not can_be_a_node(name) or _is_quoted(name)
 
 
 def _is_quoted(node_name: str) -> bool:
@@ -180,10 +180,10 @@ def _is_quoted(node_name: str) -> bool:
     times_more = min((len(found[1]) // 2 for found in _PERCENT_SIGNS.finditer(node_name)), default=0)
     once = node_name.replace("%" + "25" * times_more, "%")
     name = unquote(once)
-    return name != once and _node_name(name) == once and not _can_be_a_node(name)
+    return name != once and _node_name(name) == once and not can_be_a_node(name)
 
 
-def _can_be_a_node(name: str) -> bool:
+def can_be_a_node(name: str) -> bool:
     return name not in ("", ".", "..") and _NO_NODE.search(name) is None
 
 

@@ -108,8 +108,8 @@ def _guarded(kind: str, pattern_type: PatternType, name: str) -> Entity:
 
 def _configured(entity_path: str) -> Entity:
     parts = entity_path.split("/")
-    if not all(parts):
-        raise ValueError("a part of the path is empty")
+    if not all(layout.can_be_a_node(part) for part in parts):
+        raise ValueError("no node can have this path")
     make = _maker(parts)
 
     def change(data: bytes, image: ClusterImage) -> Configured | None:

@@ -136,7 +136,7 @@ class _Planner:
     def _add(self, writes: Sequence[Write], changes: Sequence[Announced], touches: TopicId | None = None) -> None:
         """As one, in this piece or in the next. Staged topics that it `touches` are changed only after this."""
         encoded = [encode_change(change) for change in changes]
-        size = sum(len(data) + 1 for data in encoded) + sum(_size_of(write) for write in writes)
+        size = sum(len(data) + 1 for data in encoded) + sum(size_of(write) for write in writes)
         count = len(writes) + len(self._writes) + len(self._touched) + 3  # the guard, the entry, a topic
         whole = self._size + size + self._topic_size(touches, size)
         if self._entry and (count > WRITES_MAX or whole > BYTES_MAX):
@@ -279,5 +279,5 @@ def _staged(topic: TopicState) -> _Staged:
     return _Staged(topic.name, node)
 
 
-def _size_of(write: Write) -> int:
+def size_of(write: Write) -> int:
     return len(write.path) + _OVERHEAD_BYTES + (len(write.data) if isinstance(write, Create | SetData) else 0)

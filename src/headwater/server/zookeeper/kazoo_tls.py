@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from headwater.base.security.tls import ContextSource
 
 _READ_BYTES: Final = 64 * 1024
-_HANDSHAKE_TIMEOUT_S: Final = 10.0
+_HANDSHAKE_TIMEOUT_S: Final = 10.0  # at most: no longer than the connection may take
 
 
 class TlsStream:
@@ -85,13 +85,14 @@ class TlsHandler(SequentialThreadingHandler):  # type: ignore[misc]
         except OSError as problem:
             self.problem = problem.strerror or str(problem)
             raise
-        connection = plain if self._tls is None else self._secured(plain, hostname or "")
+        timeout_s = min(_HANDSHAKE_TIMEOUT_S, options.get("timeout") or _HANDSHAKE_TIMEOUT_S)
+        connection = plain if self._tls is None else self._secured(plain, hostname or "", timeout_s)
         self.problem = ""
         return connection
 
-    def _secured(self, plain: Any, hostname: str) -> TlsStream:
+    def _secured(self, plain: Any, hostname: str, timeout_s: float) -> TlsStream:
         assert self._tls is not None
-        plain.settimeout(_HANDSHAKE_TIMEOUT_S)
+        plain.settimeout(timeout_s)
         try:
             return TlsStream(self._tls.current().wrap_socket(plain, server_hostname=hostname))
         except (OSError, ValueError) as problem:

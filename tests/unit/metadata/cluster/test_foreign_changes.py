@@ -2,17 +2,19 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
 from headwater.base.acls import Pattern
-from headwater.base.coordination import Create, Delete, SetData
+from headwater.base.coordination import Check, CoordinationError, Create, Delete, NotAuthorized, SetData, WrongVersion
 from headwater.base.errors import ErrorCode
 from headwater.metadata.cluster import layout
 from headwater.metadata.cluster.foreign_changes import KEPT
+from headwater.metadata.cluster.planning import BYTES_MAX
 from headwater.metadata.image import AclsSet, ClientConfigured, TopicConfigured, UserConfigured
-from unit.metadata.cluster.cluster_store_support import Cluster, topic, topic_id
+from unit.metadata.cluster.cluster_store_support import Answer, Broker, Cluster, topic, topic_id
 
 RULES = (("User:alice", "*", 3, 3),)
 ACL = layout.encode_rules(RULES)
@@ -226,3 +228,186 @@ def test_old_announcements_go(cluster: Cluster) -> None:
         cluster.commit(UserConfigured("u", {"x": str(number)}))
     everywhere(cluster)
     assert KEPT <= len(cluster.zookeeper.tree.children("/config/changes") or ()) < 2 * KEPT
+
+
+def test_rules_that_the_controller_has_loaded_itself_reach_the_others(cluster: Cluster, tool: Tool) -> None:
+    """Its connection was lost for a moment, its session was not: what is no news to it is news to them."""
+    controller = cluster.controller()
+    tool.write(Create("/kafka-acl/Topic/orders", ACL))
+    cluster.zookeeper.disconnect(controller.coordination)
+    tool.announce_rules("/kafka-acl-changes", b"Topic:orders")
+    cluster.run(5000)
+    assert cluster.controller() is controller
+    everywhere(cluster)
+    assert set(cluster.brokers[0].image.acls) == {Pattern(2, 3, "orders")}
+
+
+def test_a_commit_behind_a_takeover_is_answered_when_the_term_is_over(
+    cluster: Cluster, tool: Tool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    controller = cluster.controller()
+    get, held = controller.coordination.get, list[Callable[[], None]]()
+
+    def hold(path: str, *more: Any, **named: Any) -> None:
+        if path == "/config/users/alice":
+            held.append(lambda: get(path, *more, **named))
+        else:
+            get(path, *more, **named)
+
+    monkeypatch.setattr(controller.coordination, "get", hold)
+    tool.write(Create("/config/users/alice", config_of(x="1")))
+    tool.announce_config("users/alice")
+    cluster.until(lambda: bool(held))
+    answer = controller.commit(UserConfigured("bob", {"x": "1"}))
+    epoch = cluster.data("/controller_epoch")
+    tool.write(Delete("/controller"))
+    cluster.until(lambda: cluster.data("/controller_epoch") != epoch)
+    monkeypatch.setattr(controller.coordination, "get", get)
+    for read in held:
+        read()
+    assert cluster.wait(answer).code == ErrorCode.NOT_CONTROLLER
+    cluster.controller()
+    everywhere(cluster)
+    assert cluster.brokers[0].image.user_configs == {"alice": {"x": "1"}}
+
+
+def test_the_first_commit_of_a_new_controller_does_not_write_over_what_was_announced_before(cluster: Cluster) -> None:
+    allowed, denied, added = (("User:a", "*", 3, 3), ("User:mallory", "*", 3, 2), ("User:c", "*", 3, 3))
+    cluster.commit(AclsSet(2, 3, "orders", (allowed,)))
+    cluster.controller().die()
+    tool = Tool(cluster)
+    tool.write(SetData("/kafka-acl/Topic/orders", layout.encode_rules((allowed, denied))))
+    tool.announce_rules("/kafka-acl-changes", b"Topic:orders")
+    answers: list[Answer] = []
+
+    def commit_at_once(broker: Broker, told: Callable[[bool], None], is_controller: bool) -> None:
+        told(is_controller)
+        if is_controller:
+            known = broker.image.acls[Pattern(2, 3, "orders")]
+            answers.append(broker.commit(AclsSet(2, 3, "orders", (*known, added))))
+
+    for broker in cluster.brokers:
+        broker.store.on_controller = partial(commit_at_once, broker, broker.store.on_controller)
+    cluster.until(lambda: bool(answers))
+    assert cluster.wait(answers[0]).code == ErrorCode.NONE
+    everywhere(cluster)
+    assert layout.decode_rules(cluster.data("/kafka-acl/Topic/orders")) == (allowed, denied, added)
+
+
+def test_what_cannot_be_read_is_not_logged(cluster: Cluster, tool: Tool, caplog: pytest.LogCaptureFixture) -> None:
+    tool.write(Create("/config/users/alice", b'{"version":1,"config":{"SCRAM-SHA-256":"stored_key=SECRET\xff"}}'))
+    tool.announce_config("users/alice")
+    tool.write(Create("/config/changes/config_change_", b"SECRET\xff", sequential=True))
+    everywhere(cluster)
+    events = [record.getMessage() for record in caplog.records if "unreadable" in record.getMessage()]
+    assert len(events) == 2
+    assert "SECRET" not in caplog.text
+
+
+def test_a_node_that_never_said_anything_can_be_configured(cluster: Cluster, tool: Tool) -> None:
+    """Its announcement is no news, but a commit that makes the node would be refused for ever."""
+    tool.write(Create("/config/users/bob", config_of()), Create("/kafka-acl/Topic/orders"))
+    tool.announce_config("users/bob")
+    tool.announce_rules("/kafka-acl-changes", b"Topic:orders")
+    everywhere(cluster)
+    assert cluster.commit(UserConfigured("bob", {"x": "1"})).code == ErrorCode.NONE
+    assert cluster.commit(AclsSet(2, 3, "orders", RULES)).code == ErrorCode.NONE
+
+
+def test_an_empty_node_that_was_loaded_stays_until_a_tool_takes_it_away(cluster: Cluster, tool: Tool) -> None:
+    tool.write(*(Create(f"/config/users/{user}", config_of()) for user in ("alice", "bob")))
+    tool.announce_config("users/alice")
+    controller = cluster.controller()
+    cluster.settle()
+    tool.write(Create("/config/users/alice", config_of()))
+    cluster.zookeeper.disconnect(controller.coordination)
+    cluster.run(5000)
+    controller = cluster.controller()
+    assert {("alice", None, None), ("bob", None, None)} <= controller.image.empty_entity_nodes
+    tool.announce_config("users/alice")
+    tool.write(Delete("/config/users/bob"))
+    tool.announce_config("users/bob")
+    everywhere(cluster)
+    assert cluster.zookeeper.tree.get("/config/users/alice") is not None
+    for user in ("alice", "bob"):
+        assert cluster.commit(UserConfigured(user, {"x": "1"})).code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("data", [b'{"config":' + b"[" * 200_000, b'{"version":1,"config":[1]}', b"\xff"])
+def test_a_node_that_cannot_be_read_holds_up_nobody(cluster: Cluster, tool: Tool, data: bytes) -> None:
+    tool.write(Create("/config/users/alice", data))
+    tool.announce_config("users/alice")
+    everywhere(cluster)
+    assert cluster.commit(UserConfigured("bob", {"x": "1"})).code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize("path", ["users/\ud800", "users/..", "users/.", "users/a\x00b"])
+def test_what_can_be_no_path_is_not_asked_for(
+    cluster: Cluster, tool: Tool, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+    coordination = cluster.controller().coordination
+    get = coordination.get
+
+    def noted(path: str, *more: Any, **named: Any) -> None:
+        read.append(path)
+        get(path, *more, **named)
+
+    monkeypatch.setattr(coordination, "get", noted)
+    tool.announce_config(path)
+    tool.write(Create("/config/users/alice", config_of(x="1")))
+    tool.announce_config("users/alice")
+    everywhere(cluster)
+    assert "/config/users/alice" in read
+    assert f"/config/{path}" not in read
+
+
+def while_there_is_no_controller(cluster: Cluster, configs: dict[str, bytes]) -> None:
+    """So that one takeover has all of them."""
+    cluster.controller().die()
+    tool = Tool(cluster)
+    for user, data in configs.items():
+        tool.write(Create(f"/config/users/{user}", data))
+        tool.announce_config(f"users/{user}")
+    assert not any(broker.is_active for broker in cluster.brokers)
+
+
+def test_a_node_that_is_refused_keeps_no_other_from_being_taken_over(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for broker in cluster.brokers:
+        get, write = broker.coordination.get, broker.coordination.write
+        soon = broker.scheduler.call_soon
+
+        def guarded_get(path: str, done: Any, watch: Any = None, *, get: Any = get, soon: Any = soon) -> None:
+            if path == "/config/users/hidden":
+                soon(lambda: done(None, NotAuthorized(path)))
+            else:
+                get(path, done, watch=watch)
+
+        def guarded_write(writes: Any, done: Any, *, write: Any = write, soon: Any = soon) -> None:
+            restless = Check("/config/users/restless", 0)
+            if restless in writes:
+                error: CoordinationError = WrongVersion(restless.path)
+                soon(lambda: done(None, error))
+            else:
+                write(writes, done)
+
+        monkeypatch.setattr(broker.coordination, "get", guarded_get)
+        monkeypatch.setattr(broker.coordination, "write", guarded_write)
+    while_there_is_no_controller(cluster, {user: config_of(x="1") for user in ("alice", "hidden", "restless", "zoe")})
+    cluster.controller()
+    everywhere(cluster)
+    assert cluster.brokers[0].image.user_configs == {"alice": {"x": "1"}, "zoe": {"x": "1"}}
+
+
+def test_what_is_too_much_for_one_step_is_taken_over_in_several(cluster: Cluster) -> None:
+    configs = {f"u{number}": config_of(x="x" * 150_000) for number in range(10)}
+    while_there_is_no_controller(cluster, configs | {"huge": config_of(x="x" * (BYTES_MAX + 1))})
+    before = len(cluster.entries())
+    cluster.controller()
+    everywhere(cluster)
+    assert set(cluster.brokers[0].image.user_configs) == set(configs)
+    entries = [len(cluster.data(f"/headwater/changes/{name}")) for name in cluster.entries()[before:]]
+    assert len(entries) == 2
+    assert max(entries) <= BYTES_MAX

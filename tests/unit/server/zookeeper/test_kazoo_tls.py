@@ -5,6 +5,7 @@ import ssl
 from typing import Any
 
 import pytest
+from kazoo.handlers.threading import SequentialThreadingHandler
 
 from headwater.server.zookeeper.kazoo_tls import TlsHandler, TlsStream
 
@@ -88,3 +89,32 @@ def test_others_are_told_of_beside_it(wires: "tuple[socket.socket, socket.socket
         while one not in found:
             found = TlsHandler().select([one, other], [], [], 60)[0]
         assert other in TlsHandler().select([one, other], [], [], 60)[0]
+
+
+@pytest.mark.parametrize(("connect_s", "handshake_s"), [(0.5, 0.5), (60.0, 10.0), (None, 10.0)])
+def test_the_handshake_takes_no_longer_than_the_connection_may(
+    connect_s: float | None, handshake_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host that accepts and then says nothing would cost the session before the next one is tried."""
+    timeouts: list[float] = []
+
+    class Silent:
+        def settimeout(self, timeout_s: float) -> None:
+            timeouts.append(timeout_s)
+
+        def close(self) -> None:
+            pass
+
+    class Context:
+        def current(self) -> "Context":
+            return self
+
+        def wrap_socket(self, _plain: Any, server_hostname: str) -> Any:
+            raise TimeoutError("timed out")
+
+    monkeypatch.setattr(SequentialThreadingHandler, "create_connection", lambda _self, **_options: Silent())
+    handler = TlsHandler(Context())  # type: ignore[arg-type]
+    with pytest.raises(TimeoutError):
+        handler.create_connection(address=("h", 1), hostname="h", timeout=connect_s)
+    assert timeouts == [handshake_s]
+    assert handler.problem == "no TLS with h: timed out"
