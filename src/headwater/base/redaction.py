@@ -9,16 +9,40 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
-_LOGIN: Final = re.compile(r"(?<=//)[^/?#\s]*@")
+_NEXT_ADDRESS: Final = re.compile(r",(?=\w+://)")
+_SCHEME: Final = re.compile(r"(?:\w+:)?//")
+_END_OF_AUTHORITY: Final = re.compile(r"[/?#]")
+_PLAIN_AUTHORITY: Final = re.compile(r"(?:[\w.-]+|\[[0-9a-fA-F:.]+\])(?::[0-9]+)?")  # host or host:port, and no login
 
 
 def without_login(address: str) -> str:
-    """An address, or several with commas, without the user and the password before each host."""
-    return ",".join(_LOGIN.sub("", each) for each in address.split(","))
+    """An address, or several with commas, without the user and the password before each host.
+
+    A password may have any characters in it, so where `user:password` may begin, all to the last `@` is taken for it:
+    rather too little of an address is shown than a part of a password. (What follows `,scheme://` is another address.)
+    """
+    return ",".join(map(_one_without_login, _NEXT_ADDRESS.split(address)))
+
+
+def _one_without_login(address: str) -> str:
+    scheme = _SCHEME.match(address)
+    start = scheme.end() if scheme else 0
+    login, at, host = address[start:].rpartition("@")
+    is_in_path = scheme and ":" not in login and "@" not in _authority(address[start:])
+    return address if not at or is_in_path else address[:start] + host
+
+
+def _authority(behind_scheme: str) -> str:
+    return _END_OF_AUTHORITY.split(behind_scheme, maxsplit=1)[0]
 
 
 def has_login(text: str) -> bool:
-    return _LOGIN.search(text) is not None
+    """Whether an address in it has one: before an `@` stands something else than a host and its path."""
+    for each in _NEXT_ADDRESS.split(text):
+        _, _, behind = each.partition("//")
+        if "@" in behind and not _PLAIN_AUTHORITY.fullmatch(_authority(behind)):
+            return True
+    return False
 
 
 def http_address(url: str) -> "SplitResult | None":

@@ -10,9 +10,8 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
-from urllib.parse import urlsplit
 
-from headwater.base.redaction import without_login
+from headwater.base.redaction import http_address, without_login
 from headwater.web.messages import Headers
 
 if TYPE_CHECKING:
@@ -70,8 +69,8 @@ class HttpClient:
         connect_timeout_s: float | None = None,
     ) -> Answer:
         """`url`: http(s)://host:port/path?query, encoded already. To connect has a time of its own: `timeout_s` too, if none is given. Raises HttpClientError."""
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or parts.hostname is None:
+        parts = http_address(url)
+        if parts is None or parts.hostname is None:
             raise HttpClientError(f"{without_login(url)} is no address that can be asked", was_sent=False)
         place = (parts.hostname, parts.port or _PORTS[parts.scheme], parts.scheme)
         target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")

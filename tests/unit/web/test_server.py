@@ -258,6 +258,19 @@ def test_bodies_that_do_not_end_keep_large_requests_out_and_not_small_ones() -> 
     on_stage(play, Limits(buffered_bytes_max=250_000))
 
 
+@pytest.mark.parametrize(
+    "url", ["http://alice:hunter2/x@host", "http://alice:x,?hunter2@host:port", "http://[hunter2@host"]
+)
+def test_an_address_that_cannot_be_asked_is_told_without_its_login(url: str) -> None:
+    async def ask() -> None:
+        with pytest.raises(HttpClientError, match="is no address that can be asked") as caught:
+            await HttpClient().request("GET", url)
+        assert "hunter2" not in str(caught.value)
+        assert not caught.value.was_sent
+
+    asyncio.run(ask())
+
+
 def test_a_connection_that_does_not_come_about_in_time_has_sent_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     async def nobody(*_: object, **__: object) -> None:
         await asyncio.Event().wait()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.config.listener_config import ListenerConfig
 from headwater.base.errors import UserError
-from headwater.base.redaction import has_login
+from headwater.base.redaction import has_login, without_login
 from headwater.base.security.oauthbearer import Key, read_keys, require_cryptography
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class KeySet:
             )
         if not url.startswith(("https://", "http://")) or url not in settings.list("sasl.oauthbearer.allowed.urls"):
             raise UserError(
-                f"Bad value for sasl.oauthbearer.jwks.endpoint.url: {url}",
+                f"Bad value for sasl.oauthbearer.jwks.endpoint.url: {without_login(url)}",
                 "it is neither file:///path nor one of sasl.oauthbearer.allowed.urls",
                 "Add the URL to sasl.oauthbearer.allowed.urls, if the broker may fetch it",
             )

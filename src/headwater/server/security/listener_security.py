@@ -6,6 +6,7 @@ for each connection. Owned by the server's loop.
 
 import logging
 import os
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
@@ -36,6 +37,26 @@ logger = logging.getLogger("headwater.security")
 _SECRET: Final = os.urandom(32)  # of this process: what it makes up for users that there are not
 
 
+class LineLimit:
+    """At most so many lines per second: whoever tries passwords, or connects by the thousand, must not fill the disk."""
+
+    def __init__(self) -> None:
+        self._left = _LINES_PER_SECOND
+        self._since_ns = 0
+        self._unsaid = 0
+
+    def take(self, now_ns: int) -> int | None:
+        """How many lines were left out before this one; None if this one is left out, too."""
+        if now_ns - self._since_ns > _SECOND_NS:
+            self._since_ns, self._left = now_ns, _LINES_PER_SECOND
+        if not self._left:
+            self._unsaid += 1
+            return None
+        self._left -= 1
+        unsaid, self._unsaid = self._unsaid, 0
+        return unsaid
+
+
 class ListenerSecurity:
     def __init__(
         self,
@@ -50,11 +71,11 @@ class ListenerSecurity:
         self._loop = loop
         self._now_ms = now_ms
         self._rules = PrincipalRules(settings.string("ssl.principal.mapping.rules") or "DEFAULT")
-        self._lines = _LINES_PER_SECOND
-        self._lines_since_ns = 0
-        self._unsaid = 0
+        self._failed_lines = LineLimit()
+        self._evicted_lines = LineLimit()  # its own: a flood of connections must not hide who tries passwords
         self._mechanisms: Mechanisms | None = None
         self._pending: dict[SecureConnection, None] = {}  # the oldest first
+        self._pending_by_host: Counter[str] = Counter()  # no host with 0
         self.tls: ContextSource | None = None
         try:
             if listener.protocol in ("SSL", "SASL_SSL"):
@@ -88,13 +109,25 @@ class ListenerSecurity:
         return Login(self._mechanisms, self._now_ms, lambda: self._settings.int("connections.max.reauth.ms"))
 
     def entered(self, connection: "SecureConnection") -> "SecureConnection | None":
-        """One more that has to show who it is; the one that has to go for it, which is the slowest of all."""
+        """One more that has to show who it is; the one that has to go for it: the oldest of the address with the most,
+        so that who floods from one address ends its own connections and not those of slow clients elsewhere.
+        """
         self._pending[connection] = None
-        return next(iter(self._pending)) if len(self._pending) > PENDING_MAX else None
+        self._pending_by_host[connection.context.client_host] += 1
+        if len(self._pending) <= PENDING_MAX:
+            return None
+        most = max(self._pending_by_host.values())
+        return next(each for each in self._pending if self._pending_by_host[each.context.client_host] == most)
 
     def settled(self, connection: "SecureConnection") -> None:
         """It has shown who it is, or is gone."""
-        self._pending.pop(connection, None)
+        if connection not in self._pending:
+            return
+        del self._pending[connection]
+        host = connection.context.client_host
+        self._pending_by_host[host] -= 1
+        if not self._pending_by_host[host]:
+            del self._pending_by_host[host]
 
     @property
     def login_bytes_max(self) -> int:
@@ -129,15 +162,9 @@ class ListenerSecurity:
         )
 
     def login_failed(self, context: ConnectionContext, mechanism: str, why: str) -> None:
-        """At most so many lines per second: whoever tries passwords must not fill the disk."""
-        now_ns = self._loop.turn_ns
-        if now_ns - self._lines_since_ns > _SECOND_NS:
-            self._lines_since_ns, self._lines = now_ns, _LINES_PER_SECOND
-        if not self._lines:
-            self._unsaid += 1
+        unsaid = self._failed_lines.take(self._loop.turn_ns)
+        if unsaid is None:
             return
-        self._lines -= 1
-        unsaid, self._unsaid = self._unsaid, 0
         logger.warning(
             "event=login-failed peer=%s:%d listener=%s mechanism=%s reason=%r unsaid=%d",
             context.client_host,
@@ -147,6 +174,18 @@ class ListenerSecurity:
             why,
             unsaid,
         )
+
+    def evicted(self, context: ConnectionContext, why: str) -> None:
+        unsaid = self._evicted_lines.take(self._loop.turn_ns)
+        if unsaid is not None:
+            logger.warning(
+                "event=connection-closed peer=%s:%d listener=%s reason=%r unsaid=%d",
+                context.client_host,
+                context.client_port,
+                context.listener,
+                why,
+                unsaid,
+            )
 
 
 def tls_settings_of(config: "BrokerConfig", listener: Listener) -> TlsSettings:

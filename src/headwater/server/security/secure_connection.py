@@ -6,7 +6,8 @@ SaslAuthenticate are served, and frames are small. A session that is over closes
 new login is disconnected, as in Apache Kafka.
 
 A failed login is answered late (`connection.failed.authentication.delay.ms`), and then the connection ends. One that is not logged in
-after `LOGIN_MS` ends too, and where `PENDING_MAX` wait for their login, the oldest of them ends for a new one. Owned by the server's loop.
+after `LOGIN_MS` ends too, and where `PENDING_MAX` wait for their login, the oldest of the address with the
+most of them ends for a new one. Owned by the server's loop.
 """
 
 import logging
@@ -65,9 +66,12 @@ class SecureConnection(Connection):
             self._outbox = TlsOutbox(sock, server.disk, self._warmed)  # type: ignore[arg-type]
             self._out = self._outbox.chunks
         self._timer: LoopTimer = self._loop.call_later(LOGIN_MS, self._too_slow)
-        slowest = security.entered(self)
-        if slowest is not None:
-            server.refuse(slowest, "too many connections have not logged in yet, and it is the oldest of them")
+        evicted = security.entered(self)
+        if evicted is not None:
+            why = "too many connections have not logged in yet, and it is the oldest of the address with the most"
+            server.broker.metrics.requests_refused += 1
+            security.evicted(evicted.context, why)
+            evicted.end(why)
 
     def choose_ways(self) -> None:
         if not self._open_until_ns:  # nobody knows yet whose quotas and rights they are

@@ -49,6 +49,13 @@ _AGAIN: Final = MAY_PASS | {
     ErrorCode.OPERATION_NOT_ATTEMPTED,  # something is wrong with another partition of the request
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,  # a coordinator may not have heard of it yet
 }
+# What a leader tells when it appended the batch and cannot say what becomes of it; other errors come before the append.
+_MAY_BE_APPENDED: Final = {
+    ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+}
 _ADDS_FROM: Final = {"produce": 12, "offsets": 5, "end": 5}  # the first versions of transaction version 2
 _LAST_OF_ONE: Final = 3  # of AddPartitionsToTxn: later versions are for brokers
 
@@ -181,7 +188,9 @@ class TransactionalProducer(CommittedClient):
 
     def _produce(self, topic: Topic, values: dict[int, list[bytes]]) -> Steps:
         first = _ADDS_FROM["produce"]
-        was_replaced: bool | None = None  # when this was sent for the first time
+        # Partitions that may have the batch from before the producer was replaced: a leader that was one, and does not
+        # know it yet, may acknowledge it again. A later refusal proves nothing of an earlier attempt.
+        from_before: set[int] = set()
         while values:
             version = self.random.randint(first, 13) if self._bumps else self.random.randint(3, first - 1)
             parts = [PartitionProduceData(index=index, records=self._batch(index, values[index])) for index in values]
@@ -193,21 +202,22 @@ class TransactionalProducer(CommittedClient):
                 topic_data=[data],
             )
             replaced = self._is_replaced()
-            if was_replaced is None:
-                was_replaced = replaced
-            elif self.world.may_be_stale:  # by a leader that was one, of what it has since the first time
-                replaced = was_replaced
             self._begins()
             (answer,) = yield [Ask(request, version)]
             self._may_crash()
             if answer is None:
+                if not replaced:
+                    from_before.update(values)
                 continue
             # What was done first: an error elsewhere may end the transaction, and the sequence numbers go on.
             for part in sorted(answer.responses[0].partition_responses, key=lambda part: part.error_code != 0):
-                if self._judge(part.error_code, replaced):
+                is_known = self.world.may_be_stale and part.index in from_before
+                if self._judge(part.error_code, replaced and not is_known):
                     sent = values.pop(part.index)
                     topic.partitions[part.index].acknowledged(part.base_offset, sent)
                     self._sequences[part.index] = self._sequences.get(part.index, 0) + len(sent)
+                elif part.error_code in _MAY_BE_APPENDED and not replaced:
+                    from_before.add(part.index)
             if values:
                 yield self.random.choice((1, 20, 100))
 

@@ -13,6 +13,7 @@ from headwater.base.config.broker import BrokerConfig
 from headwater.base.errors import ErrorCode, UserError
 from headwater.base.security import scram
 from headwater.base.security.scram import ScramClient, ScramMechanism, credential_of, salted_password
+from headwater.broker.context import ConnectionContext
 from headwater.broker.registry import APIS
 from headwater.metadata.image import UserConfigured
 from headwater.server.node import Node
@@ -412,6 +413,70 @@ def test_the_oldest_that_has_not_logged_in_goes_when_too_many_wait(
     newest = visit()
     for visitor in (*waiting[2:], newest):
         assert visitor.authenticate(ALICE).error_code in (0, ErrorCode.ILLEGAL_SASL_STATE)
+
+
+class Waiting:
+    """What a listener knows of a connection that has not logged in."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self.context = ConnectionContext(host, port, "SASL_PLAINTEXT")
+
+
+def connection_from(host: str, port: int) -> Any:
+    return Waiting(host, port)
+
+
+def test_a_slow_client_outlives_a_flood_from_another_address(
+    visit: MakeVisitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener_security, "PENDING_MAX", 5)
+    (security,) = visit().node.server._securities.values()
+    slow = [connection_from("10.0.0.1", 1), connection_from("10.0.0.2", 1), connection_from("10.0.0.2", 2)]
+    assert [security.entered(each) for each in slow] == [None] * 3
+    flood = [connection_from("10.9.9.9", number) for number in range(50)]
+    gone = []
+    for each in flood:
+        evicted = security.entered(each)
+        if evicted is not None:
+            security.settled(evicted)
+            gone.append(evicted)
+    assert gone == flood[: len(gone)], "the oldest of who floods, and nobody else"
+    assert len(flood) - len(gone) == 2
+    for each in (*slow, *flood):
+        security.settled(each)
+        security.settled(each)
+    assert not security._pending
+    assert not security._pending_by_host
+
+
+def test_among_addresses_with_as_many_the_oldest_of_all_goes(
+    visit: MakeVisitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listener_security, "PENDING_MAX", 3)
+    (security,) = visit().node.server._securities.values()
+    each_alone = [connection_from(f"10.0.0.{number}", 1) for number in range(4)]
+    assert [security.entered(each) for each in each_alone] == [None, None, None, each_alone[0]]
+
+
+def test_a_flood_of_connections_is_no_flood_of_lines_and_hides_no_failed_login(
+    visit: MakeVisitor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(listener_security, "PENDING_MAX", 1)
+    node = visit().node
+    (security,) = node.server._securities.values()
+    monkeypatch.setattr(security, "_loop", SimpleNamespace(turn_ns=10_000_000_000))
+    caplog.set_level(logging.WARNING, "headwater")
+    waiting = [visit() for _ in range(60)]
+    assert all(visitor.is_closed() for visitor in waiting[:-1])
+    evictions = [record.getMessage() for record in caplog.records if "connection-closed" in record.getMessage()]
+    assert len(evictions) == 20
+    assert node.broker.metrics.requests_refused >= 59
+    security.login_failed(ConnectionContext("10.0.0.1", 1, "SASL_PLAINTEXT"), "PLAIN", "wrong password")
+    assert "event=login-failed" in caplog.records[-1].getMessage()
+    monkeypatch.setattr(security, "_loop", SimpleNamespace(turn_ns=12_000_000_000))
+    security.evicted(ConnectionContext("10.0.0.1", 1, "SASL_PLAINTEXT"), "too many")
+    unsaid = int(caplog.records[-1].getMessage().rpartition("unsaid=")[2])
+    assert unsaid == node.broker.metrics.requests_refused - 20
 
 
 def test_a_login_that_takes_too_long_ends(visit: MakeVisitor, monkeypatch: pytest.MonkeyPatch) -> None:
