@@ -12,7 +12,7 @@ from headwater.base.ids import TopicPartition
 from headwater.connect.connectors.file_sink import FileStreamSinkTask
 from headwater.connect.connectors.file_source import FileStreamSourceConnector, FileStreamSourceTask, Lines
 from headwater.connect.data.record import SinkRecord
-from headwater.connect.errors import ConnectError, RetriableError
+from headwater.connect.errors import ConfigError, ConnectError, RetriableError
 from headwater.connect.runtime.offsets import ConnectorOffsets, MemoryOffsetStore
 
 
@@ -126,6 +126,14 @@ def test_a_pipe_without_a_writer_holds_nobody(tmp_path: Path) -> None:
         assert source.lines() == ["a", "b"]
         assert source.lines() == []
     source.task.close()
+
+
+def test_a_source_may_be_stopped_and_closed_though_it_never_started(tmp_path: Path) -> None:
+    task = FileStreamSourceTask()
+    with pytest.raises(ConfigError, match="topic"):
+        task.start({"file": str(tmp_path / "in.txt")})
+    task.stop()
+    task.close()
 
 
 def test_a_directory_is_refused(tmp_path: Path) -> None:

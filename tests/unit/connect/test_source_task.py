@@ -14,6 +14,7 @@ from headwater.connect.api import SourceTask
 from headwater.connect.config.connector import connector_def
 from headwater.connect.data.record import SourceRecord
 from headwater.connect.data.schema import STRING
+from headwater.connect.errors import ConnectError
 from headwater.connect.plugins import Catalog, Kind
 from headwater.connect.runtime import source
 from headwater.connect.runtime.offsets import ConnectorOffsets, MemoryOffsetStore
@@ -100,6 +101,33 @@ def test_a_task_that_was_given_up_neither_sends_nor_commits(producer: MemoryProd
     assert worker.join(PATIENCE_S)
     assert producer.values == [b"v1"]
     assert offsets.all() == [({"p": 1}, {"n": 0})]
+
+
+class Unstartable(SourceTask):
+    """As plugins are: what `stop` and `close` need, `start` makes."""
+
+    def start(self, props: Mapping[str, str]) -> None:
+        self.stopped = threading.Event()
+
+    def stop(self) -> None:
+        self.stopped.set()
+
+    def close(self) -> None:
+        self.stopped.set()
+
+
+def test_a_task_whose_producer_cannot_be_made_is_not_stopped_for_it_never_started(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(_settings: object) -> MemoryProducer:
+        raise ConnectError("no broker is there")
+
+    monkeypatch.setattr(source, "Producer", refuse)
+    worker = worker_task(Unstartable(), ConnectorOffsets(MemoryOffsetStore(), "c"))
+    worker.start()
+    assert worker.join(PATIENCE_S)
+    assert "no broker is there" in (worker.trace or "")
+    assert "stop-failed" not in caplog.text
 
 
 class Waiting(SourceTask):

@@ -116,6 +116,9 @@ def template_of(config: Mapping[str, Any]) -> Template:
 
 
 class DatagenTask(SourceTask):
+    def __init__(self) -> None:
+        self._stop = threading.Event()
+
     def start(self, props: Mapping[str, str]) -> None:
         config = DatagenConnector.config_def.parse(props)
         self._topic, self._limit, self._batch_size = config["topic"], config["iterations"], config["batch.size"]
@@ -126,7 +129,6 @@ class DatagenTask(SourceTask):
         self._partition = {"task.id": self._task}
         offset = self.context.offset_reader.offset(self._partition)
         self._next = int(offset["sequence"]) if offset is not None else 0
-        self._stop = threading.Event()
 
     def poll(self) -> list[SourceRecord] | None:
         if 0 <= self._limit <= self._next:

@@ -62,14 +62,17 @@ class Lines:
 
 
 class FileStreamSourceTask(SourceTask):
+    def __init__(self) -> None:
+        self._stop = threading.Event()
+        self._descriptor: int | None = None
+
     def start(self, props: Mapping[str, str]) -> None:
         config = FileStreamSourceConnector.config_def.parse(props)
         self._file: str | None = config["file"]
         self._topic: str = config["topic"]
         self._batch_size: int = config["batch.size"]
         self._partition = {FILENAME: self._file}
-        self._stop = threading.Event()
-        self._descriptor: int | None = _STDIN if self._file is None else None
+        self._descriptor = _STDIN if self._file is None else None
         offset = self.context.offset_reader.offset(self._partition) if self._file is not None else None
         self._lines = Lines(_position(offset) if offset is not None else 0)
 

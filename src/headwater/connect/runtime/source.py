@@ -151,11 +151,12 @@ class SourceWorkerTask(WorkerTask):
             reporters.append(LogReporter(*self.id, self._config["errors.log.include.messages"], self.redact))
         tolerance = Tolerance(self._config, reporters, lambda: time.monotonic_ns() // 1_000_000, self.sleep)
         sending = Sending(self, task, pipeline, tolerance)
-        stop = _StopOnce(task.stop)
+        stop, was_begun = _StopOnce(task.stop), False
         try:
             self._producer = sending.producer = Producer(self._producer_settings)
             try:
                 self._begin(sending.producer)
+                was_begun = True
                 self.call(task.start, self._props)
                 self._stop = stop
                 self.running()
@@ -165,8 +166,9 @@ class SourceWorkerTask(WorkerTask):
         finally:
             self._stop = self._producer = None
             pipeline.close()
-            self._quietly(stop.finish)
-            self._quietly(task.close)
+            if was_begun:  # what was never to start has nothing to stop
+                self._quietly(stop.finish)
+                self._quietly(task.close)
 
     def _begin(self, producer: Producer) -> None:
         """Before the plugin's task starts, and reads its offsets."""

@@ -4,11 +4,13 @@ The thread that calls `run_in_slot` reads the connection and says now and then t
 a short-lived thread, since plugins are imported and secrets resolved there, and then is a task like any other of
 `runtime`. When the connection is lost the worker is gone, or has given this slot up: all tasks are cancelled, so that
 they commit nothing any more, and `run_in_slot` raises. What a slot cannot decide by itself it asks the worker
-(`ask`): whether a task may take its transactional id.
+(`ask`): whether a task may take its transactional id. A cancel waits for what the task is just committing, which may
+wait for an answer that only the reading thread can hand over: so each has a thread of its own.
 """
 
 import contextlib
 import itertools
+import logging
 import os
 import queue
 import socket
@@ -26,6 +28,8 @@ from headwater.connect.runtime.worker import Worker
 from headwater.connect.slots import task_messages as messages
 from headwater.spark.slots.frames import Channel, ChannelClosed
 from headwater.spark.slots.message_codec import EndLease, Heartbeat, Hello, Leaving
+
+logger = logging.getLogger("headwater.connect")
 
 _HEARTBEAT_S: Final = 0.5
 _ENDING_S: Final = 0.02
@@ -74,11 +78,12 @@ class HostedTask:
 
     def __init__(self, host: "SlotHost", begin: messages.Begin) -> None:
         self._host, self._begin = host, begin
-        self.run = begin.run
+        self.run, self.id = begin.run, TaskId(begin.connector, begin.number)
         self._lock = threading.Lock()
         self._stopping = self._cancelled = False
         self._paused = begin.paused
         self.task: WorkerTask | None = None
+        self._cancelling: threading.Thread | None = None
         self.ended = False
         threading.Thread(target=self._prepare, name=f"connect-begin-{begin.connector}", daemon=True).start()
 
@@ -95,16 +100,26 @@ class HostedTask:
             self.task.begin_stop()
 
     def cancel(self) -> None:
+        """Waits for nothing. Driven by the host's thread alone."""
         with self._lock:
             self._stopping = self._cancelled = True
-        if self.task is not None:
-            self.task.begin_stop()
-            self.task.cancel()
+        if self.task is None:
+            return
+        self.task.begin_stop()
+        if self._cancelling is None or not self._cancelling.is_alive():
+            name = f"connect-cancel-{self.task.id}"
+            self._cancelling = threading.Thread(target=self.task.cancel, name=name, daemon=True)
+            self._cancelling.start()
 
-    def join(self, timeout_s: float) -> None:
-        if self.task is not None:
-            with contextlib.suppress(RuntimeError):  # it is made, and not begun yet
-                self.task.join(timeout_s)
+    def join(self, until: float) -> bool:
+        """Whether it has ended, as far as there is something to wait for: its cancel too."""
+        if self.task is None:
+            return True
+        if self._cancelling is not None:
+            self._cancelling.join(max(0.0, until - time.monotonic()))
+        with contextlib.suppress(RuntimeError):  # it is made, and not begun yet
+            return self.task.join(max(0.0, until - time.monotonic()))
+        return True
 
     def _prepare(self) -> None:
         secrets: set[str] = set()
@@ -133,7 +148,7 @@ class HostedTask:
     def _made(self, secrets: set[str]) -> WorkerTask:
         begin, slot_worker = self._begin, self._host.worker()
         worker = slot_worker.worker
-        task_id, config = TaskId(begin.connector, begin.number), begin.config
+        task_id, config = self.id, begin.config
         plugin = worker.catalog.connector(config.get("connector.class", ""))
         definition = connector_def(worker.catalog, plugin.kind)
         given: set[str] = set()
@@ -225,15 +240,17 @@ class SlotHost:
         self._lost = True
         for waiting in list(self._calls.values()):
             waiting.put(None)
-        for each in list(self._tasks.values()):
-            each.cancel()
-
-    def close(self) -> None:
-        until = time.monotonic() + _CANCELLED_S
-        for each in list(self._tasks.values()):
+        for each in self._tasks.values():
             if not each.ended:
                 each.cancel()
-                each.join(max(0.0, until - time.monotonic()))
+
+    def close(self) -> None:
+        """Nobody reads any more: who still waits for an answer gets none. What does not end is left, and the log says so."""
+        self.lose()
+        until = time.monotonic() + _CANCELLED_S
+        for each in self._tasks.values():
+            if not each.ended and not each.join(until):
+                logger.error("event=task-left connector=%r task=%d reason=it-does-not-stop", *each.id)
         with self._making:
             worker, self._worker = self._worker, None
         if worker is not None:

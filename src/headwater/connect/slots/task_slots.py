@@ -23,7 +23,8 @@ from headwater.connect.runtime.task import State, TaskId
 from headwater.connect.slots import task_messages as messages
 from headwater.connect.slots.placement import Action, Finished, Lost, Placement, Start, Stop
 from headwater.connect.slots.slot_task import SlotTask
-from headwater.spark.slots.slot_links import SILENCE_S, SlotLink, SlotServer
+from headwater.spark.slots.frames import SILENCE_S
+from headwater.spark.slots.slot_links import SlotLink, SlotServer
 
 logger = logging.getLogger("headwater.connect")
 

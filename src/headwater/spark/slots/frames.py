@@ -6,6 +6,10 @@ before, and no frame of more than 1 KiB. The secret is made anew for each runtim
 by Spark. Frames are not encrypted: what they carry is as visible on the network as what Spark itself sends without
 encryption.
 
+A slot that is cut off finds out when the lead does: what it sends, heartbeats at least, must be acknowledged within
+`SILENCE_S`, or its connection is over (TCP_USER_TIMEOUT). Without that, what it says goes into the socket's buffer for a
+quarter of an hour, and its tasks run on while their successors do.
+
 `FrameBuffer` is without I/O; `Channel` owns a socket: one thread receives, any thread sends.
 """
 
@@ -29,6 +33,7 @@ _MAX_BYTES: Final = 256 * 1024 * 1024  # a program may have tables in it
 _CHUNK_BYTES: Final = 1 << 16
 _HANDSHAKE_S: Final = 30.0
 _SEND_S: Final = 30.0
+SILENCE_S: Final = 10.0  # of a slot, for its lead; of the network, for a slot
 
 
 class ChannelClosed(Exception):
@@ -94,6 +99,8 @@ class Channel:
         connection = socket.create_connection(address, _HANDSHAKE_S)
         try:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(SILENCE_S * 1000))
             channel = cls(connection, codec)
             theirs = channel._receive(_HANDSHAKE_S)
             mine = secrets.token_bytes(_NONCE_BYTES)
@@ -148,13 +155,11 @@ class Channel:
                 return frame
             try:
                 left_ms = max(give_up_at - time.monotonic(), 0.0) * 1000
-                if not self._readable.poll(left_ms):
-                    raise TimeoutError
-                data = self._socket.recv(_CHUNK_BYTES)
-            except TimeoutError:
-                raise
-            except OSError as error:
+                data = self._socket.recv(_CHUNK_BYTES) if self._readable.poll(left_ms) else None
+            except OSError as error:  # ETIMEDOUT, too, which Python makes a TimeoutError of
                 raise ChannelClosed(str(error)) from error
+            if data is None:
+                raise TimeoutError
             if not data:
                 raise ChannelClosed("the connection was closed")
             self._buffer.feed(data)

@@ -13,12 +13,11 @@ import socket
 import threading
 from typing import Any, Final, Protocol
 
-from headwater.spark.slots.frames import Channel, ChannelClosed
+from headwater.spark.slots.frames import SILENCE_S, Channel, ChannelClosed
 from headwater.spark.slots.message_codec import EndLease, Heartbeat, Hello, Leaving, MessageCodec
 
 _log: Final = logging.getLogger("headwater.spark.slots")
 _CONNECTIONS_MAX: Final = 4096
-SILENCE_S: Final = 10.0
 
 
 class SlotLink:

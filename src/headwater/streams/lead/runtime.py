@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from headwater.base.errors import UserError
-from headwater.spark.slots.slot_links import SILENCE_S, SlotLink, SlotServer
+from headwater.spark.slots.frames import SILENCE_S
+from headwater.spark.slots.slot_links import SlotLink, SlotServer
 from headwater.streams.lead.application import ApplicationLead
 from headwater.streams.lead.status_server import Published, publish
 from headwater.streams.protocol.slot_messages import CODEC, Message

@@ -219,6 +219,22 @@ def test_what_was_in_a_slot_that_is_gone_runs_in_another(bench: Bench) -> None:
         bench.until_state(each, State.RUNNING, "slot 0")
 
 
+def test_a_task_that_goes_on_elsewhere_at_once_was_unassigned_in_between(bench: Bench) -> None:
+    """Who follows the status sees that it was interrupted, though a slot was free."""
+    tasks = [bench.task(name) for name in "ab"]
+    bench.slot(0)
+    for each in tasks:
+        bench.until_state(each, State.RUNNING, "slot 0")
+    bench.slot(1)
+    bench.until(lambda: bench.slots_of(tasks) == {0, 1} and all(each.state is State.RUNNING for each in tasks))
+    (stayed,) = [each for each in tasks if "slot 0" in (each.runs_on or "")]
+    bench.slots._links[0].channel.close()
+    bench.until_state(stayed, State.RUNNING, "slot 1")
+    for each in tasks:  # one moved for the new slot's sake, the other for the loss of the old one
+        states = [state for name, state in bench.history if name == each.id.connector]
+        assert states[states.index("RUNNING") :] == ["RUNNING", "UNASSIGNED", "RUNNING"]
+
+
 def test_the_end_of_a_lease_is_followed_by_the_next(bench: Bench) -> None:
     task = bench.task("a")
     thread = bench.slot(0)

@@ -1,5 +1,8 @@
 """Frames, and who may speak at all: over a pair of sockets of this process."""
 
+import contextlib
+import errno
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -7,6 +10,7 @@ from struct import pack
 
 import pytest
 
+from headwater.spark.slots import frames
 from headwater.spark.slots.frames import Channel, ChannelClosed, FrameBuffer
 from headwater.spark.slots.message_codec import Heartbeat, Hello, MessageCodec
 
@@ -114,6 +118,29 @@ def test_what_one_side_proved_does_not_serve_the_other(meeting: Meeting) -> None
         stranger.sendall(pack(">I", 64) + nonce + nonce)
         meeting.join()
     assert "does not know the secret" in str(meeting.error)
+
+
+def test_a_slot_that_is_cut_off_notices_as_soon_as_its_lead_does(meeting: Meeting) -> None:
+    slot = Channel.connected(meeting.address, SECRET, CODEC)
+    timeout_ms = slot._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
+    slot.close()
+    assert timeout_ms == frames.SILENCE_S * 1000
+
+
+def test_a_connection_that_the_network_gave_up_is_closed_not_silent(
+    meeting: Meeting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ETIMEDOUT is a TimeoutError to Python, which once was taken for "nothing came in time"."""
+    monkeypatch.setattr(frames, "SILENCE_S", 0.2)
+    slot = Channel.connected(meeting.address, SECRET, CODEC)
+    meeting.join()
+    slot._socket.setblocking(False)
+    with contextlib.suppress(BlockingIOError):  # until the other side, which reads nothing, takes nothing any more
+        while True:
+            slot._socket.send(bytes(1 << 16))
+    with pytest.raises(ChannelClosed, match=os.strerror(errno.ETIMEDOUT)):
+        slot.receive(60)
+    slot.close()
 
 
 def test_nothing_follows_a_frame_that_was_cut() -> None:
