@@ -120,6 +120,7 @@ def test_types_are_those_of_the_columns(database: MariaDb) -> None:
     database("""INSERT INTO t VALUES (-128, 255, -1, 65535, -2, -3, 4294967295, 9223372036854775807, 0.5, 0.1, 1.5, 1, b'1000000001', 2020,
         '2020-02-29', '23:59:59.999999', '2020-02-29 01:02:03.123456', '2020-02-29 01:02:03.5', 'a', 'é', 'y', '[1]', x'00ff', x'ff')""")  # fmt: skip
     database("INSERT INTO t (i64) VALUES (0)")
+    database("INSERT INTO t (i64, b) VALUES (1, b'0')")
     kit = source(database)
     rows = [record.value.as_dict() for record in kit.poll()]
     end(kit)
@@ -130,6 +131,7 @@ def test_types_are_those_of_the_columns(database: MariaDb) -> None:
         "e": "y", "j": "[1]", "bi": b"\x00\xff", "bl": b"\xff",
     }  # fmt: skip
     assert {name for name, value in rows[1].items() if value is not None} == {"i64"}
+    assert rows[2]["b"] is False
     asked = source(
         database, query="SELECT v, bl, n, i32 + 1 AS more, '50%' AS share FROM t WHERE v LIKE '%' ORDER BY i64 DESC"
     )

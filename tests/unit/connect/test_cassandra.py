@@ -2,21 +2,34 @@
 
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
 import pytest
+from cassandra import InvalidRequest, Unauthorized
 
 from headwater.connect.config.validation import validate
 from headwater.connect.connectors.cassandra.mapping import NOW, Source, parse, value_of
 from headwater.connect.connectors.cassandra.options import TableOptions, tables_of, unsupported
-from headwater.connect.connectors.cassandra.rows import UNSET, RowPlan, TableShape, Write, time_to_live, write_time
+from headwater.connect.connectors.cassandra.rows import (
+    UNSET,
+    RowPlan,
+    TableShape,
+    Write,
+    WriteTimes,
+    located,
+    time_to_live,
+    write_time,
+)
+from headwater.connect.connectors.cassandra.sink import CassandraSinkConnector
 from headwater.connect.connectors.cassandra.values import to_cql
 from headwater.connect.data import schema as s
 from headwater.connect.data.record import Header, SinkRecord
 from headwater.connect.data.struct import Struct
-from headwater.connect.errors import ConfigError, ConnectError, DataError
+from headwater.connect.errors import ConfigError, ConnectError, DataError, RetriableError
 from headwater.connect.plugins import Catalog
+from headwater.testing.connect import SinkKit
 
 
 def record(value: Any, **more: Any) -> SinkRecord:
@@ -128,9 +141,116 @@ def test_times_and_lives_have_units() -> None:
     assert made.write(record({"name": "a", "ttl": 2500, "at": 3}, key=1)).values == [1, "a", 3_000_000, 2]
     assert made.write(record({"name": "a"}, key=1)).values == [1, "a", UNSET, UNSET]
     assert time_to_live(TableOptions("t", "k", "t", {}, ttl=2, ttl_unit="HOURS"), record({})) == 7200
-    assert write_time(TableOptions("t", "k", "t", {}), record({}, timestamp_ms=None)) is UNSET
+    assert write_time(TableOptions("t", "k", "t", {}), record({}, timestamp_ms=None), WriteTimes()) is UNSET
     with pytest.raises(DataError, match="cannot be a int"):
         time_to_live(TableOptions("t", "k", "t", {}, ttl=2**31), record({}))
+
+
+def times_of(times: WriteTimes, *records: tuple[int, int]) -> list[int]:
+    """Of offsets and milliseconds."""
+    return [times.of(("t", 0), offset, timestamp_ms) for offset, timestamp_ms in records]
+
+
+def test_the_later_record_counts_though_the_offset_passes_a_thousand() -> None:
+    times = WriteTimes()
+    assert times_of(times, (999, 5), (1000, 5), (1003, 5)) == [5999, 6000, 6003]
+    assert times_of(times, (1004, 6), (1500, 7)) == [6004, 7500]
+    assert times.of(("t", 1), 1000, 5) == 5000  # another partition
+    plans = plan()
+    first, second = (plans.write(record({"name": "a"}, key=7, offset=offset)) for offset in (999, 1000))
+    assert (first.values[-1], second.values[-1]) == (5999, 6000)
+
+
+def test_times_that_ran_ahead_are_waited_for() -> None:
+    times = WriteTimes()
+    assert times_of(times, (0, 5), (2500, 5), (2501, 6), (2502, 6)) == [5000, 7500, 7501, 7502]
+
+
+def test_a_record_that_comes_again_has_the_time_that_it_had() -> None:
+    times = WriteTimes()
+    records = [(offset, 5) for offset in range(990, 2010)]
+    first = times_of(times, *records)
+    assert first == sorted(set(first))
+    assert times_of(times, *records[500:]) == first[500:]
+    assert times_of(times, *records) == first
+    assert times_of(times, (989, 4), *records) == [4989, *first]  # from before them
+
+
+def test_a_record_that_is_late_has_its_own_time() -> None:
+    assert times_of(WriteTimes(), (999, 5), (1000, 3), (1001, 5)) == [5999, 3000, 5001]
+
+
+def keyspaces(*columns: str, keyspace: str = "ks", table: str = "tab") -> dict[str, Any]:
+    made = SimpleNamespace(
+        columns={name: SimpleNamespace(cql_type="int") for name in columns}, primary_key=[SimpleNamespace(name="id")]
+    )
+    return {keyspace: SimpleNamespace(tables={table: made})}
+
+
+def test_names_are_quoted_as_the_database_has_them() -> None:
+    options = TableOptions("t", "KS", "Tab", parse("ID=key"))
+    found, shape = located(options, keyspaces("id"))
+    assert RowPlan(found, shape).insert.startswith('INSERT INTO "ks"."tab" ("id")')
+    exact, _ = located(options, keyspaces("id", keyspace="KS", table="Tab"))
+    assert (exact.keyspace, exact.table) == ("KS", "Tab")
+    for nowhere in ({}, keyspaces("id", table="other")):
+        assert located(options, nowhere) == (options, TableShape({}, ()))
+
+
+class FakeCluster:
+    """All rows are refused. `afterwards`: the tables once the driver has asked for them again."""
+
+    def __init__(self, afterwards: dict[str, Any]) -> None:
+        self.metadata = SimpleNamespace(keyspaces=keyspaces("id"))
+        self.afterwards, self.cluster = afterwards, self
+
+    def prepare(self, cql: str) -> Any:
+        return SimpleNamespace(bind=lambda values: (cql, values))
+
+    def refresh_table_metadata(self, keyspace: str, table: str) -> None:
+        assert (keyspace, table) == ("ks", "tab")
+        self.metadata.keyspaces = self.afterwards
+
+    def shutdown(self) -> None: ...
+
+
+def refusing(monkeypatch: pytest.MonkeyPatch, afterwards: dict[str, Any], *errors: Exception) -> SinkKit:
+    kit = SinkKit(CassandraSinkConnector, {"topic.t.ks.tab.mapping": "id=key"})
+    fake = FakeCluster(afterwards)
+    monkeypatch.setattr(kit.task, "_cluster", fake)
+    monkeypatch.setattr(kit.task, "_session", fake)
+    monkeypatch.setattr(
+        "cassandra.concurrent.execute_concurrent", lambda *_args, **_options: [(False, each) for each in errors]
+    )
+    return kit
+
+
+def test_a_row_that_is_refused_is_reported_while_its_table_is_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    kit = refusing(monkeypatch, keyspaces("id"), InvalidRequest("too long"))
+    kit.put(kit.record({}, key=1))
+    assert [str(error) for _, error in kit.reported] == ["Cassandra refused the row: too long"]
+    kit.close()
+
+
+def test_rows_of_a_table_that_is_gone_or_changed_are_not_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    for afterwards, error, sentence in (
+        ({}, ConnectError, r"no table ks\.tab any more"),
+        (keyspaces("id", "more"), RetriableError, r"ks\.tab has changed"),
+    ):
+        kit = refusing(monkeypatch, afterwards, InvalidRequest("unconfigured table"))
+        with pytest.raises(error, match=sentence):
+            kit.put(kit.record({}, key=1))
+        assert kit.reported == []
+        kit.close()
+
+
+def test_no_row_is_reported_when_the_batch_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    for trouble, error in ((Unauthorized("no right"), ConnectError), (OSError("away"), RetriableError)):
+        kit = refusing(monkeypatch, keyspaces("id"), InvalidRequest("too long"), trouble)
+        with pytest.raises(error, match="Cassandra said"):
+            kit.put(kit.record({}, key=1), kit.record({}, key=2))
+        assert kit.reported == []
+        kit.close()
 
 
 def test_a_mapping_that_does_not_go_with_the_table_is_told() -> None:

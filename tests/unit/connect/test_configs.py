@@ -222,6 +222,7 @@ def test_what_a_registry_is_entered_with_is_hidden() -> None:
         "jdbc:postgresql://h/db?user=u&password=geheim",
         "jdbc:sqlserver://h;user=u;pwd=geheim",
         "https://h/x?apiKey=geheim&b=1",
+        "mongodb://h/?authMechanism=MONGODB-AWS&authMechanismProperties=geheim&w=1",
     ],
 )
 def test_a_password_in_the_query_of_an_address_is_hidden(url: str) -> None:

@@ -131,6 +131,10 @@ def test_times_of_day_come_as_durations() -> None:
         from_database(s.TIME_SCHEMA, timedelta(hours=25))
 
 
+def test_a_bit_is_true_or_false() -> None:
+    assert [from_database(s.BOOLEAN, value) for value in (b"\x00", b"\x01", 0, 1)] == [False, True, False, True]
+
+
 def test_an_error_is_a_sentence() -> None:
     assert dialect().message(Exception(1062, "Duplicate entry '1'")) == "Duplicate entry '1' (1062)"
     assert dialect().message(Exception()) == "The connection was lost"

@@ -7,14 +7,14 @@ from typing import Any
 
 import bson
 import pytest
-from bson import Binary, Decimal128, Int64, ObjectId
+from bson import Binary, Decimal128, Int64, ObjectId, Regex, Timestamp
 
 from headwater.connect.config.validation import validate
 from headwater.connect.connectors.mongo.documents import document_of, encoded
 from headwater.connect.connectors.mongo.sink_options import CONFIG_DEF, config_of, overridden_topics, unsupported
 from headwater.connect.connectors.mongo.source import next_filter, partition_of, value_at
 from headwater.connect.connectors.mongo.source_options import CONFIG_DEF as SOURCE_DEF
-from headwater.connect.connectors.mongo.source_options import topic_of
+from headwater.connect.connectors.mongo.source_options import pipeline_of, topic_of
 from headwater.connect.connectors.mongo.writes import Write, write_of
 from headwater.connect.data import schema as s
 from headwater.connect.data.record import SinkRecord
@@ -105,29 +105,31 @@ def test_ids(strategy: str, key: Any, expected: Any) -> None:
     made = write_of(CONFIG_DEF.parse(config), record({"v": 5, "w": 6}, key), NOW)
     assert made is not None
     assert made.kind == "replace"
-    assert made.filter == {"_id": expected}
+    assert made.filter == {"_id": {"$eq": expected}}
     assert bson.decode(made.document.raw) == {"_id": expected, "v": 5, "w": 6}
 
 
 def test_an_id_of_the_value_stays_unless_it_is_overwritten() -> None:
     assert write({"_id": 9, "v": 1}, "k", document_id_strategy="FullKeyStrategy") == Write(
-        "replace", {"_id": 9}, {"_id": 9, "v": 1}
+        "replace", {"_id": {"$eq": 9}}, {"_id": 9, "v": 1}
     )
     overwritten = {"document_id_strategy": "FullKeyStrategy", "document_id_strategy_overwrite_existing": "true"}
-    assert write({"_id": 9, "v": 1}, "k", **overwritten) == Write("replace", {"_id": "k"}, {"_id": "k", "v": 1})
+    assert write({"_id": 9, "v": 1}, "k", **overwritten) == Write(
+        "replace", {"_id": {"$eq": "k"}}, {"_id": "k", "v": 1}
+    )
     made = write({"v": 1})
     assert made is not None
-    assert isinstance(made.filter["_id"], ObjectId)
+    assert isinstance(made.filter["_id"]["$eq"], ObjectId)
     made = write({"v": 1}, document_id_strategy="UuidStrategy", document_id_strategy_uuid_format="binary")
     assert made is not None
-    assert isinstance(made.filter["_id"], Binary)
-    assert isinstance(made.filter["_id"].as_uuid(), uuid.UUID)
+    assert isinstance(made.filter["_id"]["$eq"], Binary)
+    assert isinstance(made.filter["_id"]["$eq"].as_uuid(), uuid.UUID)
 
 
 def test_a_tombstone_deletes_or_is_passed_over() -> None:
     assert write(None, "k", document_id_strategy="FullKeyStrategy") is None
     assert write(None, "k", document_id_strategy="FullKeyStrategy", delete_on_null_values="true") == Write(
-        "delete", {"_id": "k"}
+        "delete", {"_id": {"$eq": "k"}}
     )
     with pytest.raises(DataError, match="no key"):
         write(None, None, document_id_strategy="FullKeyStrategy", delete_on_null_values="true")
@@ -139,19 +141,57 @@ def test_what_is_done_with_a_document() -> None:
         "insert", {}, {"_id": "k", "v": 1}
     )
     assert write({"v": 1}, "k", **by_key, writemodel_strategy="UpdateOneDefaultStrategy") == Write(
-        "update", {"_id": "k"}, {"$set": {"v": 1}}
+        "update", {"_id": {"$eq": "k"}}, {"$set": {"v": 1}}
     )
     assert write({"v": 1}, "k", **by_key, writemodel_strategy="UpdateOneTimestampsStrategy") == Write(
-        "update", {"_id": "k"}, {"$set": {"v": 1, "_modifiedTS": NOW}, "$setOnInsert": {"_insertedTS": NOW}}
+        "update", {"_id": {"$eq": "k"}}, {"$set": {"v": 1, "_modifiedTS": NOW}, "$setOnInsert": {"_insertedTS": NOW}}
     )
     assert write({"v": 1}, {"a": 2}, **by_key, writemodel_strategy="ReplaceOneBusinessKeyStrategy") == Write(
-        "replace", {"a": 2}, {"v": 1}
+        "replace", {"a": {"$eq": 2}}, {"v": 1}
     )
     assert write({"v": 1}, {"a": 2}, **by_key, writemodel_strategy="DeleteOneBusinessKeyStrategy") == Write(
-        "delete", {"a": 2}
+        "delete", {"a": {"$eq": 2}}
     )
     with pytest.raises(DataError, match="id that is a document"):
         write({"v": 1}, "k", **by_key, writemodel_strategy="ReplaceOneBusinessKeyStrategy")
+
+
+def test_what_a_record_has_is_never_an_operator() -> None:
+    by_key = {"document_id_strategy": "FullKeyStrategy", "delete_on_null_values": "true"}
+    by_fields = {**by_key, "writemodel_strategy": "DeleteOneBusinessKeyStrategy"}
+    for value in (None, {"v": 1}):
+        made = write(value, '{"a": {"$regularExpression": {"pattern": ".", "options": ""}}}', **by_fields)
+        assert made == Write("delete", {"a": {"$eq": Regex(".")}})
+        made = write(value, {"a": {"$ne": None}}, **by_fields)
+        assert made == Write("delete", {"a": {"$eq": {"$ne": None}}})
+        for key in ({"$ne": None}, '{"$where": "true"}', {"a": 1, "$or": []}):
+            for config in (by_key, by_fields):
+                with pytest.raises(DataError, match=r"begin with \$"):
+                    write(value, key, **config)
+
+
+def test_a_replacement_is_no_update() -> None:
+    with pytest.raises(DataError, match=r"value has the field '\$set'"):
+        write({"$set": {"admin": True}, "_id": 1})
+
+
+def test_an_id_that_cannot_be_written_is_told_for_deletions_too() -> None:
+    with pytest.raises(DataError, match="cannot be BSON"):
+        write(None, 2**70, document_id_strategy="FullKeyStrategy", delete_on_null_values="true")
+
+
+def test_a_tombstone_deletes_by_the_fields_that_the_documents_go_by() -> None:
+    deleting = {"document_id_strategy": "FullKeyStrategy", "delete_on_null_values": "true"}
+    by_fields, by_id = Write("delete", {"a": {"$eq": 2}}), Write("delete", {"_id": {"$eq": {"a": 2}}})
+    prefix = "com.mongodb.kafka.connect.sink.writemodel.strategy."
+    for writing, deletion, expected in (
+        ("ReplaceOneBusinessKeyStrategy", "", by_fields),
+        ("ReplaceOneBusinessKeyStrategy", "DeleteOneDefaultStrategy", by_id),
+        ("ReplaceOneDefaultStrategy", "", by_id),
+        ("ReplaceOneDefaultStrategy", f"{prefix}DeleteOneBusinessKeyStrategy", by_fields),
+    ):
+        config = {"writemodel_strategy": writing, "delete_writemodel_strategy": deletion}
+        assert write(None, {"a": 2}, **deleting, **config) == expected
 
 
 def test_a_topic_may_have_properties_of_its_own() -> None:
@@ -177,6 +217,7 @@ def test_a_topic_may_have_properties_of_its_own() -> None:
         ({"change.data.capture.handler": "x"}, "connection.uri", "change.data.capture.handler is not supported"),
         ({"document.id.strategy": "Mine"}, "document.id.strategy", "is one of"),
         ({"writemodel.strategy": "Mine"}, "writemodel.strategy", "is one of"),
+        ({"delete.writemodel.strategy": "InsertOneDefaultStrategy"}, "delete.writemodel.strategy", "is one of"),
         ({"delete.on.null.values": "true"}, "delete.on.null.values", "comes from the key"),
         ({"document.id.strategy": "PartialKeyStrategy"}, "document.id.strategy.partial.key.projection.type", "needs"),
         ({"topic.override.a.document.id.strategy": "Mine"}, "connection.uri", "topic.override.a: document.id.strategy"),
@@ -222,10 +263,43 @@ def told(given: dict[str, str], config: dict[str, str], wrong: str, sentence: st
 
 def test_documents_come_after_the_last() -> None:
     assert next_filter("n", None) == {"n": {"$ne": None}}
-    assert next_filter("_id", {"value": 3, "_id": 3}) == {"_id": {"$gt": 3}}
-    assert next_filter("n", {"value": 5, "_id": 3}) == {"$or": [{"n": {"$gt": 5}}, {"n": 5, "_id": {"$gt": 3}}]}
+    behind_dates = {"$type": ["timestamp", "regex"]}
+    behind_ids = {"$type": ["bool", "date", "timestamp", "regex"]}
+    oid = ObjectId()
+    by_id = [{"_id": {"$gt": oid}}, {"_id": behind_ids}]
+    assert next_filter("_id", {"value": oid, "_id": oid}) == {"$or": by_id}
+    assert next_filter("n", {"value": NOW, "_id": oid}) == {
+        "$or": [{"n": {"$gt": NOW}}, {"n": behind_dates}, {"n": {"$eq": NOW}, "$or": by_id}]
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (5, "number"), (True, "bool"), (Decimal128("1"), "number"), (Int64(1), "number"), ("a", "string"), ({"a": 1}, "object"),
+        (b"x", "binData"), (uuid.UUID(int=1), "binData"), (Timestamp(1, 1), "timestamp"),
+    ],
+)  # fmt: skip
+def test_documents_of_the_types_behind_come_too(value: Any, kind: str) -> None:
+    order = ["number", "string", "object", "array", "binData", "objectId", "bool", "date", "timestamp", "regex"]
+    within, behind = next_filter("_id", {"value": value, "_id": value})["$or"]
+    assert within == {"_id": {"$gt": value}}
+    assert behind == {"_id": {"$type": order[order.index(kind) + 1 :]}}
+
+
+def test_what_is_no_number_is_before_all_numbers() -> None:
+    assert next_filter("_id", {"_id": float("nan")})["$or"][0] == {"_id": {"$gte": float("-inf")}}
+
+
+def test_fields_are_found_by_their_paths() -> None:
     assert value_at({"a": {"b": 2}}, "a.b") == 2
     assert value_at({"a": 1}, "a.b") is None
+
+
+def test_a_pipeline_is_extended_json() -> None:
+    oid = ObjectId()
+    text = f'[{{"$match": {{"documentKey._id": {{"$oid": "{oid}"}}}}}}]'
+    assert pipeline_of({"pipeline": text}) == [{"$match": {"documentKey._id": oid}}]
 
 
 def test_topics_and_partitions_have_names() -> None:

@@ -15,7 +15,7 @@ _SECRET_NAME: Final = re.compile(
 )
 _PASSWORD_IN_ADDRESS: Final = re.compile(r"://[^/@\s:]*:([^/@\s]+)@")
 _SECRET_IN_QUERY: Final = re.compile(
-    r"[?&;][^=?&;\s]*(?:password|passwd|pwd|secret|token|passphrase|(?:access|account|api)[._]?key)[^=?&;\s]*=([^&;\s]+)", re.IGNORECASE
+    r"[?&;][^=?&;\s]*(?:password|passwd|pwd|secret|token|passphrase|authMechanismProperties|(?:access|account|api)[._]?key)[^=?&;\s]*=([^&;\s]+)", re.IGNORECASE
 )  # fmt: skip
 _REFERENCE: Final = re.compile(r"\$\{[^}]*\}")
 _LENGTH_MIN: Final = 3  # shorter ones would hide half of every text

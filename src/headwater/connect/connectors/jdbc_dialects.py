@@ -333,7 +333,7 @@ def from_database(schema: Schema, value: Any) -> Any:
                 return moment_of(value)
         match schema.type:
             case Type.BOOLEAN:
-                return bool(value)
+                return any(value) if isinstance(value, bytes) else bool(value)  # MariaDB's BIT(1) comes as a byte
             case Type.STRING:
                 return value if isinstance(value, str) else str(value)
             case Type.BYTES:

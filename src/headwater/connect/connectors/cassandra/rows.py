@@ -1,8 +1,9 @@
 """What a record is in a table: the statement and its values. No connection here.
 
 A row is written with its record's own time, so that a record which comes again, or late, changes nothing. Cassandra counts
-microseconds and Kafka milliseconds: the three digits between are those of the offset, which puts records of one millisecond
-in their order unless their offsets pass a multiple of a thousand within it.
+microseconds and Kafka milliseconds: the three digits between are those of the offset. Where these begin anew within a
+millisecond, `WriteTimes` counts on, so that the later record of a partition counts. It knows what its task has seen: one
+that starts in the midst of such a millisecond begins with the digits of the offset again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,6 +33,55 @@ class TableShape(NamedTuple):
     primary_key: Sequence[str]
 
 
+def located(options: TableOptions, keyspaces: Mapping[str, Any]) -> tuple[TableOptions, TableShape]:
+    """The table with its names as the database has them, and its shape, which is empty if there is none. `keyspaces`
+    are the driver's metadata.
+    """
+    keyspace = _found(options.keyspace, keyspaces)
+    tables = keyspaces[keyspace].tables if keyspace is not None else {}
+    name = _found(options.table, tables)
+    if keyspace is None or name is None:
+        return options, TableShape({}, ())
+    columns = {column: each.cql_type for column, each in tables[name].columns.items()}
+    shape = TableShape(columns, [each.name for each in tables[name].primary_key])
+    return options._replace(keyspace=keyspace, table=name), shape
+
+
+def _found(name: str, known: Mapping[str, Any]) -> str | None:
+    """CQL's own rule: a name that was made without quotes is in lower case."""
+    return next((each for each in (name, name.lower()) if each in known), None)
+
+
+class _Run(NamedTuple):
+    """Records of one millisecond in a partition: each has the time of the first and the distance of their offsets."""
+
+    timestamp_ms: int
+    offset: int
+    time: int
+    last_time: int
+
+
+class WriteTimes:
+    """Microseconds that grow with the offsets of a partition as long as its records' times do not go back. A record of
+    the run that comes again has the time that it had.
+    """
+
+    def __init__(self) -> None:
+        self._runs: dict[tuple[str, int], _Run] = {}
+
+    def of(self, partition: tuple[str, int], offset: int, timestamp_ms: int) -> int:
+        run = self._runs.get(partition)
+        own = timestamp_ms * 1000 + offset % 1000
+        if run is None or timestamp_ms < run.timestamp_ms or offset < run.offset:
+            run = _Run(timestamp_ms, offset, own, own)
+        elif timestamp_ms > run.timestamp_ms:
+            time = max(own, run.last_time + 1)
+            run = _Run(timestamp_ms, offset, time, time)
+        time = run.time + offset - run.offset
+        self._runs[partition] = run._replace(last_time=max(time, run.last_time))
+        return time
+
+
 class Write(NamedTuple):
     delete: bool
     values: list[Any]
@@ -59,6 +109,7 @@ class RowPlan:
         self._bound = [name for name, source in self._columns.items() if source.part != NOW]
         self._all = set(self._columns) == set(shape.columns)
         self._has_ttl = TTL in options.mapping or options.ttl >= 0
+        self._times = WriteTimes()
         table = f"{quote(options.keyspace)}.{quote(options.table)}"
         marks = ", ".join(NOW if source.part == NOW else "?" for source in self._columns.values())
         names = ", ".join(quote(name) for name in self._columns)
@@ -68,10 +119,9 @@ class RowPlan:
         self.delete = f"DELETE FROM {table} USING TIMESTAMP ? WHERE {where}"
 
     def _column(self, name: str) -> str:
-        """CQL's own rule: a name that was made without quotes is in lower case."""
-        for each in (name, name.lower()):
-            if each in self._shape.columns:
-                return each
+        found = _found(name, self._shape.columns)
+        if found is not None:
+            return found
         raise ConnectError(f"mapping: {self.options.keyspace}.{self.options.table} has no column {name!r}")
 
     def write(self, record: SinkRecord) -> Write:
@@ -96,17 +146,18 @@ class RowPlan:
             raise DataError(f"Column {name!r}: {error}") from None
 
     def _time(self, record: SinkRecord) -> Any:
-        return write_time(self.options, record)
+        return write_time(self.options, record, self._times)
 
     def _life(self, record: SinkRecord) -> Any:
         return time_to_live(self.options, record)
 
 
-def write_time(options: TableOptions, record: SinkRecord) -> Any:
+def write_time(options: TableOptions, record: SinkRecord, times: WriteTimes) -> Any:
     """Microseconds."""
     source = options.mapping.get(TIMESTAMP)
     if source is None:
-        return UNSET if record.timestamp_ms is None else record.timestamp_ms * 1000 + record.offset % 1000
+        partition, timestamp_ms = (record.original_topic, record.original_partition), record.timestamp_ms
+        return UNSET if timestamp_ms is None else times.of(partition, record.offset, timestamp_ms)
     given = to_cql("bigint", value_of(record, source))
     return UNSET if given is None else given * NANOSECONDS[options.timestamp_unit] // 1000
 

@@ -1,19 +1,19 @@
 """CassandraSink: records as rows of Cassandra's tables; tombstones delete. At least once, and a record that is written again changes
 nothing, for its row has the record's own time (`rows`).
 
-A cluster that does not answer is asked again until it does; a row that it refuses is reported.
+A cluster that does not answer is asked again until it does; a row that it refuses is reported, unless its table is gone or has changed.
 """
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from headwater.base.errors import UserError
 from headwater.base.security.tls import TlsSettings, client_context
 from headwater.connect.api import SinkConnector, SinkTask
 from headwater.connect.config.definition import ConfigDef, ConfigValue
 from headwater.connect.connectors.cassandra.options import CONFIG_DEF, TableOptions, tables_of, unsupported
-from headwater.connect.connectors.cassandra.rows import UNSET, RowPlan, TableShape, named_values
+from headwater.connect.connectors.cassandra.rows import UNSET, RowPlan, TableShape, located, named_values
 from headwater.connect.connectors.cassandra.values import to_cql
 from headwater.connect.data.record import SinkRecord
 from headwater.connect.errors import ConfigError, ConnectError, DataError, RetriableError
@@ -35,33 +35,55 @@ class CassandraSinkTask(SinkTask):
             return
         if self._session is None:
             self._connect()
-        requests: list[tuple[SinkRecord, Any, bool]] = []
+        requests: list[_Request] = []
         for record in records:
             for writer in self._writers_of(record.original_topic):
                 try:
-                    requests.append((record, writer.request(record), writer.in_order))
+                    requests.append(_Request(record, writer.request(record), writer))
                 except (DataError, TypeError, ValueError, ArithmeticError) as error:
                     self._report(record, error if isinstance(error, DataError) else DataError(str(error)), "All")
-        in_order = any(each[2] for each in requests)
-        self._send([(record, request) for record, request, _ in requests], 1 if in_order else self._config["maxConcurrentRequests"])  # fmt: skip
+        in_order = any(each.writer.in_order for each in requests)
+        self._send(requests, 1 if in_order else self._config["maxConcurrentRequests"])
 
-    def _send(self, requests: Sequence[tuple[SinkRecord, Any]], concurrency: int) -> None:
+    def _send(self, requests: "Sequence[_Request]", concurrency: int) -> None:
         run = self._driver.concurrent.execute_concurrent
         answers = run(
             self._session,
-            [(request, None) for _, request in requests],
+            [(each.statement, None) for each in requests],
             concurrency=concurrency,
             raise_on_first_error=False,
         )
-        for (record, _), (good, answer) in zip(requests, answers, strict=True):
-            if good:
-                continue
-            if isinstance(answer, self._driver.InvalidRequest | TypeError | ValueError):
-                self._report(record, DataError(f"Cassandra refused the row: {_sentence(answer)}"), "Driver", "All")
-            elif isinstance(answer, self._driver.Unauthorized):
+        wrong = [(each, answer) for each, (good, answer) in zip(requests, answers, strict=True) if not good]
+        for _, answer in wrong:
+            if isinstance(answer, self._driver.Unauthorized):
                 raise ConnectError(f"Cassandra said: {_sentence(answer)}")
-            else:  # the rows that are through already are written again as they are
-                raise RetriableError(f"Cassandra said: {_sentence(answer)}")
+            if not isinstance(answer, self._driver.InvalidRequest | TypeError | ValueError):
+                raise RetriableError(f"Cassandra said: {_sentence(answer)}")  # rows that are through are written again
+        for writer in {id(each.writer): each.writer for each, _ in wrong}.values():
+            self._check_table(writer)
+        for each, answer in wrong:
+            self._report(each.record, DataError(f"Cassandra refused the row: {_sentence(answer)}"), "Driver", "All")
+
+    def _check_table(self, writer: "_Writer") -> None:
+        """Rows that are refused because their table is another now are no bad records."""
+        options = writer.options
+        found = self._shape(options)
+        if found == writer.shape:  # as far as the driver has heard
+            try:
+                self._cluster.refresh_table_metadata(options.keyspace, options.table)
+            except self._driver.DriverException as error:
+                raise RetriableError(f"Cassandra said: {_sentence(error)}") from None
+            found = self._shape(options)
+        if found == writer.shape:
+            return
+        self._writers = {}
+        place = f"{options.keyspace}.{options.table}"
+        if not found.columns:
+            raise ConnectError(f"There is no table {place} any more")
+        raise RetriableError(f"The table {place} has changed")
+
+    def _shape(self, options: TableOptions) -> TableShape:
+        return located(options, self._cluster.metadata.keyspaces)[1]
 
     def _report(self, record: SinkRecord, error: DataError, *ignoring: str) -> None:
         mode = {"true": "All", "false": "None"}.get(self._config["ignoreErrors"], self._config["ignoreErrors"])
@@ -110,26 +132,27 @@ class _Writer:
     """Prepared statements of one topic and table. `in_order`: rows have no times of their own."""
 
     def __init__(self, driver: Any, session: Any, options: TableOptions) -> None:
-        self._options, self._unset = options, driver.UNSET_VALUE
+        self.options, self.shape = located(options, session.cluster.metadata.keyspaces)
+        self._unset = driver.UNSET_VALUE
         self.in_order = options.query is not None
         self._plan: RowPlan | None = None
         if options.query is not None:
             self._insert = self._prepared(driver, session, options.query)
             return
-        self._plan = RowPlan(options, _shape(session, options))
+        self._plan = RowPlan(self.options, self.shape)
         self._insert = self._prepared(driver, session, self._plan.insert)
         self._delete = self._prepared(driver, session, self._plan.delete)
 
     def _prepared(self, driver: Any, session: Any, cql: str) -> Any:
         made = session.prepare(cql)
-        made.consistency_level = getattr(driver.ConsistencyLevel, self._options.consistency)
+        made.consistency_level = getattr(driver.ConsistencyLevel, self.options.consistency)
         made.is_idempotent = not self.in_order
         return made
 
     def request(self, record: SinkRecord) -> Any:
         """A bound statement. Raises DataError, or what the driver raises for a value."""
         if self._plan is None:
-            given = named_values(self._options, record)
+            given = named_values(self.options, record)
             kinds = {each.name: each.type.cql_parameterized_type() for each in self._insert.column_metadata}
             values = {name: value if value is UNSET else to_cql(kinds[name], value) for name, value in given.items() if name in kinds}  # fmt: skip
             return self._insert.bind({name: self._unset if each is UNSET else each for name, each in values.items()})
@@ -138,20 +161,10 @@ class _Writer:
         return statement.bind([self._unset if each is UNSET else each for each in write.values])
 
 
-def _shape(session: Any, options: TableOptions) -> TableShape:
-    keyspaces = session.cluster.metadata.keyspaces
-    keyspace = next((keyspaces[name] for name in _names(options.keyspace) if name in keyspaces), None)
-    tables = {} if keyspace is None else keyspace.tables
-    table = next((tables[name] for name in _names(options.table) if name in tables), None)
-    if table is None:
-        return TableShape({}, ())
-    return TableShape(
-        {name: each.cql_type for name, each in table.columns.items()}, [each.name for each in table.primary_key]
-    )
-
-
-def _names(name: str) -> tuple[str, str]:
-    return name, name.lower()
+class _Request(NamedTuple):
+    record: SinkRecord
+    statement: Any
+    writer: _Writer
 
 
 def _sentence(error: BaseException) -> str:

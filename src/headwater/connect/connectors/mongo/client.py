@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from headwater.connect.connectors.mongo.refusals import PASSING
 from headwater.connect.errors import ConfigError, ConnectError, RetriableError
 
 
@@ -43,7 +44,10 @@ def client_of(config: Mapping[str, Any]) -> Any:
 def told(error: Exception) -> ConnectError:
     """What a failed request means: worth another try, or the end of the task."""
     errors = driver().errors
-    lasting = isinstance(error, errors.OperationFailure) and not error.has_error_label("RetryableWriteError")
+    passing = isinstance(error, errors.OperationFailure) and (
+        error.has_error_label("RetryableWriteError") or error.code in PASSING
+    )
+    lasting = isinstance(error, errors.OperationFailure) and not passing
     if lasting or isinstance(error, errors.ConfigurationError | errors.InvalidOperation):
         return ConnectError(f"MongoDB said: {error}")
     return RetriableError(f"MongoDB said: {error}")

@@ -1,7 +1,8 @@
 """MongoSink: records as documents. At least once; with an id that the record decides (`document.id.strategy`), a record that comes
 again changes nothing.
 
-A server that does not answer is asked again until it does. A document that it refuses is reported, and the others are written.
+A server that does not answer is asked again until it does. A document that it refuses for what is in it is reported, and the others
+are written; other refusals end the task or are tried again (`refusals`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,8 +13,16 @@ from typing import Any, ClassVar, NamedTuple
 from headwater.connect.api import SinkConnector, SinkTask
 from headwater.connect.config.definition import ConfigDef, ConfigValue
 from headwater.connect.connectors.mongo.client import check_uri, client_of, driver, told
+from headwater.connect.connectors.mongo.refusals import is_there_already, sentence_of, trouble_in
 from headwater.connect.connectors.mongo.sink_options import CONFIG_DEF, config_of, overridden_topics, unsupported
-from headwater.connect.connectors.mongo.writes import IDS_OF_KEYS, Write, id_strategy, write_of, write_strategy
+from headwater.connect.connectors.mongo.writes import (
+    IDS_OF_KEYS,
+    Write,
+    delete_strategy,
+    id_strategy,
+    write_of,
+    write_strategy,
+)
 from headwater.connect.data.record import SinkRecord
 from headwater.connect.errors import ConfigError, DataError
 
@@ -66,16 +75,16 @@ class MongoSinkTask(SinkTask):
                 requests = [self._model(each.write) for each in writes]
                 self._client[database][collection].bulk_write(requests, ordered=ordered)
             except self._driver.errors.BulkWriteError as error:
+                trouble = trouble_in(error.details)
+                if trouble is not None:
+                    raise trouble from None
                 refused = error.details.get("writeErrors", [])
-                if not refused:  # a write concern that was not met: another try changes nothing that is written
-                    raise told(
-                        self._driver.errors.AutoReconnect(str(error.details.get("writeConcernErrors")))
-                    ) from None
             except self._driver.errors.PyMongoError as error:
                 raise told(error) from None
             for each in refused:
-                sentence = f"MongoDB refused the document: {each.get('errmsg')} ({each.get('code')})"
-                self.context.report(writes[each["index"]].record, DataError(sentence))
+                planned = writes[each["index"]]
+                if not is_there_already(planned.write.kind, each):
+                    self.context.report(planned.record, DataError(sentence_of(each)))
             writes = writes[refused[0]["index"] + 1 :] if refused and ordered else []
 
     def _model(self, write: Write) -> Any:
@@ -127,6 +136,7 @@ def _checked(found: dict[str, ConfigValue], check: Any, given: Any) -> None:
 def _check_strategies(config: Mapping[str, Any]) -> None:
     ids = id_strategy(config)
     write_strategy(config)
+    delete_strategy(config)
     for part, strategy in (("key", "PartialKeyStrategy"), ("value", "PartialValueStrategy")):
         name = f"document.id.strategy.partial.{part}.projection"
         if ids == strategy and (config[f"{name}.type"] == "none" or not config[f"{name}.list"]):

@@ -6,10 +6,13 @@ still being copied, which begins anew after a crash.
 """
 
 import contextlib
+import logging
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar
+from datetime import datetime
+from typing import Any, ClassVar, Final
+from uuid import UUID
 
 from headwater.connect.api import SourceConnector, SourceTask
 from headwater.connect.config.definition import ConfigDef, ConfigValue
@@ -27,14 +30,39 @@ from headwater.connect.data.record import SourceRecord
 from headwater.connect.data.schema import Schema
 from headwater.connect.errors import ConfigError
 
+logger = logging.getLogger("headwater.connect")
+# In the order of MongoDB's sort. Its $gt compares within one of them.
+_TYPES: Final = (
+    "number", "string", "object", "array", "binData", "objectId", "bool", "date", "timestamp", "regex"
+)  # fmt: skip
+
 
 def next_filter(field: str, last: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Which documents come after the last one."""
+    """Which documents come after the last one, in the order of the field, then of _id."""
     if last is None:
         return {field: {"$ne": None}}
     if field == "_id":
-        return {"_id": {"$gt": last["_id"]}}
-    return {"$or": [{field: {"$gt": last["value"]}}, {field: last["value"], "_id": {"$gt": last["_id"]}}]}
+        return {"$or": _above("_id", last["_id"])}
+    same = {field: {"$eq": last["value"]}, "$or": _above("_id", last["_id"])}
+    return {"$or": [*_above(field, last["value"]), same]}
+
+
+def _above(field: str, value: Any) -> list[dict[str, Any]]:
+    """Higher ones of the same type, and all of the types that are sorted behind it."""
+    within = {"$gte": float("-inf")} if value != value else {"$gt": value}  # nothing is $gt NaN, which is sorted first
+    kind = _type_of(value)
+    behind = _TYPES[_TYPES.index(kind) + 1 :] if kind is not None else ()
+    return [{field: within}, *([{field: {"$type": list(behind)}}] if behind else [])]
+
+
+def _type_of(value: Any) -> str | None:
+    import bson
+
+    kinds: tuple[tuple[Any, str], ...] = (
+        (bool, "bool"), (int | float | bson.Decimal128, "number"), (str, "string"), (Mapping, "object"), (list, "array"),
+        (bytes | UUID, "binData"), (bson.ObjectId, "objectId"), (datetime, "date"), (bson.Timestamp, "timestamp"),
+    )  # fmt: skip
+    return next((name for kind, name in kinds if isinstance(value, kind)), None)
 
 
 def value_at(document: Mapping[str, Any], path: str) -> Any:
@@ -115,6 +143,9 @@ class MongoSourceTask(SourceTask):
             if record is not None:
                 made.append(record)
         self._token = self._stream.resume_token or self._token  # of what is given, never of what an error has swallowed
+        if not self._stream.alive:
+            logger.warning("event=change-stream-ended namespace=%r reason='dropped or renamed'", self._partition["ns"])
+            self._close_stream()
         return made or None
 
     def _open(self) -> None:
@@ -124,7 +155,8 @@ class MongoSourceTask(SourceTask):
             watched = watched[config["database"]]
         if config["collection"]:
             watched = watched[config["collection"]]
-        options: dict[str, Any] = {"max_await_time_ms": config["poll.await.time.ms"], "resume_after": self._token}
+        # Unlike resume_after, start_after may stand behind the end of a stream, when what it watched was dropped or renamed.
+        options: dict[str, Any] = {"max_await_time_ms": config["poll.await.time.ms"], "start_after": self._token}
         if config["change.stream.full.document"] not in ("", "default"):
             options["full_document"] = config["change.stream.full.document"]
         elif config["publish.full.document.only"]:
@@ -165,13 +197,15 @@ class MongoSourceTask(SourceTask):
         offset = {"_id": self._canonical(change["_id"])}
         namespace = change.get("ns", {})
         place = (namespace.get("db", ""), namespace.get("coll", ""))
+        if not place[0]:
+            return None  # the end of the stream, which belongs to no topic
         if not self._config["publish.full.document.only"]:
             return self._record(*place, change["_id"], change, offset, key=change["_id"])
-        key = change.get("documentKey", {}).get("_id")
         document = change.get("fullDocument")
-        if document is None and not self._config["publish.full.document.only.tombstone.on.delete"]:
+        deletes = self._config["publish.full.document.only.tombstone.on.delete"]
+        if "documentKey" not in change or (document is None and not deletes):
             return None
-        return self._record(*place, key, document, offset)
+        return self._record(*place, change["documentKey"].get("_id"), document, offset)
 
     def _record(self, database: str, collection: str, id_: Any, value: Any, offset: dict[str, str], *, key: Any = None) -> SourceRecord:  # fmt: skip
         key_schema, key_data = self._written("key", {"_id": id_} if key is None else {"_id": key})

@@ -21,7 +21,7 @@ CONFIG_DEF: Final = ConfigDef(
     text("topic.suffix", "", LOW, "Stands behind it."),
     text("topic.separator", ".", LOW, "Stands between them, and between database and collection."),
     text("topic.namespace.map", "", LOW, 'Topics by namespace instead, as JSON: {"db.collection": "topic", "*": "others"}.'),
-    text("pipeline", "[]", MEDIUM, "Stages of an aggregation over the change stream, as JSON."),
+    text("pipeline", "[]", MEDIUM, "Stages of an aggregation over the change stream, as MongoDB's extended JSON."),
     whole("batch.size", 0, LOW, "Documents that the server sends at once; 0: as it likes.", AtLeast(0)),
     whole("poll.max.batch.size", 1000, LOW, "Documents that one poll gives at most.", AtLeast(1)),
     whole("poll.await.time.ms", 5000, LOW, "How long a poll waits for a change.", AtLeast(1)),
@@ -29,7 +29,7 @@ CONFIG_DEF: Final = ConfigDef(
     flag("publish.full.document.only.tombstone.on.delete", False, MEDIUM, "Whether a deletion is then a record without a value."),
     text("change.stream.full.document", "", MEDIUM, "Whether an update has the whole document.", OneOf("", "default", "updateLookup", "whenAvailable", "required")),
     text("change.stream.full.document.before.change", "", LOW, "Whether a change has the document before it.", OneOf("", "default", "off", "whenAvailable", "required")),
-    text("startup.mode", "latest", MEDIUM, "latest: changes from now on. copy_existing: all documents first.", OneOf("latest", "copy_existing")),
+    text("startup.mode", "latest", MEDIUM, "latest: changes from now on. Nothing is kept before the first record, so a task that starts anew before it begins at its own start, and changes while it was away are missed. copy_existing: all documents first.", OneOf("latest", "copy_existing")),
     text("output.format.key", "json", MEDIUM, "json or bson.", OneOf("json", "bson")),
     text("output.format.value", "json", MEDIUM, "json or bson.", OneOf("json", "bson")),
     text("output.json.formatter", f"{_FORMATTER}DefaultJson", LOW, "DefaultJson (MongoDB's strict mode) or ExtendedJson (canonical)."),
@@ -74,9 +74,12 @@ def formatter(config: Mapping[str, Any]) -> str:
 
 
 def pipeline_of(config: Mapping[str, Any]) -> list[Any]:
+    from bson import json_util
+    from bson.errors import BSONError
+
     try:
-        found = json.loads(config["pipeline"])
-    except ValueError:
+        found = json_util.loads(config["pipeline"])
+    except (ValueError, TypeError, BSONError):
         found = None
     if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
         raise ConfigError("pipeline: a JSON list of stages is needed", name="pipeline")

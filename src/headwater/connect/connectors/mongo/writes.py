@@ -1,4 +1,8 @@
-"""What a record is in a collection: which `_id`, and what is done: replaced, updated, inserted, deleted. No connection here."""
+"""What a record is in a collection: which `_id`, and what is done: replaced, updated, inserted, deleted. No connection here.
+
+What a record has never becomes an operator: filters compare by $eq, whose value is taken literally, and names in them that begin
+with `$` are refused.
+"""
 
 import uuid
 from collections.abc import Callable, Mapping
@@ -21,6 +25,7 @@ WRITE_STRATEGIES: Final = (
     "UpdateOneDefaultStrategy", "UpdateOneTimestampsStrategy", "UpdateOneBusinessKeyTimestampStrategy", "DeleteOneDefaultStrategy",
     "DeleteOneBusinessKeyStrategy",
 )  # fmt: skip
+DELETE_STRATEGIES: Final = ("DeleteOneDefaultStrategy", "DeleteOneBusinessKeyStrategy")
 
 
 class Write(NamedTuple):
@@ -46,23 +51,47 @@ def write_strategy(config: Mapping[str, Any]) -> str:
     return short_name(config["writemodel.strategy"], _WRITES, WRITE_STRATEGIES, "writemodel.strategy")
 
 
+def delete_strategy(config: Mapping[str, Any]) -> str:
+    """Of records without a value."""
+    name = "delete.writemodel.strategy"
+    if not config[name]:
+        return DELETE_STRATEGIES["BusinessKey" in write_strategy(config)]
+    return short_name(config[name], _WRITES, DELETE_STRATEGIES, name)
+
+
 def write_of(config: Mapping[str, Any], record: SinkRecord, now: datetime) -> Write | None:
     """None: there is nothing to do. Raises DataError for a record that cannot be a document."""
     strategy = write_strategy(config)
     if record.value is None:
         if not config["delete.on.null.values"]:
             return None
-        return Write("delete", {"_id": _id_of(config, record, None)})
+        return Write("delete", _where(delete_strategy(config), _id_of(config, record, None)))
     document = document_of(record.value, "value")
     if "_id" not in document or config["document.id.strategy.overwrite.existing"] or _provided(config):
         document = {"_id": _id_of(config, record, document), **{n: v for n, v in document.items() if n != "_id"}}
-    where = {"_id": document["_id"]}
+    where = _where(strategy, document["_id"])
     if "BusinessKey" in strategy:
-        if not isinstance(where["_id"], dict) or not where["_id"]:
-            raise DataError(f"{strategy} needs an id that is a document: PartialKeyStrategy or PartialValueStrategy")
-        where = where["_id"]
         del document["_id"]
     return _written(strategy, where, document, now)
+
+
+def _where(strategy: str, id_: Any) -> dict[str, Any]:
+    """The filter: by the id, or by its fields."""
+    if isinstance(id_, dict):
+        _check_names(id_, "_id")
+    found = {"_id": {"$eq": id_}}
+    if "BusinessKey" in strategy:
+        if not isinstance(id_, dict) or not id_:
+            raise DataError(f"{strategy} needs an id that is a document: PartialKeyStrategy or PartialValueStrategy")
+        found = {name: {"$eq": each} for name, each in id_.items()}
+    encoded(found)
+    return found
+
+
+def _check_names(document: Mapping[str, Any], what: str) -> None:
+    wrong = next((name for name in document if name.startswith("$")), None)
+    if wrong is not None:
+        raise DataError(f"The {what} has the field {wrong!r}: names that begin with $ are MongoDB's operators")
 
 
 def _written(strategy: str, where: dict[str, Any], document: dict[str, Any], now: datetime) -> Write:
@@ -70,6 +99,7 @@ def _written(strategy: str, where: dict[str, Any], document: dict[str, Any], now
         return Write("delete", where)
     if strategy.startswith("InsertOne"):
         return Write("insert", {}, encoded(document))
+    _check_names(document, "value")  # a replacement whose first name is an operator is an update
     if strategy.startswith("UpdateOne"):
         fields = {name: each for name, each in document.items() if name != "_id"}
         change: dict[str, Any] = {"$set": fields}
