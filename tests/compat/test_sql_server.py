@@ -75,9 +75,13 @@ def test_statements_and_queries_over_http(group_broker: BrokerProcess, topic: st
 def test_queries_come_back_after_a_kill_and_count_each_record_once(
     group_broker: BrokerProcess, topic: str, tmp_path: Path
 ) -> None:
+    def next_life() -> SqlServer:
+        """Its groups keep the place of a server that stopped for longer than this test may take."""
+        return SqlServer(group_broker.bootstrap, tmp_path, topic, ksql_streams_session_timeout_ms="1800000")
+
     sent = 0
     for life in range(3):
-        with SqlServer(group_broker.bootstrap, tmp_path, topic) as server:
+        with next_life() as server:
             if life == 0:
                 server.run(_SOURCE.format(topic))
                 server.run(_TOTALS.format(topic))
@@ -91,7 +95,7 @@ def test_queries_come_back_after_a_kill_and_count_each_record_once(
             for _ in range(5):
                 server.run(f"INSERT INTO s VALUES ({sent}, 'n', 1);")
                 sent += 1
-    with SqlServer(group_broker.bootstrap, tmp_path, topic) as server:
+    with next_life() as server:
         _until_counted(server, sent)
         assert server.stop() == 0
     with Admin({"bootstrap.servers": group_broker.bootstrap}) as admin:
@@ -100,7 +104,7 @@ def test_queries_come_back_after_a_kill_and_count_each_record_once(
         ]
         # it stays a member, so that the next run need not wait for a first rebalance
         assert len(admin.describe_groups([name])[name].members) == 1
-        with SqlServer(group_broker.bootstrap, tmp_path, topic) as server:  # and nothing was counted after that
+        with next_life() as server:  # and nothing was counted after that
             _until_counted(server, sent)
             server.run("TERMINATE ALL;")
             until(lambda: name not in [each.group_id for each in admin.list_groups()], "the group stays", 120)

@@ -66,7 +66,7 @@ class RegisteredRecords:
                 return data
             value = read(b"", data[at:]) if header is None else read(header[at:], data)
             return json.dumps(_plain(value), ensure_ascii=False, default=str).encode()
-        except (DataError, ValueError):
+        except (DataError, ValueError, RecursionError):  # the last: nested too deep to be read or written
             return data
 
     def _reader(self, schema_id: SchemaId) -> Reader | None:
@@ -102,7 +102,7 @@ class RegisteredRecords:
         try:
             parsed = self._registry.parsed(stored)
             return _avro_reader(parsed) if stored.schema_type is SchemaType.AVRO else _protobuf_reader(parsed)
-        except SchemaError:
+        except (SchemaError, RecursionError):
             return None
 
 

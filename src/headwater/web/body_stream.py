@@ -22,7 +22,7 @@ class BodyStream:
     def __init__(self, receive: Callable[[], Awaitable[bytes]], count: Callable[[int], bool]) -> None:
         """`count` is told how many more bytes are held, and says whether that is still within the limit of all."""
         self._receive, self._count = receive, count
-        self._held_bytes = 0
+        self.held_bytes = 0
         self.has_ended = False
 
     async def pieces(self) -> AsyncIterator[bytes]:
@@ -52,11 +52,11 @@ class BodyStream:
 
     def close(self) -> None:
         """Nothing of it is held any more."""
-        self._count(-self._held_bytes)
-        self._held_bytes = 0
+        self._count(-self.held_bytes)
+        self.held_bytes = 0
 
     def _hold(self, size_bytes: int) -> None:
-        more, self._held_bytes = size_bytes - self._held_bytes, size_bytes
+        more, self.held_bytes = size_bytes - self.held_bytes, size_bytes
         if not self._count(more) and size_bytes > _ALWAYS_HELD_BYTES:
             raise HttpError(503, "The server holds too many unanswered requests; try again")
 

@@ -5,14 +5,14 @@ The `h2` library keeps the protocol's state; it reads no sockets. This owns one 
 answered by a task of its own, and a task that sends waits for the window that its peer has opened. A request is handed
 on when all of it is there, so a body that never ends is refused with time; one that is to be streamed is handed on with
 its head, and the peer's window opens again as its handler reads. Limits are those of HTTP/1.1; a peer may
-have `STREAMS_MAX` requests open, and may take back `RESETS_MAX` of them.
+have `STREAMS_MAX` requests open, and may take back `RESETS_MAX` of them. A stream whose answer fails is reset, so that
+its peer hears of it and sends no more.
 """
 
 import asyncio
 import contextlib
 import importlib
 import logging
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -30,6 +30,9 @@ STREAMS_MAX: Final = 100
 RESETS_MAX: Final = 1_000
 _READ_BYTES: Final = 64 * 1024
 _WINDOW_BYTES: Final = 65_535  # of a stream: what a peer may send before its handler reads
+_ALWAYS_HELD_BYTES: Final = 64 * 1024  # of a connection's streamed bodies, also when all connections hold too much
+_INTERNAL_ERROR: Final = 2  # error codes of RFC 9113
+_ENHANCE_YOUR_CALM: Final = 11
 _FIELD_BYTES: Final = 32  # that RFC 9113 counts for each header field, beside its name and value
 
 
@@ -46,10 +49,17 @@ class _Incoming:
     """A body that is handed on while it comes. What its handler has not read yet is not acknowledged either."""
 
     request: Request
-    pieces: deque[tuple[bytes, int]] = field(default_factory=deque)  # data, and what it took of the peer's window
+    stream: BodyStream
+    data: bytearray = field(default_factory=bytearray)  # one for all frames: small ones would cost far more than they say
+    window_bytes: int = 0  # what the data, and its padding, took of the peer's window
     came: asyncio.Event = field(default_factory=asyncio.Event)
     is_complete: bool = False
     is_awaited: bool = False
+    is_refused: bool = False
+
+    @property
+    def held_bytes(self) -> int:
+        return len(self.data) + self.stream.held_bytes
 
 
 @dataclass(slots=True)
@@ -192,15 +202,13 @@ class Http2Connection:
             return
         if is_streamed(request):
             body = BodyStream(partial(self._next_piece, stream_id, stream), self._count)
-            stream.incoming = _Incoming(replace(request, stream=body))
+            stream.incoming = _Incoming(replace(request, stream=body), body)
             self._start(stream_id, None)
 
     def _more(self, event: Any) -> None:
         stream = self._streams.get(event.stream_id)
         if stream is not None and stream.incoming is not None:
-            stream.incoming.pieces.append((event.data, event.flow_controlled_length))
-            stream.incoming.came.set()
-            self._hold(stream, len(event.data))
+            self._more_streamed(stream, stream.incoming, event)
             return
         self._http2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
         if stream is None or stream.task is not None:
@@ -212,6 +220,24 @@ class Http2Connection:
             self._start(event.stream_id, HttpError(413, f"The body of a request may have at most {size} bytes"))
         elif not within:
             self._start(event.stream_id, _too_much_held())
+
+    def _more_streamed(self, stream: _Stream, incoming: _Incoming, event: Any) -> None:
+        if incoming.is_refused:  # it came together with what was refused
+            self._http2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+            return
+        if not event.flow_controlled_length:
+            return
+        incoming.data += event.data
+        incoming.window_bytes += event.flow_controlled_length
+        incoming.came.set()
+        if not self._hold(stream, len(event.data)) and self._streamed_bytes() > _ALWAYS_HELD_BYTES:
+            incoming.is_refused = True
+            self._reset(event.stream_id, _ENHANCE_YOUR_CALM)
+            assert stream.task is not None
+            stream.task.cancel()
+
+    def _streamed_bytes(self) -> int:
+        return sum(each.incoming.held_bytes for each in self._streams.values() if each.incoming is not None)
 
     def _complete(self, stream_id: int) -> None:
         stream = self._streams.get(stream_id)
@@ -226,14 +252,15 @@ class Http2Connection:
         incoming = stream.incoming
         assert incoming is not None
         while True:
-            if incoming.pieces:
-                data, window_bytes = incoming.pieces.popleft()
-                self._http2.acknowledge_received_data(window_bytes, stream_id)
+            if incoming.window_bytes:
+                data = bytes(incoming.data)
+                incoming.data.clear()
+                self._give_back(stream_id, incoming)
                 self._hold(stream, -len(data))
                 await self._flush()
                 if data:
                     return data
-                continue
+                continue  # there was only padding
             if incoming.is_complete:
                 return b""
             if self._closing:
@@ -291,9 +318,20 @@ class Http2Connection:
                 self._http2.reset_stream(stream_id, error_code=0)  # the answer is whole: the rest need not come
                 await self._flush()
         except (ConnectionError, TimeoutError, self._protocol_error):
-            pass  # the stream or the connection is gone, or its peer takes nothing
+            await self._fail(stream_id)  # the stream or the connection is gone, or its peer sends or takes nothing
         except Exception:
             logger.exception("event=stream-failed peer=%s", self._peer)
+            await self._fail(stream_id)
+
+    async def _fail(self, stream_id: int) -> None:
+        """The peer is told that no more of the answer comes, if it can be told anything."""
+        self._reset(stream_id, _INTERNAL_ERROR)
+        with contextlib.suppress(ConnectionError, TimeoutError):
+            await self._flush()
+
+    def _reset(self, stream_id: int, error_code: int) -> None:
+        with contextlib.suppress(self._protocol_error):  # it has ended already
+            self._http2.reset_stream(stream_id, error_code=error_code)
 
     def _request(self, stream: _Stream) -> Request:
         fields = dict(stream.headers)
@@ -370,11 +408,13 @@ class Http2Connection:
 
     def _leave_body(self, stream_id: int, incoming: _Incoming) -> None:
         """What was not read gives its window back to the other streams of the connection."""
-        if incoming.request.stream is not None:
-            incoming.request.stream.close()
+        incoming.stream.close()
         with contextlib.suppress(self._protocol_error):
-            for _, window_bytes in incoming.pieces:
-                self._http2.acknowledge_received_data(window_bytes, stream_id)
+            self._give_back(stream_id, incoming)
+
+    def _give_back(self, stream_id: int, incoming: _Incoming) -> None:
+        window_bytes, incoming.window_bytes = incoming.window_bytes, 0
+        self._http2.acknowledge_received_data(window_bytes, stream_id)
 
     @staticmethod
     def _forget_patience(stream: _Stream) -> None:

@@ -1,6 +1,8 @@
 """HTTP/1.1 requests out of bytes, without I/O: `feed` takes what came, `next_request` gives a whole request or None.
 
-A request that is to be streamed is given as soon as its head is there, without a body; `next_piece` gives that.
+A request that is to be streamed is given as soon as its head is there, without a body; `next_piece` gives that. One
+that names a length within the limit of bodies is read whole all the same: many clients send all of a body before they
+read, and an answer that nobody reads meanwhile would stop both.
 
 Any split of the same bytes gives the same requests. What two readers could understand differently is refused, not
 guessed: a length beside chunks, two lengths, folded header lines, a space before the colon, a line feed alone. After an
@@ -38,7 +40,7 @@ class RequestParser:
     """Owned by one connection."""
 
     def __init__(self, limits: Limits, peer: str = "", is_streamed: Callable[[Request], bool] | None = None) -> None:
-        """`is_streamed` is asked for each request when its head has come."""
+        """`is_streamed` is asked for each request when its head has come, but for those with a short body."""
         self._limits = limits
         self._is_streamed = is_streamed or (lambda _: False)
         self._streams = False
@@ -186,7 +188,6 @@ class RequestParser:
         )
         if self._head.http_minor and len(headers.all("host")) != 1:
             raise HttpError(400, "The request must have one Host header")
-        self._streams = self._is_streamed(self._head)
         self._frame(self._head)
         return True
 
@@ -209,9 +210,12 @@ class RequestParser:
                 raise HttpError(
                     501 if codings != ["chunked"] else 400, "Transfer-Encoding can only be chunked, without a length"
                 )
+            self._streams = self._is_streamed(head)
             self._state = _State.CHUNK_SIZE
         else:
             self._missing_bytes = self._length(lengths)
+            self._streams = self._missing_bytes > self._limits.body_bytes_max and self._is_streamed(head)
+            self._check_body_bytes(self._missing_bytes)
             self._state = _State.BODY
         expects = head.headers.listed("expect")
         if expects and expects != ["100-continue"]:
@@ -224,7 +228,6 @@ class RequestParser:
         text = lengths[0]
         if len(lengths) > 1 or not (text.isascii() and text.isdigit() and len(text) <= _LENGTH_DIGITS_MAX):
             raise HttpError(400, "Content-Length is malformed")
-        self._check_body_bytes(int(text))
         return int(text)
 
     def _check_body_bytes(self, size_bytes: int) -> None:

@@ -14,10 +14,12 @@ from headwater.client.types import FetchedRecord, Header
 
 GUID = uuid.UUID(int=7)
 PROTO = 'syntax = "proto3"; message A { int32 n = 1; } message B { string s = 1; }'
+LIST = '{"type": "record", "name": "L", "fields": [{"name": "next", "type": ["null", "L"]}]}'
 ANSWERS: dict[str, Any] = {
     "/schemas/ids/1": {"schema": '"long"'},
     "/schemas/ids/2": {"schema": PROTO, "schemaType": "PROTOBUF"},
     "/schemas/ids/3": {"schema": "{}", "schemaType": "JSON"},
+    "/schemas/ids/5": {"schema": LIST},
     f"/schemas/guids/{GUID}": {"schema": PROTO, "schemaType": "PROTOBUF"},
 }
 
@@ -65,6 +67,24 @@ def record(key: bytes | None, value: bytes | None, *headers: Header) -> FetchedR
 )
 def test_what_is_shown(data: bytes | None, text: bytes | None) -> None:
     assert shown(Transport()).text(data) == text
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"\0\0\0\0\3" + b"[" * 100_000 + b"]" * 100_000, b"\0\0\0\0\5" + b"\2" * 5_000 + b"\0"],
+    ids=["json", "avro"],
+)
+def test_what_is_nested_too_deep_is_shown_as_it_stands(data: bytes) -> None:
+    assert shown(Transport()).text(data) == data
+
+
+@pytest.mark.parametrize("depth", range(300, 1_000, 20))
+def test_what_can_be_read_and_not_written(depth: int) -> None:
+    """Whichever step the depth is too much for."""
+    data = b"\0\0\0\0\5" + b"\2" * depth + b"\0"
+    text = shown(Transport()).text(data)
+    assert text is not None
+    assert text == data or text.count(b"next") == depth + 1
 
 
 def test_a_schema_in_a_header() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import http.client
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -26,11 +27,12 @@ def _is_streamed(request: Request) -> bool:
 
 
 class Stage:
-    """`/lines` answers each line as it comes, to one that is `end`; `/held` reads nothing until `release`; `/deaf` refuses at once."""
+    """`/lines` answers each line as it comes, to one that is `end`, and with a short length when all are there; `/held` reads nothing until `release`; `/deaf` refuses at once."""
 
     def __init__(self) -> None:
         self.release = asyncio.Event()
         self.closed = asyncio.Event()
+        self.streamed: list[bool] = []
         router = Router()
         router.add("POST", "/lines", self._lines)
         router.add("POST", "/held", self._held)
@@ -40,11 +42,15 @@ class Stage:
 
     async def _lines(self, request: Request) -> Response:
         stream = request.stream
-        assert stream is not None
+        self.streamed.append(stream is not None)
+
+        async def whole() -> AsyncIterator[bytes]:
+            for line in request.body.splitlines():
+                yield line
 
         async def answers() -> AsyncIterator[bytes]:
             try:
-                async for line in stream.lines(100_000):
+                async for line in stream.lines(100_000) if stream is not None else whole():
                     yield b"<" + line + b">"
                     if line == b"end":
                         return
@@ -124,8 +130,28 @@ def test_a_body_with_a_length_may_be_longer_than_what_is_held_of_others() -> Non
     _play(play, limits)
 
 
+def test_a_client_that_sends_all_before_it_reads_is_answered() -> None:
+    """The answer is larger than what the sockets between them take."""
+    line = b"x" * 99 + b"\n"
+
+    async def play(stage: Stage, _reader: asyncio.StreamReader, writer: asyncio.StreamWriter, _: HttpServer) -> None:
+        host, port = writer.get_extra_info("peername")
+
+        def call() -> bytes:
+            connection = http.client.HTTPConnection(host, port, timeout=100)
+            with contextlib.closing(connection):
+                connection.request("POST", "/lines", line * 80_000)
+                return connection.getresponse().read()
+
+        said = await asyncio.to_thread(call)
+        assert said == (b"<" + line[:-1] + b">") * 80_000
+        assert stage.streamed == [False]
+
+    _play(play, Limits(send_timeout_s=20.0))
+
+
 @pytest.mark.parametrize(
-    "body", [b"Content-Length: 100\r\n\r\nend\nmore", b"Transfer-Encoding: chunked\r\n\r\n4\r\nend\n\r\n"]
+    "body", [b"Content-Length: 100000000\r\n\r\nend\nmore", b"Transfer-Encoding: chunked\r\n\r\n4\r\nend\n\r\n"]
 )
 def test_an_answer_that_ends_before_the_body_ends_the_connection(body: bytes) -> None:
     async def play(_stage: Stage, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, _: HttpServer) -> None:
@@ -147,7 +173,7 @@ def test_a_refusal_does_not_wait_for_the_body() -> None:
 
 def test_a_line_without_an_end_is_refused() -> None:
     async def play(_stage: Stage, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, _: HttpServer) -> None:
-        writer.write(_HEAD + b"Content-Length: 1000000\r\n\r\n" + b"x" * 200_000)
+        writer.write(_HEAD + b"Content-Length: 100000000\r\n\r\n" + b"x" * 200_000)
         assert b"A line of the body may have at most 100000 bytes" in await reader.read()
 
     _play(play)
@@ -224,6 +250,76 @@ def test_http2_holds_a_sender_until_its_handler_reads_and_lets_others_pass() -> 
     _play(play)
 
 
+def test_http2_resets_a_stream_whose_body_does_not_come() -> None:
+    async def play(_stage: Stage, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, _: HttpServer) -> None:
+        client = Client(reader, writer)
+        silent = client.ask("POST", "/lines", b"one\n", whole=False)
+        assert await client.until_reset(silent) == 2  # INTERNAL_ERROR
+        await client.until(client.ask("POST", "/whole", b"passes"))
+
+    _play(play, Limits(stream_idle_timeout_s=0.05))
+
+
+def test_http2_counts_streamed_bodies_among_what_all_connections_hold() -> None:
+    async def play(
+        stage: Stage, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, server: HttpServer
+    ) -> None:
+        client = Client(reader, writer)
+        first, second = (client.ask("POST", "/held", whole=False) for _ in range(2))
+        while client.http2.outbound_flow_control_window < 200_000:
+            assert await client.once()
+        for _number in range(4):
+            client.http2.send_data(first, b"x" * 15_000)
+        client.send()
+        await _until_held(server, 60_000)  # more than all may hold, and less than this one may always
+        assert not client.resets
+        for _number in range(4):  # in one segment: what follows a refused frame is dropped
+            client.http2.send_data(second, b"y" * 15_000)
+        assert await client.until_reset(second) == 11  # ENHANCE_YOUR_CALM
+        await _until_held(server, 60_000)
+        stage.release.set()
+        client.http2.end_stream(first)
+        await client.until(first)
+        assert client.bodies[first] == b"60000"
+        await client.until(client.ask("POST", "/whole", b"passes"))
+
+    _play(play, Limits(buffered_bytes_max=10_000))
+
+
+async def _until_held(server: HttpServer, size_bytes: int) -> None:
+    """Beside that there are some hundred bytes of heads."""
+    async with asyncio.timeout(60):
+        while not size_bytes <= server._buffered_bytes < size_bytes + 1_000:
+            await asyncio.sleep(0)
+
+
+def test_http2_keeps_nothing_of_empty_frames_and_gives_the_window_of_padding_back() -> None:
+    async def play(
+        stage: Stage, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, server: HttpServer
+    ) -> None:
+        client = Client(reader, writer)
+        held = client.ask("POST", "/held", whole=False)
+        for _number in range(5_000):
+            client.http2.send_data(held, b"")
+        for _number in range(255):
+            client.http2.send_data(held, b"", pad_length=255)
+        client.http2.send_data(held, b"x")
+        await client.until(client.ask("POST", "/whole", b"passes"))
+        (connection,) = server._connections.values()
+        assert connection._http2 is not None
+        incoming = connection._http2._streams[held].incoming
+        assert incoming is not None
+        assert (bytes(incoming.data), incoming.window_bytes) == (b"x", 255 * 256 + 1)
+        stage.release.set()
+        while client.http2.local_flow_control_window(held) < 60_000:
+            assert await client.once()
+        client.http2.send_data(held, b"y", end_stream=True)
+        await client.until(held)
+        assert client.bodies[held] == b"2"
+
+    _play(play)
+
+
 async def _until_said(client: Client, stream: int, wanted: bytes) -> None:
     while client.bodies.get(stream) != wanted:
         assert await client.once(), "the connection ended"
@@ -236,9 +332,10 @@ def test_any_cuts_give_the_same_body_and_the_request_behind_it(chunks: list[byte
         sent = _HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + b"".join(map(_chunk, chunks)) + b"0\r\nX: y\r\n\r\n"
     else:
         sent = _HEAD + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    is_whole = not chunked and len(body) <= 50
     sent += b"POST /whole HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi"
     cuts = sorted(data.draw(st.lists(st.integers(0, len(sent)), max_size=8)))
-    parser = RequestParser(Limits(), "", _is_streamed)
+    parser = RequestParser(Limits(body_bytes_max=50), "", _is_streamed)
     came, requests = b"", []
     for begin, end in zip([0, *cuts], [*cuts, len(sent)], strict=True):
         parser.feed(sent[begin:end])
@@ -252,8 +349,11 @@ def test_any_cuts_give_the_same_body_and_the_request_behind_it(chunks: list[byte
                 requests.append(request)
             else:
                 break
-    assert came == body
-    assert [(each.segments, each.body) for each in requests] == [(("lines",), b""), (("whole",), b"hi")]
+    assert came == (b"" if is_whole else body)
+    assert [(each.segments, each.body) for each in requests] == [
+        (("lines",), body if is_whole else b""),
+        (("whole",), b"hi"),
+    ]
 
 
 def test_what_is_kept_of_a_line_is_counted_and_let_go() -> None:

@@ -27,6 +27,7 @@ class Client:
         self.status: dict[int, int] = {}
         self.bodies: dict[int, bytes] = {}
         self.ended: set[int] = set()
+        self.resets: dict[int, int] = {}  # error codes
         self.opens_windows = True
 
     def ask(
@@ -56,12 +57,20 @@ class Client:
                     self.http2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
             elif isinstance(event, h2_events.StreamEnded):
                 self.ended.add(event.stream_id)
+            elif isinstance(event, h2_events.StreamReset):
+                self.resets[event.stream_id] = int(event.error_code)
         self.send()
         return bool(data)
 
     async def until(self, *stream_ids: int) -> None:
         while not self.ended.issuperset(stream_ids):
             assert await self.once(), "the connection ended"
+
+    async def until_reset(self, stream_id: int) -> int:
+        """The error code."""
+        while stream_id not in self.resets:
+            assert await self.once(), "the connection ended"
+        return self.resets[stream_id]
 
 
 class Stage:
@@ -74,6 +83,7 @@ class Stage:
         router.add("GET", "/large", self._large)
         router.add("GET", "/endless", self._endless)
         router.add("GET", "/refused", self._refused)
+        router.add("GET", "/failing", self._failing)
         router.add("GET", "/host", self._host)
         self.door = Door(router)
 
@@ -92,6 +102,13 @@ class Stage:
 
     async def _refused(self, _request: Request) -> Response:
         raise HttpError(409, "no", 40901)
+
+    async def _failing(self, _request: Request) -> Response:
+        async def pieces() -> AsyncIterator[bytes]:
+            yield b"first"
+            raise RuntimeError("the rows end here")
+
+        return Response(200, pieces())
 
     async def _endless(self, _request: Request) -> Response:
         async def pieces() -> AsyncIterator[bytes]:
@@ -162,6 +179,16 @@ def test_a_stream_that_is_taken_back_ends_its_rows() -> None:
         await asyncio.wait_for(stage.closed.wait(), 60)
         after = client.ask("POST", "/size", b"a")
         await client.until(after)
+
+    asyncio.run(_on_stage(test))
+
+
+def test_an_answer_that_fails_in_the_middle_is_reset() -> None:
+    async def test(_stage: Stage, client: Client, _server: HttpServer, _port: int) -> None:
+        failing = client.ask("GET", "/failing")
+        assert await client.until_reset(failing) == 2  # INTERNAL_ERROR
+        assert client.bodies[failing] == b"first"
+        await client.until(client.ask("POST", "/size", b"a"))
 
     asyncio.run(_on_stage(test))
 

@@ -41,6 +41,13 @@ TABLE: Final = {
         Definition("ksql.query.retry.backoff.max.ms", _I, 60_000, "The longest that it waits for that.", AtLeast(1)),
         Definition("ksql.streams.commit.interval.ms", _I, 100, "How often queries commit.", AtLeast(1)),
         Definition(
+            "ksql.streams.session.timeout.ms",
+            _I,
+            45_000,
+            "How long the group of a query keeps the place of a server that stopped: one that comes back within it does not wait for a rebalance.",
+            AtLeast(6_000),
+        ),
+        Definition(
             "ksql.query.pull.rows.max", _I, 1_000_000, "The most rows that a pull query may hold. Ours.", AtLeast(1)
         ),
         Definition(
@@ -167,6 +174,12 @@ class SqlServerConfig:
         plain = {name: text for name, text in self.given.items() if door_security.is_security(name)}
         own = {name.removeprefix(_CLIENT_PREFIX): text for name, text in self.given.items() if _of_client(name)}
         return {**plain, **own}
+
+    @property
+    def query_client(self) -> dict[str, str]:
+        """The settings of the clients of persistent queries."""
+        session = "session.timeout.ms"
+        return {**self.client_security, session: self.text(_CLIENT_PREFIX + session)}
 
     @property
     def registry(self) -> dict[str, str]:

@@ -40,7 +40,7 @@ class InProcessHost:
             stopping=stopping,
             state_dir=Path(self._config.text("ksql.streams.state.dir")),
             commit_interval_ms=self._config.number("ksql.streams.commit.interval.ms"),
-            client=self._config.client_security,
+            client=self._config.query_client,
             leave_on_stop=False,
         )
 

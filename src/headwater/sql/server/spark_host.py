@@ -56,7 +56,7 @@ class SparkHost:
             query.app,
             state_dir=Path(self._config.text("ksql.streams.state.dir")),
             commit_interval_ms=self._config.number("ksql.streams.commit.interval.ms"),
-            client=self._config.client_security,
+            client=self._config.query_client,
             leave_on_stop=False,
             wait=False,
         )
