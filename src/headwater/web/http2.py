@@ -50,7 +50,7 @@ class _Incoming:
 
     request: Request
     stream: BodyStream
-    data: bytearray = field(default_factory=bytearray)  # one for all frames: small ones would cost far more than they say
+    data: bytearray = field(default_factory=bytearray)  # of all frames: many small objects would cost far more
     window_bytes: int = 0  # what the data, and its padding, took of the peer's window
     came: asyncio.Event = field(default_factory=asyncio.Event)
     is_complete: bool = False

@@ -131,6 +131,14 @@ def test_settings_of_spark_are_passed_on_and_have_no_effect_without_a_master() -
     assert isinstance(host_for(config), InProcessHost)
 
 
+def test_queries_have_the_login_of_the_server_and_a_session_of_their_own() -> None:
+    config, warnings = SqlServerConfig.load(None, ["ksql.streams.session.timeout.ms=90000", "sasl.username=sql"])
+    assert (config.query_client, warnings) == ({"sasl.username": "sql", "session.timeout.ms": "90000"}, [])
+    assert "session.timeout.ms" not in config.client
+    with pytest.raises(UserError, match=r"ksql\.streams\.session\.timeout\.ms"):
+        SqlServerConfig.load(None, ["ksql.streams.session.timeout.ms=1000"])
+
+
 def test_without_pyspark_the_setting_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
     with pytest.raises(UserError, match="PySpark is not installed"):
