@@ -15,7 +15,7 @@ from headwater.connect.data.record import SinkRecord
 from headwater.connect.errors import ConnectError, RetriableError
 from headwater.testing.connect import ConnectWorker, SinkKit
 
-pytestmark = [pytest.mark.soak, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.soak(only=True), pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")

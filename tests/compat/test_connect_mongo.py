@@ -13,7 +13,7 @@ from headwater.connect.connectors.mongo.source import MongoSourceConnector
 from headwater.connect.errors import ConnectError, RetriableError
 from headwater.testing.connect import ConnectWorker, SinkKit, SourceKit
 
-pytestmark = [pytest.mark.soak, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.soak(only=True), pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")

@@ -115,7 +115,7 @@ def test_the_record_tells_principals_apart() -> None:
             assert by_user["nobody"] != by_user[SUPER], case
 
 
-@pytest.mark.soak
+@pytest.mark.soak(only=True)
 @pytest.mark.timeout(600)
 def test_the_record_is_what_apache_kafka_says(tmp_path: Path) -> None:
     broker = ApacheBroker(tmp_path, {})

@@ -197,7 +197,7 @@ def test_random_queries_end_where_duckdb_does(kind: str) -> None:
     _all(kind, _SEEDS)
 
 
-@pytest.mark.soak
+@pytest.mark.soak(only=True)
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("kind", _KINDS)
 def test_many_random_queries_end_where_duckdb_does(kind: str) -> None:

@@ -12,7 +12,7 @@ from headwater.testing import Broker
 from spark.support.class_archive import QUICK_JAVA
 from spark.test_connect_slots import Bench, descendants
 
-pytestmark = [pytest.mark.spark, pytest.mark.soak, pytest.mark.timeout(3600)]
+pytestmark = [pytest.mark.spark, pytest.mark.soak(only=True), pytest.mark.timeout(3600)]
 
 
 @pytest.fixture
