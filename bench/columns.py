@@ -1,7 +1,8 @@
-"""The rows about typed records: Avro, Protobuf and JSON to Arrow's columns and back, beside the libraries that make objects of them.
+"""The rows about typed records: Avro, Protobuf and JSON to Arrow's columns and back, beside the libraries that make
+objects of them.
 
-Rates are records by CPU second of one core. Without Spark it is all in this process; `from_avro` of Spark's JVM module, whose jar comes
-from tests/tools.sh, is measured by a driver with one core, over the same records.
+Rates are records by CPU second of one core. Without Spark it is all in this process; `from_avro` of Spark's JVM module,
+whose jar comes from tests/tools.sh, is measured by a driver with one core, over the same records.
 """
 
 import io

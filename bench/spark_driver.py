@@ -67,8 +67,9 @@ class Driver:
         return found
 
     def from_avro(self) -> dict[str, float]:
-        """Records by CPU second of the JVM out of Avro by Spark's own function; its counterpart makes them, and they stay
-        in memory."""
+        """Records by CPU second of the JVM out of Avro by Spark's own function; its counterpart makes them, and they
+        stay in memory.
+        """
         import psutil
         from pyspark.sql import functions as f
         from pyspark.sql.avro.functions import from_avro, to_avro

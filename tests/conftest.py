@@ -61,7 +61,9 @@ def _is_for_soak_alone(item: pytest.Item) -> bool:
 
 
 def _mark_by_needs(items: list[pytest.Item]) -> None:
-    """Tests that start a ZooKeeper and several brokers, or Spark: `make test` runs them after the others, few at a time."""
+    """Tests that start a ZooKeeper and several brokers, or Spark: `make test` runs them after the others, few at a
+    time.
+    """
     here = Path(__file__).parent
     for item in items:
         folder = item.path.relative_to(here).parts[0]
@@ -72,7 +74,9 @@ def _mark_by_needs(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What was collected stays to the end: to look through it for garbage again and again is a fifth of a simulation's time."""
+    """What was collected stays to the end: to look through it for garbage again and again is a fifth of a simulation's
+    time.
+    """
     gc.collect()
     gc.freeze()
 

@@ -1,4 +1,6 @@
-"""Clusters for the tests of what happens when parts of them fail. One cluster serves a file; each test has its own topic."""
+"""Clusters for the tests of what happens when parts of them fail. One cluster serves a file; each test has its own
+topic.
+"""
 
 import itertools
 from collections.abc import Iterator

@@ -100,7 +100,9 @@ def test_the_ensemble_is_down(cluster: Cluster, topic: str) -> None:
 
 
 def leads_alone(cluster: Cluster, topic: str) -> bool:
-    """Cuts whoever leads now from the others: on a busy machine the leader may lose its session, and another be asked for."""
+    """Cuts whoever leads now from the others: on a busy machine the leader may lose its session, and another be asked
+    for.
+    """
     leader, _, in_sync = cluster.describe(topic)[0]
     for other in cluster.members:
         if leader in cluster.members and other != leader:

@@ -1,4 +1,6 @@
-"""A broker of a cluster loses one of its log directories: others lead what lay there, and nobody leads with an empty log."""
+"""A broker of a cluster loses one of its log directories: others lead what lay there, and nobody leads with an empty
+log.
+"""
 
 from pathlib import Path
 
@@ -88,7 +90,9 @@ def test_the_last_in_sync_replica_does_not_lead_without_its_directory(cluster: C
 
 
 def lead_what_is_preferred(cluster: Cluster, topic: str) -> None:
-    """Until the first replica of every partition leads it, also where that one has lost its session since the topic was made."""
+    """Until the first replica of every partition leads it, also where that one has lost its session since the topic was
+    made.
+    """
 
     def is_done() -> bool:
         admin.elect_leaders()

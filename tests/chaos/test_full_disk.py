@@ -1,4 +1,6 @@
-"""A broker's disk is full while clients write and read: others lead and go on, and it catches up when there is room (F12)."""
+"""A broker's disk is full while clients write and read: others lead and go on, and it catches up when there is room
+(F12).
+"""
 
 import errno
 from pathlib import Path

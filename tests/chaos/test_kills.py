@@ -45,7 +45,9 @@ def test_the_leader_dies_in_the_middle_of_appends(cluster: Cluster, topic: str) 
 @pytest.mark.soak
 @pytest.mark.timeout(lasting(600, 3600))
 def test_a_follower_and_then_the_leader_die(cluster: Cluster, topic: str) -> None:
-    """Before the high watermark has spread: who follows next cuts its log by epochs, not by what it thinks is committed."""
+    """Before the high watermark has spread: who follows next cuts its log by epochs, not by what it thinks is
+    committed.
+    """
     dice = throw_dice()
     with Workload(cluster, topic, partitions=1) as workload:
         for _ in range(lasting(1, 30)):

@@ -57,7 +57,9 @@ def test_brokers_are_restarted_one_after_the_other(cluster: Cluster, topic: str)
 
 
 def move(cluster: Cluster, topic: str, wanted: dict[int, list[int]]) -> None:
-    """Asks until it is taken on: a broker may have lost its session for want of a processor, and be about to have another."""
+    """Asks until it is taken on: a broker may have lost its session for want of a processor, and be about to have
+    another.
+    """
     replicas = {TopicPartition(topic, index): each for index, each in wanted.items()}
 
     def is_taken_on() -> bool:

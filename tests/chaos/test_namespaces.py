@@ -1,4 +1,5 @@
-"""Brokers on machines of their own, as far as the kernel lets one machine be several: packets are lost between them, both ways or one way.
+"""Brokers on machines of their own, as far as the kernel lets one machine be several: packets are lost between them,
+both ways or one way.
 
 Where there are no namespaces to be had, the proxy of the other tests cuts in the same places.
 """

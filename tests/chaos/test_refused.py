@@ -16,8 +16,8 @@ PARTITIONS = 3  # each broker leads one
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Without a proxy between the brokers: that would accept connections for one that is gone. Whoever is killed stays away: it would
-    wait for the end of its session (test_kills.py has short ones).
+    """Without a proxy between the brokers: that would accept connections for one that is gone. Whoever is killed stays
+    away: it would wait for the end of its session (test_kills.py has short ones).
     """
     directory = tmp_path_factory.mktemp("refused")
     session = {"zookeeper_session_timeout_ms": str(SESSION_MS), "inter_broker_listener_name": "PLAINTEXT"}

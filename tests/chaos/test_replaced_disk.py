@@ -83,8 +83,9 @@ def test_one_replaced_disk_of_two_does_not_erase_what_other_replicas_have(cluste
 
 @contextmanager
 def replaced(cluster: Cluster, number: int, disk: Path) -> Iterator[Callable[[], None]]:
-    """The directory of a broker that is stopped is away, and one that the broker makes takes its place. Calling what this gives puts it
-    back, while the broker is stopped; so does a failure, so that the next test has a whole cluster."""
+    """The directory of a broker that is stopped is away, and one that the broker makes takes its place. Calling what
+    this gives puts it back, while the broker is stopped; so does a failure, so that the next test has a whole cluster.
+    """
     old = disk.with_name(f"{disk.name}-old")
     shutil.rmtree(old, ignore_errors=True)
     disk.rename(old)

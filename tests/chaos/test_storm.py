@@ -1,6 +1,8 @@
-"""Everything at once, for long: kills, stops, cuts and full disks, while librdkafka, the Java clients and our own write and read.
+"""Everything at once, for long: kills, stops, cuts and full disks, while librdkafka, the Java clients and our own write
+and read.
 
-A round has topics of its own and ends with all of it checked; `make soak` has twelve of ten minutes. What happened is printed.
+A round has topics of its own and ends with all of it checked; `make soak` has twelve of ten minutes. What happened is
+printed.
 """
 
 import time

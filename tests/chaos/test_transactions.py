@@ -1,4 +1,6 @@
-"""Transactions while their coordinators die: F18, F19. Copies by transactions have a file of their own, and decisions too."""
+"""Transactions while their coordinators die: F18, F19. Copies by transactions have a file of their own, and decisions
+too.
+"""
 
 from chaos.support.by_hand import ByHand, coordinator
 from chaos.support.cluster import Cluster

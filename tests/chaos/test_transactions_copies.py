@@ -1,6 +1,6 @@
-"""Exactly once over three brokers: a topic is copied to another by transactions, with the group's offsets in them, while brokers die,
-stand still past their sessions, and are restarted, and copiers die too (F20). In the end each record is copied once and in order, the
-group stands at the end, and no transaction is open.
+"""Exactly once over three brokers: a topic is copied to another by transactions, with the group's offsets in them,
+while brokers die, stand still past their sessions, and are restarted, and copiers die too (F20). In the end each record
+is copied once and in order, the group stands at the end, and no transaction is open.
 """
 
 import random

@@ -1,7 +1,9 @@
-"""The coordinator of a transaction is lost between its decision and the markers that tell of it (F20); what it sent comes late (F19).
+"""The coordinator of a transaction is lost between its decision and the markers that tell of it (F20); what it sent
+comes late (F19).
 
-The link from the coordinator to the leader of one partition is cut, so a marker is on its way for as long as the test likes. Producers
-are of both kinds: librdkafka knows transactions of version 1, where all of a producer's transactions have one epoch, ours version 2.
+The link from the coordinator to the leader of one partition is cut, so a marker is on its way for as long as the test
+likes. Producers are of both kinds: librdkafka knows transactions of version 1, where all of a producer's transactions
+have one epoch, ours version 2.
 """
 
 from collections.abc import Callable, Iterator
@@ -31,7 +33,9 @@ def ends(cluster: Cluster) -> Iterator[OpenEnds]:
 
 @pytest.fixture
 def producer_of(cluster: Cluster, topic: str) -> Iterator[MakeProducer]:
-    """Producers of one transactional id, which is `topic`, by the name of their client, and perhaps whom they ask first."""
+    """Producers of one transactional id, which is `topic`, by the name of their client, and perhaps whom they ask
+    first.
+    """
     made: list[Transactional] = []
 
     def make(kind: str, bootstrap: str = cluster.bootstrap) -> Transactional:
@@ -48,7 +52,9 @@ def producer_of(cluster: Cluster, topic: str) -> Iterator[MakeProducer]:
 def decide(
     cluster: Cluster, topic: str, producer: Transactional, ends: OpenEnds, *, committed: bool
 ) -> tuple[int, int]:
-    """A transaction over all partitions, and offsets, is decided; one of its markers cannot arrive: (coordinator, partition)."""
+    """A transaction over all partitions, and offsets, is decided; one of its markers cannot arrive: (coordinator,
+    partition).
+    """
     for _ in range(ATTEMPTS):
         producer.begin()
         for partition in range(PARTITIONS):
@@ -102,7 +108,9 @@ def test_the_next_coordinator_ends_what_was_decided(
 def test_a_marker_that_comes_late_does_not_end_the_next_transaction(
     cluster: Cluster, topic: str, producer_of: MakeProducer, ends: OpenEnds
 ) -> None:
-    """The coordinator stands still with a marker on its way; another has ended the transaction, and the next one has begun."""
+    """The coordinator stands still with a marker on its way; another has ended the transaction, and the next one has
+    begun.
+    """
     cluster.make_topic(topic, PARTITIONS)
     producer = producer_of("headwater")
     old, apart = decide(cluster, topic, producer, ends, committed=True)
@@ -120,7 +128,9 @@ def test_a_marker_that_comes_late_does_not_end_the_next_transaction(
 def test_a_marker_of_the_dead_does_not_end_the_next_transaction(
     cluster: Cluster, topic: str, producer_of: MakeProducer, ends: OpenEnds
 ) -> None:
-    """With version 1, where both transactions have the same epoch: only the coordinator's epoch tells that the marker is old."""
+    """With version 1, where both transactions have the same epoch: only the coordinator's epoch tells that the marker
+    is old.
+    """
     cluster.make_topic(topic, PARTITIONS)
     producer = producer_of("confluent")
     old, apart = decide(cluster, topic, producer, ends, committed=True)

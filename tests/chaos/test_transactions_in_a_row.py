@@ -1,7 +1,7 @@
 """A producer of transaction version 2 that goes on at once, while the markers of its last transaction are on their way.
 
-As a Go client did in read-process-write with many short transactions: its offsets came first, and now and then it took a transaction
-back that it had just begun. It was told that it was fenced, and nobody had fenced it.
+As a Go client did in read-process-write with many short transactions: its offsets came first, and now and then it took
+a transaction back that it had just begun. It was told that it was fenced, and nobody had fenced it.
 """
 
 import random

@@ -163,7 +163,9 @@ def group_topic(group_broker: BrokerProcess, topic: str) -> Callable[..., str]:
 
 @pytest.fixture
 def join(request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
-    """`join("kcat", group="g", topics=("t",))`: a member that polls (see Joining); on `broker` instead of the shared one."""
+    """`join("kcat", group="g", topics=("t",))`: a member that polls (see Joining); on `broker` instead of the shared
+    one.
+    """
     members: list[Member] = []
 
     def join_group(name: str, *, broker: BrokerProcess | None = None, **joining: Any) -> Member:

@@ -1,5 +1,5 @@
-"""No secret comes out: every secret setting has a value of its own, everything is run at DEBUG, right and wrong, and all that
-is said, answered, logged and measured is searched for them (compat/support/canaries.py).
+"""No secret comes out: every secret setting has a value of its own, everything is run at DEBUG, right and wrong, and
+all that is said, answered, logged and measured is searched for them (compat/support/canaries.py).
 """
 
 import io
@@ -303,8 +303,10 @@ def test_metrics(world: World) -> None:
 
 
 def test_files_that_the_broker_writes(world: World) -> None:
-    """Credentials of SCRAM are kept salted; nothing is kept of passwords, not even in the metadata. Configs of connectors
-    are records of Connect's own topic, as Apache's workers keep them; who may not read it there is the broker's to say."""
+    """Credentials of SCRAM are kept salted; nothing is kept of passwords, not even in the metadata. Configs of
+    connectors are records of Connect's own topic, as Apache's workers keep them; who may not read it there is the
+    broker's to say.
+    """
     dynamic = world.canaries.planted.get("a dynamic config that nobody knows")
     for path in sorted((world.directory / "data").rglob("*")):
         if path.is_file() and not path.parent.name.startswith("workers-configs-"):
@@ -363,7 +365,9 @@ def test_the_registry(world: World, doors: dict[str, str]) -> None:
 
 
 def connectors(world: World) -> dict[str, dict[str, str]]:
-    """One that cannot start for its database, one whose producer cannot log in, one whose converter asks a registry that is not there."""
+    """One that cannot start for its database, one whose producer cannot log in, one whose converter asks a registry
+    that is not there.
+    """
     plant = world.canaries.plant
     return {
         "database": {

@@ -1,4 +1,6 @@
-"""Our producer and our consumer, in a group, while the broker is killed and started again: every record comes, in order."""
+"""Our producer and our consumer, in a group, while the broker is killed and started again: every record comes, in
+order.
+"""
 
 import threading
 import time

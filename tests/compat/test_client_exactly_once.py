@@ -1,4 +1,5 @@
-"""Consume, transform, produce with our own consumer and producer: each record once, though processes and the broker die.
+"""Consume, transform, produce with our own consumer and producer: each record once, though processes and the broker
+die.
 
 The copiers are in one group, so partitions move between them whenever one dies. A member that the group has lost is
 fenced, whatever it believes. Two rounds in `make test`, many in `make soak`.

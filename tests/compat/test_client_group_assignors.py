@@ -1,7 +1,8 @@
-"""Our assignors beside Kafka's own, on the same bytes: range and round robin to the letter, the sticky ones in what counts.
+"""Our assignors beside Kafka's own, on the same bytes: range and round robin to the letter, the sticky ones in what
+counts.
 
-The sticky assignors may differ in which of two equal partitions moves; they may not in how even the shares are, nor in how
-much stays where it was.
+The sticky assignors may differ in which of two equal partitions moves; they may not in how even the shares are, nor in
+how much stays where it was.
 """
 
 from collections.abc import Iterator

@@ -79,7 +79,9 @@ def test_the_broker_matches_a_pattern_for_us(
 def test_a_group_moves_over_to_the_consumer_protocol_and_nothing_is_lost(
     group_broker: BrokerProcess, group_topic: Callable[..., str], join: Join
 ) -> None:
-    """A member of the new protocol joins a classic group of ours: the broker serves both until the last old one is gone."""
+    """A member of the new protocol joins a classic group of ours: the broker serves both until the last old one is
+    gone.
+    """
     topic = group_topic(4)
     old = join("headwater", group=topic, topics=(topic,), assignor="cooperative-sticky", auto_commit_ms=100)
     until_shared([old], places(topic, 4))

@@ -1,7 +1,8 @@
-"""Our client for a long time: producers, a group whose members come and go, a reader of columns, a broker that dies now and then.
+"""Our client for a long time: producers, a group whose members come and go, a reader of columns, a broker that dies now
+and then.
 
-Nothing acknowledged is missing, nothing comes out of order, and the memory of the process stays where it was. Seconds in
-`make test`, an hour in `make soak`.
+Nothing acknowledged is missing, nothing comes out of order, and the memory of the process stays where it was. Seconds
+in `make test`, an hour in `make soak`.
 """
 
 import threading
@@ -77,7 +78,9 @@ class Load:
                 time.sleep(PAUSE_S)
 
     def consume(self, leave: threading.Event) -> None:
-        """As a member of the group, which commits what it has seen; what it reads again after a rebalance it knows already."""
+        """As a member of the group, which commits what it has seen; what it reads again after a rebalance it knows
+        already.
+        """
         last: dict[TopicPartition, int] = {}
         with Consumer(
             self.settings, group_id="soak", auto_offset_reset="earliest", session_timeout_ms=6000

@@ -1,7 +1,9 @@
-"""F16: the broker's clock is set two hours forward and back while it runs. What waits for a time waits by another clock.
+"""F16: the broker's clock is set two hours forward and back while it runs. What waits for a time waits by another
+clock.
 
-Sessions and transactions last as long as they should, waits end, retention goes by the age of records, and nothing is deleted because
-of a clock that was wrong for a moment. Records from the future of a broker whose clock is behind are refused, as Kafka refuses them.
+Sessions and transactions last as long as they should, waits end, retention goes by the age of records, and nothing is
+deleted because of a clock that was wrong for a moment. Records from the future of a broker whose clock is behind are
+refused, as Kafka refuses them.
 """
 
 import time

@@ -1,4 +1,6 @@
-"""Several brokers on one machine as everybody learns it: ZooKeeper, copies of server.properties, Kafka's scripts by name."""
+"""Several brokers on one machine as everybody learns it: ZooKeeper, copies of server.properties, Kafka's scripts by
+name.
+"""
 
 import os
 import subprocess

@@ -1,4 +1,6 @@
-"""`headwater up --brokers 3 --secure`: librdkafka produces over SASL_SSL to all three, and who has no login is refused by each."""
+"""`headwater up --brokers 3 --secure`: librdkafka produces over SASL_SSL to all three, and who has no login is refused
+by each.
+"""
 
 import contextlib
 import json

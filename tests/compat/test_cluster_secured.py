@@ -1,4 +1,6 @@
-"""Two brokers that speak TLS and log in at each other, by SCRAM and with sessions that end: replicas are in sync, users are known to both."""
+"""Two brokers that speak TLS and log in at each other, by SCRAM and with sessions that end: replicas are in sync, users
+are known to both.
+"""
 
 import subprocess
 import sys

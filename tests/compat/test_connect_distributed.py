@@ -1,5 +1,6 @@
-"""Distributed Connect workers as processes: a group that shares connectors and takes over from workers that are killed or
-asleep, exactly once; and the topics of an Apache Connect, taken over and given back."""
+"""Distributed Connect workers as processes: a group that shares connectors and takes over from workers that are killed
+or asleep, exactly once; and the topics of an Apache Connect, taken over and given back.
+"""
 
 import os
 import re

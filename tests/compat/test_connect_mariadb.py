@@ -1,4 +1,6 @@
-"""JdbcSource and JdbcSink on a real MariaDB, whose server, database and sessions have other zones and character sets than ours."""
+"""JdbcSource and JdbcSink on a real MariaDB, whose server, database and sessions have other zones and character sets
+than ours.
+"""
 
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time

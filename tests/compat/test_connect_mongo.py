@@ -1,4 +1,6 @@
-"""MongoSink and MongoSource on a server that speaks MongoDB's protocol: collected only under `make soak`, for its build (see conftest.py)."""
+"""MongoSink and MongoSource on a server that speaks MongoDB's protocol: collected only under `make soak`, for its build
+(see conftest.py).
+"""
 
 import json
 from collections.abc import Iterator

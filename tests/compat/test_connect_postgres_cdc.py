@@ -1,5 +1,6 @@
-"""PostgresCdc against a real PostgreSQL: its records beside those that Debezium made of the same changes, a worker that is killed
-under load, and what the server may forget."""
+"""PostgresCdc against a real PostgreSQL: its records beside those that Debezium made of the same changes, a worker that
+is killed under load, and what the server may forget.
+"""
 
 import contextlib
 import json
@@ -138,7 +139,9 @@ def test_what_is_missing_on_the_server_is_told(database: Postgres, made: Callabl
 def test_a_worker_that_is_killed_under_load_loses_nothing_and_keeps_the_order(
     database: Postgres, broker_address: str, topic: str, tmp_path: Path
 ) -> None:
-    """Changes of a transaction stand in the topic in their order, repeated after a kill at most; every row ends as it is in the table."""
+    """Changes of a transaction stand in the topic in their order, repeated after a kill at most; every row ends as it
+    is in the table.
+    """
     name = "under_load"
     db = create(database, name, "CREATE TABLE t (id int PRIMARY KEY, v int NOT NULL); INSERT INTO t SELECT n, 0 FROM generate_series(1, 300) n")  # fmt: skip
     db.execute("ALTER TABLE t REPLICA IDENTITY FULL")

@@ -1,4 +1,6 @@
-"""Connect's converters with a real schema registry: others' deserializers read what a source wrote, and a sink reads it too."""
+"""Connect's converters with a real schema registry: others' deserializers read what a source wrote, and a sink reads it
+too.
+"""
 
 import json
 from pathlib import Path

@@ -1,5 +1,6 @@
-"""A standalone Connect worker as a process: files to topics and back, offsets across restarts and with Apache's worker, dead
-letters, restarts of what failed, and the REST answers beside those of Apache's connect-standalone."""
+"""A standalone Connect worker as a process: files to topics and back, offsets across restarts and with Apache's worker,
+dead letters, restarts of what failed, and the REST answers beside those of Apache's connect-standalone.
+"""
 
 import json
 import re
@@ -258,7 +259,9 @@ def apache_worker(folder: Path, bootstrap: str) -> Iterator[Door]:
 
 
 def free_port() -> int:
-    """Apache's worker does not tell which one it got for port 0. None of those that the system hands out while its JVM starts."""
+    """Apache's worker does not tell which one it got for port 0. None of those that the system hands out while its JVM
+    starts.
+    """
     return free_ports(1)[0]
 
 

@@ -1,4 +1,6 @@
-"""Tasks of connectors of one's own in a worker: errors that are tolerated, puts that are repeated, workers that die; the commands."""
+"""Tasks of connectors of one's own in a worker: errors that are tolerated, puts that are repeated, workers that die;
+the commands.
+"""
 
 import json
 import os

@@ -1,4 +1,6 @@
-"""Debezium itself on Apache's Connect beside its recorded records: collected only under `make soak`, for its jars (see conftest.py)."""
+"""Debezium itself on Apache's Connect beside its recorded records: collected only under `make soak`, for its jars (see
+conftest.py).
+"""
 
 import json
 from pathlib import Path

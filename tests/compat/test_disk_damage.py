@@ -1,7 +1,9 @@
-"""F11 and F10: one bit of one file has flipped while the broker was not running, in every kind of file that it has; or its last write is torn.
+"""F11 and F10: one bit of one file has flipped while the broker was not running, in every kind of file that it has; or
+its last write is torn.
 
-It starts, or says what is wrong with which file. What it then serves was written so, at that offset: never another record, never one of
-an aborted transaction. After a clean shutdown nothing that can be told from other files is missing.
+It starts, or says what is wrong with which file. What it then serves was written so, at that offset: never another
+record, never one of an aborted transaction. After a clean shutdown nothing that can be told from other files is
+missing.
 """
 
 import random
@@ -195,8 +197,9 @@ def test_a_flipped_bit(endings: Callable[[str], Written], ending: str, kind: str
 
 
 def test_a_torn_write(endings: Callable[[str], Written]) -> None:
-    """The last batch is cut, at every byte in the unit tests, and here at some. It is the marker of the last transaction, which is
-    undecided without it: what stands before that is served."""
+    """The last batch is cut, at every byte in the unit tests, and here at some. It is the marker of the last
+    transaction, which is undecided without it: what stands before that is served.
+    """
     written = endings("kill")
     written.restore()
     (last,) = written.files("*.log")[-1:]

@@ -114,7 +114,9 @@ def test_without_any_directory_left_the_broker_gives_up_and_a_restart_finds_what
 
 
 def test_what_a_failed_sync_left_in_the_page_cache_only_is_not_needed(start: Start, topic: str) -> None:
-    """As if the device never got what was being synced: the files are cut back, as after a power loss, and all that counts is there."""
+    """As if the device never got what was being synced: the files are cut back, as after a power loss, and all that
+    counts is there.
+    """
     broker, ledger = given_up(start, topic)
     broker.kill()
     lose_power(broker)

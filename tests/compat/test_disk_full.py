@@ -1,4 +1,6 @@
-"""F12: the disk is full. Writes are refused with an error that clients try again, everything else goes on, and nothing acknowledged is lost."""
+"""F12: the disk is full. Writes are refused with an error that clients try again, everything else goes on, and nothing
+acknowledged is lost.
+"""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -199,7 +201,9 @@ def committed(broker: FaultyBroker, topic: str) -> int:
 
 
 def test_retention_makes_room(start: Start, topic: str) -> None:
-    """Segments that have outlived their purpose can be deleted although nothing can be written, also by the next process."""
+    """Segments that have outlived their purpose can be deleted although nothing can be written, also by the next
+    process.
+    """
     broker = start(6 * MEGABYTE, "small", log_retention_check_interval_ms=86_400_000)
     retention = {"segment_bytes": str(MEGABYTE), "retention_bytes": str(2 * MEGABYTE), "file_delete_delay_ms": "0"}
     create(broker, topic, **retention)
@@ -212,7 +216,9 @@ def test_retention_makes_room(start: Start, topic: str) -> None:
 
 
 def test_the_only_segment_of_a_log_makes_room(start: Start, topic: str) -> None:
-    """It has to be rolled before it can be deleted, and found no room for that: a small topic kept its disk full for ever."""
+    """It has to be rolled before it can be deleted, and found no room for that: a small topic kept its disk full for
+    ever.
+    """
     broker = start(6 * MEGABYTE, "small", log_retention_check_interval_ms=86_400_000)
     create(broker, topic, segment_bytes=str(64 * MEGABYTE), retention_ms="1000", file_delete_delay_ms="0")
     ledger = Ledger(broker.bootstrap, topic)

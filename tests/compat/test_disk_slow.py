@@ -1,4 +1,6 @@
-"""F14: a disk that is slow, or stuck for a while. Who waits for it waits; everybody else goes on, and nobody is taken for dead."""
+"""F14: a disk that is slow, or stuck for a while. Who waits for it waits; everybody else goes on, and nobody is taken
+for dead.
+"""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

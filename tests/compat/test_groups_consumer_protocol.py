@@ -1,4 +1,6 @@
-"""The consumer protocol of KIP-848: librdkafka, Java and our client, the broker assigns; and groups that change over to it."""
+"""The consumer protocol of KIP-848: librdkafka, Java and our client, the broker assigns; and groups that change over to
+it.
+"""
 
 import time
 from collections.abc import Callable
@@ -18,8 +20,10 @@ Join = Callable[..., Any]
 
 
 def join_in_turn(join: Join, names: list[str], everywhere: list[Place], **how: Any) -> list[Any]:
-    """Each when those before it have their shares. librdkafka 2.16 may never hear of a revocation that comes while it takes in
-    its first assignment, as it does when several join and the broker stands still for a moment; with Apache Kafka, too."""
+    """Each when those before it have their shares. librdkafka 2.16 may never hear of a revocation that comes while it
+    takes in its first assignment, as it does when several join and the broker stands still for a moment; with Apache
+    Kafka, too.
+    """
     members: list[Any] = []
     for name in names:
         members.append(join(name, protocol="consumer", **how))

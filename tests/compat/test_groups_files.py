@@ -71,7 +71,9 @@ def _dump(broker: BrokerProcess, java: Java, topic: str, decoder: str) -> str:
 
 def test_the_formatters_of_the_console_consumer(group_broker: BrokerProcess, written: str, group_java: Java) -> None:
     def consume(topic: str, formatter: str) -> list[dict[str, Any]]:
-        """Partition by partition, and as many records as there are: to wait for no more of them would be to guess how long."""
+        """Partition by partition, and as many records as there are: to wait for no more of them would be to guess how
+        long.
+        """
         found: list[dict[str, Any]] = []
         for partition in range(INTERNAL_PARTITIONS):
             count = len(read_all(group_broker.bootstrap, topic, partition))

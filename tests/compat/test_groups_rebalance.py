@@ -1,4 +1,6 @@
-"""Members that die, come back, or share with others by degrees; topics and partitions that appear; groups that are full."""
+"""Members that die, come back, or share with others by degrees; topics and partitions that appear; groups that are
+full.
+"""
 
 import itertools
 import time

@@ -1,7 +1,8 @@
-"""Our scripts beside Apache Kafka's tools, against the same broker: the same words, the same columns, the same exit codes.
+"""Our scripts beside Apache Kafka's tools, against the same broker: the same words, the same columns, the same exit
+codes.
 
-Where Kafka's tool keeps no order (it prints hash maps), lines are compared sorted. Its tracebacks are not expected of ours: of
-stderr only the first line counts, and only where that is a message.
+Where Kafka's tool keeps no order (it prints hash maps), lines are compared sorted. Its tracebacks are not expected of
+ours: of stderr only the first line counts, and only where that is a message.
 """
 
 import contextlib

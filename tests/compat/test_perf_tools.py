@@ -1,5 +1,6 @@
-"""kafka-producer-perf-test and kafka-consumer-perf-test beside Apache Kafka's own, against the same broker: the same lines but
-for the figures, the same exit codes, and each reads what the other has written."""
+"""kafka-producer-perf-test and kafka-consumer-perf-test beside Apache Kafka's own, against the same broker: the same
+lines but for the figures, the same exit codes, and each reads what the other has written.
+"""
 
 import contextlib
 import io

@@ -1,4 +1,6 @@
-"""Quotas as others' clients meet them: what they are told, that they lose nothing by waiting, and that their neighbours do not wait."""
+"""Quotas as others' clients meet them: what they are told, that they lose nothing by waiting, and that their neighbours
+do not wait.
+"""
 
 import re
 import time

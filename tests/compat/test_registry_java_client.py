@@ -1,4 +1,6 @@
-"""Confluent's own Java client before our registry: what it registers, looks up, compares and deletes, and the bytes of both sides."""
+"""Confluent's own Java client before our registry: what it registers, looks up, compares and deletes, and the bytes of
+both sides.
+"""
 
 import json
 import shutil

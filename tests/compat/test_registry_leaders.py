@@ -1,4 +1,6 @@
-"""Several registries on one topic: one leads, the others forward; the leader dies, is stopped and goes on, or is cut off."""
+"""Several registries on one topic: one leads, the others forward; the leader dies, is stopped and goes on, or is cut
+off.
+"""
 
 import contextlib
 import signal

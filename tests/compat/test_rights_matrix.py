@@ -1,7 +1,8 @@
-"""Principals x APIs x operations beside Apache Kafka: the same rules, users and requests, and the answers compared code by code.
+"""Principals x APIs x operations beside Apache Kafka: the same rules, users and requests, and the answers compared code
+by code.
 
-Apache's answers are in support/rights_of_apache.json; `make soak` asks Apache Kafka itself again, and compares. To write the
-record anew: HEADWATER_RECORD=1 .venv/bin/pytest tests/compat/test_rights_matrix.py -m soak
+Apache's answers are in support/rights_of_apache.json; `make soak` asks Apache Kafka itself again, and compares. To
+write the record anew: HEADWATER_RECORD=1 .venv/bin/pytest tests/compat/test_rights_matrix.py -m soak
 """
 
 import json

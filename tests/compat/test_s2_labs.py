@@ -1,8 +1,8 @@
 """A well-known tutorial of Kafka's command line, typed as it stands: ZooKeeper's address, old names, slips and all.
 
-Lines are quoted with their breaks; `#` was the author's prompt. Where a line has a slip (a topic's name, a full stop behind a
-file's name, a space), what it says is what it would say anywhere, and the line as it was meant comes after it. The author's machine,
-abeta42.localdomain:6667, is the broker's address here.
+Lines are quoted with their breaks; `#` was the author's prompt. Where a line has a slip (a topic's name, a full stop
+behind a file's name, a space), what it says is what it would say anywhere, and the line as it was meant comes after it.
+The author's machine, abeta42.localdomain:6667, is the broker's address here.
 """
 
 import re
@@ -291,7 +291,9 @@ MIGRATION = "bin/zookeeper-security-migration.sh --zookeeper.acl=secure --zookee
 
 
 def test_zookeeper_security_migration(empty_lab: Lab, tmp_path: Path) -> None:
-    """Where ZooKeeper knows users, and KAFKA_OPTS says who one is: without that, it says what is missing, as Apache's does."""
+    """Where ZooKeeper knows users, and KAFKA_OPTS says who one is: without that, it says what is missing, as Apache's
+    does.
+    """
     lab = empty_lab
     properties = lab.directory / "config" / "zookeeper.properties"
     properties.write_text(f"{properties.read_text()}authProvider.1={PROVIDER}\n")

@@ -1,4 +1,6 @@
-"""The HTTP doors with TLS and a login, in front of a broker with rights: who gets in, what each may do, and clients that others wrote."""
+"""The HTTP doors with TLS and a login, in front of a broker with rights: who gets in, what each may do, and clients
+that others wrote.
+"""
 
 import json
 import re
@@ -239,7 +241,9 @@ def _see_another_certificate(registry: Registry, registry_certificate: Path, tmp
 
 @pytest.fixture(scope="module")
 def worker(cluster: SecuredCluster) -> Iterator[str]:
-    """The URL of a distributed worker: its certificate stands under `listeners.https.`, its clients trust the authority."""
+    """The URL of a distributed worker: its certificate stands under `listeners.https.`, its clients trust the
+    authority.
+    """
     settings = {
         "bootstrap.servers": cluster.broker.bootstrap,
         "group.id": "workers",

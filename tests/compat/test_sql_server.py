@@ -1,4 +1,6 @@
-"""`headwater sql server` on a broker: ksqlDB's REST calls, push and pull queries, and queries that outlive their server."""
+"""`headwater sql server` on a broker: ksqlDB's REST calls, push and pull queries, and queries that outlive their
+server.
+"""
 
 import base64
 import json

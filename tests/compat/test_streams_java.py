@@ -1,4 +1,6 @@
-"""An application goes on where the same one in Java stopped, and the reverse: topics, changelogs and offsets are Kafka Streams' own."""
+"""An application goes on where the same one in Java stopped, and the reverse: topics, changelogs and offsets are Kafka
+Streams' own.
+"""
 
 import subprocess
 from collections.abc import Iterator

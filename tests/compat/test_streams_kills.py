@@ -1,6 +1,7 @@
 """Exactly once, though processes of an application are killed and stopped: results, stores and changelog.
 
-Compaction is off: it would take away the changelog records that are counted here. Two kills in `make test`, many in `make soak`.
+Compaction is off: it would take away the changelog records that are counted here. Two kills in `make test`, many in
+`make soak`.
 """
 
 import random

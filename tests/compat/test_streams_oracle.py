@@ -1,7 +1,8 @@
-"""Random topologies by `headwater.streams` and by Kafka Streams itself: the same records in the same order, the same stores, the same text.
+"""Random topologies by `headwater.streams` and by Kafka Streams itself: the same records in the same order, the same
+stores, the same text.
 
-A case that differs is printed with its seed; `make_case(seed)` makes it again. What Kafka Streams does differently on purpose is
-listed in `NAMED`, with the reason; nothing is left out silently.
+A case that differs is printed with its seed; `make_case(seed)` makes it again. What Kafka Streams does differently on
+purpose is listed in `NAMED`, with the reason; nothing is left out silently.
 """
 
 import os

@@ -1,4 +1,6 @@
-"""Slots that are processes, and a lead that deals out tasks: killed, stopped, renewed, added; exactly once. Spark supplies them elsewhere."""
+"""Slots that are processes, and a lead that deals out tasks: killed, stopped, renewed, added; exactly once. Spark
+supplies them elsewhere.
+"""
 
 import random
 import shutil
@@ -45,7 +47,9 @@ def broker() -> Iterator[Broker]:
 
 
 class Slots:
-    """A runtime and the processes of its slots. `apart`: each works in a directory of its own below it, as if it were on another machine."""
+    """A runtime and the processes of its slots. `apart`: each works in a directory of its own below it, as if it were
+    on another machine.
+    """
 
     def __init__(self, count: int, silence_s: float, apart: Path | None = None) -> None:
         self.runtime = SlotRuntime(count, silence_s=silence_s)

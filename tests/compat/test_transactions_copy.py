@@ -1,6 +1,7 @@
 """Exactly once: copies of a topic by transactions, while copiers and the broker are killed at random moments.
 
-No loss, no duplicate, no aborted record read, committed offsets never back. A few rounds in `make test`, 50 in `make soak`.
+No loss, no duplicate, no aborted record read, committed offsets never back. A few rounds in `make test`, 50 in `make
+soak`.
 """
 
 import random
@@ -147,7 +148,9 @@ def _check(broker: BrokerProcess, target: str, sent: list[bytes]) -> None:
 @pytest.mark.soak
 @pytest.mark.timeout(lasting(300, 3600))
 def test_the_message_copier_of_kafka(broker_factory: Callable[..., BrokerProcess], tmp_path: Path, topic: str) -> None:
-    """TransactionalMessageCopier, which Kafka's own system tests use, with aborts at random and a broker that is killed."""
+    """TransactionalMessageCopier, which Kafka's own system tests use, with aborts at random and a broker that is
+    killed.
+    """
     broker = broker_factory(tmp_path / "broker", **quick())
     target = f"{topic}.target"
     for name in (topic, target):

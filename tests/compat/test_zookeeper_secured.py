@@ -1,5 +1,6 @@
-"""The broker and a ZooKeeper that asks who it is: logins by DIGEST-MD5, TLS, nodes that belong to their maker; and what is
-said when the one does not take the other."""
+"""The broker and a ZooKeeper that asks who it is: logins by DIGEST-MD5, TLS, nodes that belong to their maker; and what
+is said when the one does not take the other.
+"""
 
 import subprocess
 import sys

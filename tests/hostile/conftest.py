@@ -15,7 +15,9 @@ TOPIC = "served"
 
 @pytest.fixture
 def start_broker(tmp_path: Path) -> Iterator[StartBroker]:
-    """`start_broker(max_connections=5)`: a broker with a topic; dots in names as underscores. Its log must hold no error at the end."""
+    """`start_broker(max_connections=5)`: a broker with a topic; dots in names as underscores. Its log must hold no
+    error at the end.
+    """
     brokers: list[BrokerProcess] = []
 
     def start(**properties: object) -> BrokerProcess:

@@ -1,5 +1,5 @@
-"""People who try passwords by the hundred, and handshakes that never end by the thousand, against a real broker: others log in
-and are served meanwhile, and neither the log nor the memory grows with them.
+"""People who try passwords by the hundred, and handshakes that never end by the thousand, against a real broker: others
+log in and are served meanwhile, and neither the log nor the memory grows with them.
 """
 
 import re
@@ -123,8 +123,8 @@ def test_five_hundred_bad_logins_beside_a_healthy_client(broker: BrokerProcess) 
 
 
 def test_handshakes_that_never_end_by_the_thousand(tmp_path: Path) -> None:
-    """Half of a ClientHello each: a client with TLS and a login is served beside them, one that began before them and is
-    slow may go on, and they cost little.
+    """Half of a ClientHello each: a client with TLS and a login is served beside them, one that began before them and
+    is slow may go on, and they cost little.
     """
     authority = Authority(tmp_path)
     broker = start(

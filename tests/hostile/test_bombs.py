@@ -1,7 +1,8 @@
-"""F26: batches of a few kilobytes that are a gigabyte when they are opened. Whoever must open them takes no more than its limit, and says so.
+"""F26: batches of a few kilobytes that are a gigabyte when they are opened. Whoever must open them takes no more than
+its limit, and says so.
 
-The broker opens a batch on a compacted topic, where it changes the codec, to find a time, and to compact; our consumer and the
-tools open all of them. Peak memory is the kernel's own figure (VmHWM), of real processes.
+The broker opens a batch on a compacted topic, where it changes the codec, to find a time, and to compact; our consumer
+and the tools open all of them. Peak memory is the kernel's own figure (VmHWM), of real processes.
 """
 
 import subprocess

@@ -1,5 +1,5 @@
-"""What `make fuzz` looks for at length in the readers of logins and of `sasl.jaas.config`, for a moment: they end in an answer or in a
-refusal, never in anything else, and no refusal has a secret in it.
+"""What `make fuzz` looks for at length in the readers of logins and of `sasl.jaas.config`, for a moment: they end in an
+answer or in a refusal, never in anything else, and no refusal has a secret in it.
 """
 
 from pathlib import Path

@@ -1,7 +1,8 @@
-"""F25: what `make fuzz` looks for at length, for a moment: the handlers, the compiled paths, the reader of records and the decoders of
-schemas on damaged bytes.
+"""F25: what `make fuzz` looks for at length, for a moment: the handlers, the compiled paths, the reader of records and
+the decoders of schemas on damaged bytes.
 
-Frames stand in buffers that end where they end: under `make sanitize`, whatever is read or written past them ends the run.
+Frames stand in buffers that end where they end: under `make sanitize`, whatever is read or written past them ends the
+run.
 """
 
 import random

@@ -1,7 +1,9 @@
-"""F25: requests of every API and version that we tell clients of, with absurd values and damaged bytes, against the real handlers.
+"""F25: requests of every API and version that we tell clients of, with absurd values and damaged bytes, against the
+real handlers.
 
-Whatever comes: an answer that a client can read, or a closed connection with one line in the log. Never an exception that
-nobody thought of, never a line that a peer has written. Thousands of requests in `make test`, a few hundred thousand in `make soak`.
+Whatever comes: an answer that a client can read, or a closed connection with one line in the log. Never an exception
+that nobody thought of, never a line that a peer has written. Thousands of requests in `make test`, a few hundred
+thousand in `make soak`.
 """
 
 import random

@@ -1,4 +1,6 @@
-"""F24: ten thousand connections, storms of them, and clients that send a byte at a time: others are served, and all of it is given back."""
+"""F24: ten thousand connections, storms of them, and clients that send a byte at a time: others are served, and all of
+it is given back.
+"""
 
 import socket
 import threading

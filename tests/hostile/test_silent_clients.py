@@ -1,7 +1,8 @@
-"""F17: clients that say nothing, stop half-way, stop reading, are reset, or vanish while they wait; against a real broker.
+"""F17: clients that say nothing, stop half-way, stop reading, are reset, or vanish while they wait; against a real
+broker.
 
-Each costs the broker one connection until it is idle for too long, and nobody else anything. Afterwards the broker has the
-descriptors it had before: those of segments that were to be sent, too.
+Each costs the broker one connection until it is idle for too long, and nobody else anything. Afterwards the broker has
+the descriptors it had before: those of segments that were to be sent, too.
 """
 
 import random
@@ -53,7 +54,9 @@ def is_closed(sock: socket.socket) -> bool:
 
 
 def test_whoever_says_no_more_is_closed_and_whoever_asks_is_not(start_broker: StartBroker) -> None:
-    """Nothing at all; half a length; half a request, small or large; a whole one and then nothing; answers that are not taken."""
+    """Nothing at all; half a length; half a request, small or large; a whole one and then nothing; answers that are not
+    taken.
+    """
     broker = start_broker(connections_max_idle_ms=8000)
     fill(broker)
     small, large = frame(metadata(TOPIC)), frame(produce(TOPIC, batch(b"x" * 900_000)))
@@ -160,7 +163,9 @@ def join(group: str, *, version: int, member_id: str = "") -> Any:
 
 
 def test_malformed_frames_of_every_api_and_version_through_a_real_socket(start_broker: StartBroker) -> None:
-    """Few of those that `test_malformed_frames.py` sends by the thousand: here the whole way, and with others who are served."""
+    """Few of those that `test_malformed_frames.py` sends by the thousand: here the whole way, and with others who are
+    served.
+    """
     # A join may be held back for as long as it asks for, and its end is then seen by nobody: such connections are idle at last.
     broker = start_broker(**quick(), log_retention_check_interval_ms=86_400_000, connections_max_idle_ms=20_000)
     known = Known(["other", "another"], [], ["readers"], ["m1"])  # not the one that others want to be served from
@@ -182,7 +187,9 @@ def test_malformed_frames_of_every_api_and_version_through_a_real_socket(start_b
 
 
 def answered_or_closed(broker: BrokerProcess, data: bytes) -> None:
-    """A request for versions follows on the same connection: the broker reads on, or has closed. What is parked is left so."""
+    """A request for versions follows on the same connection: the broker reads on, or has closed. What is parked is left
+    so.
+    """
     with connect(broker) as sock:
         sock.settimeout(0.02)
         try:

@@ -1,8 +1,9 @@
 """Random queries, each in two spellings that mean the same: ours, and DuckDB's.
 
-Where ksqlDB's rules are not those of the SQL standard, DuckDB's spelling says so: a comparison with NULL is false (`COALESCE(..., FALSE)`), a sum of nothing is 0,
-a whole number divided by another is a whole number. Left out is what has no batch meaning, or none that both agree on: overflow, division by zero, rounding of
-halves, the case of letters beyond Latin.
+Where ksqlDB's rules are not those of the SQL standard, DuckDB's spelling says so: a comparison with NULL is false
+(`COALESCE(..., FALSE)`), a sum of nothing is 0, a whole number divided by another is a whole number. Left out is what
+has no batch meaning, or none that both agree on: overflow, division by zero, rounding of halves, the case of letters
+beyond Latin.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""Random lives of classic groups, with simulated time: members that come, stall, restart and leave, commits plain and transactional, reloads.
+"""Random lives of classic groups, with simulated time: members that come, stall, restart and leave, commits plain and
+transactional, reloads.
 
 After every step:
-- a fresh shard that is fed with all records has the same durable state (offsets, and groups wherever they are stable or empty);
+- a fresh shard that is fed with all records has the same durable state (offsets, and groups wherever they are stable or
+  empty);
 - whoever has no answer is among the parked ones, so nobody is forgotten;
 - I13: committed offsets are what was last committed, and change by nothing else;
 - I14: within one generation, a partition has one owner; a commit of another generation than the current one is refused.
@@ -322,7 +324,9 @@ class ClassicGroupsLife(RuleBasedStateMachine):
                 self.lives[group_id] += 1
 
     def _advance(self, delta_ms: int) -> None:
-        """Time may take offsets; which ones is for unit tests. Here: none before the retention, and none that is pending."""
+        """Time may take offsets; which ones is for unit tests. Here: none before the retention, and none that is
+        pending.
+        """
         self.world.advance(delta_ms)
         self._settle()
         for group_id, partition in list(self.committed):

@@ -1,8 +1,8 @@
 """Classic groups under members that fall silent: no rebalance lasts longer than it may, and whoever asked is answered.
 
-Members come, join again, sync, send heartbeats, leave and are killed, in any order and with any time in between; the coordinator is
-loaded anew. A killed one sends nothing more, and nobody tells the coordinator: only its timers do. A stubborn one lives, and sends
-heartbeats, but does not join again or never syncs: a client whose application hangs.
+Members come, join again, sync, send heartbeats, leave and are killed, in any order and with any time in between; the
+coordinator is loaded anew. A killed one sends nothing more, and nobody tells the coordinator: only its timers do. A
+stubborn one lives, and sends heartbeats, but does not join again or never syncs: a client whose application hangs.
 
 - A rebalance waits for joins no longer than the longest rebalance timeout among its members (the first one of a group: no longer than
   that or its delay), and then as long for syncs. Static members are not put out at that: they are waited for until their session ends,

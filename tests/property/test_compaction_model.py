@@ -1,8 +1,8 @@
 """Compaction against a list as its model: keys, tombstones, producers and transactions, cleaned at random moments, on a
 disk that dies at any step of it.
 
-What a reader of committed records sees must always be a part of what was written, in order, with the last record of each key
-in it; the offsets, the producers' sequences and the last stable offset are what they were.
+What a reader of committed records sees must always be a part of what was written, in order, with the last record of
+each key in it; the offsets, the producers' sequences and the last stable offset are what they were.
 """
 
 from contextlib import suppress

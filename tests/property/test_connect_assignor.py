@@ -1,4 +1,6 @@
-"""What holds for every group of Connect workers: nothing runs twice, everything runs in the end, evenly, and moves little."""
+"""What holds for every group of Connect workers: nothing runs twice, everything runs in the end, evenly, and moves
+little.
+"""
 
 from random import Random
 

@@ -1,4 +1,6 @@
-"""What holds for every assignor and every group: complete, only what is subscribed to, the same every time; and what each adds."""
+"""What holds for every assignor and every group: complete, only what is subscribed to, the same every time; and what
+each adds.
+"""
 
 import pytest
 from hypothesis import given

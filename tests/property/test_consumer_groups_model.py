@@ -1,7 +1,9 @@
-"""A consumer group and clients of both protocols that join, leave, crash, lag and lose answers, under a clock that the test moves.
+"""A consumer group and clients of both protocols that join, leave, crash, lag and lose answers, under a clock that the
+test moves.
 
-Always: no partition is with two members, a client that is a member uses nothing but what the coordinator thinks it has, and a coordinator
-that was loaded from the log knows what the old one knew. At the end, when everyone behaves: every partition is read by exactly one client.
+Always: no partition is with two members, a client that is a member uses nothing but what the coordinator thinks it has,
+and a coordinator that was loaded from the log knows what the old one knew. At the end, when everyone behaves: every
+partition is read by exactly one client.
 """
 
 from dataclasses import dataclass, field

@@ -1,7 +1,8 @@
-"""The controller over random histories of brokers that die, crash, stop and return, and of leaders that change who is in sync.
+"""The controller over random histories of brokers that die, crash, stop and return, and of leaders that change who is
+in sync.
 
-The store writes over versions only; the image may lag behind it, controllers change in the middle of a commit, and commits
-fail. The model knows which brokers still have all that was acknowledged, which the controller does not.
+The store writes over versions only; the image may lag behind it, controllers change in the middle of a commit, and
+commits fail. The model knows which brokers still have all that was acknowledged, which the controller does not.
 """
 
 from typing import Any

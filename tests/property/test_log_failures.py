@@ -1,4 +1,5 @@
-"""Logs among failures: full disks, no descriptors, kills, power losses and failed fsyncs between appends, truncations and moves.
+"""Logs among failures: full disks, no descriptors, kills, power losses and failed fsyncs between appends, truncations
+and moves.
 
 The worlds are the same ones in each run, many more in `make soak`. HEADWATER_LOG_WORLD=moves:17 runs one of them alone.
 """

@@ -1,5 +1,5 @@
-"""The scan of a segment after a crash, whatever the crash has left: the compiled scanner and its twin say the same, piece by piece,
-and what recovery makes of the few batches that it is told of is what it would make of all of them.
+"""The scan of a segment after a crash, whatever the crash has left: the compiled scanner and its twin say the same,
+piece by piece, and what recovery makes of the few batches that it is told of is what it would make of all of them.
 
 No deadlines: they run under sanitizers too.
 """
@@ -82,7 +82,9 @@ class Bytes:
 
 
 def batches(count: int, random: Random) -> list[bytearray]:
-    """Mostly as a leader writes them: offsets follow on, some missing, epochs grow. Drawn by a seed, which is far faster."""
+    """Mostly as a leader writes them: offsets follow on, some missing, epochs grow. Drawn by a seed, which is far
+    faster.
+    """
     made = []
     offset, epoch, producer_epoch, timestamp = BASE_OFFSET, 0, 0, 50
     producers = random.choice([[7], [7, 8], [-1, 7, 8], [7, 7, 7, 7 + 1024]])  # the last one gets in the way of 7

@@ -1,4 +1,6 @@
-"""Rates of quotas against a naive model that forgets nothing, and what they are for: who waits as told keeps to the quota."""
+"""Rates of quotas against a naive model that forgets nothing, and what they are for: who waits as told keeps to the
+quota.
+"""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +14,9 @@ STEPS = st.lists(
 
 
 class Naive:
-    """Every sample that there ever was, as [beginning, last event, value]. A sample that does not count any more is as good as new."""
+    """Every sample that there ever was, as [beginning, last event, value]. A sample that does not count any more is as
+    good as new.
+    """
 
     def __init__(self, window: Window) -> None:
         self.window = window
@@ -58,8 +62,10 @@ def test_a_rate_is_what_the_naive_model_says(window: Window, steps: list[tuple[s
     ),
 )
 def test_who_waits_as_told_keeps_to_the_quota(bound: int, requests: list[tuple[float, int]]) -> None:
-    """Of requests that are no larger than a second's worth: what counts covers ten seconds at least, and is never more than eleven
-    seconds' worth and a request. (Of larger ones Apache Kafka's rates let more through, because all of a request is forgotten at once.)"""
+    """Of requests that are no larger than a second's worth: what counts covers ten seconds at least, and is never more
+    than eleven seconds' worth and a request. (Of larger ones Apache Kafka's rates let more through, because all of a
+    request is forgotten at once.)
+    """
     rate, now_ms, sent = Rate(Window()), 0, 0.0
     for share, pause_ms in requests:
         now_ms += pause_ms

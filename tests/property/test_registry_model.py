@@ -1,4 +1,6 @@
-"""Any history of a registry: no id ever stands for two schemas, and what the log says is what the registry knows, compacted or not."""
+"""Any history of a registry: no id ever stands for two schemas, and what the log says is what the registry knows,
+compacted or not.
+"""
 
 import json
 from typing import Any

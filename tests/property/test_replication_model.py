@@ -1,9 +1,10 @@
 """Three replicas under everything that can happen to them: loss, delay, cut links, deaf leaders, kills and power loss.
 
-A script plays ZooKeeper and the controller: it elects only live members of the in-sync replicas, and whoever came back in another
-life leaves them first, as the last member excepted. What a producer was told with acks=all must be found, once everything is healed, on
-every replica at the offset that it was told. After every event, whatever a replica holds below its own high watermark is byte for byte
-what was committed there before, on any replica, and a leader holds all of it. Once healed, the three logs are equal.
+A script plays ZooKeeper and the controller: it elects only live members of the in-sync replicas, and whoever came back
+in another life leaves them first, as the last member excepted. What a producer was told with acks=all must be found,
+once everything is healed, on every replica at the offset that it was told. After every event, whatever a replica holds
+below its own high watermark is byte for byte what was committed there before, on any replica, and a leader holds all of
+it. Once healed, the three logs are equal.
 """
 
 import random

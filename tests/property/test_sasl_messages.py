@@ -1,4 +1,6 @@
-"""Properties of what reads a peer's login: SCRAM under damage and reordering, JAAS round trips, any bytes to every reader."""
+"""Properties of what reads a peer's login: SCRAM under damage and reordering, JAAS round trips, any bytes to every
+reader.
+"""
 
 import contextlib
 

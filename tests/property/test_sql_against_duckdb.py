@@ -1,7 +1,8 @@
 """Random queries over random records: what is left when all has come is what DuckDB answers over the same rows.
 
-For everything that has a batch meaning: projections and conditions, functions, groups with HAVING, windows, joins of two streams within a time and of two tables.
-A failure prints the seed; `SQL_SEED=... pytest -k ...` runs it again. Many more under `make soak`.
+For everything that has a batch meaning: projections and conditions, functions, groups with HAVING, windows, joins of
+two streams within a time and of two tables. A failure prints the seed; `SQL_SEED=... pytest -k ...` runs it again. Many
+more under `make soak`.
 """
 
 import os

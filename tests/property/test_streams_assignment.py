@@ -1,4 +1,6 @@
-"""The assignment of tasks and of standby copies to slots for any past: balanced, as sticky as balance allows, and at rest once it is reached."""
+"""The assignment of tasks and of standby copies to slots for any past: balanced, as sticky as balance allows, and at
+rest once it is reached.
+"""
 
 from itertools import pairwise
 

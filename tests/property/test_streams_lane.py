@@ -1,4 +1,6 @@
-"""A task with a lane and the same task without one: the same results, changes, drops, stores and failures, whatever comes in."""
+"""A task with a lane and the same task without one: the same results, changes, drops, stores and failures, whatever
+comes in.
+"""
 
 import os
 import random
@@ -279,7 +281,9 @@ def test_a_join_whose_rows_do_not_fit_into_memory_has_the_same_results(monkeypat
 
 
 def _rounds_of_a_failing_join(dice: random.Random) -> list[dict[str, list[tuple[int, bytes, bytes]]]]:
-    """By topic (time, key, value): many rows of a key that expire; then some that come and go, before a record that fails."""
+    """By topic (time, key, value): many rows of a key that expire; then some that come and go, before a record that
+    fails.
+    """
     keys = [b"k1", b"k2", b"k3"]
     old = [(time, dice.choice(keys[:2]), b"old") for time in range(dice.randint(9, 30))]
     run = [(10_050, key, b"new") for key in keys]

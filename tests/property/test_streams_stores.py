@@ -1,4 +1,6 @@
-"""Stores in memory and in LMDB give the same as naive models, whatever is put, committed, discarded and killed in between."""
+"""Stores in memory and in LMDB give the same as naive models, whatever is put, committed, discarded and killed in
+between.
+"""
 
 import copy
 import os

@@ -1,5 +1,6 @@
-"""A store with a time to live is a dict from which rows go by stream time, whatever is put, deleted, committed and discarded in between; and it
-is what its changelog says."""
+"""A store with a time to live is a dict from which rows go by stream time, whatever is put, deleted, committed and
+discarded in between; and it is what its changelog says.
+"""
 
 import copy
 import tempfile

@@ -1,12 +1,14 @@
-"""Transactions of several producers, with messages delayed, doubled and lost, and a coordinator that dies at any moment.
+"""Transactions of several producers, with messages delayed, doubled and lost, and a coordinator that dies at any
+moment.
 
-The real shard, the real producer states of partitions, and in between a world of lists: requests and answers on their way, the log of
-the coordinator with a commit point (what lies behind it is lost in a crash, and so are the answers that wait for it), partitions as
-lists of batches. Clients speak transaction version 2, where a producer id and an epoch name exactly one transaction.
+The real shard, the real producer states of partitions, and in between a world of lists: requests and answers on their
+way, the log of the coordinator with a commit point (what lies behind it is lost in a crash, and so are the answers that
+wait for it), partitions as lists of batches. Clients speak transaction version 2, where a producer id and an epoch name
+exactly one transaction.
 
-Checked: I4 (only committed records are read), I5 (a transaction is all or nothing, and an end touches only the transaction that it
-meant), I7 (no cycle of transactions that have read from each other), I11 (who has been replaced writes nothing), and that a
-coordinator's memory is what its log says.
+Checked: I4 (only committed records are read), I5 (a transaction is all or nothing, and an end touches only the
+transaction that it meant), I7 (no cycle of transactions that have read from each other), I11 (who has been replaced
+writes nothing), and that a coordinator's memory is what its log says.
 """
 
 import contextlib

@@ -1,5 +1,5 @@
-"""The round of clusters that every run of the tests makes: 2,000 small worlds, the same ones each time, and others with the next version.
-`make sim` makes random ones.
+"""The round of clusters that every run of the tests makes: 2,000 small worlds, the same ones each time, and others with
+the next version. `make sim` makes random ones.
 
 `test_many_clusters_*.py` share them, so that several processes can.
 """

@@ -1,4 +1,5 @@
-"""Small clusters, each from its seed: whatever goes wrong in them, nothing that was promised is lost, and all comes right again.
+"""Small clusters, each from its seed: whatever goes wrong in them, nothing that was promised is lost, and all comes
+right again.
 
 `many_clusters.py` has many more of them.
 """

@@ -1,4 +1,6 @@
-"""The checkers of a cluster on histories made by hand: each must see what it is there for, and nothing where nothing is."""
+"""The checkers of a cluster on histories made by hand: each must see what it is there for, and nothing where nothing
+is.
+"""
 
 import json
 from types import SimpleNamespace
@@ -34,7 +36,9 @@ def _state(
 
 
 class ClusterOnPaper:
-    """A tree with one partition on three brokers, which registered in transactions 51, 52 and 53, and replicas with given ends."""
+    """A tree with one partition on three brokers, which registered in transactions 51, 52 and 53, and replicas with
+    given ends.
+    """
 
     def __init__(self, ends: dict[int, int]) -> None:
         self.tree = Tree()

@@ -1,4 +1,5 @@
-"""Small clusters of groups and transactions, each from its seed: coordinators move from broker to broker and keep their word.
+"""Small clusters of groups and transactions, each from its seed: coordinators move from broker to broker and keep their
+word.
 
 `many_clusters.py` has many more of them.
 """

@@ -27,8 +27,9 @@ def fail_disk(scene: Scene, node: ClusterNode) -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_a_leader_whose_log_has_failed_leaves_its_followers_in_sync(seed: int) -> None:
-    """They lagged because it could send them nothing. It put them out of sync before it could resign, stayed alone in sync, and came
-    back without what its disk had lost."""
+    """They lagged because it could send them nothing. It put them out of sync before it could resign, stayed alone in
+    sync, and came back without what its disk had lost.
+    """
     scene = Scene(seed)
     pair = frozenset((scene.leader.place, scene.follower.place))
     scene.world.network.block([pair])
@@ -48,7 +49,9 @@ def test_a_leader_whose_log_has_failed_leaves_its_followers_in_sync(seed: int) -
 def test_a_broker_that_lost_a_directory_is_started_again_whenever_that_becomes_possible(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Seeds 71000223 and 71000483: after two seconds in which nobody could do without it, the world let it be, for ever."""
+    """Seeds 71000223 and 71000483: after two seconds in which nobody could do without it, the world let it be, for
+    ever.
+    """
     scene = Scene(0)
     injector, node, may_lose_power = scene.world._injector, scene.leader, [False]
     monkeypatch.setattr(injector, "_may_lose_power", lambda _node: may_lose_power[0])
@@ -67,8 +70,9 @@ def test_a_broker_that_lost_a_directory_is_started_again_whenever_that_becomes_p
 @pytest.mark.parametrize("role", ["leader", "follower"])
 @pytest.mark.parametrize("seed", range(5))
 def test_who_has_lost_a_directory_says_so_at_once(seed: int, role: str) -> None:
-    """Seed 72000063 of cluster-coordinators: the controller did not know it for half a second, let it lead alone in place of one that
-    stopped, and nobody could follow it."""
+    """Seed 72000063 of cluster-coordinators: the controller did not know it for half a second, let it lead alone in
+    place of one that stopped, and nobody could follow it.
+    """
     scene = Scene(seed)
     node = scene.leader if role == "leader" else scene.follower
     fail_disk(scene, node)

@@ -18,7 +18,9 @@ def end_of(scene: Scene, node: ClusterNode) -> int:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_a_leader_without_room_stays_in_sync_until_its_successor_has_shown_that_it_lives(seed: int) -> None:
-    """Seed 3094112829: the successor had lost its power, its session lasted on, and it was left alone in sync with nothing."""
+    """Seed 3094112829: the successor had lost its power, its session lasted on, and it was left alone in sync with
+    nothing.
+    """
     scene = Scene(seed)
     scene.follower.lose_power()
     scene.follower.is_machine_on = False

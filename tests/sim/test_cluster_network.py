@@ -1,4 +1,6 @@
-"""The network between brokers and clients, and processes that stand still: order is kept, nothing arrives where it cannot."""
+"""The network between brokers and clients, and processes that stand still: order is kept, nothing arrives where it
+cannot.
+"""
 
 import random
 from typing import Any

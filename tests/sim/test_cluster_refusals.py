@@ -1,4 +1,6 @@
-"""Clusters in which connections are refused: by machines whose brokers died, and by a network that lies about one that lives."""
+"""Clusters in which connections are refused: by machines whose brokers died, and by a network that lies about one that
+lives.
+"""
 
 import pytest
 
@@ -58,7 +60,9 @@ def test_the_only_one_in_sync_is_not_deposed(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_one_that_lost_its_power_is_not_left_alone_in_sync(seed: int) -> None:
-    """Of two in sync, the follower loses what it had not synced, and the controller is refused by the leader, which lives and has all."""
+    """Of two in sync, the follower loses what it had not synced, and the controller is refused by the leader, which
+    lives and has all.
+    """
     scene = Scene(seed)
     scene.follower.lose_power()
     scene.follower.is_machine_on = False

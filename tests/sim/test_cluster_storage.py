@@ -1,4 +1,5 @@
-"""Clusters whose logs are trimmed, or may lose: what was deleted stays deleted, what may be lost is lost on every replica.
+"""Clusters whose logs are trimmed, or may lose: what was deleted stays deleted, what may be lost is lost on every
+replica.
 
 `many_clusters.py` has many more of them.
 """

@@ -1,4 +1,6 @@
-"""What the simulation has found, each as small as it can be told. The worlds that found them changed; the bugs stay named."""
+"""What the simulation has found, each as small as it can be told. The worlds that found them changed; the bugs stay
+named.
+"""
 
 import errno
 from typing import Any
@@ -172,7 +174,9 @@ def test_a_topic_made_again_began_where_its_predecessor_had_been_deleted_up_to(m
 def test_a_log_that_was_kept_offline_was_never_recovered_after_a_clean_restart(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A full disk kept it so, for want of room to write the leader epochs. That needs none any more; something else may."""
+    """A full disk kept it so, for want of room to write the leader epochs. That needs none any more; something else
+    may.
+    """
     machine.create("clicks")
     machine.append("clicks", 9)
     machine.partition("clicks").log.delete_records_before(4)

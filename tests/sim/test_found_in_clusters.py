@@ -1,4 +1,6 @@
-"""What the simulated cluster has found, each as small as it can be told. The worlds that found them change; the bugs stay named."""
+"""What the simulated cluster has found, each as small as it can be told. The worlds that found them change; the bugs
+stay named.
+"""
 
 import pytest
 
@@ -75,7 +77,9 @@ def test_a_high_watermark_told_with_a_divergence_was_never_told_again_and_the_fo
 def test_a_leader_whose_disk_was_full_when_its_term_began_told_followers_that_it_did_not_know_the_epoch_before_its_own(
     lab: ClusterLab,
 ) -> None:
-    """Its log was empty, and nobody wrote to it: so its epoch never began, and the follower never came in sync. Seed 10000035."""
+    """Its log was empty, and nobody wrote to it: so its epoch never began, and the follower never came in sync. Seed
+    10000035.
+    """
     lab.nodes[1].disk.faults.free_bytes = 0
     lab.elect(2)
     lab.run(600)
@@ -88,7 +92,9 @@ def test_a_leader_whose_disk_was_full_when_its_term_began_told_followers_that_it
 def test_a_follower_with_another_history_kept_what_its_leader_had_deleted_and_could_take_nothing_behind_it(
     lab: ClusterLab,
 ) -> None:
-    """The leader's log begins inside a batch, at the offset where the follower cut its own records off. Seed 67 of cluster-storage."""
+    """The leader's log begins inside a batch, at the offset where the follower cut its own records off. Seed 67 of
+    cluster-storage.
+    """
     lab.cut = {(2, 1), (1, 2)}
     lab.run(600)
     lab.produce(1, count=4, acks=1)

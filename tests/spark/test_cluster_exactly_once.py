@@ -1,7 +1,8 @@
-"""A query from topic to topic over three brokers keeps its promise while each of them dies and comes back, never two at once.
+"""A query from topic to topic over three brokers keeps its promise while each of them dies and comes back, never two at
+once.
 
-Whatever a broker was at that moment (leader of the records, of the decisions or of the progress, coordinator of the tasks' transactions
-or of the group, controller), the query goes on by itself, and in the end holds each input once.
+Whatever a broker was at that moment (leader of the records, of the decisions or of the progress, coordinator of the
+tasks' transactions or of the group, controller), the query goes on by itself, and in the end holds each input once.
 """
 
 import random

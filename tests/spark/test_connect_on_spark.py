@@ -1,4 +1,6 @@
-"""SparkSource and SparkSink in a worker: real batches of Spark's, a real broker, Connect's converters and transforms between them."""
+"""SparkSource and SparkSink in a worker: real batches of Spark's, a real broker, Connect's converters and transforms
+between them.
+"""
 
 import json
 import sqlite3

@@ -1,4 +1,6 @@
-"""Connector tasks in slots of a Spark query: one worker of a group with one session for all tests here, whose slots are killed."""
+"""Connector tasks in slots of a Spark query: one worker of a group with one session for all tests here, whose slots are
+killed.
+"""
 
 import os
 import re

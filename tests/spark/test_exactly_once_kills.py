@@ -1,7 +1,7 @@
-"""Exactly once with real parts: the driver (also between two EndTxns), Python workers and the broker are killed at random
-moments, and the number of tasks changes from start to start. The output holds each input once; the group has no lag. The
-last but one run dies with more transactions open than the last one has tasks: those must not hold readers up. The broker, a
-worker or both die under the last one, which goes on or is started once more.
+"""Exactly once with real parts: the driver (also between two EndTxns), Python workers and the broker are killed at
+random moments, and the number of tasks changes from start to start. The output holds each input once; the group has no
+lag. The last but one run dies with more transactions open than the last one has tasks: those must not hold readers up.
+The broker, a worker or both die under the last one, which goes on or is started once more.
 
 One round before those two in `make test`, 30 in `make soak`.
 """

@@ -160,7 +160,9 @@ def test_a_lost_transaction_is_replaced_by_the_same_rows_only(
 def test_a_driver_that_wakes_up_late_cannot_write_over_what_was_decided_since(
     broker: Broker, topic: str, output: Callable[[], list[str]], settled: bool
 ) -> None:
-    """It stops before it writes of batch 0; its successor settles that, decides batch 1, and dies before the second commit."""
+    """It stops before it writes of batch 0; its successor settles that, decides batch 1, and dies before the second
+    commit.
+    """
     asleep, awake = threading.Event(), threading.Event()
     errors: list[BaseException] = []
 
@@ -246,7 +248,9 @@ def test_a_broker_that_is_away_is_waited_for_before_any_step() -> None:
 def test_the_end_of_a_run_aborts_what_it_has_left_open_and_nothing_of_its_successor(
     broker: Broker, topic: str, output: Callable[[], list[str]]
 ) -> None:
-    """The successor's transactions have the same names, and began before the end of the first run was heard of: they were aborted."""
+    """The successor's transactions have the same names, and began before the end of the first run was heard of: they
+    were aborted.
+    """
     servers = broker.bootstrap_servers
     old = Run(servers, topic, run_id="old")
     old.tasks(0, tasks=3)

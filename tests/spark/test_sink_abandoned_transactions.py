@@ -1,4 +1,6 @@
-"""A query that fails or is stopped in the middle of a batch, and is not started again, holds up no reader of committed records."""
+"""A query that fails or is stopped in the middle of a batch, and is not started again, holds up no reader of committed
+records.
+"""
 
 import time
 from collections.abc import Callable, Iterator

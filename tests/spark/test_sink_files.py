@@ -170,7 +170,9 @@ def test_a_batch_is_visible_with_its_manifest(
 
 
 def test_a_column_that_came_later_is_read(spark: SparkSession, tmp_path: Path) -> None:
-    """The columns were those of one batch, whichever Spark looked at: what others had beside them was left out in silence."""
+    """The columns were those of one batch, whichever Spark looked at: what others had beside them was left out in
+    silence.
+    """
     out = str(tmp_path / "out")
     for batch_id, columns in enumerate((["id"], ["id", "id + 10 AS more"], ["id"])):
         sinks.batch_files(out)(spark.range(batch_id, batch_id + 1).selectExpr(*columns), batch_id)

@@ -1,7 +1,7 @@
 """The demo's pipeline with its driver killed at random moments: topic, files and tables hold each page view once.
 
-Its last life is on a Spark standalone cluster, with the checkpoints of those on one machine: one master, two workers, of which one is
-killed on the way.
+Its last life is on a Spark standalone cluster, with the checkpoints of those on one machine: one master, two workers,
+of which one is killed on the way.
 """
 
 import random

@@ -170,7 +170,9 @@ def test_rows_with_keys_replace_each_other(case: Case) -> None:
 
 @pytest.mark.parametrize("keys", [("n",), ("n", "text")], ids=["a number", "two"])
 def test_a_key_that_is_null_is_a_bad_row(case: Case, keys: tuple[str, ...]) -> None:
-    """SQLite made a number of its own for it, or added a row each time: counts that are kept up to date were there twice."""
+    """SQLite made a number of its own for it, or added a row each time: counts that are kept up to date were there
+    twice.
+    """
     store = case.store(keys=keys)
     rows = pyarrow.record_batch({"n": pyarrow.array([None, 2], pyarrow.int64()), "text": ["a", "b"]})
     with pytest.raises(UserError, match="does not take a row"):

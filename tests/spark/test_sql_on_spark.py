@@ -1,4 +1,6 @@
-"""SQL on Spark: the server's persistent queries in one session that it starts and ends, and our cases with the outputs that they have in process."""
+"""SQL on Spark: the server's persistent queries in one session that it starts and ends, and our cases with the outputs
+that they have in process.
+"""
 
 import os
 import signal

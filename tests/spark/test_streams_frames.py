@@ -131,7 +131,9 @@ def test_any_point_is_a_frame(spark: SparkSession, broker: Broker, orders: str, 
 def test_the_rows_of_a_table_are_its_last_changes_also_where_partitions_were_added(
     spark: SparkSession, broker: Broker, create_topic: Create, name: str
 ) -> None:
-    """Within a partition the last offset counts, however old it is; a key that went to another partition is newer there."""
+    """Within a partition the last offset counts, however old it is; a key that went to another partition is newer
+    there.
+    """
     create_topic(f"{name}-table", 2)
     changes = [("late", "first", 0, 2000), ("late", "last", 0, 1000), ("gone", "first", 0, 1000)]
     changes += [("moved", "old", 0, 1000), ("moved", "new", 1, 2000), ("gone", None, 1, 2000)]

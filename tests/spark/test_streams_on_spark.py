@@ -1,4 +1,6 @@
-"""Streams applications in slots that Spark supplies: results are those of the test driver, whatever leases do, and whoever is killed."""
+"""Streams applications in slots that Spark supplies: results are those of the test driver, whatever leases do, and
+whoever is killed.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""A streams application on a Spark standalone cluster of three workers, of which one is killed on the way. Only in `make soak`."""
+"""A streams application on a Spark standalone cluster of three workers, of which one is killed on the way. Only in
+`make soak`.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path

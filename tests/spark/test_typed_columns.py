@@ -77,7 +77,9 @@ def records(servers: str, topic: str, count: int) -> list[Any]:
 
 
 def test_avro_from_topic_to_topic(typed: Typed, create_topic: Make, produce: Make, tmp_path: Path) -> None:
-    """Two versions and a record that is none, through a stream: typed on the way, and read by Confluent's deserializer behind it."""
+    """Two versions and a record that is none, through a stream: typed on the way, and read by Confluent's deserializer
+    behind it.
+    """
     out, dead = f"{typed.topic}.out", f"{typed.topic}.dead"
     create_topic(out)
     create_topic(dead)
@@ -133,7 +135,9 @@ def test_a_schema_that_evolved_incompatibly_while_the_query_was_there(
 
 
 def test_json_with_and_without_a_registry(typed: Typed, create_topic: Make, produce: Make) -> None:
-    """A batch is written with the schema that its columns give; read with it, and as plain JSON by a schema that is given."""
+    """A batch is written with the schema that its columns give; read with it, and as plain JSON by a schema that is
+    given.
+    """
     rows = typed.spark.sql("SELECT struct(1L AS n, timestamp_seconds(5) AS at, array('a') AS tags) AS value")
     for topic, settings in ((typed.topic, {}), (f"{typed.topic}.plain", {"schema.registry.url": "-"})):
         options = {name: text for name, text in {**typed.options, **settings}.items() if text != "-"}

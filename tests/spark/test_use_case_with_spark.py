@@ -1,4 +1,6 @@
-"""examples/use_cases/stream_processing.py, as a person runs it; a second run, in a session that is there already, adds its own orders only."""
+"""examples/use_cases/stream_processing.py, as a person runs it; a second run, in a session that is there already, adds
+its own orders only.
+"""
 
 import json
 import os

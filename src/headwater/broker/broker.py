@@ -212,7 +212,9 @@ class Broker:
         (self._incomplete.add if missing else self._incomplete.discard)(topic.topic_id)
 
     def list_partition(self, topic: TopicState, index: int, partition: Partition | None) -> None:
-        """For the produce path; None if it is not here. It would not ask who writes to internal topics, nor a registry for schemas."""
+        """For the produce path; None if it is not here. It would not ask who writes to internal topics, nor a registry
+        for schemas.
+        """
         policy = policy_of(topic.name, topic.config)
         if policy is not None:
             self.schema_policies[topic.topic_id] = policy
@@ -266,7 +268,9 @@ class Broker:
         return TransactionCoordinator(self)
 
     def open_log(self, topic: TopicState, index: int, config: LogConfig, *, is_new: bool) -> Log:
-        """The log that was there at the start, or a new one. One that is not new may lie in a directory that is offline."""
+        """The log that was there at the start, or a new one. One that is not new may lie in a directory that is
+        offline.
+        """
         name = TopicPartition(topic.name, index)
         log = self.logs.logs.get(name)
         if log is not None and log.topic_id == NO_TOPIC_ID:

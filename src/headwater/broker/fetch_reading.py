@@ -1,10 +1,11 @@
 """What one fetch reads of one partition, and what it is refused for: for a consumer, or for a follower.
 
-A consumer reads up to the high watermark, or with read_committed up to the last stable offset, from the leader or (v11) from any
-replica. With `replica.selector.class` set to the rack-aware one, a leader sends it to an in-sync replica in its own rack (KIP-392). A
-follower reads the leader's whole log. Asking from an offset on tells the leader what it has, but only where the logs do not differ: a
-follower that knows another history is told where it diverges, and must cut back first. One that is not in sync may have to keep to a
-rate (broker/throttles.py): for a while it is told everything but records.
+A consumer reads up to the high watermark, or with read_committed up to the last stable offset, from the leader or (v11)
+from any replica. With `replica.selector.class` set to the rack-aware one, a leader sends it to an in-sync replica in
+its own rack (KIP-392). A follower reads the leader's whole log. Asking from an offset on tells the leader what it has,
+but only where the logs do not differ: a follower that knows another history is told where it diverges, and must cut
+back first. One that is not in sync may have to keep to a rate (broker/throttles.py): for a while it is told everything
+but records.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -66,7 +67,9 @@ class Reader:
         self.is_cut = False
 
     def has_no_news(self, spec: FetchSpec) -> bool:
-        """Whether a follower's session has heard all there is. It may hold very many partitions, of which few change at a time."""
+        """Whether a follower's session has heard all there is. It may hold very many partitions, of which few change at
+        a time.
+        """
         partition = spec.found
         if partition is None or partition.deleted:
             return False
@@ -158,7 +161,9 @@ class Reader:
         return data
 
     def must_hear_start(self, partition: Partition, spec: FetchSpec) -> bool:
-        """Whether a follower begins before the leader and is not in sync: until it has heard where to begin, it cannot be."""
+        """Whether a follower begins before the leader and is not in sync: until it has heard where to begin, it cannot
+        be.
+        """
         in_sync = partition.in_sync
         return (
             self.is_follower
@@ -217,7 +222,9 @@ def _divergence(partition: Partition, spec: FetchSpec) -> EpochEndOffset | None:
 
 
 def _aborted_within(aborted: list[AbortedTransaction], records: object) -> list[AbortedTransaction]:
-    """Those that a reader of `records` must know: begun before the batch that follows. A long log may have very many others."""
+    """Those that a reader of `records` must know: begun before the batch that follows. A long log may have very many
+    others.
+    """
     if not isinstance(records, FileSlice):
         return []
     try:

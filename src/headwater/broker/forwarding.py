@@ -1,8 +1,9 @@
 """What only the controller may do, asked at any broker of a cluster: sent on to it, and its answer given back.
 
-A request goes on in the version in which it came, so that the answer fits. While nobody is the controller, or it cannot be reached, it
-is tried again until the request's own time is over; as in Apache Kafka, what was done before a connection broke may then be refused as
-done already. A broker that was asked in a client's name says NOT_CONTROLLER rather than send the request round in circles.
+A request goes on in the version in which it came, so that the answer fits. While nobody is the controller, or it cannot
+be reached, it is tried again until the request's own time is over; as in Apache Kafka, what was done before a
+connection broke may then be refused as done already. A broker that was asked in a client's name says NOT_CONTROLLER
+rather than send the request round in circles.
 
 Topics that make themselves, on first use or for coordinators, go the same way as a CreateTopics of this broker's own.
 """
@@ -57,7 +58,8 @@ def forward(
 ) -> Any:
     """For a broker of a cluster: the answer, now or later. `serve` is the handler, for the controller itself.
 
-    A broker that was elected a moment ago refuses as if it were not, until it has loaded what the last one left: that too is waited for.
+    A broker that was elected a moment ago refuses as if it were not, until it has loaded what the last one left: that
+    too is waited for.
     """
     from headwater.broker.refusals import refusal  # a broker alone never needs it
 

@@ -1,6 +1,8 @@
-"""Keeps the in-sync replicas of what this broker leads: takes note of fetches, looks for who lags, and proposes changes.
+"""Keeps the in-sync replicas of what this broker leads: takes note of fetches, looks for who lags, and proposes
+changes.
 
-Who should be in sync is decided in replication/in_sync.py; here is when to look, and what becomes of a proposal. Owned by `Replicas`.
+Who should be in sync is decided in replication/in_sync.py; here is when to look, and what becomes of a proposal. Owned
+by `Replicas`.
 """
 
 import logging
@@ -77,8 +79,9 @@ class InSyncKeeper:
     def consider(self, partition: Partition, joining: BrokerId | None = None) -> None:
         """Proposes other in-sync replicas, if there should be others.
 
-        A leader whose log has failed judges nobody: its followers lag because it can send them nothing, and left out they would leave
-        it alone in sync, with a log that has lost what they have. It resigns (`broker/leader_resignation.py`).
+        A leader whose log has failed judges nobody: its followers lag because it can send them nothing, and left out
+        they would leave it alone in sync, with a log that has lost what they have. It resigns
+        (`broker/leader_resignation.py`).
         """
         in_sync = partition.in_sync
         if in_sync is None or partition.deleted or partition.log.failed is not None:

@@ -1,4 +1,5 @@
-"""Produce, the general way: each partition of a decoded request is appended or refused by itself, then answered when its acks allow.
+"""Produce, the general way: each partition of a decoded request is appended or refused by itself, then answered when
+its acks allow.
 
 Both a plain produce (`handlers/produce.py`) and one in a transaction, whose partitions were verified before
 (`transactional_produce.py`), end here.
@@ -139,7 +140,9 @@ def _is_kept(partition: Partition, offset: int, acks: int) -> bool:
 
 
 class ProduceWait:
-    """A produce whose records are appended and not yet where its acks want them: on all in-sync replicas, or on the device."""
+    """A produce whose records are appended and not yet where its acks want them: on all in-sync replicas, or on the
+    device.
+    """
 
     def __init__(
         self,

@@ -1,4 +1,6 @@
-"""One error for the whole of a request that only the controller serves, put where its response has a place for errors. Pure."""
+"""One error for the whole of a request that only the controller serves, put where its response has a place for errors.
+Pure.
+"""
 
 from typing import Any, Final
 

@@ -1,8 +1,8 @@
 """The APIs that this broker serves: this table is what ApiVersions answers.
 
 `serves` is what the handler understands. `advertises` is what clients are told; it is wider for Produce only, because
-librdkafka 2.0 silently stops compressing when the minimum is above 0. Handlers are imported on their first request, so that
-a broker is ready before it has read code that nobody may ask for.
+librdkafka 2.0 silently stops compressing when the minimum is above 0. Handlers are imported on their first request, so
+that a broker is ready before it has read code that nobody may ask for.
 """
 
 from collections.abc import Callable

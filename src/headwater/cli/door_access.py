@@ -1,7 +1,8 @@
 """How a command reaches an HTTP door: its address, the login that it sends, and whom it trusts behind https://.
 
-Users of a door are those of the cluster. So a command sends the login that is meant for this door (`settings.find_door`), unless the address has
-one itself (`https://alice:secret@host:8081`). Such a login goes over TLS or within this machine only.
+Users of a door are those of the cluster. So a command sends the login that is meant for this door
+(`settings.find_door`), unless the address has one itself (`https://alice:secret@host:8081`). Such a login goes over TLS
+or within this machine only.
 """
 
 import http.client
@@ -46,7 +47,9 @@ class DoorAccess(NamedTuple):
 def door_access(
     url: str, security: Mapping[str, str], what: str, example: str, default_port: int | None = None
 ) -> DoorAccess:
-    """`security`: a client's settings of TLS and its login. Raises UserError, without a login that stands in the address."""
+    """`security`: a client's settings of TLS and its login. Raises UserError, without a login that stands in the
+    address.
+    """
     parts = urlsplit(url if "://" in url else f"http://{url}")
     try:
         port = parts.port

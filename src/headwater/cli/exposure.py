@@ -1,8 +1,9 @@
 """What the settings of a broker or of an HTTP door leave open: the part of `headwater doctor` about security.
 
-Pure: settings, what is known of the files that they name, and the time come in; findings go out, and no secret is in one. `fail` is what
-whoever reaches the machine can use (or read a key by), `warn` what should be known: a login without TLS, everybody's rights, a certificate
-that ends soon. An address is taken to be reached by others unless it is of the loopback interface.
+Pure: settings, what is known of the files that they name, and the time come in; findings go out, and no secret is in
+one. `fail` is what whoever reaches the machine can use (or read a key by), `warn` what should be known: a login without
+TLS, everybody's rights, a certificate that ends soon. An address is taken to be reached by others unless it is of the
+loopback interface.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,8 @@
-"""Where `headwater doctor` finds the settings to look at: properties files that were named, and the servers that `headwater up` has started.
+"""Where `headwater doctor` finds the settings to look at: properties files that were named, and the servers that
+`headwater up` has started.
 
-A server that runs is asked by its command line (`broker start --config FILE --set name=value ...`), which is what it was started with;
-settings that were changed since by `kafka-configs` are not seen. Files are looked at, never changed.
+A server that runs is asked by its command line (`broker start --config FILE --set name=value ...`), which is what it
+was started with; settings that were changed since by `kafka-configs` are not seen. Files are looked at, never changed.
 """
 
 import stat
@@ -100,7 +101,9 @@ def settings_of_command(arguments: Sequence[str]) -> tuple[str | None, dict[str,
 
 
 def look_at(server: Settings) -> dict[str, FileFacts]:
-    """Of every file that the settings name, and of the file that they come from; certificates in a setting go by its name."""
+    """Of every file that the settings name, and of the file that they come from; certificates in a setting go by its
+    name.
+    """
     facts: dict[str, FileFacts] = {}
     if server.path is not None:
         facts[server.path] = FileFacts(mode_of(Path(server.path)))

@@ -1,8 +1,8 @@
 """Records coming in: bytes from stdin to records, without I/O, so that a record goes out as soon as it is whole.
 
 Three shapes: lines (with a key before a separator, if asked for), JSON lines as `consume -f json` writes them, and a
-format string as in `formats`: `%k %v\\n` reads up to each literal, `%K{big32}%V{big32}%k%v` reads lengths first.
-A parser owns its unread bytes: `feed` gives the records that became whole, `finish` the last one, if its end was implied.
+format string as in `formats`: `%k %v\\n` reads up to each literal, `%K{big32}%V{big32}%k%v` reads lengths first. A
+parser owns its unread bytes: `feed` gives the records that became whole, `finish` the last one, if its end was implied.
 """
 
 import json

@@ -9,9 +9,9 @@
     librdkafka.properties     for librdkafka: confluent-kafka, kcat (`kcat -F`)
 
 The directory is for its owner alone (0700), and so is each file (0600). Files are written beside their place and moved
-there; keys with their certificates and the password are never written again once they are there, but for a certificate that is about to
-expire. The rest is derived from them, and written at every start: the directory may have been moved. No secret goes
-into an argument or a log.
+there; keys with their certificates and the password are never written again once they are there, but for a certificate
+that is about to expire. The rest is derived from them, and written at every start: the directory may have been moved.
+No secret goes into an argument or a log.
 """
 
 import os

@@ -12,7 +12,8 @@ localhost:9092.
     command_config = "~/production.properties"
     schema_registry_url = "https://a.example:8081"
 
-`headwater profile` makes and changes them; `--bootstrap-server` alone is not given the login of a profile, which is another cluster's.
+`headwater profile` makes and changes them; `--bootstrap-server` alone is not given the login of a profile, which is
+another cluster's.
 """
 
 import os
@@ -148,8 +149,9 @@ def find_door(
 ) -> FoundDoor:
     """What was typed, `--profile`, the environment, the current profile, what `headwater up` runs, the default.
 
-    A password goes to the door that its owner has named for it: that of the same profile, that of the same `headwater up`, or the one named
-    together with `--profile` or `--command-config`. The default is nobody's: who listens there is not known.
+    A password goes to the door that its owner has named for it: that of the same profile, that of the same `headwater
+    up`, or the one named together with `--profile` or `--command-config`. The default is nobody's: who listens there is
+    not known.
     """
     profile = read_profile(options.profile, environment)
     named = profile.get(kind.key)
@@ -168,7 +170,8 @@ def find_door_beside(
     """The door that belongs to the brokers of these options; None if nobody has named one.
 
     The environment names it for all brokers. A profile has it beside its own brokers, so it counts only where those are
-    meant; and that of `headwater up` counts only for brokers that `headwater up` runs: another's would answer for others.
+    meant; and that of `headwater up` counts only for brokers that `headwater up` runs: another's would answer for
+    others.
     """
     by_profile = options.profile or not (options.bootstrap_server or environment.get(BOOTSTRAP_VARIABLE))
     profile = read_profile(options.profile, environment) if by_profile else {}

@@ -1,7 +1,9 @@
-"""The line that is being typed in `headwater sql`: Tab completes it, and the arrows call back what was typed in earlier sessions.
+"""The line that is being typed in `headwater sql`: Tab completes it, and the arrows call back what was typed in earlier
+sessions.
 
-Completed are the words of the language, functions, streams, tables and their columns. Names are asked of the server when Tab is pressed and what was known may
-have changed; a server that does not answer leaves the words of the language. The history is its owner's alone: statements may hold passwords.
+Completed are the words of the language, functions, streams, tables and their columns. Names are asked of the server
+when Tab is pressed and what was known may have changed; a server that does not answer leaves the words of the language.
+The history is its owner's alone: statements may hold passwords.
 """
 
 import contextlib
@@ -76,7 +78,9 @@ def names_known_to(run: Callable[[str], list[dict[str, Any]]]) -> list[str]:
 
 @contextlib.contextmanager
 def editing(readline: ModuleType | Any, completer: Completer, path: Path) -> Any:
-    """Sets readline up, and keeps what was typed when the session ends. A history that cannot be read or written is left."""
+    """Sets readline up, and keeps what was typed when the session ends. A history that cannot be read or written is
+    left.
+    """
     readline.set_completer(completer)
     readline.set_completer_delims(_BETWEEN_WORDS)
     readline.parse_and_bind("tab: complete")

@@ -15,7 +15,9 @@ class ConnectionFailed(KafkaError):
 
 
 class NotTrusted(KafkaError):
-    """The broker's certificate is not trusted: of the code that nobody tries again, but no fault of the user who logs in."""
+    """The broker's certificate is not trusted: of the code that nobody tries again, but no fault of the user who logs
+    in.
+    """
 
     def __init__(self, address: Address, reason: str) -> None:
         super().__init__(ErrorCode.SASL_AUTHENTICATION_FAILED, f"{address}: {reason}")

@@ -1,8 +1,8 @@
 """What one writes to make a connector: a connector class, a task class, and the contexts they are given.
 
-A method may be a coroutine function: the task's thread runs it. The order of a task's life: `start`, then `poll` (a source) or
-`open` and `put` (a sink) again and again, then `stop`; all in one thread. Only `stop` of a source task may come while `poll`
-waits, from another thread.
+A method may be a coroutine function: the task's thread runs it. The order of a task's life: `start`, then `poll` (a
+source) or `open` and `put` (a sink) again and again, then `stop`; all in one thread. Only `stop` of a source task may
+come while `poll` waits, from another thread.
 
     class Numbers(SourceConnector):
         config_def = ConfigDef(text("topic", REQUIRED, HIGH, "Where numbers go."))
@@ -42,8 +42,10 @@ class ConnectorContext(Protocol):
 
 
 class TransactionContext(Protocol):
-    """Where transactions end, for a source that says so itself (`transaction.boundary=connector`). Records of a transaction that
-    was aborted are not seen by readers of committed records, but their offsets count: they do not come again."""
+    """Where transactions end, for a source that says so itself (`transaction.boundary=connector`). Records of a
+    transaction that was aborted are not seen by readers of committed records, but their offsets count: they do not come
+    again.
+    """
 
     def commit_transaction(self, record: SourceRecord | None = None) -> None:
         """After this record; without one, after what the current `poll` returns."""
@@ -123,7 +125,9 @@ class _Connector:
 
 
 class SourceConnector(_Connector):
-    """`exactly_once`: whether a task that goes on from its committed offsets gives each record once, and neither misses any."""
+    """`exactly_once`: whether a task that goes on from its committed offsets gives each record once, and neither misses
+    any.
+    """
 
     task_class: "ClassVar[type[SourceTask]]"
     exactly_once: ClassVar[bool] = True
@@ -198,9 +202,10 @@ class SinkTask:
 
 
 class SparkSinkTask(SinkTask):
-    """A sink that gets whole batches as data frames: the worker runs a streaming query of Spark's in which converters and transforms
-    are a step, and calls `write` on the driver, batch by batch. A batch that is not through comes again with the same number and the
-    same records. `start` and `stop` frame it; nothing else of a `SinkTask` is called."""
+    """A sink that gets whole batches as data frames: the worker runs a streaming query of Spark's in which converters
+    and transforms are a step, and calls `write` on the driver, batch by batch. A batch that is not through comes again
+    with the same number and the same records. `start` and `stop` frame it; nothing else of a `SinkTask` is called.
+    """
 
     def write(self, frame: Any, batch_id: int) -> Any:
         """`frame` has the fields of the values as columns, or the column `value`."""

@@ -1,8 +1,8 @@
 """Who leads a partition and who is in sync, decided from its state and the live brokers alone. Pure.
 
 An in-sync replica counts while its broker is live in the life in which it was taken in: its epoch is the one in
-`in_sync_epochs`, or that life ended cleanly and the broker came back (`previous_epoch`). From the in-sync replicas stay, of
-the first of these groups that is not empty:
+`in_sync_epochs`, or that life ended cleanly and the broker came back (`previous_epoch`). From the in-sync replicas
+stay, of the first of these groups that is not empty:
 
 1. those that count and are not stopping;
 2. those that count and are stopping: there is nobody to relieve them;
@@ -41,8 +41,8 @@ class InSync(NamedTuple):
 def decide(state: PartitionState, brokers: Brokers, *, unclean: bool = False, preferred: bool = False) -> Outcome:
     """What the partition's state ought to be; equal to `state` if nothing is due.
 
-    The leader stays if it may. With `preferred` the first replica takes over if it may, with `unclean` a live replica that
-    is not in sync if nobody else may.
+    The leader stays if it may. With `preferred` the first replica takes over if it may, with `unclean` a live replica
+    that is not in sync if nobody else may.
     """
     epochs = in_sync_epochs(state)
     in_sync = remaining_in_sync(state, epochs, brokers)
@@ -96,7 +96,9 @@ def counts(broker: BrokerState, epoch: int) -> bool:
 
 
 def is_empty(broker: BrokerState, epoch: int) -> bool:
-    """Whether what the broker had when it was taken in under `epoch` is gone. Of an epoch that nobody wrote down, nobody knows."""
+    """Whether what the broker had when it was taken in under `epoch` is gone. Of an epoch that nobody wrote down,
+    nobody knows.
+    """
     return epoch != _UNKNOWN_EPOCH and epoch < broker.data_since
 
 
@@ -144,7 +146,9 @@ def _not_stopping_first(replicas: list[BrokerId], brokers: Brokers) -> list[Brok
 
 
 def _unclean_leader(state: PartitionState, brokers: Brokers) -> BrokerId:
-    """A live replica: one that was in sync until it crashed has most, if there is one, and one that came back empty has least."""
+    """A live replica: one that was in sync until it crashed has most, if there is one, and one that came back empty has
+    least.
+    """
     live = [replica for replica in state.replicas if replica in brokers]
     if not live:
         return NO_BROKER

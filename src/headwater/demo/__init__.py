@@ -1,4 +1,5 @@
-"""`make demo`: a broker, visitors of a website, a Spark pipeline with its results in a topic, in files and in SQLite, and a Streams application.
+"""`make demo`: a broker, visitors of a website, a Spark pipeline with its results in a topic, in files and in SQLite,
+and a Streams application.
 
 activity   the website and its visitors: what they do next, from a seed
 pipeline   records -> page views -> numbers per section and window; frames in, frames out

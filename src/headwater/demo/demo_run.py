@@ -1,4 +1,5 @@
-"""The process that runs the demo: broker, registry, visitors, three queries of Spark, a Streams application, and the picture of them.
+"""The process that runs the demo: broker, registry, visitors, three queries of Spark, a Streams application, and the
+picture of them.
 
 It ends when its standard input closes, after `--seconds`, or when a query fails: first the visitors, then, when the
 queries have read all there is, the queries, Spark and the broker. Data, checkpoints and results stay in one directory,
@@ -178,7 +179,8 @@ def start_queries(
 
 
 def start(writer: "DataStreamWriter") -> "StreamingQuery":
-    """One after the other: a source has ten seconds to start its Python, which several at once on a busy machine exceed.
+    """One after the other: a source has ten seconds to start its Python, which several at once on a busy machine
+    exceed.
 
     Such a start has done nothing yet, and is tried again.
     """

@@ -1,4 +1,6 @@
-"""How far the demo has come: from the broker (lag of each group, records in topics), the queries, the Streams application, the files and SQLite."""
+"""How far the demo has come: from the broker (lag of each group, records in topics), the queries, the Streams
+application, the files and SQLite.
+"""
 
 import contextlib
 import sqlite3

@@ -10,7 +10,9 @@ _PLAIN_EVERY_S: Final = 5.0
 
 
 class Output(NamedTuple):
-    """One query, or the Streams application. `lag`: records that its group has not read yet; None while that is not known."""
+    """One query, or the Streams application. `lag`: records that its group has not read yet; None while that is not
+    known.
+    """
 
     name: str
     batch_id: int | None

@@ -3,8 +3,9 @@
     website.views ──> pages: views of each page, in a store that the terminal asks
                  └──> visits: a session per visitor, until 15 s without a page ──> website.visits, when it is over
 
-It runs in this process, beside the queries of Spark, and reads the same topic under a group of its own. What is no JSON is skipped and counted.
-With a schema registry the visits are typed: Avro, with the schema of `Visit` under the subject of their topic; without one they are JSON.
+It runs in this process, beside the queries of Spark, and reads the same topic under a group of its own. What is no JSON
+is skipped and counted. With a schema registry the visits are typed: Avro, with the schema of `Visit` under the subject
+of their topic; without one they are JSON.
 """
 
 from collections.abc import Iterable
@@ -86,6 +87,8 @@ def told(key: Windowed, visit: dict[str, Any]) -> dict[str, Any]:
 
 
 def most_read(rows: Iterable[tuple[str, tuple[int, int]]], count: int = 3) -> list[tuple[str, int]]:
-    """Pages and their views, the most read first. `rows` of the store: by page, how often it was read, and when it was last."""
+    """Pages and their views, the most read first. `rows` of the store: by page, how often it was read, and when it was
+    last.
+    """
     found = [(page, views) for page, (views, _) in rows]
     return sorted(found, key=lambda each: (-each[1], each[0]))[:count]

@@ -1,4 +1,5 @@
-"""Kafka's small text files: offset checkpoints, leader epochs, partition and directory metadata, the clean-shutdown mark.
+"""Kafka's small text files: offset checkpoints, leader epochs, partition and directory metadata, the clean-shutdown
+mark.
 
     a checkpoint            0 / number of entries / then one entry a line
       offsets               topic partition offset

@@ -1,4 +1,5 @@
-"""Copies stretches of a log's segments into another directory: what a worker process does for a move (`directory_moves`).
+"""Copies stretches of a log's segments into another directory: what a worker process does for a move
+(`directory_moves`).
 
 Everything that one job has copied is on the device when it comes back. A segment that retention has deleted meanwhile
 is left out.

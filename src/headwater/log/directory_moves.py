@@ -2,9 +2,9 @@
 
 A worker process copies what is there into `topic-partition.<digits>-future` in the other directory, at the pace that
 `replica.alter.log.dirs.io.max.bytes.per.second` allows, then what has come meanwhile, and so on until little is left.
-That rest is copied on the loop, and in the same turn the copy takes the place of the original (`directory_swap`). One log is
-copied at a time, the others wait for their turn. Compaction leaves a log alone that moves; a truncation makes its move
-begin again.
+That rest is copied on the loop, and in the same turn the copy takes the place of the original (`directory_swap`). One
+log is copied at a time, the others wait for their turn. Compaction leaves a log alone that moves; a truncation makes
+its move begin again.
 
 Owned by the loop, through the manager of the logs.
 """

@@ -1,8 +1,10 @@
-"""The moment in which the copy of a log takes the place of the original, and how a start makes out that a crash came between.
+"""The moment in which the copy of a log takes the place of the original, and how a start makes out that a crash came
+between.
 
-On the loop, in one turn: the rest is copied, the original gets the suffix `-delete` and the copy the partition's name, in this order,
-and with the same digits in both names before. Nothing waits for the device, but for the mark of an earlier move, which must be gone,
-and where the log has promised more to be there than the copy has there. So a power loss may keep any of these names, or none:
+On the loop, in one turn: the rest is copied, the original gets the suffix `-delete` and the copy the partition's name,
+in this order, and with the same digits in both names before. Nothing waits for the device, but for the mark of an
+earlier move, which must be gone, and where the log has promised more to be there than the copy has there. So a power
+loss may keep any of these names, or none:
 
     original   copy              the next start takes
     its name   -future           the original; what came since was on no device, and so never promised

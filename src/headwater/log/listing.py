@@ -1,9 +1,9 @@
 """What lies in the log directories at the start: logs, what is to be removed, and moves between directories that a
 crash cut short.
 
-How names tell how far a move had come is in `directory_swap`. A copy that was not finished is removed, and the move begins
-again. While a directory is offline nothing is removed and nothing is made of a copy, because the other half may be
-there.
+How names tell how far a move had come is in `directory_swap`. A copy that was not finished is removed, and the move
+begins again. While a directory is offline nothing is removed and nothing is made of a copy, because the other half may
+be there.
 
 A partition that stands in two directories, without a mark that says which is the older, is refused on a broker alone.
 In a cluster this happens when a directory comes back that was offline: meanwhile the replica was made anew in another

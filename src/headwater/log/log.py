@@ -232,7 +232,9 @@ class Log:
     def marker_written(
         self, producer_id: int, producer_epoch: int, marker: EndTransactionMarker, offset: int, now_ms: int
     ) -> None:
-        """A marker stands at `offset`, in the active segment, and all but its producer is noted: the transaction is over."""
+        """A marker stands at `offset`, in the active segment, and all but its producer is noted: the transaction is
+        over.
+        """
         aborted = self.producers.end_transaction(producer_id, producer_epoch, marker, offset, now_ms)
         if aborted is not None:
             self.active.add_aborted(aborted)
@@ -248,7 +250,9 @@ class Log:
             self.latest_epoch = self.epochs.latest_epoch
 
     def begin_term(self, leader_epoch: int) -> None:
-        """The same for a leader that may not append for long: followers ask by its epoch from now on, room on the disk or not."""
+        """The same for a leader that may not append for long: followers ask by its epoch from now on, room on the disk
+        or not.
+        """
         try:
             self.begin_epoch(leader_epoch)
         except OSError as error:
@@ -416,7 +420,8 @@ class Log:
         return self.segments[at:]
 
     def begin_close(self) -> WholeFlush | None:
-        """Writes all that a start reads in place of the segments. What is left to sync, before `abandon`; None if nothing is.
+        """Writes all that a start reads in place of the segments. What is left to sync, before `abandon`; None if
+        nothing is.
 
         Raises OSError, and KafkaError if the log has failed.
         """
@@ -429,7 +434,9 @@ class Log:
         return None
 
     def abandon(self) -> None:
-        """Closes the files and leaves the rest as it is. Nothing more is flushed: what has these names later is not ours."""
+        """Closes the files and leaves the rest as it is. Nothing more is flushed: what has these names later is not
+        ours.
+        """
         self.flusher.leave()
         for segment in self.segments:
             segment.close()
@@ -453,7 +460,9 @@ class Log:
         self._full_at_offset = -1
 
     def had_no_room_for(self, producer_id: int) -> bool:
-        """The same for a batch of this producer that was next in order. It sends that again, so that a gap behind it closes."""
+        """The same for a batch of this producer that was next in order. It sends that again, so that a gap behind it
+        closes.
+        """
         return self.is_full and producer_id in self._refused_producers
 
     def refuse_if_failed(self) -> None:

@@ -1,10 +1,12 @@
-"""Puts a partition's directory in order after a crash: a function of the directory, run in a worker process if it is big.
+"""Puts a partition's directory in order after a crash: a function of the directory, run in a worker process if it is
+big.
 
-From the segment that was active at the recovery point on, every batch past that point is checked (header, order, CRC), indexes are
-rebuilt, producer state and leader epochs are collected again. At the first bad batch the log ends: the rest of that
-segment is cut off, later segments are set aside as `.deleted`. Usually that is a torn tail that was never acknowledged as
-durable; if whole batches lie behind the bad one, the report says how many bytes went. What is below the recovery
-point is not read, except to rebuild an index or a state that is missing; and a segment there that is damaged is left as it is.
+From the segment that was active at the recovery point on, every batch past that point is checked (header, order, CRC),
+indexes are rebuilt, producer state and leader epochs are collected again. At the first bad batch the log ends: the rest
+of that segment is cut off, later segments are set aside as `.deleted`. Usually that is a torn tail that was never
+acknowledged as durable; if whole batches lie behind the bad one, the report says how many bytes went. What is below the
+recovery point is not read, except to rebuild an index or a state that is missing; and a segment there that is damaged
+is left as it is.
 
 Doing it twice does no harm: a crash during recovery is just another crash.
 """
@@ -210,11 +212,12 @@ def recover(
 ) -> Recovered:
     """Afterwards `loading.load_log` finds a directory as after a clean shutdown. Raises OSError.
 
-    Segments follow on each other without a gap, or else the end of one is lost. Only compaction may leave gaps: below the recovery
-    point and below `compacted_to`, whatever the topic's policy is by now. Without `no_gaps` others may be its work too, and stay.
+    Segments follow on each other without a gap, or else the end of one is lost. Only compaction may leave gaps: below
+    the recovery point and below `compacted_to`, whatever the topic's policy is by now. Without `no_gaps` others may be
+    its work too, and stay.
 
-    `distrusts_cache`: an fsync has failed here. What was never written may look well in the page cache, so it is dropped, and the
-    scan reads what the device has.
+    `distrusts_cache`: an fsync has failed here. What was never written may look well in the page cache, so it is
+    dropped, and the scan reads what the device has.
     """
     finish_swaps(disk, directory)
     entries = names.own_files(disk.list_directory(directory))
@@ -268,10 +271,12 @@ def _remove_orphans(disk: Disk, directory: str, entries: list[str], bases: set[i
 
 
 def first_to_scan(bases: list[int], recovery_point: int) -> int:
-    """The segment that was the active one when everything below the recovery point was synced, by its place in the list.
+    """The segment that was the active one when everything below the recovery point was synced, by its place in the
+    list.
 
-    What lies exactly at the recovery point may be a segment that was rolled since: then the indexes of the one before it,
-    which are synced after the roll only, may not have reached the device, and that of aborted transactions does not show it.
+    What lies exactly at the recovery point may be a segment that was rolled since: then the indexes of the one before
+    it, which are synced after the roll only, may not have reached the device, and that of aborted transactions does not
+    show it.
     """
     return max(0, bisect_left(bases, recovery_point) - 1)
 

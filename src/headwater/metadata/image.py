@@ -1,8 +1,8 @@
 """The cluster image: what one broker knows of topics, brokers and configs, and the changes that make it.
 
-An image is owned by one broker and changed only by `apply`, with changes that a `MetadataStore` has committed. Topics are
-keyed by id; names live at the edge, in `ids_by_name`. The same changes in the same order give the same image, so a store
-may keep the changes themselves.
+An image is owned by one broker and changed only by `apply`, with changes that a `MetadataStore` has committed. Topics
+are keyed by id; names live at the edge, in `ids_by_name`. The same changes in the same order give the same image, so a
+store may keep the changes themselves.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,11 +20,12 @@ NEW_DATA: Final = -2  # `data_since` of a broker that is about to register: sinc
 
 @dataclass(slots=True)
 class PartitionState:
-    """Who holds a partition. `replicas[0]` is the preferred leader; while it is reassigned, `replicas` holds the old and the new.
+    """Who holds a partition. `replicas[0]` is the preferred leader; while it is reassigned, `replicas` holds the old
+    and the new.
 
-    `in_sync_epochs` has the broker epoch under which each in-sync replica is one: a broker that died and came back has another,
-    and does not count until its leader has taken it in again. `version` is that of the partition's node in ZooKeeper: whoever
-    changes the state writes over the version from which the change was decided.
+    `in_sync_epochs` has the broker epoch under which each in-sync replica is one: a broker that died and came back has
+    another, and does not count until its leader has taken it in again. `version` is that of the partition's node in
+    ZooKeeper: whoever changes the state writes over the version from which the change was decided.
     """
 
     leader: BrokerId
@@ -63,9 +64,11 @@ class Endpoint:
 
 @dataclass(slots=True)
 class BrokerState:
-    """A live broker. Every registration has a new, higher `epoch`; `previous_epoch` is the one of the last life, if that ended cleanly.
+    """A live broker. Every registration has a new, higher `epoch`; `previous_epoch` is the one of the last life, if
+    that ended cleanly.
 
-    `data_since` is the epoch of its first life with the data that it has; what it had under earlier ones is gone. -1: nobody knows of any.
+    `data_since` is the epoch of its first life with the data that it has; what it had under earlier ones is gone. -1:
+    nobody knows of any.
     """
 
     broker_id: BrokerId
@@ -123,7 +126,9 @@ class GroupConfigured:
 
 @dataclass(slots=True, frozen=True)
 class UserConfigured:
-    """The config of one user (the empty string: of users that have none): SCRAM credentials and quotas, the whole of it."""
+    """The config of one user (the empty string: of users that have none): SCRAM credentials and quotas, the whole of
+    it.
+    """
 
     user: str
     config: dict[str, str]
@@ -131,7 +136,9 @@ class UserConfigured:
 
 @dataclass(slots=True, frozen=True)
 class ClientConfigured:
-    """The quotas of a client id (the empty string: of those that have none), for one user (the same), or (None) whoever its user is: the whole of them."""
+    """The quotas of a client id (the empty string: of those that have none), for one user (the same), or (None) whoever
+    its user is: the whole of them.
+    """
 
     user: str | None
     client: str
@@ -148,7 +155,9 @@ class AddressConfigured:
 
 @dataclass(slots=True, frozen=True)
 class AclsSet:
-    """The access rules on one resource, or on all whose names begin so: the whole of them. Each is principal, host, operation, permission."""
+    """The access rules on one resource, or on all whose names begin so: the whole of them. Each is principal, host,
+    operation, permission.
+    """
 
     resource_type: int
     pattern_type: int
@@ -225,17 +234,22 @@ Change = (
 class MetadataStore(Protocol):
     """Keeps the changes. `done` comes after the changes were applied, with None, or with the reason that they were not.
 
-    With several brokers, only the controller commits (NOT_CONTROLLER otherwise); leaders propose, and any broker reserves ids.
+    With several brokers, only the controller commits (NOT_CONTROLLER otherwise); leaders propose, and any broker
+    reserves ids.
     """
 
     def commit(self, changes: Sequence[Change], done: Callable[[KafkaError | None], None]) -> None: ...
 
     def propose(self, change: PartitionChanged, done: Callable[[KafkaError | None], None]) -> None:
-        """From a partition's leader: other in-sync replicas, over `change.version` only (INVALID_UPDATE_VERSION otherwise)."""
+        """From a partition's leader: other in-sync replicas, over `change.version` only (INVALID_UPDATE_VERSION
+        otherwise).
+        """
         ...
 
     def confirm(self, topic_id: TopicId, partition: int, done: Callable[[KafkaError | None], None]) -> None:
-        """Whether the image has the present state of the partition: nobody leads it since who this broker does not know of."""
+        """Whether the image has the present state of the partition: nobody leads it since who this broker does not know
+        of.
+        """
         ...
 
     def reserve_producer_ids(self, count: int, done: Callable[[int, KafkaError | None], None]) -> None:

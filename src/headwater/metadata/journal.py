@@ -6,9 +6,10 @@ An entry is one commit, all of it or nothing:
     uint32  CRC-32C of the payload
     payload UTF-8 JSON: a list of changes, each {"type": ..., fields}
 
-A torn tail (a crash in the middle of a write) is the only damage that is healed by cutting. What a crash leaves of an entry ends before
-the entry does, or has zeroes at its end or in a whole sector, where a page never got to the device; an entry itself ends with `]` and
-has no zeroes. Whatever else is not an entry is none of a crash: the disk has changed what was written and synced, and that is reported.
+A torn tail (a crash in the middle of a write) is the only damage that is healed by cutting. What a crash leaves of an
+entry ends before the entry does, or has zeroes at its end or in a whole sector, where a page never got to the device;
+an entry itself ends with `]` and has no zeroes. Whatever else is not an entry is none of a crash: the disk has changed
+what was written and synced, and that is reported.
 """
 
 import json

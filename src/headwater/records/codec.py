@@ -1,13 +1,13 @@
 """The codec of records: from the bytes of a batch to objects or columns, and back. Compiled, with a twin in Python.
 
 The compiled one (`native/`, built at install) makes no Python object that it does not give out and takes about a tenth
-of a microsecond per record; the twin (`pure/`) does the same twenty to fifty times slower. Without the compiled one, with
-an older build that lacks something, or with HEADWATER_PURE=1 in the environment, the twin serves; `COMPILED` says which
-it is. Both give the same outcome for the same input, an error included.
+of a microsecond per record; the twin (`pure/`) does the same twenty to fifty times slower. Without the compiled one,
+with an older build that lacks something, or with HEADWATER_PURE=1 in the environment, the twin serves; `COMPILED` says
+which it is. Both give the same outcome for the same input, an error included.
 
-Reading takes the `payload` of one batch, which is its records, decompressed, and the batch's header. CRC and compression
-are dealt with before (`visible.py`, `reader.py`). All records are checked, also those left out. Damage is a KafkaError,
-CORRUPT_MESSAGE.
+Reading takes the `payload` of one batch, which is its records, decompressed, and the batch's header. CRC and
+compression are dealt with before (`visible.py`, `reader.py`). All records are checked, also those left out. Damage is a
+KafkaError, CORRUPT_MESSAGE.
 
     read_records(payload, header) -> list[Record]
 

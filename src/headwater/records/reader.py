@@ -6,8 +6,9 @@
 
 All varints are zigzag. Whatever the bytes are, the outcome is records or a `KafkaError`: CORRUPT_MESSAGE where they are
 damaged, UNSUPPORTED_FOR_MESSAGE_FORMAT for the message sets of before 2017 (magic 0 and 1), MESSAGE_TOO_LARGE for a
-batch that takes more memory than the limit: its bytes when decompressed, and `RECORD_BYTES` for each record, because a kilobyte
-can hold a million records that are almost nothing. The records themselves are read by the codec (`codec.py`). No state.
+batch that takes more memory than the limit: its bytes when decompressed, and `RECORD_BYTES` for each record, because a
+kilobyte can hold a million records that are almost nothing. The records themselves are read by the codec (`codec.py`).
+No state.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,6 @@
-"""The registry's properties, by Confluent's names: one table serves the parser, the check of names, and docs/SCHEMAS.md."""
+"""The registry's properties, by Confluent's names: one table serves the parser, the check of names, and
+docs/SCHEMAS.md.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -165,12 +167,16 @@ class RegistryConfig:
 
     @property
     def is_beside_brokers(self) -> bool:
-        """Whether all brokers are reached over the loopback interface: a registry with such an address is on this machine then."""
+        """Whether all brokers are reached over the loopback interface: a registry with such an address is on this
+        machine then.
+        """
         hosts = [each.rpartition(":")[0].strip("[]") for each in self.bootstrap_servers.split(",")]
         return all(HttpListener(host, 0).is_loopback for host in hosts)
 
     def client(self) -> dict[str, str]:
-        """The settings of the registry's own clients: `kafkastore.security.protocol`, `kafkastore.sasl.*`, `kafkastore.ssl.*`."""
+        """The settings of the registry's own clients: `kafkastore.security.protocol`, `kafkastore.sasl.*`,
+        `kafkastore.ssl.*`.
+        """
         own = {name.removeprefix(_CLIENT_PREFIX): text for name, text in self.given.items() if _of_client(name)}
         return {"bootstrap.servers": self.bootstrap_servers, "client.id": "headwater-schema-registry", **own}
 

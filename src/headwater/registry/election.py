@@ -1,8 +1,8 @@
 """Which of several registries leads: the classic group protocol, with Confluent's own member metadata and assignment.
 
-The member that the broker makes the group's leader names the registry that leads: the one that leads already, else the one with
-the smallest URL of those that may. `elect` is pure; `Elector` keeps this member in the group and tells what was decided. The
-election alone fences nobody: that is done by the transactional id of the writer.
+The member that the broker makes the group's leader names the registry that leads: the one that leads already, else the
+one with the smallest URL of those that may. `elect` is pure; `Elector` keeps this member in the group and tells what
+was decided. The election alone fences nobody: that is done by the transactional id of the writer.
 """
 
 import asyncio
@@ -115,9 +115,10 @@ def elect(members: Mapping[str, Identity]) -> Assignment:
 
 
 def is_unopposed(own: Identity, metadata: Sequence[bytes], *, beside_brokers: bool) -> bool:
-    """Whether nobody else is in the group: it is empty, or its members have our own address. Who listens there is this process,
-    so they are what a crash left of its predecessor, and the group waits for the end of their session. Every machine has the
-    loopback's addresses: they say so only `beside_brokers` that are reached over it."""
+    """Whether nobody else is in the group: it is empty, or its members have our own address. Who listens there is this
+    process, so they are what a crash left of its predecessor, and the group waits for the end of their session. Every
+    machine has the loopback's addresses: they say so only `beside_brokers` that are reached over it.
+    """
     if metadata and own.is_loopback and not beside_brokers:
         return False
     try:
@@ -127,7 +128,9 @@ def is_unopposed(own: Identity, metadata: Sequence[bytes], *, beside_brokers: bo
 
 
 class Elector:
-    """`client` are a client's settings. `on_assignment(identity of the leader or None, whether it is this one)` is awaited whenever it is decided anew."""
+    """`client` are a client's settings. `on_assignment(identity of the leader or None, whether it is this one)` is
+    awaited whenever it is decided anew.
+    """
 
     def __init__(
         self,
@@ -161,8 +164,9 @@ class Elector:
         self._beat.set()
 
     async def is_unopposed(self) -> bool:
-        """Nobody leads who could be asked: this registry need not wait for an election to lead. Two that begin at the same
-        moment may both think so; the later one's producer fences the other's, and the election decides."""
+        """Nobody leads who could be asked: this registry need not wait for an election to lead. Two that begin at the
+        same moment may both think so; the later one's producer fences the other's, and the election decides.
+        """
         request = DescribeGroupsRequest(groups=[self._group_id])
         call = self._session.call_coordinator(
             self._group_id,

@@ -1,7 +1,9 @@
-"""One registry among several: serves reads from its own state, writes where it leads, and forwards writes where it does not.
+"""One registry among several: serves reads from its own state, writes where it leads, and forwards writes where it does
+not.
 
-`leader` and `is_leading` are changed only by the election and by a write that found out that another leads. Writes run one after
-the other. A follower that forwarded a write answers once it has read that write itself, so that whoever asks it next sees it.
+`leader` and `is_leading` are changed only by the election and by a write that found out that another leads. Writes run
+one after the other. A follower that forwarded a write answers once it has read that write itself, so that whoever asks
+it next sees it.
 """
 
 import asyncio
@@ -67,7 +69,9 @@ class RegistryNode:
         return Registry(self._log.state, self.config.rules, self._parser)
 
     async def open(self) -> None:
-        """Everything that was registered is known when this returns; who leads is found out meanwhile. Raises UserError."""
+        """Everything that was registered is known when this returns; who leads is found out meanwhile. Raises
+        UserError.
+        """
         await self._log.open()
 
     def begin_election(self) -> None:
@@ -130,8 +134,9 @@ class RegistryNode:
     async def write(
         self, request: Request, decide: Callable[[], Steps[Decision]]
     ) -> tuple[Any, dict[str, str]] | Response:
-        """The document to answer and headers for it, or the leader's own answer. Raises HttpError. Tried again, until the time
-        is up, only while it is certain that nothing was written."""
+        """The document to answer and headers for it, or the leader's own answer. Raises HttpError. Tried again, until
+        the time is up, only while it is certain that nothing was written.
+        """
         is_forwarded = request.headers.get(FORWARD_HEADER) is not None
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self.config.number("kafkastore.timeout.ms") / 1000

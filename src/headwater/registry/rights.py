@@ -1,8 +1,9 @@
-"""What each call of the registry needs: a table from calls to rights on Kafka's topics and on the cluster. Pure, but for asking the caller.
+"""What each call of the registry needs: a table from calls to rights on Kafka's topics and on the cluster. Pure, but
+for asking the caller.
 
-A subject is its topic: `orders-key` and `orders-value` are `orders`, in whatever context; any other subject is the topic of its whole name,
-whether there is one or not. A name that no topic could have, and a context by itself, are the cluster's business. Schemas that a caller
-may not see are absent from lists, and not found by id.
+A subject is its topic: `orders-key` and `orders-value` are `orders`, in whatever context; any other subject is the
+topic of its whole name, whether there is one or not. A name that no topic could have, and a context by itself, are the
+cluster's business. Schemas that a caller may not see are absent from lists, and not found by id.
 """
 
 from collections.abc import Awaitable, Callable, Iterable

@@ -1,8 +1,8 @@
 """The topic `_schemas` as one node sees it: read from its beginning, followed for ever, and written by the leader.
 
-Owns the state: only its reader applies records to it, in the order of the log, what this node writes included. The leader writes
-with a transactional id that all registries of a group share. So a leader that was replaced, and does not know it yet, can write
-nothing: the broker knows a newer producer. All records of one decision are one transaction.
+Owns the state: only its reader applies records to it, in the order of the log, what this node writes included. The
+leader writes with a transactional id that all registries of a group share. So a leader that was replaced, and does not
+know it yet, can write nothing: the broker knows a newer producer. All records of one decision are one transaction.
 """
 
 import asyncio
@@ -218,8 +218,10 @@ class SchemaLog:
             raise
 
     async def write(self, records: list[Record]) -> int:
-        """All of them or none; they are in the state when this returns. Gives the offset of the last. Raises NotLeading if
-        nothing was written because another leads, WriteFailed if nobody knows, KafkaError if nothing was written for a reason of theirs."""
+        """All of them or none; they are in the state when this returns. Gives the offset of the last. Raises NotLeading
+        if nothing was written because another leads, WriteFailed if nobody knows, KafkaError if nothing was written for
+        a reason of theirs.
+        """
         producer = self._producer
         if producer is None:
             raise NotLeading

@@ -1,5 +1,6 @@
-"""`headwater registry start`: the registry as a service of its own process. Puts the parts together, in the order of a start:
-read the topic, listen, take part in the election, say `ready`."""
+"""`headwater registry start`: the registry as a service of its own process. Puts the parts together, in the order of a
+start: read the topic, listen, take part in the election, say `ready`.
+"""
 
 import socket
 from collections.abc import Sequence

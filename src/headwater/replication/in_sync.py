@@ -1,11 +1,12 @@
 """What a leader knows of the other replicas of a partition, and who of them counts.
 
-A follower that asks from an offset on has everything below it. The high watermark follows the slowest of those that count: the
-in-sync replicas, and those that were proposed as such, from the moment they were proposed until a newer state tells what became
-of it. The proposal may have been written although nobody told us, and then a leader may be elected from it. Those proposed to be
-left out count until they are out. A follower joins when it has all that is committed and all from before this leader's time, and
-begins no earlier than the leader (or what was deleted would be there again, were it elected), in the life (broker epoch) under which it
-is registered now; it leaves when it has not been at the log's end for `replica.lag.time.max.ms`.
+A follower that asks from an offset on has everything below it. The high watermark follows the slowest of those that
+count: the in-sync replicas, and those that were proposed as such, from the moment they were proposed until a newer
+state tells what became of it. The proposal may have been written although nobody told us, and then a leader may be
+elected from it. Those proposed to be left out count until they are out. A follower joins when it has all that is
+committed and all from before this leader's time, and begins no earlier than the leader (or what was deleted would be
+there again, were it elected), in the life (broker epoch) under which it is registered now; it leaves when it has not
+been at the log's end for `replica.lag.time.max.ms`.
 
 Pure: time, the log's end and the image's brokers come in. Owned by one partition, for one term of its leader.
 """
@@ -127,8 +128,9 @@ class InSync:
         return min((follower.log_end_offset for follower in self._awaited), default=INT64_MAX)
 
     def low_watermark(self, log_start_offset: int) -> int:
-        """Where the logs of all replicas that live or may be elected have begun, the leader's with `log_start_offset`. -1 if one
-        has not said. A member whose session is over may come back and lead before anybody has left it out."""
+        """Where the logs of all replicas that live or may be elected have begun, the leader's with `log_start_offset`.
+        -1 if one has not said. A member whose session is over may come back and lead before anybody has left it out.
+        """
         starts = [
             each.log_start_offset
             for replica, each in self.followers.items()
@@ -174,8 +176,9 @@ class InSync:
     ) -> PartitionChanged | None:
         """Who should be in sync from now on, if that is not who is. One proposal at a time.
 
-        `joining` has just fetched. It joins if it may; a member joins under the epoch of its new life. If nobody knows what became
-        of an earlier proposal, the members are proposed as they are: that makes a newer state, or is refused because there is one.
+        `joining` has just fetched. It joins if it may; a member joins under the epoch of its new life. If nobody knows
+        what became of an earlier proposal, the members are proposed as they are: that makes a newer state, or is
+        refused because there is one.
         """
         if self._is_proposing or now_ms < self._rests_until_ms:
             return None

@@ -1,6 +1,8 @@
-"""What a request of the general way costs its sender's quotas: counted when it was handled, told in its answer and waited for behind it.
+"""What a request of the general way costs its sender's quotas: counted when it was handled, told in its answer and
+waited for behind it.
 
-A request whose answer comes later counts at once: a client that goes away before it has sent the same bytes. Owned by its request.
+A request whose answer comes later counts at once: a client that goes away before it has sent the same bytes. Owned by
+its request.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -13,7 +15,9 @@ _LENGTH_BYTES = 4
 
 
 class Charge:
-    """For connections that have a meter. `busy_ns`: how long the request kept the loop's thread; waiting does not count."""
+    """For connections that have a meter. `busy_ns`: how long the request kept the loop's thread; waiting does not
+    count.
+    """
 
     __slots__ = ("_begun", "_meter")
 
@@ -24,7 +28,9 @@ class Charge:
             self._meter.record(begun.api.key, begun.client_id, frame_bytes + _LENGTH_BYTES, busy_ns, now_ms)
 
     def throttle_ms(self, response: Any, now_ms: int) -> int:
-        """How long the client has to wait, for these quotas or for what the handler has said. Its answer says so, if it has a field for it."""
+        """How long the client has to wait, for these quotas or for what the handler has said. Its answer says so, if it
+        has a field for it.
+        """
         told_ms: int = getattr(response, "throttle_time_ms", 0)
         if self._meter is None:
             return told_ms

@@ -1,17 +1,18 @@
 """One client connection: bytes in, frames to the dispatcher, responses out in the order of their requests.
 
-Reading. Frames that fit into the loop's shared read buffer are handled right there: the bytes of a request are valid only
-while its handler runs, and a handler that defers copies what it needs. What is left of a frame waits in `_leftover`. A larger
-frame gets a buffer of its own from the pool, which grows with what has really come, so that a length prefix alone costs nothing.
+Reading. Frames that fit into the loop's shared read buffer are handled right there: the bytes of a request are valid
+only while its handler runs, and a handler that defers copies what it needs. What is left of a frame waits in
+`_leftover`. A larger frame gets a buffer of its own from the pool, which grows with what has really come, so that a
+length prefix alone costs nothing.
 
-A request whose API has a quick handler (`quick_handlers.QUICK`) is given to that first, while no earlier answer is awaited.
-`_dispatch` is the one place where a request begins, on either way.
+A request whose API has a quick handler (`quick_handlers.QUICK`) is given to that first, while no earlier answer is
+awaited. `_dispatch` is the one place where a request begins, on either way.
 
-Writing. As long as something waits in the outbox, or too many answers are pending, nothing more is read from this client: a slow
-reader holds its own requests and nobody else's.
+Writing. As long as something waits in the outbox, or too many answers are pending, nothing more is read from this
+client: a slow reader holds its own requests and nobody else's.
 
-A closed connection cancels its deferred answers: file descriptors are reused, and a late answer would land in the stream of
-somebody else.
+A closed connection cancels its deferred answers: file descriptors are reused, and a late answer would land in the
+stream of somebody else.
 """
 
 import logging
@@ -228,7 +229,9 @@ class Connection:
             self._block()
 
     def _takes(self, size: int) -> bool:
-        """Whether a frame of this length is allowed. Only asked of frames that are not complete, or too short for a request."""
+        """Whether a frame of this length is allowed. Only asked of frames that are not complete, or too short for a
+        request.
+        """
         return self._server.frame_bytes_max >= size >= _HEAD_BYTES
 
     def _must_wait(self) -> bool:
@@ -361,7 +364,9 @@ class Connection:
                 self.on_failure()
 
     def _owes_only(self) -> bool:
-        """Whether nothing is read because requests are held back: only then is the end of what a client sends the end of it all."""
+        """Whether nothing is read because requests are held back: only then is the end of what a client sends the end
+        of it all.
+        """
         is_held_back = bool(self._pending) or self._muted is not None
         return self._blocked and is_held_back and not self._out and not self._awaits_memory
 
@@ -374,7 +379,9 @@ class Connection:
             self._loop.modify(self._fd, events)
 
     def mute(self, for_ms: int) -> None:
-        """Nothing more of this client is begun for so long (KIP-219). What was begun before is answered. The longest pause holds."""
+        """Nothing more of this client is begun for so long (KIP-219). What was begun before is answered. The longest
+        pause holds.
+        """
         if self.closed:
             return
         ends = self._loop.call_later(for_ms, self._unmute)

@@ -1,11 +1,12 @@
 """Which way a plain fetch takes: the compiled one (`native/fetch/`, built at install), or the general one.
 
-`handle_frame` answers fetches that need not wait: without a session or with one that goes on, of consumers and of followers in sync. The
-general way (`dispatch.py`, `broker/handlers/fetch.py`) is its twin: whatever it gives None for goes there, before anything was changed.
-`send_chunks` sends bytes and file slices as far as that goes without a closer look; its twin is `Outbox.flush`, which sends the rest.
+`handle_frame` answers fetches that need not wait: without a session or with one that goes on, of consumers and of
+followers in sync. The general way (`dispatch.py`, `broker/handlers/fetch.py`) is its twin: whatever it gives None for
+goes there, before anything was changed. `send_chunks` sends bytes and file slices as far as that goes without a closer
+look; its twin is `Outbox.flush`, which sends the rest.
 
-Where they are not compiled, were built for other classes, or with HEADWATER_PURE=1 in the environment, everything goes through Python;
-`COMPILED` says which it is. No state.
+Where they are not compiled, were built for other classes, or with HEADWATER_PURE=1 in the environment, everything goes
+through Python; `COMPILED` says which it is. No state.
 """
 
 import os

@@ -1,9 +1,11 @@
-"""Which way a small produce and a plain commit take: the compiled one (`native/`, built at install), or the one in Python.
+"""Which way a small produce and a plain commit take: the compiled one (`native/`, built at install), or the one in
+Python.
 
-`handle_frame` of `broker/handlers/produce.py`, and `read_commit` and `append_commit` of `broker/handlers/offset_commit_frames.py`, say
-what is to be done. The compiled ones do the same for requests that are plainly fine, in a quarter of the time, and hand all others on.
-Without them, with those that were built for other classes, or with HEADWATER_PURE=1 in the environment, everything goes through
-Python; `COMPILED` says which it is. No state.
+`handle_frame` of `broker/handlers/produce.py`, and `read_commit` and `append_commit` of
+`broker/handlers/offset_commit_frames.py`, say what is to be done. The compiled ones do the same for requests that are
+plainly fine, in a quarter of the time, and hand all others on. Without them, with those that were built for other
+classes, or with HEADWATER_PURE=1 in the environment, everything goes through Python; `COMPILED` says which it is. No
+state.
 """
 
 import os

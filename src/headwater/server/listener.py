@@ -1,7 +1,7 @@
 """The server: listeners, connections and their limits, and the way of a request to its handler and back.
 
-Limits: bytes of a frame (`socket.request.max.bytes`), connections in all and per address, idle time, and memory held by large
-frames. What goes beyond a limit is closed with one log line; the loop goes on.
+Limits: bytes of a frame (`socket.request.max.bytes`), connections in all and per address, idle time, and memory held by
+large frames. What goes beyond a limit is closed with one log line; the loop goes on.
 """
 
 import errno
@@ -217,7 +217,9 @@ class Server:
             connection.close("the broker is shutting down")
 
     def _load_next(self) -> None:
-        """Reads the handlers' code in pieces once the broker is up: not before it is ready, not in the first client's time."""
+        """Reads the handlers' code in pieces once the broker is up: not before it is ready, not in the first client's
+        time.
+        """
         if self._to_load:
             self._to_load.pop(0).load()
             self.loop.call_later(_LOAD_EVERY_MS, self._load_next)

@@ -1,7 +1,8 @@
 """Quick handlers of a connection for which quotas may hold: each request's client id is looked at first.
 
-Without a quota for that client its requests take the way that they would have taken. A produce that keeps to its quotas is counted and takes it too.
-Whatever else a quota is about goes the general way, which says how long to wait. No state but the meter's.
+Without a quota for that client its requests take the way that they would have taken. A produce that keeps to its quotas
+is counted and takes it too. Whatever else a quota is about goes the general way, which says how long to wait. No state
+but the meter's.
 """
 
 from collections.abc import Mapping

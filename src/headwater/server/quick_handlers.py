@@ -1,9 +1,9 @@
 """The table of quick handlers, by API key: what `Connection._dispatch` asks before it takes the general way.
 
-A quick handler works on the bytes of a frame. It answers with the whole frame of the answer: bytes (none for a produce with acks=0),
-or chunks with file slices. Or it declines with None, before it has changed anything; then the general way (`dispatch.py`) decodes the
-request and means the same. Code of groups and transactions is read with the first request that needs it, not at start-up: the first
-handler of those APIs puts the real one in its place.
+A quick handler works on the bytes of a frame. It answers with the whole frame of the answer: bytes (none for a produce
+with acks=0), or chunks with file slices. Or it declines with None, before it has changed anything; then the general way
+(`dispatch.py`) decodes the request and means the same. Code of groups and transactions is read with the first request
+that needs it, not at start-up: the first handler of those APIs puts the real one in its place.
 
 State: the table itself, which only fills.
 """
@@ -57,8 +57,9 @@ QUICK: Final[dict[int, QuickHandler]] = {
 def quick_handlers_for(
     broker: "Broker", connection: "ConnectionContext", session_ends_ns: int = FOR_EVER_NS
 ) -> dict[int, QuickHandler]:
-    """Quick handlers ask nobody whether the sender may. Where an authorizer does, all of them are for super users only; of others, a
-    connection remembers what it may, and Produce and Fetch compare that."""
+    """Quick handlers ask nobody whether the sender may. Where an authorizer does, all of them are for super users only;
+    of others, a connection remembers what it may, and Produce and Fetch compare that.
+    """
     authorizer = broker.authorizer
     if authorizer is None or connection.principal in authorizer.super_users:
         connection.rights = None

@@ -9,7 +9,8 @@ faults.py      what may go wrong; injector.py makes it happen; followers.py dela
 coordination.py    a world of groups and transactions
 clock.py, disk.py, scheduler.py, zookeeper.py, peers.py    the ports
 
-cluster.py     several brokers and a ZooKeeper; cluster_coordination.py: with groups and transactions; cluster_storage.py: with logs that are trimmed or may lose
-cluster_*.py   the machine, the network that is cut and heals, the faults, and what must hold between the brokers
-cluster_clients/   the scripts of `clients/`, sent where the metadata says
+cluster.py     several brokers and a ZooKeeper; cluster_coordination.py: with groups and transactions;
+cluster_storage.py: with logs that are trimmed or may lose cluster_*.py   the machine, the network that is cut and
+heals, the faults, and what must hold between the brokers cluster_clients/   the scripts of `clients/`, sent where the
+metadata says
 """

@@ -1,7 +1,9 @@
-"""What clients of a cluster were told, and whether all of it can be true together: as `history.py` and `catalog.py`, but for
+"""What clients of a cluster were told, and whether all of it can be true together: as `history.py` and `catalog.py`,
+but for
 
 - metadata: a broker may be behind, so a topic may be missing in one answer, or be there still in another;
-- ends: a leader that was deposed and does not know it yet may tell an older end. Only what one client was told, which sends the
+- ends: a leader that was deposed and does not know it yet may tell an older end. Only what one client was told, which
+  sends the
   highest leader epoch that it knows of, never goes back (I9, I15: `cluster_clients/reading.py`);
 - acknowledgements: at that moment every true in-sync replica has what was acknowledged (I8), which the world knows.
 """

@@ -4,8 +4,8 @@ I13 a committed offset never goes back and never comes from nowhere
 I14 a partition has one owner in a generation (classic groups), one owner at a time (KIP-848); who commits with a generation that
     is known to be over is refused
 
-Every commit has an offset of its own, so that what is fetched tells which commit it was. A commit is *settled* when nobody can
-apply it any more: it was answered, or its connection is gone. Owned by the world.
+Every commit has an offset of its own, so that what is fetched tells which commit it was. A commit is *settled* when
+nobody can apply it any more: it was answered, or its connection is gone. Owned by the world.
 """
 
 from collections.abc import Callable

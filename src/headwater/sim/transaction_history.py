@@ -7,7 +7,8 @@ I7  no cyclic flow of information: what a transaction has read from another one 
 I11 who was replaced (a later producer got the transactional id) gets nothing done any more; and nobody is told that it was
     replaced whom nobody has tried to replace, and whose transaction has not lasted for too long
 
-Each transaction has a number, which grows; its values and the offset that it commits carry that number. Owned by the world.
+Each transaction has a number, which grows; its values and the offset that it commits carry that number. Owned by the
+world.
 """
 
 from collections.abc import Callable

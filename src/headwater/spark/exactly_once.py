@@ -1,19 +1,22 @@
 """The exactly-once writer's protocol: what a task and the driver do, step by step, without doing any of it.
 
 Each side is a generator: it yields a step (a question to the cluster, or something to write) and is sent the answer.
-The writer drives it with the client; the model test drives the same code through crashes, zombies and time-outs at every
-step. Why it holds is told in docs/adr/0010-exactly-once-writer.md. In short, for batch N of query Q:
+The writer drives it with the client; the model test drives the same code through crashes, zombies and time-outs at
+every step. Why it holds is told in docs/adr/0010-exactly-once-writer.md. In short, for batch N of query Q:
 
 * A task writes into a transaction of its own, stores `progress[task] = N` in it, and leaves it open.
-* The driver writes a decision that names all these transactions, then commits the first of them: from there on the batch
+* The driver writes a decision that names all these transactions, then commits the first of them: from there on the
+  batch
   is decided. Then it commits the others. Both may be done again by whoever finds the decision.
 * A task that runs again for a decided batch commits its decided transaction instead of writing. If that one is gone
   (timed out, or aborted by a zombie), it writes again, and only the very same rows.
-* Only the last driver that has begun to decide can write a decision, so that one which was replaced and does not know it
+* Only the last driver that has begun to decide can write a decision, so that one which was replaced and does not know
+  it
   cannot put an old decision in the place of its successor's.
 * Before the driver calls the batch settled, it aborts what runs with more tasks have left open: readers of committed
   records stop at the first open transaction.
-* When a batch fails, or a run of the query ends, what it has open and not decided is aborted, and nothing of other runs.
+* When a batch fails, or a run of the query ends, what it has open and not decided is aborted, and nothing of other
+  runs.
 
 Owns no state. The decision lives in a compacted topic under the query's id, progress in a consumer group's offsets.
 """

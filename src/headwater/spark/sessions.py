@@ -1,10 +1,11 @@
 """A SparkSession with settings that serve pipelines, and `format("headwater")` in it.
 
 The settings: state in RocksDB with changelog checkpoints; few shuffle partitions; the checkpoint files written by the
-faster manager; quiet logs; secrets of Kafka's settings hidden where Spark shows settings and options (its UI, the event log); tasks in the Python that runs this; on one machine, the JVM and its Pythons talk over Unix domain sockets in a
-directory that only this user can enter: over TCP each small batch waits some 40 ms for an acknowledgement that is held back. Three are there for correctness of the exactly-once
-writer, and cannot be changed here: no speculation, no re-planning of stateless micro-batches, and the write-ahead log
-of offsets as Spark has it.
+faster manager; quiet logs; secrets of Kafka's settings hidden where Spark shows settings and options (its UI, the event
+log); tasks in the Python that runs this; on one machine, the JVM and its Pythons talk over Unix domain sockets in a
+directory that only this user can enter: over TCP each small batch waits some 40 ms for an acknowledgement that is held
+back. Three are there for correctness of the exactly-once writer, and cannot be changed here: no speculation, no
+re-planning of stateless micro-batches, and the write-ahead log of offsets as Spark has it.
 """
 
 import atexit
@@ -98,7 +99,9 @@ def register(spark: "SparkSession") -> None:
 
 
 def settings_for(master: str, options: Mapping[str, Any], cores: int, sockets: Path | None = None) -> dict[str, str]:
-    """Ours, then the caller's. Pure but for the path of the log's configuration. `sockets`: where Unix domain sockets may be made."""
+    """Ours, then the caller's. Pure but for the path of the log's configuration. `sockets`: where Unix domain sockets
+    may be made.
+    """
     settings = dict(SETTINGS)
     settings["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile=file:{_log_configuration()}"
     if is_local(master):
@@ -130,7 +133,8 @@ def has_jvm() -> bool:
 
 
 def end_jvm() -> None:
-    """Stops the session of this process, and its JVM, which else lives as long as the process; also one that has died. A later session has another.
+    """Stops the session of this process, and its JVM, which else lives as long as the process; also one that has died.
+    A later session has another.
 
     PySpark keeps the way to its JVM in attributes of its classes, and has no call for this.
     """
@@ -165,12 +169,16 @@ def is_local(master: str) -> bool:
 
 
 def master_with_retries(master: str, failures: int = 1000) -> str:
-    """On one machine Spark tries no task again unless it is told to; the death of one slot of streams would end the others' leases."""
+    """On one machine Spark tries no task again unless it is told to; the death of one slot of streams would end the
+    others' leases.
+    """
     return re.sub(r"^local\[(\d+|\*)\]$", rf"local[\1,{failures}]", master)
 
 
 def private_directory() -> Path:
-    """Made anew, with mode 700: whoever can connect to these sockets can make Spark's Pythons run what he likes. Gone with this process."""
+    """Made anew, with mode 700: whoever can connect to these sockets can make Spark's Pythons run what he likes. Gone
+    with this process.
+    """
     made = Path(tempfile.mkdtemp(prefix="headwater-"))
     atexit.register(shutil.rmtree, made, ignore_errors=True)
     return made

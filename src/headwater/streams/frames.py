@@ -1,11 +1,13 @@
-"""DataFrames at both ends of an application: `.df(spark)` reads what it has committed, `from_df` writes what it reads. Knows PySpark, as `on_spark` does.
+"""DataFrames at both ends of an application: `.df(spark)` reads what it has committed, `from_df` writes what it reads.
+Knows PySpark, as `on_spark` does.
 
-Out: the source of Spark (`format("headwater")`) over the topic of a point, with keys and values as the serdes there mean them. It reads
-committed records, so each result once.
+Out: the source of Spark (`format("headwater")`) over the topic of a point, with keys and values as the serdes there
+mean them. It reads committed records, so each result once.
 
-In: a query that writes the frame with the exactly-once sink, for as long as the application runs. A frame that is not a stream is made one batch of a
-stream, by a source that gives one row, once; the checkpoint of the query then says that it was written. The checkpoint's name
-has the id of the topic in it: a topic that was deleted and made again is filled again. A query that fails ends the application.
+In: a query that writes the frame with the exactly-once sink, for as long as the application runs. A frame that is not a
+stream is made one batch of a stream, by a source that gives one row, once; the checkpoint of the query then says that
+it was written. The checkpoint's name has the id of the topic in it: a topic that was deleted and made again is filled
+again. A query that fails ends the application.
 """
 
 import copyreg
@@ -161,7 +163,8 @@ def arrow_type(kind: str) -> "pa.DataType":
 def _latest(frame: DataFrame) -> DataFrame:
     """The rows of a table: the last change of each key, unless it is a tombstone.
 
-    Within a partition offsets tell which is the last. Where partitions were added, equal keys may be in several: of these the timestamps tell.
+    Within a partition offsets tell which is the last. Where partitions were added, equal keys may be in several: of
+    these the timestamps tell.
     """
     whole = functions.struct(*frame.columns).alias("row")
     rows = frame.where("key IS NOT NULL").select(whole)
@@ -197,7 +200,9 @@ def _client(app: "App", options: Mapping[str, str]) -> dict[str, Any]:
 
 
 class Feeds:
-    """The queries that write DataFrames to topics of one application. A thread of its own sees that they run, and ends them with it."""
+    """The queries that write DataFrames to topics of one application. A thread of its own sees that they run, and ends
+    them with it.
+    """
 
     def __init__(self, run: Run, queries: "dict[str, StreamingQuery]") -> None:
         self._run = run
@@ -286,7 +291,9 @@ def _as_one_batch(rows: DataFrame) -> DataFrame:
 
 
 def _checkpoint(app: "App", feed: "FrameFeed", settings: "RunSettings", session: SparkSession) -> str:
-    """Below the directory that was given, or one in `state_dir`: of this topic, and not of one of the same name before it."""
+    """Below the directory that was given, or one in `state_dir`: of this topic, and not of one of the same name before
+    it.
+    """
     master = str(session.sparkContext.master)
     if feed.checkpoint is None and not is_local(master):
         raise UserError(

@@ -13,8 +13,8 @@
         worker.create("n", {"connector.class": "Numbers", "topic": "t"})
         worker.until(lambda: worker.status("n")["tasks"][0]["state"] == "RUNNING")
 
-Faults are the test's own: `source.crash()` loses the task without `stop`; a broker is killed and started; a `put` that must fail
-is made to by the sink's own target.
+Faults are the test's own: `source.crash()` loses the task without `stop`; a broker is killed and started; a `put` that
+must fail is made to by the sink's own target.
 """
 
 import asyncio
@@ -67,7 +67,9 @@ class _Context:
 
 
 class SourceKit:
-    """One source connector with its first task, and offsets in memory. `spark`: the session of a connector that asks for one."""
+    """One source connector with its first task, and offsets in memory. `spark`: the session of a connector that asks
+    for one.
+    """
 
     def __init__(self, connector: type[SourceConnector], config: Mapping[str, str], *, spark: Any = None) -> None:
         self._spark = spark

@@ -1,7 +1,8 @@
 """The body of a request while it comes, for handlers that answer before it has ended.
 
-A connection makes one for the requests that its server was told to stream, and gives `receive`: the next bytes, none at the end. One handler reads it. Whatever it
-keeps of an unfinished line is counted among the bytes that all connections hold; the connection closes the stream when the request is answered.
+A connection makes one for the requests that its server was told to stream, and gives `receive`: the next bytes, none at
+the end. One handler reads it. Whatever it keeps of an unfinished line is counted among the bytes that all connections
+hold; the connection closes the stream when the request is answered.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -35,7 +36,9 @@ class BodyStream:
                 self.has_ended = True
 
     async def lines(self, line_bytes_max: int) -> AsyncIterator[bytes]:
-        """Without their line feeds; also the last one, if it has none. Raises HttpError 413 for a line that is too long."""
+        """Without their line feeds; also the last one, if it has none. Raises HttpError 413 for a line that is too
+        long.
+        """
         rest = bytearray()
         async for piece in self.pieces():
             *complete, last = piece.split(b"\n")

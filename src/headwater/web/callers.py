@@ -1,7 +1,8 @@
 """What a request needs, and who sends it: rights of Kafka's resources decide what a caller may do at an HTTP door.
 
-A door says what a request needs (`Need`), and its caller is asked. Where a door has no login, everybody may do everything (`EVERYBODY`).
-A refusal names what is missing and nothing of what exists: a resource that one may not see is refused by name whether it is there or not.
+A door says what a request needs (`Need`), and its caller is asked. Where a door has no login, everybody may do
+everything (`EVERYBODY`). A refusal names what is missing and nothing of what exists: a resource that one may not see is
+refused by name whether it is there or not.
 """
 
 from collections.abc import Iterable

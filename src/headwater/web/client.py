@@ -1,7 +1,7 @@
 """A small HTTP/1.1 client on asyncio, for what one door asks of another: a request, and its whole answer within limits.
 
-Connections are kept and used again. A request is sent once: whether it was carried out is known only by its answer, so what to
-do after an error is the caller's decision.
+Connections are kept and used again. A request is sent once: whether it was carried out is known only by its answer, so
+what to do after an error is the caller's decision.
 """
 
 import asyncio
@@ -68,7 +68,9 @@ class HttpClient:
         timeout_s: float = 30.0,
         connect_timeout_s: float | None = None,
     ) -> Answer:
-        """`url`: http(s)://host:port/path?query, encoded already. To connect has a time of its own: `timeout_s` too, if none is given. Raises HttpClientError."""
+        """`url`: http(s)://host:port/path?query, encoded already. To connect has a time of its own: `timeout_s` too, if
+        none is given. Raises HttpClientError.
+        """
         parts = http_address(url)
         if parts is None or parts.hostname is None:
             raise HttpClientError(f"{without_login(url)} is no address that can be asked", was_sent=False)

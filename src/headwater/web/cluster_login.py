@@ -1,13 +1,16 @@
-"""The one login of all HTTP doors: whoever calls is logged in at the brokers with what he shows, and the brokers say what he may do.
+"""The one login of all HTTP doors: whoever calls is logged in at the brokers with what he shows, and the brokers say
+what he may do.
 
-So the users are the cluster's own: SCRAM credentials of its metadata, users that `sasl.jaas.config` lists for PLAIN, and tokens that its
-OAUTHBEARER validators take; and the rights are its access rules, told by the authorized operations of Metadata, DescribeCluster and
-DescribeGroups. A door keeps no password file and no rules, and works in front of Apache Kafka as well.
+So the users are the cluster's own: SCRAM credentials of its metadata, users that `sasl.jaas.config` lists for PLAIN,
+and tokens that its OAUTHBEARER validators take; and the rights are its access rules, told by the authorized operations
+of Metadata, DescribeCluster and DescribeGroups. A door keeps no password file and no rules, and works in front of
+Apache Kafka as well.
 
-A login is kept for `_LOGIN_S`, and used again for who shows the same, also while it is renewed, which begins before its end; answers about
-rights are kept for `_RIGHTS_S`. What was shown is kept as a keyed hash, beside the connection that needs the secret itself to come back after a
-broker went away. At most so many logins are kept, and so few are under way at a time: whoever tries passwords waits in line (`PendingLogins`),
-and the brokers delay each answer besides; who has logged in before waits in a line of its own. Owned by the door's loop.
+A login is kept for `_LOGIN_S`, and used again for who shows the same, also while it is renewed, which begins before its
+end; answers about rights are kept for `_RIGHTS_S`. What was shown is kept as a keyed hash, beside the connection that
+needs the secret itself to come back after a broker went away. At most so many logins are kept, and so few are under way
+at a time: whoever tries passwords waits in line (`PendingLogins`), and the brokers delay each answer besides; who has
+logged in before waits in a line of its own. Owned by the door's loop.
 """
 
 import asyncio
@@ -194,7 +197,9 @@ def unreachable(problem: KafkaError) -> HttpError:
 
 
 class ClusterLogin:
-    """`settings` are those of a client: where the brokers are, and TLS. Raises UserError for what cannot work. Made in a running loop."""
+    """`settings` are those of a client: where the brokers are, and TLS. Raises UserError for what cannot work. Made in
+    a running loop.
+    """
 
     def __init__(self, settings: Mapping[str, Any], mechanisms: Iterable[str]) -> None:
         base = {name: value for name, value in settings.items() if not name.startswith("sasl.")}

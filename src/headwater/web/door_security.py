@@ -1,9 +1,9 @@
 """TLS and the login of one HTTP door, from its settings: the same names at every door, and those that people know.
 
-`listeners=https://...` with Kafka's `ssl.*`; `authentication.method=BASIC` or `BEARER` (or both) as Confluent's services have it. The users and
-their rights are the cluster's: `ClusterLogin`. Passwords and tokens over plain HTTP are refused but on the loopback, unless
-`authentication.allow.plaintext` says that something else (a proxy) makes it safe. A door without a login listens on the loopback by default;
-one that was told to listen elsewhere does, and warns.
+`listeners=https://...` with Kafka's `ssl.*`; `authentication.method=BASIC` or `BEARER` (or both) as Confluent's
+services have it. The users and their rights are the cluster's: `ClusterLogin`. Passwords and tokens over plain HTTP are
+refused but on the loopback, unless `authentication.allow.plaintext` says that something else (a proxy) makes it safe. A
+door without a login listens on the loopback by default; one that was told to listen elsewhere does, and warns.
 """
 
 import logging
@@ -73,7 +73,9 @@ def refuse_extensions(given: Mapping[str, str]) -> None:
 
 
 class DoorSecurity:
-    """Made inside a running loop; `close` it. `client` are the settings of the service's own clients, `listeners` its own."""
+    """Made inside a running loop; `close` it. `client` are the settings of the service's own clients, `listeners` its
+    own.
+    """
 
     def __init__(
         self,
@@ -269,7 +271,9 @@ def _tls_of(values: Mapping[str, Any], listeners: Sequence[HttpListener]) -> Con
 
 
 def forwarding_tls(given: Mapping[str, str]) -> ContextSource:
-    """For calls to other instances of the service over https://: `ssl.truststore.*` says whom to trust. Raises UserError."""
+    """For calls to other instances of the service over https://: `ssl.truststore.*` says whom to trust. Raises
+    UserError.
+    """
     values = _read(given)
     settings = TlsSettings(
         truststore_location=values["ssl.truststore.location"],

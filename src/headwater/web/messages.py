@@ -1,4 +1,6 @@
-"""A request, a response, and the error that becomes one. Plain data: the parser makes requests, the server writes responses."""
+"""A request, a response, and the error that becomes one. Plain data: the parser makes requests, the server writes
+responses.
+"""
 
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -84,7 +86,9 @@ class Query:
         return [value for each, value in self._pairs if each == name]
 
     def boolean(self, name: str, default: bool = False) -> bool:
-        """As Java reads it: `true` in any case is true, and anything else is not. Python's clients write `True` and `False`."""
+        """As Java reads it: `true` in any case is true, and anything else is not. Python's clients write `True` and
+        `False`.
+        """
         value = self.get(name)
         return default if value is None or value == "" else value.lower() == "true"
 
@@ -106,8 +110,9 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """`target` is as it came. `segments` are the pieces of its path, split at slashes and only then decoded, so that an encoded
-    slash stays inside its piece; a slash at the end adds none."""
+    """`target` is as it came. `segments` are the pieces of its path, split at slashes and only then decoded, so that an
+    encoded slash stays inside its piece; a slash at the end adds none.
+    """
 
     method: str
     target: str

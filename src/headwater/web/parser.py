@@ -111,7 +111,9 @@ class RequestParser:
             raise
 
     def next_piece(self) -> bytes | None:
-        """More of the body that is streamed, none at its end; None until more has come. Raises HttpError for what is no body."""
+        """More of the body that is streamed, none at its end; None until more has come. Raises HttpError for what is no
+        body.
+        """
         try:
             while True:
                 match self._state:

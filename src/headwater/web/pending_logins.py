@@ -1,7 +1,8 @@
-"""How many logins may wait for the brokers at a time: of all callers, of one peer, and of one peer with one user's name. Pure.
+"""How many logins may wait for the brokers at a time: of all callers, of one peer, and of one peer with one user's
+name. Pure.
 
-Who tries many passwords waits in his own line: others, from elsewhere, find places. A peer is an address of IPv4, or a /64 network of IPv6, for
-one machine has all of its addresses. Those who have logged in before do not come here.
+Who tries many passwords waits in his own line: others, from elsewhere, find places. A peer is an address of IPv4, or a
+/64 network of IPv6, for one machine has all of its addresses. Those who have logged in before do not come here.
 """
 
 import ipaddress

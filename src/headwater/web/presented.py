@@ -1,6 +1,7 @@
 """What a request shows to log in by: the header `Authorization`, read. Pure; secrets never show in `repr`.
 
-`Basic` is RFC 7617 in UTF-8, `Bearer` RFC 6750. Header fields that come twice are refused: two readers could believe different ones.
+`Basic` is RFC 7617 in UTF-8, `Bearer` RFC 6750. Header fields that come twice are refused: two readers could believe
+different ones.
 """
 
 import base64

@@ -1,7 +1,9 @@
-"""A service in a process of its own: start it, print its `ready` line, and wait until it is told to stop or cannot go on.
+"""A service in a process of its own: start it, print its `ready` line, and wait until it is told to stop or cannot go
+on.
 
-SIGTERM and SIGINT stop it cleanly (exit code 0). With `stop_on_eof` it also stops when its stdin is closed, which is how a
-supervisor that dies takes its children with it. A UserError, at the start or later, is explained on stderr (exit code 1).
+SIGTERM and SIGINT stop it cleanly (exit code 0). With `stop_on_eof` it also stops when its stdin is closed, which is
+how a supervisor that dies takes its children with it. A UserError, at the start or later, is explained on stderr (exit
+code 1).
 """
 
 import asyncio
@@ -25,7 +27,9 @@ logger = logging.getLogger("headwater.web")
 
 class Service(Protocol):
     async def start(self) -> str:
-        """Serves when this returns; gives the line to print, which begins with `ready`. Raises UserError where it cannot."""
+        """Serves when this returns; gives the line to print, which begins with `ready`. Raises UserError where it
+        cannot.
+        """
 
     async def broken(self) -> UserError:
         """Returns only if the service cannot go on, and says why."""

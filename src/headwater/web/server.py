@@ -1,8 +1,9 @@
-"""An HTTP server on asyncio, HTTP/1.1 and, for doors that ask for it, HTTP/2 without TLS: keep-alive, requests of a connection answered one after the other, limits on everything.
+"""An HTTP server on asyncio, HTTP/1.1 and, for doors that ask for it, HTTP/2 without TLS: keep-alive, requests of a
+connection answered one after the other, limits on everything.
 
-The server owns its connections; an application answers requests and gives errors their bodies. A connection reads on only when
-its last request is answered, so a client that sends faster than it is served is held by its own socket. An exception in a
-handler is a 500 and never ends the server.
+The server owns its connections; an application answers requests and gives errors their bodies. A connection reads on
+only when its last request is answered, so a client that sends faster than it is served is held by its own socket. An
+exception in a handler is a 500 and never ends the server.
 """
 
 import asyncio
@@ -54,8 +55,8 @@ class HttpServer:
         http2: bool = False,
         is_streamed: Callable[[Request], bool] | None = None,
     ) -> None:
-        """`http2`: also for clients that begin with its preface, if the `h2` library is installed. `is_streamed`: which requests are handed on when their head
-        is there, with the body as a stream.
+        """`http2`: also for clients that begin with its preface, if the `h2` library is installed. `is_streamed`: which
+        requests are handed on when their head is there, with the body as a stream.
         """
         self.http2 = http2 and is_available()
         self.is_streamed = is_streamed
@@ -215,7 +216,9 @@ class _Connection:
         return b""
 
     async def _receive(self) -> Request | None:
-        """The next request; None when the client has gone between two. Raises HttpError for what is none or comes too slowly."""
+        """The next request; None when the client has gone between two. Raises HttpError for what is none or comes too
+        slowly.
+        """
         request = self._next()
         if request is not None:
             return request
@@ -290,8 +293,8 @@ class _Connection:
             return self._application.on_error(HttpError(500, "Internal Server Error"), request)
 
     async def _answer_streamed(self, request: Request, stream: BodyStream) -> bool:
-        """Whether the connection goes on: not if the answer has ended before the body. Only the handler reads meanwhile, so a client that goes away ends the
-        answer when more of the body is asked for.
+        """Whether the connection goes on: not if the answer has ended before the body. Only the handler reads
+        meanwhile, so a client that goes away ends the answer when more of the body is asked for.
         """
         try:
             response = await self._answer(request)

@@ -1,7 +1,8 @@
-"""Connections over TLS, each by the certificates that are right when it comes: asyncio's own server has one context for ever.
+"""Connections over TLS, each by the certificates that are right when it comes: asyncio's own server has one context for
+ever.
 
-Owned by an `HttpServer`. Handshakes run side by side, so many at a time and each for so long; a client that speaks plain HTTP, or whose
-certificate is refused, is closed, and the log says so at level debug: anybody may knock.
+Owned by an `HttpServer`. Handshakes run side by side, so many at a time and each for so long; a client that speaks
+plain HTTP, or whose certificate is refused, is closed, and the log says so at level debug: anybody may knock.
 """
 
 import asyncio

@@ -17,7 +17,8 @@
 - A slice past the end is merely short, and cheap. It leaves `p` past the end, so the next read raises, or the last
   test `p != e` does. `p` never goes back.
 - The count of an array is tested against the bytes left before anything is made for it.
-- A request may have `REQUEST_ELEMENTS_MAX` elements in all: `r` is how many are left. An element of a byte or two takes a hundred as an
+- A request may have `REQUEST_ELEMENTS_MAX` elements in all: `r` is how many are left. An element of a byte or two takes
+  a hundred as an
   object, so the bytes alone are no bound; and a few large ones (the assignments of a group) are no bomb.
 """
 

@@ -1,4 +1,6 @@
-"""A transactional producer by hand: it sends what no client would, such as a request of long ago, to whom it is told to."""
+"""A transactional producer by hand: it sends what no client would, such as a request of long ago, to whom it is told
+to.
+"""
 
 import time
 from typing import Any
@@ -51,7 +53,9 @@ def ask(cluster: Cluster, broker: int, request: Any, version: int) -> Any:
 
 
 class ByHand:
-    """Transactions of version 2 (KIP-890): a partition is added by writing to it, and each end of a transaction bumps the epoch."""
+    """Transactions of version 2 (KIP-890): a partition is added by writing to it, and each end of a transaction bumps
+    the epoch.
+    """
 
     def __init__(self, cluster: Cluster, transactional_id: str, topic: str) -> None:
         self._cluster, self._id, self._topic = cluster, transactional_id, topic

@@ -1,7 +1,9 @@
-"""A cluster of real processes: an ensemble of ZooKeeper servers, Headwater brokers, and links between them that can be cut.
+"""A cluster of real processes: an ensemble of ZooKeeper servers, Headwater brokers, and links between them that can be
+cut.
 
-Brokers reach ZooKeeper and each other through links (network.py); clients reach them directly. Every broker keeps its ports and its
-directory over its lives. All processes end with the context, and with the process that made them, however that ends.
+Brokers reach ZooKeeper and each other through links (network.py); clients reach them directly. Every broker keeps its
+ports and its directory over its lives. All processes end with the context, and with the process that made them, however
+that ends.
 """
 
 import signal
@@ -64,7 +66,9 @@ class Cluster:
     # Lives of brokers
 
     def start(self, *numbers: int) -> None:
-        """Together; returns when they are ready, and every broker that is well knows of them: the controller among these."""
+        """Together; returns when they are ready, and every broker that is well knows of them: the controller among
+        these.
+        """
         self.launch(*numbers)
         for number in numbers:
             self.members[number].wait_until_ready()
@@ -106,7 +110,9 @@ class Cluster:
         self.members[other].inward.cut(self.members[one].name)
 
     def cut_way(self, source: int, target: int) -> None:
-        """What the one sends does not reach the other. A proxy carries whole connections, and of those none does without answers."""
+        """What the one sends does not reach the other. A proxy carries whole connections, and of those none does
+        without answers.
+        """
         self.cut_between(source, target)
 
     def heal(self) -> None:
@@ -145,7 +151,8 @@ class Cluster:
     def make_topic(self, name: str, partitions: int, *, through: int = 0, replicas: int = 3, **config: str) -> None:
         """Through one broker, if that is given. Returns when all partitions have leaders and all replicas are in sync.
 
-        Asks until it is there: a controller that loses its session in the middle, or has just come, may not know whether it is.
+        Asks until it is there: a controller that loses its session in the middle, or has just come, may not know
+        whether it is.
         """
         settings = {key.replace("_", "."): value for key, value in config.items()}
 

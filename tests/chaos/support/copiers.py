@@ -12,7 +12,9 @@ STARTS_MAX = 500  # one that cannot live at all is not started for ever
 
 
 class Copiers:
-    """One for each transactional id, all in one group, which has the name of the source. `tend` starts those that ended."""
+    """One for each transactional id, all in one group, which has the name of the source. `tend` starts those that
+    ended.
+    """
 
     def __init__(self, kind: str, bootstrap: str, source: str, target: str, log: Path) -> None:
         self._kind, self._bootstrap, self._source, self._target = kind, bootstrap, source, target

@@ -1,8 +1,8 @@
 """What may happen to the files of a broker that is not running. Each function takes its log directory and dice.
 
-A power loss takes back what no fsync has covered: all beyond the recovery points may be missing, or be there in part. A torn write leaves a
-part of the last batch. A bad device flips bits; there what recovery promises to notice is flipped: beyond the recovery point, in
-indexes, and in the file of leader epochs such that it cannot be read.
+A power loss takes back what no fsync has covered: all beyond the recovery points may be missing, or be there in part. A
+torn write leaves a part of the last batch. A bad device flips bits; there what recovery promises to notice is flipped:
+beyond the recovery point, in indexes, and in the file of leader epochs such that it cannot be read.
 """
 
 import random

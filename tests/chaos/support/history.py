@@ -1,7 +1,7 @@
 """What clients were told about one topic, and whether all of it can be true together. Pure: no client, no clock.
 
-Values are different from each other, so a value tells where it came from. What one partition has at an offset is checked as in a
-simulated cluster, by the same code (`headwater.sim.history`). Checked, by their names in `Kind`:
+Values are different from each other, so a value tells where it came from. What one partition has at an offset is
+checked as in a simulated cluster, by the same code (`headwater.sim.history`). Checked, by their names in `Kind`:
 
 - LOST: an acknowledged record is not there in the end
 - CHANGED: an offset had two values, for whoever was told of it: by an acknowledgement, a read, or a replica's file

@@ -1,9 +1,11 @@
 """Network namespaces of Linux, joined by a bridge: machines of their own, as far as packets are concerned.
 
-Each has one address, a network card and a loopback. What one sends to another is lost silently when its table of neighbours names a card
-there that nobody has (`lose`): one way only, on open connections too, and until `find_all`. The tests stay outside, at the bridge's own address.
+Each has one address, a network card and a loopback. What one sends to another is lost silently when its table of
+neighbours names a card there that nobody has (`lose`): one way only, on open connections too, and until `find_all`. The
+tests stay outside, at the bridge's own address.
 
-Names carry the number of the process that made them. `close` removes all; what a killed process left behind, the next one removes.
+Names carry the number of the process that made them. `close` removes all; what a killed process left behind, the next
+one removes.
 """
 
 import contextlib
@@ -124,7 +126,9 @@ class Namespaces:
 
 
 def _free_network() -> str:
-    """Of those that are set aside for tests of networks (RFC 2544): the first three bytes, which this machine does not use yet."""
+    """Of those that are set aside for tests of networks (RFC 2544): the first three bytes, which this machine does not
+    use yet.
+    """
     used = ip("-o", "-4", "address", "show")
     numbers = [(os.getpid() + offset) % 512 for offset in range(512)]
     networks = (f"198.{18 + number // 256}.{number % 256}" for number in numbers)

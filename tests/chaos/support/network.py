@@ -1,8 +1,9 @@
 """Links between the processes of a cluster that can be cut: a small proxy in user space, one thread for all links.
 
-A link listens on a port of its own and carries bytes to its target and back. Cut, it is silent: nothing is carried, connections stay
-open, and new ones are taken and not answered, as when packets are lost on the way. Healed, it carries what waited, as TCP does. A link may
-be cut for some who come only: a broker names itself in the client id of its first request ("broker-2").
+A link listens on a port of its own and carries bytes to its target and back. Cut, it is silent: nothing is carried,
+connections stay open, and new ones are taken and not answered, as when packets are lost on the way. Healed, it carries
+what waited, as TCP does. A link may be cut for some who come only: a broker names itself in the client id of its first
+request ("broker-2").
 """
 
 import contextlib

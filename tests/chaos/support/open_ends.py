@@ -1,4 +1,6 @@
-"""How far transactions are, as the cluster tells it: who coordinates one, in which state it is, and where readers must stop."""
+"""How far transactions are, as the cluster tells it: who coordinates one, in which state it is, and where readers must
+stop.
+"""
 
 from chaos.support.by_hand import coordinator
 from chaos.support.cluster import Cluster

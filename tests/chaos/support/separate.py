@@ -1,7 +1,7 @@
 """A cluster whose brokers and ZooKeeper have a network namespace each: what is cut there is cut by the kernel.
 
-Clients stay outside and reach the brokers through links (network.py) that are never cut. `running_apart` gives such a cluster, or one behind
-the proxy where the machine has no namespaces to give: both take the same cuts.
+Clients stay outside and reach the brokers through links (network.py) that are never cut. `running_apart` gives such a
+cluster, or one behind the proxy where the machine has no namespaces to give: both take the same cuts.
 """
 
 import warnings

@@ -1,7 +1,8 @@
-"""Faults one after the other on a cluster of real processes, drawn from a seed that is printed: kills, clean stops, brokers that stand
-still, links that are cut, disks that are full, servers of the ensemble that die.
+"""Faults one after the other on a cluster of real processes, drawn from a seed that is printed: kills, clean stops,
+brokers that stand still, links that are cut, disks that are full, servers of the ensemble that die.
 
-At most one broker is down or cut off from ZooKeeper at a time, so that clients that wait for two in sync can go on. `calm` ends all of it.
+At most one broker is down or cut off from ZooKeeper at a time, so that clients that wait for two in sync can go on.
+`calm` ends all of it.
 """
 
 import errno

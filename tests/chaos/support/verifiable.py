@@ -1,4 +1,6 @@
-"""VerifiableProducer and VerifiableConsumer of Kafka's own system tests: the Java clients, and what they saw, in their own words."""
+"""VerifiableProducer and VerifiableConsumer of Kafka's own system tests: the Java clients, and what they saw, in their
+own words.
+"""
 
 import json
 import signal

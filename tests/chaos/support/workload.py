@@ -1,7 +1,9 @@
-"""Clients that go on while a cluster suffers, and tell a history what they were told: writers, readers, a watch on committed offsets.
+"""Clients that go on while a cluster suffers, and tell a history what they were told: writers, readers, a watch on
+committed offsets.
 
-`Workload` has them all on one topic. Its `finish` waits until everything sent is acknowledged and everything acknowledged was read, until
-all replicas are in sync, and then holds the whole story against the history: by a last reading, and by the files of every replica.
+`Workload` has them all on one topic. Its `finish` waits until everything sent is acknowledged and everything
+acknowledged was read, until all replicas are in sync, and then holds the whole story against the history: by a last
+reading, and by the files of every replica.
 """
 
 import itertools
@@ -60,7 +62,9 @@ class Client(threading.Thread):
 
 
 class Writer(Client):
-    """An idempotent producer with acks=all, round robin over the partitions, until `stop`, which waits for every answer."""
+    """An idempotent producer with acks=all, round robin over the partitions, until `stop`, which waits for every
+    answer.
+    """
 
     def __init__(self, name: str, bootstrap: str, topic: str, partitions: int, history: History, **config: Any) -> None:
         super().__init__(name)
@@ -116,9 +120,11 @@ class Writer(Client):
 
 
 class Reader(Client):
-    """Reads every partition from the beginning. With a group it is a member that commits; else it is assigned everything.
+    """Reads every partition from the beginning. With a group it is a member that commits; else it is assigned
+    everything.
 
-    One commit is under way at a time: librdkafka would send those that failed again after later ones, and so commit less.
+    One commit is under way at a time: librdkafka would send those that failed again after later ones, and so commit
+    less.
     """
 
     def __init__(
@@ -157,7 +163,9 @@ class Reader(Client):
             self._given_now.append(place.partition)
 
     def step(self) -> None:
-        """What `consume` gives when partitions were given out anew meanwhile may be of before or after that: nobody can tell."""
+        """What `consume` gives when partitions were given out anew meanwhile may be of before or after that: nobody can
+        tell.
+        """
         self._given_now.clear()
         messages = self._consumer.consume(500, 0.1)
         given_now = set(self._given_now)
@@ -208,7 +216,9 @@ class OffsetWatch(Client):
 
 
 class Workload:
-    """A topic of its own with two writers, a reader of everything, and, if asked for, a group of two with a watch on its offsets."""
+    """A topic of its own with two writers, a reader of everything, and, if asked for, a group of two with a watch on
+    its offsets.
+    """
 
     writer_class: type["Writer"] = Writer
     reader_class: type["Reader"] = Reader
@@ -252,7 +262,9 @@ class Workload:
         )
 
     def expect_silence(self, seconds: float) -> None:
-        """Nothing that is sent from now on is acknowledged so soon. A writer may hear late of what was acknowledged before."""
+        """Nothing that is sent from now on is acknowledged so soon. A writer may hear late of what was acknowledged
+        before.
+        """
         sent = {writer: writer.sent for writer in self.writers}
         time.sleep(seconds)
         early = {

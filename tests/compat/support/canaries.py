@@ -1,4 +1,5 @@
-"""Canaries: values that stand in for secrets, each of its own, so that one that is seen anywhere tells which secret got out.
+"""Canaries: values that stand in for secrets, each of its own, so that one that is seen anywhere tells which secret got
+out.
 
 A secret gets out in other clothes too: in base64 (logins of HTTP are), in hexadecimal, with percent signs, quoted by
 Python or JSON. `seen` knows these.

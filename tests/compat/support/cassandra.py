@@ -1,4 +1,6 @@
-"""A real Apache Cassandra for tests, from the jars of tests/compat/cassandra/pom.xml. One node, up in twenty seconds, 600 MB."""
+"""A real Apache Cassandra for tests, from the jars of tests/compat/cassandra/pom.xml. One node, up in twenty seconds,
+600 MB.
+"""
 
 import contextlib
 import shutil

@@ -1,14 +1,15 @@
-"""Consume, transform, produce: a process to be killed. `python copier.py BOOTSTRAP GROUP TRANSACTIONAL_ID SOURCE TARGET`.
+"""Consume, transform, produce: a process to be killed. `python copier.py BOOTSTRAP GROUP TRANSACTIONAL_ID SOURCE
+TARGET`.
 
 Each transaction takes some records of the source, writes "copy of ..." to the same partition of the target, and commits
 the offsets with them. After an error that aborts, it reads again from what is committed; after a fatal one it ends, and
 whoever started it starts it again.
 
-librdkafka 2.16 may wait for ever in `send_offsets_to_transaction`, past its timeout, for a group coordinator that it has
-given up itself: when it has lost all brokers and begins again from its bootstrap servers, or when a broker is gone from the
-metadata. It does so with Apache Kafka too (librdkafka issues 5456 and 5511). Meanwhile its consumer sends heartbeats, so the
-group waits for it to join until its rebalance timeout is over. Hence the first is turned off here, and a call that does not
-return ends the process.
+librdkafka 2.16 may wait for ever in `send_offsets_to_transaction`, past its timeout, for a group coordinator that it
+has given up itself: when it has lost all brokers and begins again from its bootstrap servers, or when a broker is gone
+from the metadata. It does so with Apache Kafka too (librdkafka issues 5456 and 5511). Meanwhile its consumer sends
+heartbeats, so the group waits for it to join until its rebalance timeout is over. Hence the first is turned off here,
+and a call that does not return ends the process.
 """
 
 import faulthandler

@@ -2,8 +2,8 @@
 
     python copier_ours.py blocking|asyncio BOOTSTRAP GROUP TRANSACTIONAL_ID SOURCE TARGET PROTOCOL
 
-After an error that aborts, it reads again from what is committed; after any other it ends, and whoever started it starts
-it again.
+After an error that aborts, it reads again from what is committed; after any other it ends, and whoever started it
+starts it again.
 """
 
 import asyncio

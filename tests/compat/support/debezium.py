@@ -1,7 +1,9 @@
-"""The same tables and changes for Debezium and for PostgresCdc, and their records in one shape, times and positions aside.
+"""The same tables and changes for Debezium and for PostgresCdc, and their records in one shape, times and positions
+aside.
 
-`debezium_records.json` has what Debezium 3.6.1 on Apache's Connect 4.3 gave; `python -m compat.support.debezium` in tests/ makes
-it again (it needs the jars of tests/compat/debezium/pom.xml), and tests/compat/test_debezium_live.py compares both live.
+`debezium_records.json` has what Debezium 3.6.1 on Apache's Connect 4.3 gave; `python -m compat.support.debezium` in
+tests/ makes it again (it needs the jars of tests/compat/debezium/pom.xml), and tests/compat/test_debezium_live.py
+compares both live.
 """
 
 import json

@@ -1,4 +1,6 @@
-"""A broker whose device fails under it: a library between it and the kernel answers EIO to writes and syncs below one directory."""
+"""A broker whose device fails under it: a library between it and the kernel answers EIO to writes and syncs below one
+directory.
+"""
 
 import functools
 import os
@@ -92,7 +94,9 @@ class ReadOnlyBroker(HeadwaterBroker):
 
 @functools.cache
 def own_mounts() -> tuple[str, ...]:
-    """The command before one that may mount what nobody else sees. Skips the test where the machine allows no such thing."""
+    """The command before one that may mount what nobody else sees. Skips the test where the machine allows no such
+    thing.
+    """
     for command in (("unshare", "--user", "--map-root-user", "--mount"), ("unshare", "--mount")):
         probe = [*command, "sh", "-c", "mount --bind /tmp /tmp && mount -o remount,bind,ro /tmp"]
         if subprocess.run(probe, capture_output=True, check=False).returncode == 0:

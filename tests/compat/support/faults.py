@@ -1,7 +1,9 @@
-"""Faults of disks and clocks under a broker that does not know: `faults.c` between it and the kernel, and small disks of its own.
+"""Faults of disks and clocks under a broker that does not know: `faults.c` between it and the kernel, and small disks
+of its own.
 
-`Faults` is the page that a test and the processes share: a field that is set holds from the next call on. `SmallDisks` are tmpfs in a mount
-namespace that nobody else sees and that goes with this process; it needs no root where user namespaces are allowed.
+`Faults` is the page that a test and the processes share: a field that is set holds from the next call on. `SmallDisks`
+are tmpfs in a mount namespace that nobody else sees and that goes with this process; it needs no root where user
+namespaces are allowed.
 """
 
 import mmap

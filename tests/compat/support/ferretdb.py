@@ -1,5 +1,5 @@
-"""A server that speaks MongoDB's protocol: FerretDB 1.24 with SQLite behind it, built by tests/compat/get_ferretdb.sh. It has no
-change streams and no transactions.
+"""A server that speaks MongoDB's protocol: FerretDB 1.24 with SQLite behind it, built by tests/compat/get_ferretdb.sh.
+It has no change streams and no transactions.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
 """A directory as Apache Kafka's distribution has it, `bin` and `config`, to type the lines of a tutorial in.
 
-Tutorials name the default ports, so a lab has a network of its own where the machine allows that. Where it does not, other
-ports are put in the place of the default ones, in the lines and in the files.
+Tutorials name the default ports, so a lab has a network of its own where the machine allows that. Where it does not,
+other ports are put in the place of the default ones, in the lines and in the files.
 """
 
 import os
@@ -78,7 +78,9 @@ class Lab:
         path.write_text(self.here("\n".join(lines) + "\n"))
 
     def type(self, line: str, *, stdin: str = "", code: int | None = 0, within: str = ".") -> Typed:
-        """A line up to its end, and whatever its code if that is None. `within` is the directory that one has gone to before."""
+        """A line up to its end, and whatever its code if that is None. `within` is the directory that one has gone to
+        before.
+        """
         ended = subprocess.run(
             self._command(line),
             cwd=self.directory / within,

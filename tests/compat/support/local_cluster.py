@@ -29,8 +29,9 @@ def until(condition: Callable[[], object], what: str) -> None:
 def ports_in_a_row(count: int) -> int:
     """The first of some that are free, below those that the system hands out: a restarted broker gets its own again.
 
-    Not by the dice of the tests, which are the same in all processes of a run: two of them took the same ports at once. Each of
-    those processes has ports of its own."""
+    Not by the dice of the tests, which are the same in all processes of a run: two of them took the same ports at once.
+    Each of those processes has ports of its own.
+    """
     process = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % len(PORTS)
     while True:
         first = random.SystemRandom().randrange(PORTS[process], PORTS[process] + PORTS.step - count)
@@ -93,7 +94,9 @@ class LocalCluster:
         return json.loads(self.headwater("status", "-o", "json").stdout)
 
     def pids(self) -> list[int]:
-        """Of all that `up` started, the supervisor last. While one of them lives, another `up` says that all is running."""
+        """Of all that `up` started, the supervisor last. While one of them lives, another `up` says that all is
+        running.
+        """
         state = read_state(self.data_dir)
         assert state is not None
         servers = [process.pid for server in state.servers for process in server.processes]

@@ -1,8 +1,8 @@
-"""Principals x APIs x operations: rules, users, and a request of every API, sent by hand to whatever broker; what comes back is
-reduced to its error codes, its authorized operations and the names that the caller gets to see.
+"""Principals x APIs x operations: rules, users, and a request of every API, sent by hand to whatever broker; what comes
+back is reduced to its error codes, its authorized operations and the names that the caller gets to see.
 
-The requests are in rights_requests.py; rules with the prefix `t` reach what is not there (`t.gone`), too. A principal is
-called after its only rule; some have several, or one that denies.
+The requests are in rights_requests.py; rules with the prefix `t` reach what is not there (`t.gone`), too. A principal
+is called after its only rule; some have several, or one that denies.
 """
 
 import re

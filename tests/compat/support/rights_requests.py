@@ -1,5 +1,5 @@
-"""A request of every API, by hand, for the matrix of rights. None changes what another one looks at: they validate only, or
-are about what is not there (`t.gone`).
+"""A request of every API, by hand, for the matrix of rights. None changes what another one looks at: they validate
+only, or are about what is not there (`t.gone`).
 """
 
 from collections.abc import Iterator

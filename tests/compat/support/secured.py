@@ -68,7 +68,9 @@ def bearer(token: str) -> dict[str, str]:
 
 @contextmanager
 def secured_cluster(directory: Path, rules: list[AclBinding]) -> Iterator[SecuredCluster]:
-    """SASL_SSL alone. `admin` is the super user; the others have `rules`. `plain` is listed for PLAIN, the rest have SCRAM credentials."""
+    """SASL_SSL alone. `admin` is the super user; the others have `rules`. `plain` is listed for PLAIN, the rest have
+    SCRAM credentials.
+    """
     authority, issuer = Authority(directory), Issuer()
     (directory / "jwks.json").write_bytes(issuer.jwks())
     certificate = authority.pem("broker")

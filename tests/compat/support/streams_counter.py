@@ -1,4 +1,5 @@
-"""A process that counts by a key taken from the value, through a repartition topic, until SIGTERM: `streams_counter.py BROKERS STATE`.
+"""A process that counts by a key taken from the value, through a repartition topic, until SIGTERM: `streams_counter.py
+BROKERS STATE`.
 
 Prints "open" when its tasks are open, and how it ended: "stopped", or the name of the error.
 """

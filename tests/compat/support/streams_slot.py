@@ -1,4 +1,5 @@
-"""A process that is a slot, lease after lease, until its lead is gone: `streams_slot.py NUMBER PORT`, and the secret on its standard input.
+"""A process that is a slot, lease after lease, until its lead is gone: `streams_slot.py NUMBER PORT`, and the secret on
+its standard input.
 
 Prints "lost" when its lead has given it up, and registers again.
 """

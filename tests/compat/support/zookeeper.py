@@ -1,4 +1,6 @@
-"""What every Coordination must do, real or simulated: checks that run on a stage, and a client that waits for its answers."""
+"""What every Coordination must do, real or simulated: checks that run on a stage, and a client that waits for its
+answers.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol

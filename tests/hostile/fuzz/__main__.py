@@ -1,9 +1,10 @@
-"""`make fuzz`: the targets of hostile/support/targets.py and column_targets.py under atheris, which follows what code the bytes reach.
+"""`make fuzz`: the targets of hostile/support/targets.py and column_targets.py under atheris, which follows what code
+the bytes reach.
 
     python -m hostile.fuzz requests build/fuzz/corpus/requests -max_total_time=600
 
-What is found lies as crash-* in the working directory; the same command with that file instead of the corpus runs it again. All
-behind the corpus are options of libFuzzer.
+What is found lies as crash-* in the working directory; the same command with that file instead of the corpus runs it
+again. All behind the corpus are options of libFuzzer.
 """
 
 import logging

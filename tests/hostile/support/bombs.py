@@ -1,6 +1,8 @@
-"""Batches that are small on the wire and huge when they are opened: right in every other way, so that only a limit stops them.
+"""Batches that are small on the wire and huge when they are opened: right in every other way, so that only a limit
+stops them.
 
-All hold one record whose value is zeros. They are put together from pieces that repeat, so that to make them takes little.
+All hold one record whose value is zeros. They are put together from pieces that repeat, so that to make them takes
+little.
 """
 
 import time

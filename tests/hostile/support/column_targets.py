@@ -1,7 +1,9 @@
-"""What is fuzzed of schemas: any bytes to the compiled decoders of Avro and Protobuf, held against their twins in Python.
+"""What is fuzzed of schemas: any bytes to the compiled decoders of Avro and Protobuf, held against their twins in
+Python.
 
-The first byte chooses the schemas, the second how many of the bytes behind it are the first row; the rest is the second.
-Both decoders give the same columns or refuse the row, and what came out of the compiled one goes back through the compiled encoder.
+The first byte chooses the schemas, the second how many of the bytes behind it are the first row; the rest is the
+second. Both decoders give the same columns or refuse the row, and what came out of the compiled one goes back through
+the compiled encoder.
 """
 
 import datetime

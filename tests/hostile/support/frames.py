@@ -1,7 +1,8 @@
-"""Requests as a hostile client sends them: whole ones with plausible or absurd values, and what can be done to their bytes.
+"""Requests as a hostile client sends them: whole ones with plausible or absurd values, and what can be done to their
+bytes.
 
-A request is made from its schema and a number, so that the same number gives the same bytes. The names in it are often those
-of things that exist (`Known`), or else every request would end at its first look-up.
+A request is made from its schema and a number, so that the same number gives the same bytes. The names in it are often
+those of things that exist (`Known`), or else every request would end at its first look-up.
 """
 
 import random

@@ -6,8 +6,8 @@
     sasl       a message of a login, to each mechanism in each of its states, and to the client that expects an answer
     jaas       a text of `sasl.jaas.config`
 
-The first two bytes of `requests` and `compiled` choose the API and the version, so that a fuzzer finds all of them. One broker
-serves all calls; it goes on from one to the next as a real one does.
+The first two bytes of `requests` and `compiled` choose the API and the version, so that a fuzzer finds all of them. One
+broker serves all calls; it goes on from one to the next as a real one does.
 """
 
 import logging

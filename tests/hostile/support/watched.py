@@ -44,7 +44,9 @@ class Watched:
             self.node.loop.turn(0.001)
 
     def left_behind(self) -> dict[str, int]:
-        """What is there of clients when none is connected: the same before a test and after it, or that test has left something."""
+        """What is there of clients when none is connected: the same before a test and after it, or that test has left
+        something.
+        """
         self.close()
         for _ in range(TURNS_TO_REST_MAX):
             if self.node.connection_count() == 0:

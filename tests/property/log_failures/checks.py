@@ -49,7 +49,9 @@ def check_device(log: Log, disk: FailingDisk) -> None:
 
 
 def check_recovery_point(machine: Machine) -> None:
-    """None in the file lies past what is flushed, once a truncation is settled: a start would not look at what came after it."""
+    """None in the file lies past what is flushed, once a truncation is settled: a start would not look at what came
+    after it.
+    """
     log = machine.log
     path = f"{machine.manager.directory_of(PARTITION)}/{names.RECOVERY_POINT_CHECKPOINT}"
     if machine.disk.exists(path) and not log.owes_truncation:

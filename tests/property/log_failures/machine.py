@@ -1,4 +1,6 @@
-"""One broker's disks and the manager of its logs, of whom everything can be taken: room, descriptors, fsyncs, power, the process."""
+"""One broker's disks and the manager of its logs, of whom everything can be taken: room, descriptors, fsyncs, power,
+the process.
+"""
 
 import errno
 import os
@@ -22,8 +24,9 @@ _RETRY_OFFLINE_MS: Final = 2_000  # as the manager has it
 
 
 class FailingDisk(SimDisk):
-    """Also runs out of descriptors, as long as the test says so: files that are open stay in use. Others may write to it as well, so that
-    there is no room even where something was just removed."""
+    """Also runs out of descriptors, as long as the test says so: files that are open stay in use. Others may write to
+    it as well, so that there is no room even where something was just removed.
+    """
 
     has_descriptors = True
     others_fill_it = False

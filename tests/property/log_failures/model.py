@@ -1,7 +1,8 @@
 """A log and a list as its model, and how both come through the end of a process or of a machine.
 
-After each deed the log is read whole and compared with the model, as long as there are descriptors to read it with; after each
-restart, with what had to be kept: everything if only the process was lost, else what counted as flushed and was not truncated since.
+After each deed the log is read whole and compared with the model, as long as there are descriptors to read it with;
+after each restart, with what had to be kept: everything if only the process was lost, else what counted as flushed and
+was not truncated since.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,5 @@
-"""A log, a list as its model, and whatever a seed does to both: appends, truncations, moves, and failures of all kinds between them.
+"""A log, a list as its model, and whatever a seed does to both: appends, truncations, moves, and failures of all kinds
+between them.
 
 What is done is chosen by weight (`_weighed`); what must hold then is in `model`.
 """
@@ -163,7 +164,9 @@ class LogWorld(ModelledLog):
         self.machine.manager.write_checkpoints()
 
     def come_to_rest(self) -> None:
-        """All is on the device and written down, as far as there is room for it: so truncations have something to take back."""
+        """All is on the device and written down, as far as there is room for it: so truncations have something to take
+        back.
+        """
         self.log.flush()
         self.disk.run()
         self.machine.manager.write_checkpoints()

@@ -1,8 +1,8 @@
-"""The classes of Spark as a JVM has them when they are loaded, in an archive that the JVMs of these tests map: each starts in half
-the time.
+"""The classes of Spark as a JVM has them when they are loaded, in an archive that the JVMs of these tests map: each
+starts in half the time.
 
-Made once, by a query that runs to its end in a JVM of its own, and kept in build/. A JVM that it does not fit goes on without it,
-and says nothing: `python -m spark.support.class_archive` is that query.
+Made once, by a query that runs to its end in a JVM of its own, and kept in build/. A JVM that it does not fit goes on
+without it, and says nothing: `python -m spark.support.class_archive` is that query.
 """
 
 import contextlib

@@ -1,9 +1,9 @@
 """A query from topic to topic, exactly once, as a process of its own for tests that kill it, or that it kills itself.
 
-`python -m spark.support.copy_process` with JSON: servers, topic, checkpoint, partitions (the tasks that write), and `die`:
-"" or the step of the driver's commit before which this process, its JVM and its workers die, all at once, in the first batch
-that has it. "WriteDecision" is a first decision, with the transactions of all tasks open, "between" in the middle of a
-batch's EndTxns. It says `started`, and then `batch N` for each batch that is done.
+`python -m spark.support.copy_process` with JSON: servers, topic, checkpoint, partitions (the tasks that write), and
+`die`: "" or the step of the driver's commit before which this process, its JVM and its workers die, all at once, in the
+first batch that has it. "WriteDecision" is a first decision, with the transactions of all tasks open, "between" in the
+middle of a batch's EndTxns. It says `started`, and then `batch N` for each batch that is done.
 """
 
 import json

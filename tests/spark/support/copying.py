@@ -146,7 +146,9 @@ def lag(admin: Admin) -> int:
 
 
 def await_no_open_transaction(servers: str) -> None:
-    """A transaction is answered when it is decided, before its markers are written; readers of committed records stop there."""
+    """A transaction is answered when it is decided, before its markers are written; readers of committed records stop
+    there.
+    """
     places = [TopicPartition(f"{TOPIC}.target", partition) for partition in range(PARTITIONS)]
     deadline_s = time.monotonic() + PATIENCE_S
     with Admin(bootstrap_servers=servers) as admin:

@@ -17,7 +17,9 @@ _UNPACKED = Path(__file__).parent.parent / "target/postgres"
 
 
 def open_directory() -> str:
-    """A directory that `nobody` may enter too, with a short name: a socket's path has little room. Some machines close /tmp."""
+    """A directory that `nobody` may enter too, with a short name: a socket's path has little room. Some machines close
+    /tmp.
+    """
     return next(
         (each for each in ("/tmp", "/var/tmp", "/dev/shm") if os.path.isdir(each) and os.stat(each).st_mode & 0o001),
         "/tmp",

@@ -1,7 +1,8 @@
-"""A Spark standalone cluster from the pip package: one master and workers, each a process, on free ports of this machine.
+"""A Spark standalone cluster from the pip package: one master and workers, each a process, on free ports of this
+machine.
 
-All of it lives in the directory of links that local sessions use (`headwater.spark.spark_home`): its Pythons need not compile PySpark, and
-the archive of classes that was made there fits.
+All of it lives in the directory of links that local sessions use (`headwater.spark.spark_home`): its Pythons need not
+compile PySpark, and the archive of classes that was made there fits.
 """
 
 import os
@@ -20,7 +21,8 @@ _PATIENCE_S = 300
 
 
 class StandaloneCluster:
-    """`master` is what `headwater.spark.session(master=...)` takes; a driver with `home` as its SPARK_HOME starts quickly.
+    """`master` is what `headwater.spark.session(master=...)` takes; a driver with `home` as its SPARK_HOME starts
+    quickly.
 
     `java_options` are for the JVMs of master and workers; executors are given theirs by the driver.
     """

@@ -1,4 +1,5 @@
-"""A driver with a SparkSession that runs streams applications as it is told: one JSON object per line of its standard input, one line in answer.
+"""A driver with a SparkSession that runs streams applications as it is told: one JSON object per line of its standard
+input, one line in answer.
 
     {"run": "steady", "servers": ..., "state": ..., "lease": 600.0}   -> {"open": status}
     {"status": "steady"}                                              -> status
@@ -32,7 +33,9 @@ class Latest(Processor):
 
 
 def make_app(name: str, brokers: str = "nowhere:1") -> App:
-    """Counts of keys, windows that tell their counts when they close, and a punctuator: reads `in`, writes `<name>-out`."""
+    """Counts of keys, windows that tell their counts when they close, and a punctuator: reads `in`, writes
+    `<name>-out`.
+    """
     app = App(name, brokers=brokers, key="text", value="text")
     words = app.stream("in")
     counts = words.group_by_key().count(store="counts").to_stream().map_values(lambda count: f"n{count}")

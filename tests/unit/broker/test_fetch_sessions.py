@@ -61,7 +61,9 @@ def test_a_full_cache_gives_up_only_sessions_that_rested_two_minutes() -> None:
 
 
 def test_what_sessions_may_hold_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each short fetch of a session looks at all of its partitions, and a thousand sessions of half a million fill any memory."""
+    """Each short fetch of a session looks at all of its partitions, and a thousand sessions of half a million fill any
+    memory.
+    """
     monkeypatch.setattr(fetch_sessions, "PARTITIONS_MAX", 2_000)
     monkeypatch.setattr(fetch_sessions, "PARTITIONS_MAX_IN_ALL", 3_000)
     sessions = FetchSessions(10, Counting())
@@ -82,7 +84,9 @@ def test_what_sessions_may_hold_is_bounded(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_sessions_that_rest_make_room_for_what_others_ask_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A large consumer that dies leaves its session behind; without this the next ones would have none, for as long as the broker runs."""
+    """A large consumer that dies leaves its session behind; without this the next ones would have none, for as long as
+    the broker runs.
+    """
     monkeypatch.setattr(fetch_sessions, "PARTITIONS_MAX", 2_000)
     monkeypatch.setattr(fetch_sessions, "PARTITIONS_MAX_IN_ALL", 3_000)
     sessions = FetchSessions(10, Counting())

@@ -116,7 +116,9 @@ def test_a_follower_without_room_leaves_when_the_leader_of_its_term_has_sent_som
 def test_a_follower_whose_log_has_failed_leaves_at_once(
     in_sync: list[BrokerId], expected: list[tuple[int, ...]]
 ) -> None:
-    """Nobody missed it until the next record came, and it could be elected, with what was left on a disk that had failed."""
+    """Nobody missed it until the next record came, and it could be elected, with what was left on a disk that had
+    failed.
+    """
     asked: list[Any] = []
     log = SimpleNamespace(failed=OSError(5, "I/O"), is_full=False)
     topic = SimpleNamespace(name="t", partitions=[state(in_sync, leader=2)])

@@ -1,4 +1,6 @@
-"""Topics that ask for schemas: which records the broker takes, what it asks a registry for, and what it says when that does not answer."""
+"""Topics that ask for schemas: which records the broker takes, what it asks a registry for, and what it says when that
+does not answer.
+"""
 
 import random
 from collections.abc import Callable

@@ -1,8 +1,10 @@
-"""A supervisor whose children are stand-ins: `python supervised.py up DIR BROKERS` runs it, `... child NAME FILE` is one.
+"""A supervisor whose children are stand-ins: `python supervised.py up DIR BROKERS` runs it, `... child NAME FILE` is
+one.
 
-A stand-in writes what happens to it into the file, a line each, says that it is ready, and ends on SIGTERM or at the end of
-its stdin. One whose name stands in the file `DIR/broken` complains instead; one in `DIR/hanging` never says that it is ready, and those
-there and in `DIR/stubborn` do not heed SIGTERM. `DIR/ready-limit` and `DIR/stop-limit` have seconds for the registry.
+A stand-in writes what happens to it into the file, a line each, says that it is ready, and ends on SIGTERM or at the
+end of its stdin. One whose name stands in the file `DIR/broken` complains instead; one in `DIR/hanging` never says that
+it is ready, and those there and in `DIR/stubborn` do not heed SIGTERM. `DIR/ready-limit` and `DIR/stop-limit` have
+seconds for the registry.
 """
 
 import os

@@ -1,4 +1,6 @@
-"""What `headwater up --secure` makes: files for their owner alone, made once, that the broker's and the clients' own readers take."""
+"""What `headwater up --secure` makes: files for their owner alone, made once, that the broker's and the clients' own
+readers take.
+"""
 
 import shutil
 import ssl

@@ -1,4 +1,6 @@
-"""`headwater sql`: scripts, the spool file, and what is told when they cannot be read or written. The server is one that answers at once."""
+"""`headwater sql`: scripts, the spool file, and what is told when they cannot be read or written. The server is one
+that answers at once.
+"""
 
 import contextlib
 from collections.abc import Iterator

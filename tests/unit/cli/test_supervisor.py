@@ -1,4 +1,6 @@
-"""The supervisor of several processes, with stand-ins for them: who starts and stops when, and what becomes of the dead."""
+"""The supervisor of several processes, with stand-ins for them: who starts and stops when, and what becomes of the
+dead.
+"""
 
 import os
 import signal

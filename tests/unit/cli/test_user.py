@@ -1,4 +1,6 @@
-"""`headwater user` without a broker: what it asks the admin API for, where a password may come from, and that it is never shown."""
+"""`headwater user` without a broker: what it asks the admin API for, where a password may come from, and that it is
+never shown.
+"""
 
 import io
 import json

@@ -204,7 +204,9 @@ def test_closing_ends_everything() -> None:
 
 
 def test_a_bootstrap_server_that_says_nothing_is_passed_over_after_a_second() -> None:
-    """A process that is stopped takes connections and does not answer: 30 seconds were waited for the versions it speaks."""
+    """A process that is stopped takes connections and does not answer: 30 seconds were waited for the versions it
+    speaks.
+    """
     world = FakeWorld()
     silent = world.broker(0)
     world.broker(1)

@@ -1,4 +1,6 @@
-"""Connect's schemas as Protobuf and back, by Confluent's rules, worked out by hand; and the converter with a registry in memory."""
+"""Connect's schemas as Protobuf and back, by Confluent's rules, worked out by hand; and the converter with a registry
+in memory.
+"""
 
 import json
 from datetime import UTC, date, datetime, time

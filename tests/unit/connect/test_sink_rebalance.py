@@ -1,6 +1,7 @@
 """A put that is tried again while the group rebalances: nothing that was not put is ever committed over.
 
-The sink's loop runs against a consumer in memory; what a poll does to the group is a script, and time passes by polls alone.
+The sink's loop runs against a consumer in memory; what a poll does to the group is a script, and time passes by polls
+alone.
 """
 
 from collections.abc import Callable, Sequence

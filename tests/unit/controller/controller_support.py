@@ -237,7 +237,9 @@ class Harness:
         self.settle()
 
     def proposed(self, index: int, in_sync: Iterable[int], over: int | None = None) -> list[KafkaError | None]:
-        """The leader asks for other in-sync replicas: new ones in the lives that their brokers have now, the others as they were."""
+        """The leader asks for other in-sync replicas: new ones in the lives that their brokers have now, the others as
+        they were.
+        """
         state = self.partitions[index]
         members = ids(in_sync)
         known = dict(zip(state.in_sync_replicas, state.in_sync_epochs, strict=True))

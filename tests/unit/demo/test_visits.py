@@ -1,4 +1,6 @@
-"""The Streams application of the demo, in the test driver: pages are counted, visits end, and what is no page view stops nobody."""
+"""The Streams application of the demo, in the test driver: pages are counted, visits end, and what is no page view
+stops nobody.
+"""
 
 import json
 

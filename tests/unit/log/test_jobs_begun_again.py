@@ -1,4 +1,5 @@
-"""A worker process that is killed at any step of its job, which is then begun once more in another: nothing shows of it.
+"""A worker process that is killed at any step of its job, which is then begun once more in another: nothing shows of
+it.
 
 `server/loop.py` begins the job again; here is why it may, for each of the three kinds of job.
 """
@@ -27,7 +28,9 @@ CONFIG = LogConfig(segment_bytes=300, cleanup_compact=True, cleanup_delete=False
 
 
 class KilledOnce(SimScheduler):
-    """Its worker dies after `steps` changes of the disk, the first time; `was_killed` tells whether the job got that far."""
+    """Its worker dies after `steps` changes of the disk, the first time; `was_killed` tells whether the job got that
+    far.
+    """
 
     disk: DyingDisk
     steps: int | None = None

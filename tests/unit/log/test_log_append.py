@@ -172,7 +172,9 @@ def test_a_decompression_bomb_is_refused_where_it_must_be_opened(
 def test_records_whose_offsets_do_not_follow_one_another_are_refused_where_they_are_seen(
     world: "World", config: dict[str, Any]
 ) -> None:
-    """A compacted log would hold several records of one offset; and a bomb of records is that small only if all are the same."""
+    """A compacted log would hold several records of one offset; and a bomb of records is that small only if all are the
+    same.
+    """
     log = world.create(**config)
     records = [Record(0, world.clock.now_ms(), b"k", b"v"), Record(0, world.clock.now_ms(), b"l", b"v")]
     assert error_of(world, log, memoryview(build_batch(records, last_offset_delta=1))) == ErrorCode.INVALID_RECORD

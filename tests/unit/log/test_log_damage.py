@@ -1,4 +1,6 @@
-"""A bit that flipped in a file that a clean shutdown has left: nothing is hidden or shown because of it, and nothing hangs."""
+"""A bit that flipped in a file that a clean shutdown has left: nothing is hidden or shown because of it, and nothing
+hangs.
+"""
 
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -82,7 +84,9 @@ def transactions(world: "World", log: Log) -> None:
 
 @pytest.mark.parametrize("way", ["made", "rolled", "compacted", "truncated"])
 def test_whatever_made_a_segment_its_index_of_aborted_transactions_is_made_again(world: "World", way: str) -> None:
-    """Only segments that a start had found knew how; for those that were rolled or compacted since, reading failed until a restart."""
+    """Only segments that a start had found knew how; for those that were rolled or compacted since, reading failed
+    until a restart.
+    """
     log = world.create(cleanup_compact=way == "compacted")
     if way == "truncated":
         world.append(log)
@@ -132,7 +136,9 @@ def test_a_damaged_index_of_aborted_transactions_is_made_again(world: "World") -
 
 @pytest.mark.parametrize("seed", range(12))
 def test_an_index_that_was_made_again_is_whole_after_a_power_loss(worlds: Callable[[int], "World"], seed: int) -> None:
-    """It was cut to nothing and filled again in its place, and no recovery looks at old segments: half an index was left and believed."""
+    """It was cut to nothing and filled again in its place, and no recovery looks at old segments: half an index was
+    left and believed.
+    """
     world = worlds(seed)
     log = world.create(index_interval_bytes=100)
     transactions(world, log)
@@ -221,7 +227,9 @@ def test_a_damaged_marker_keeps_no_log_from_being_opened(world: "World", caplog:
 
 
 def test_a_follower_goes_on_behind_a_marker_that_it_cannot_read(world: "World") -> None:
-    """All batches of a fetch were in the file, and those behind the marker were never noted: the next one got a wrong place."""
+    """All batches of a fetch were in the file, and those behind the marker were never noted: the next one got a wrong
+    place.
+    """
     log = world.create()
     now_ms = world.clock.now_ms()
     fields = {"producer_id": 1, "producer_epoch": 0, "partition_leader_epoch": 0}
@@ -259,7 +267,9 @@ DAMAGED_LENGTHS = [0, -12, 5, 1000, (1 << 31) - 1]
 
 
 def with_a_damaged_length(world: "World", length: int, *, interval_bytes: int) -> None:
-    """Segments of some 20 batches, one a second, closed cleanly; in the first, and in the last, the length of the fifth batch is wrong."""
+    """Segments of some 20 batches, one a second, closed cleanly; in the first, and in the last, the length of the fifth
+    batch is wrong.
+    """
     log = world.create(segment_bytes=20 * 150, index_interval_bytes=interval_bytes, retention_ms=60_000)
     for _ in range(50):
         world.append(log, size=70)

@@ -1,4 +1,6 @@
-"""Several log directories: where new logs go, and one that cannot be used, at the start or later, while the others go on."""
+"""Several log directories: where new logs go, and one that cannot be used, at the start or later, while the others go
+on.
+"""
 
 import errno
 import os

@@ -1,4 +1,6 @@
-"""A disk without room: what is there can be read and deleted, what is refused leaves no trace, and a restart needs no room."""
+"""A disk without room: what is there can be read and deleted, what is refused leaves no trace, and a restart needs no
+room.
+"""
 
 import errno
 from collections.abc import Callable
@@ -144,7 +146,9 @@ def test_segments_go_at_once_where_there_is_no_room_for_a_longer_name(
 
 @pytest.mark.parametrize("is_removed", [True, False])
 def test_a_start_needs_no_room_after_all_has_expired(world: "World", is_removed: bool) -> None:
-    """The file of leader epochs still had those of what had been deleted, and the log was offline for want of room to correct it."""
+    """The file of leader epochs still had those of what had been deleted, and the log was offline for want of room to
+    correct it.
+    """
     log = fill(world)
     world.clock.advance(log.config.retention_ms + 1)
     log.apply_retention(world.clock.now_ms())
@@ -190,7 +194,9 @@ def test_an_index_that_could_not_be_cut_in_its_file_is_written_whole_later(
 
 
 def test_batches_behind_one_that_found_no_room_are_refused_as_it_was(world: "World") -> None:
-    """They were out of order then; librdkafka bumped its epoch over that, and sent again what other partitions had already."""
+    """They were out of order then; librdkafka bumped its epoch over that, and sent again what other partitions had
+    already.
+    """
     log = world.create()
     producer = {"producer_id": 7, "producer_epoch": 0}
     world.append(log, base_sequence=0, **producer)
@@ -210,7 +216,9 @@ def test_batches_behind_one_that_found_no_room_are_refused_as_it_was(world: "Wor
 
 
 def test_a_log_that_was_truncated_does_not_become_full_again_where_it_was_once(world: "World") -> None:
-    """Its end came back to the same offset: gaps were told as "no room", for ever, and its leader was taken for one without room."""
+    """Its end came back to the same offset: gaps were told as "no room", for ever, and its leader was taken for one
+    without room.
+    """
     log = world.create()
     producer = {"producer_id": 7, "producer_epoch": 0}
     for sequence in (0, 1):
@@ -229,7 +237,9 @@ def test_a_log_that_was_truncated_does_not_become_full_again_where_it_was_once(w
 
 
 def test_a_gap_of_another_cause_is_told_although_the_disk_was_full_for_somebody_else(world: "World") -> None:
-    """A power loss had taken a batch that was acknowledged. "No room" was the answer to all that followed on it, for ever."""
+    """A power loss had taken a batch that was acknowledged. "No room" was the answer to all that followed on it, for
+    ever.
+    """
     log = world.create()
     world.append(log, base_sequence=0, producer_id=7, producer_epoch=0)
     world.append(log, base_sequence=0, producer_id=8, producer_epoch=0)
@@ -296,7 +306,9 @@ def rolled_twice(world: "World") -> Log:
 def test_an_index_of_aborted_transactions_without_room_stays_damaged(
     world: "World", damage: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It was emptied to be written in place, and said then that nothing was aborted: after a kill, aborted records were read as committed."""
+    """It was emptied to be written in place, and said then that nothing was aborted: after a kill, aborted records were
+    read as committed.
+    """
     log = rolled_twice(world)
     first = log.segments[0]
     first.let_go()

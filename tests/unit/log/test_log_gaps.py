@@ -1,7 +1,8 @@
-"""Gaps in a directory that Apache Kafka made, found before the topics were known: none is forgotten until somebody has judged it.
+"""Gaps in a directory that Apache Kafka made, found before the topics were known: none is forgotten until somebody has
+judged it.
 
-Its cleaner may have left them out, past any recovery point that was written down. In a directory of our own nobody has to ask what
-the topic is (`test_log_recovery.py`).
+Its cleaner may have left them out, past any recovery point that was written down. In a directory of our own nobody has
+to ask what the topic is (`test_log_recovery.py`).
 """
 
 import errno
@@ -131,7 +132,9 @@ def test_once_it_is_cut_the_next_shutdown_is_a_clean_one(world: "World", gapped:
 
 
 def test_what_compaction_left_is_no_gap_though_the_topic_is_compacted_no_more(world: "World") -> None:
-    """The policy was changed, and the recovery point on the device was older than the compaction. Only this replica had the records."""
+    """The policy was changed, and the recovery point on the device was older than the compaction. Only this replica had
+    the records.
+    """
     lose_the_end_of_the_first_segment(world)
     world.manager.cleaner.clean_to[world.partition] = 2
     world.manager.checkpoint_cleaner(world.manager.logs[world.partition])

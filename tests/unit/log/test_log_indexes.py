@@ -64,7 +64,9 @@ def test_a_preallocated_tail_of_zeroes_is_cut_off(disk: SimDisk) -> None:
 
 
 def test_to_cut_a_tail_of_zeroes_needs_no_room(disk: SimDisk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The file was emptied to be written anew, and there was no room for it: lookups by time left the segment out from then on."""
+    """The file was emptied to be written anew, and there was no room for it: lookups by time left the segment out from
+    then on.
+    """
     entries = struct.pack(">qi", 1000, 5)
     disk.write_file(PATH, entries + bytes(120))
 

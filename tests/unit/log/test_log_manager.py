@@ -251,7 +251,9 @@ def test_a_checkpoint_on_its_way_never_takes_the_place_of_a_later_one(world: "Wo
 
 
 def test_a_deleted_log_does_not_take_the_directory_of_its_successor_offline(world: "World") -> None:
-    """A flush that waited for the one under way began after the deletion, found none of its files, and the device was to blame."""
+    """A flush that waited for the one under way began after the deletion, found none of its files, and the device was
+    to blame.
+    """
     log = world.create(segment_bytes=200)
     for _ in range(4):
         world.append(log, size=100)

@@ -1,4 +1,6 @@
-"""Logs that move between the log directories of a broker: what is copied, when it takes the original's place, what a crash leaves."""
+"""Logs that move between the log directories of a broker: what is copied, when it takes the original's place, what a
+crash leaves.
+"""
 
 import errno
 from typing import Any
@@ -131,7 +133,9 @@ def test_a_log_moves_with_all_that_belongs_to_it() -> None:
 
 
 def test_what_compaction_had_left_out_is_not_taken_for_lost_after_a_move() -> None:
-    """The topic is compacted no more, and the process is killed before it writes down how far the log is on the other device."""
+    """The topic is compacted no more, and the process is killed before it writes down how far the log is on the other
+    device.
+    """
     mover = Mover()
     mover.append(20)
     first = mover.log.segments[0]
@@ -468,8 +472,9 @@ def move_now(mover: Mover, path: str) -> None:
 
 @pytest.mark.parametrize("seed", range(24))
 def test_what_a_killed_process_had_moved_is_on_the_device_before_the_original_goes(seed: int) -> None:
-    """The start saw the copy under its new name, in the page cache, and removed the original or the mark. A power loss then left neither
-    of the two, or both."""
+    """The start saw the copy under its new name, in the page cache, and removed the original or the mark. A power loss
+    then left neither of the two, or both.
+    """
     mover = Mover(seed)
     mover.append(6)
     mover.log.flush()
@@ -487,8 +492,9 @@ def test_what_a_killed_process_had_moved_is_on_the_device_before_the_original_go
 
 @pytest.mark.parametrize("seed", range(48))
 def test_a_log_that_moves_back_at_once_is_where_it_came_last(seed: int) -> None:
-    """Both places had a mark, and the broker did not start; or the end of the first move took that of the second away, and the log was
-    as it had been between them."""
+    """Both places had a mark, and the broker did not start; or the end of the first move took that of the second away,
+    and the log was as it had been between them.
+    """
     mover = Mover(seed, flush_messages=1)
     mover.append(6)
     mover.disk.run()

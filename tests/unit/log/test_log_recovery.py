@@ -457,7 +457,9 @@ def test_other_partitions_do_not_suffer(world: "World") -> None:
 def test_damage_below_the_recovery_point_costs_no_later_segment(
     world: "World", is_clean: bool, position: int, bit: int
 ) -> None:
-    """What was synced is walked over only to find the leader epochs again: whatever stops the walk, nothing there is cut."""
+    """What was synced is walked over only to find the leader epochs again: whatever stops the walk, nothing there is
+    cut.
+    """
     log = world.create(segment_bytes=500, index_interval_bytes=100)
     world.append(log, 2, 60, producer_id=7, producer_epoch=0, base_sequence=0)
     for epoch in (0, 0, 0, 0, 0, 3, 3, 3, 3, 3, 3):

@@ -99,7 +99,9 @@ def test_offsets_too_far_from_the_segments_base_roll_for_a_leader_too(world: "Wo
 
 
 def test_a_followers_segments_are_rolled_like_a_leaders(world: "World") -> None:
-    """By size, by the age of records (with the oldest of several that come at once in between), and its epochs are noted."""
+    """By size, by the age of records (with the oldest of several that come at once in between), and its epochs are
+    noted.
+    """
     start = world.clock.now_ms()
 
     def follow(log: Any, *timestamps: int, epoch: int = 0) -> None:

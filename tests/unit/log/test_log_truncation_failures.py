@@ -1,4 +1,6 @@
-"""Truncations that something stands in the way of: a full disk, no descriptors, a damaged batch. None of it takes a follower's disk offline."""
+"""Truncations that something stands in the way of: a full disk, no descriptors, a damaged batch. None of it takes a
+follower's disk offline.
+"""
 
 import errno
 from collections.abc import Callable
@@ -137,7 +139,9 @@ def test_a_truncation_that_runs_out_of_descriptors_leaves_the_log_in_use(
 def test_a_log_begins_again_elsewhere_without_a_descriptor_to_spare(
     world: "World", is_open: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its segments were gone already when the new one could not be opened: it had none any more, and stopped the retention of all logs."""
+    """Its segments were gone already when the new one could not be opened: it had none any more, and stopped the
+    retention of all logs.
+    """
     log = filled(world)
     for segment in log.segments:
         segment.close()
@@ -245,7 +249,9 @@ def test_producers_are_loaded_past_a_damaged_batch(world: "World", caplog: pytes
 
 
 def test_a_file_that_was_let_go_of_meanwhile_is_opened_again(worlds: Callable[[int], "World"]) -> None:
-    """To make the index of aborted transactions again other segments were opened, and the one to be cut was closed for it."""
+    """To make the index of aborted transactions again other segments were opened, and the one to be cut was closed for
+    it.
+    """
     world = worlds(1)
     world.open_files_max = 1
     log = world.create()

@@ -39,7 +39,9 @@ def no_room(path: str, *_data: bytes, **_durable: bool) -> None:
 def test_a_recovery_point_that_found_no_room_is_still_owed(
     world: "World", does_tick: bool, is_tried_again: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It counted as written once it had been tried: a power loss would have left what came after the truncation unchecked."""
+    """It counted as written once it had been tried: a power loss would have left what came after the truncation
+    unchecked.
+    """
     log = filled(world)
     with monkeypatch.context() as patch:
         patch.setattr(world.disk, "write_file", no_room)
@@ -104,7 +106,9 @@ def test_who_copies_the_log_is_told_of_a_truncation_that_found_no_room(
 
 
 def test_a_log_that_lost_something_below_its_recovery_point_says_so_before_it_goes_on(world: "World") -> None:
-    """What was appended in the place of what was lost lay below the recovery point of the file, and a next crash left it unchecked."""
+    """What was appended in the place of what was lost lay below the recovery point of the file, and a next crash left
+    it unchecked.
+    """
     log = filled(world)
     world.disk.flip_bit(log.active.path(names.LOG), log.active.size_bytes // 2 + 16, 3)
     log = world.kill()

@@ -58,7 +58,9 @@ def assert_has_no_hole(world: World, offset: int) -> None:
 def test_a_power_loss_at_any_step_of_a_truncation_leaves_no_hole(
     offset: int, is_full: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The segment that was kept came back cut, and those behind it as they had been: below the recovery point nobody looked."""
+    """The segment that was kept came back cut, and those behind it as they had been: below the recovery point nobody
+    looked.
+    """
     steps = 0
     died = True
     while died:
@@ -165,7 +167,9 @@ def test_a_sync_that_fails_is_told(world: World, monkeypatch: pytest.MonkeyPatch
 def test_whichever_file_cannot_be_opened_nothing_has_changed_or_all_is_cut(
     count: int, offset: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """To load the producers others were opened in the place of the one to be cut; those behind it were gone when it was opened again."""
+    """To load the producers others were opened in the place of the one to be cut; those behind it were gone when it was
+    opened again.
+    """
     world = World()
     world.open_files_max = 1
     log = _filled(world)

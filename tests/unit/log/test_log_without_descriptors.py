@@ -1,5 +1,7 @@
-"""Files that cannot be opened for a moment, since no descriptors are left. A batch that cannot be written is refused. Where only an index
-cannot be read when the batch is in the log, the log goes on as if it could, and what belongs into the index comes there later."""
+"""Files that cannot be opened for a moment, since no descriptors are left. A batch that cannot be written is refused.
+Where only an index cannot be read when the batch is in the log, the log goes on as if it could, and what belongs into
+the index comes there later.
+"""
 
 import errno
 from typing import TYPE_CHECKING, Any

@@ -1,7 +1,7 @@
 """After a restart the last five batches of a producer are known, not only the one that a snapshot has room for.
 
-Found by our producer under a broker that was stopped and started: it had two batches written and not answered, sent both again,
-was told that the first was out of order, and wrote both twice under a new epoch.
+Found by our producer under a broker that was stopped and started: it had two batches written and not answered, sent
+both again, was told that the first was out of order, and wrote both twice under a new epoch.
 """
 
 import errno

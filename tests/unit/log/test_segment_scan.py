@@ -1,4 +1,6 @@
-"""The scan of a segment around its pieces: batches longer than one, borders inside a header, a file that is shorter than it said."""
+"""The scan of a segment around its pieces: batches longer than one, borders inside a header, a file that is shorter
+than it said.
+"""
 
 import pytest
 

@@ -118,7 +118,9 @@ def test_a_flipped_bit_in_the_last_entry_is_damage_and_no_torn_tail(changes: lis
 
 @pytest.mark.parametrize("changes", LAST, ids=["short", "spaces", "long"])
 def test_every_piece_of_the_last_entry_that_a_crash_can_leave_is_a_torn_tail(changes: list[Change]) -> None:
-    """The file ends within it, or is as long as it was to be, or longer, and has zeroes where pages never got to the device."""
+    """The file ends within it, or is as long as it was to be, or longer, and has zeroes where pages never got to the
+    device.
+    """
     before = encode_entry(HISTORY[0])
     whole = before + encode_entry(changes)
     left = [whole[:length] + bytes(rest) for length in range(len(before), len(whole)) for rest in (0, 1, 5000)]

@@ -23,7 +23,9 @@ def record(name: str, *fields: tuple[str, Any]) -> str:
 
 
 class Twin:
-    """A registry whose topic is `log`; each write is also applied to a second state from its bytes, which must come out equal."""
+    """A registry whose topic is `log`; each write is also applied to a second state from its bytes, which must come out
+    equal.
+    """
 
     def __init__(self, rules: Rules | None = None) -> None:
         self.registry = Registry(State(), rules or Rules(), SchemaParser())

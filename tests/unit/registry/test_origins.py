@@ -1,4 +1,6 @@
-"""Pages of others get nothing from a registry on a developer's machine; clients what they always got. And where a registry says that it is."""
+"""Pages of others get nothing from a registry on a developer's machine; clients what they always got. And where a
+registry says that it is.
+"""
 
 import asyncio
 from typing import cast

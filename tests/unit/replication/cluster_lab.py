@@ -1,7 +1,9 @@
-"""Brokers on simulated disks, one beside the other: they ask each other through the codecs, and a script plays the controller.
+"""Brokers on simulated disks, one beside the other: they ask each other through the codecs, and a script plays the
+controller.
 
-`truth` is what ZooKeeper would have. A change written over its version reaches every broker that lives, at once unless the broker
-`is_deaf`; a proposal waits in `proposals` if `holds_proposals`. Requests may be cut off (`cut`) or lost on either way (`lose`).
+`truth` is what ZooKeeper would have. A change written over its version reaches every broker that lives, at once unless
+the broker `is_deaf`; a proposal waits in `proposals` if `holds_proposals`. Requests may be cut off (`cut`) or lost on
+either way (`lose`).
 """
 
 import copy

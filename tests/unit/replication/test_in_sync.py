@@ -92,7 +92,9 @@ def test_who_begins_before_the_leader_does_not_join(start: int, joins: bool) -> 
 def test_the_low_watermark_is_that_of_all_who_live_or_may_be_elected(
     registered: tuple[BrokerId, ...], in_sync: tuple[BrokerId, ...], expected: int
 ) -> None:
-    """A member without a session came back and led, with records that had been deleted: seed 548870209 of cluster-storage."""
+    """A member without a session came back and led, with records that had been deleted: seed 548870209 of
+    cluster-storage.
+    """
     replicas = make(in_sync, {broker: each for broker, each in brokers().items() if broker in registered})
     replicas.followers[A].log_start_offset = 10
     replicas.followers[B].log_start_offset = 5

@@ -1,4 +1,6 @@
-"""Avro's binary encoding, both ways and from one schema to another, beside fastavro; and bytes that are not what they should be."""
+"""Avro's binary encoding, both ways and from one schema to another, beside fastavro; and bytes that are not what they
+should be.
+"""
 
 import datetime
 import io

@@ -1,4 +1,6 @@
-"""Avro into Arrow's columns: the compiled decoder beside its twin that goes row by row, on random schemas, and on bytes that are not what they should be."""
+"""Avro into Arrow's columns: the compiled decoder beside its twin that goes row by row, on random schemas, and on bytes
+that are not what they should be.
+"""
 
 import datetime
 import json

@@ -1,4 +1,6 @@
-"""Schemas that were made to cost time: each of these ran for ever, or for minutes, in an earlier version of what it goes through."""
+"""Schemas that were made to cost time: each of these ran for ever, or for minutes, in an earlier version of what it
+goes through.
+"""
 
 import json
 from typing import Any

@@ -1,6 +1,7 @@
 """JSON Schema: what is parsed and refused, references, and the rules of compatibility, kind by kind.
 
-The kinds and what they mean for readers are those that Confluent publishes for its registry; each line below is one of them.
+The kinds and what they mean for readers are those that Confluent publishes for its registry; each line below is one of
+them.
 """
 
 import json

@@ -1,6 +1,7 @@
 """Protobuf: the parser, what it refuses, the printed form, and the rules of compatibility, kind by kind.
 
-The kinds are those that Confluent publishes for its registry; which scalars read each other stands in Protobuf's language guide.
+The kinds are those that Confluent publishes for its registry; which scalars read each other stands in Protobuf's
+language guide.
 """
 
 import pytest

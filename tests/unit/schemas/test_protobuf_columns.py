@@ -1,4 +1,6 @@
-"""Protobuf into Arrow's columns and back: the compiled codec beside its twin in Python, with google's own as oracle, and on bytes that are no messages."""
+"""Protobuf into Arrow's columns and back: the compiled codec beside its twin in Python, with google's own as oracle,
+and on bytes that are no messages.
+"""
 
 import datetime
 import random

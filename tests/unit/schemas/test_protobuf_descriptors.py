@@ -1,4 +1,6 @@
-"""Descriptors beside google.protobuf: what it compiled is read, printed, parsed and written again, and must be the same file."""
+"""Descriptors beside google.protobuf: what it compiled is read, printed, parsed and written again, and must be the same
+file.
+"""
 
 import base64
 import importlib

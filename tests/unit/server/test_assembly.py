@@ -1,4 +1,6 @@
-"""Directories against metadata at the start, on a simulated disk: what is adopted, ignored, removed, refused, never wiped."""
+"""Directories against metadata at the start, on a simulated disk: what is adopted, ignored, removed, refused, never
+wiped.
+"""
 
 from pathlib import PurePosixPath
 from typing import Any

@@ -1,4 +1,6 @@
-"""A broker alone without one of its log directories: which topics it has, what it does not make anew, and when it cannot start."""
+"""A broker alone without one of its log directories: which topics it has, what it does not make anew, and when it
+cannot start.
+"""
 
 import errno
 

@@ -1,4 +1,6 @@
-"""The compiled hot path of OffsetCommit against the one in Python: the same reading, the same bytes in the log, the same memory."""
+"""The compiled hot path of OffsetCommit against the one in Python: the same reading, the same bytes in the log, the
+same memory.
+"""
 
 import random
 from collections.abc import Iterator

@@ -1,4 +1,6 @@
-"""What goes wrong in the middle of a connection's work costs that connection, and no descriptor, memory or answer of others."""
+"""What goes wrong in the middle of a connection's work costs that connection, and no descriptor, memory or answer of
+others.
+"""
 
 import logging
 import socket

@@ -1,4 +1,6 @@
-"""A connection that is closed is gone at once: the collector comes seldom, and ten thousand of them were forty megabytes each time."""
+"""A connection that is closed is gone at once: the collector comes seldom, and ten thousand of them were forty
+megabytes each time.
+"""
 
 import gc
 from collections.abc import Callable

@@ -1,4 +1,6 @@
-"""A client that goes while its request is held back is noticed at once, and what it held is free; the group it joins does not mind."""
+"""A client that goes while its request is held back is noticed at once, and what it held is free; the group it joins
+does not mind.
+"""
 
 import gc
 import socket

@@ -1,4 +1,6 @@
-"""The compiled hot path of Fetch against the general way: the same bytes out, the same sessions, the same counts; or it gives way."""
+"""The compiled hot path of Fetch against the general way: the same bytes out, the same sessions, the same counts; or it
+gives way.
+"""
 
 import random
 import struct

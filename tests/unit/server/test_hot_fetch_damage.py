@@ -1,4 +1,6 @@
-"""A damaged index under the compiled hot path of Fetch: it ends an answer where the general way does, at the border of a batch."""
+"""A damaged index under the compiled hot path of Fetch: it ends an answer where the general way does, at the border of
+a batch.
+"""
 
 import pytest
 

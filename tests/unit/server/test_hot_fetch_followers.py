@@ -1,4 +1,6 @@
-"""The compiled hot path of Fetch for followers, against the general way: the same bytes, and the leader knows the same of them."""
+"""The compiled hot path of Fetch for followers, against the general way: the same bytes, and the leader knows the same
+of them.
+"""
 
 import random
 import sys

@@ -1,4 +1,6 @@
-"""Random fetches, many of them damaged, on the compiled hot path of Fetch and on the general way, while the logs change: the same answers."""
+"""Random fetches, many of them damaged, on the compiled hot path of Fetch and on the general way, while the logs
+change: the same answers.
+"""
 
 import random
 from typing import Any

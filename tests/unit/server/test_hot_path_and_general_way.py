@@ -1,4 +1,6 @@
-"""Random frames, many of them damaged, on both hot paths of Produce and on the general way: the same answers, the same log."""
+"""Random frames, many of them damaged, on both hot paths of Produce and on the general way: the same answers, the same
+log.
+"""
 
 import random
 from collections.abc import Iterator

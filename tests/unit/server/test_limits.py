@@ -124,7 +124,9 @@ def test_a_request_without_records_is_refused_before_millions_of_names_become_ob
 
 
 def test_a_large_request_of_few_elements_is_served(connect: Connect) -> None:
-    """Assignments of a group were refused above eight megabytes, though Kafka takes what socket.request.max.bytes allows."""
+    """Assignments of a group were refused above eight megabytes, though Kafka takes what socket.request.max.bytes
+    allows.
+    """
     leader = connect()
     leader.node.server.frame_bytes_max = 16 << 20
     assignment = SyncGroupRequestAssignment(member_id="m", assignment=bytes(12 << 20))

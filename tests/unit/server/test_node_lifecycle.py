@@ -1,4 +1,6 @@
-"""Start and stop of a node: what is under way at the end is finished first, and a start that fails leaves nothing behind."""
+"""Start and stop of a node: what is under way at the end is finished first, and a start that fails leaves nothing
+behind.
+"""
 
 import contextlib
 import errno

@@ -1,7 +1,7 @@
 """The quick ways of Produce and Fetch for users with access rules: none of them is a way round the guards.
 
-Each is tried compiled and in Python. A change of the rules between two requests of one connection, a topic that was deleted and made again, and
-the end of the session make them decline, and the general way then says what the guards say.
+Each is tried compiled and in Python. A change of the rules between two requests of one connection, a topic that was
+deleted and made again, and the end of the session make them decline, and the general way then says what the guards say.
 """
 
 from collections.abc import Callable, Iterator

@@ -163,8 +163,10 @@ def evicted(path: Path, content: bytes) -> OsFile | None:
 
 @pytest.mark.parametrize("compiled", [True])
 def test_pages_that_are_not_in_memory_are_left_to_the_outbox(line: Line, compiled: bool, tmp_path: Path) -> None:
-    """Where the file system can tell: else both take them for warm. A look starts a read-ahead, which makes a second one warm: so
-    each has a file of its own, and the slice is too large to be looked at twice (once to be sent together with its head)."""
+    """Where the file system can tell: else both take them for warm. A look starts a read-ahead, which makes a second
+    one warm: so each has a file of its own, and the slice is too large to be looked at twice (once to be sent together
+    with its head).
+    """
     looked_at, sent = evicted(tmp_path / "looked at", line.content), evicted(tmp_path / "sent", line.content)
     files = [each for each in (looked_at, sent) if each is not None]
     if looked_at is not None and sent is not None:
@@ -205,7 +207,9 @@ def test_small_answers_wake_the_peer_once(line: Line, compiled: bool, size: int)
 
 @pytest.mark.parametrize("compiled", [True])
 def test_a_small_answer_of_which_the_socket_takes_a_part(line: Line, compiled: bool) -> None:
-    """Wherever the border lies between bytes and slices: the rest follows, and nothing twice. Only TCP takes parts of so little."""
+    """Wherever the border lies between bytes and slices: the rest follows, and nothing twice. Only TCP takes parts of
+    so little.
+    """
     with socket.create_server(("127.0.0.1", 0)) as listener:
         near = socket.create_connection(listener.getsockname(), timeout=30)
         far, _ = listener.accept()

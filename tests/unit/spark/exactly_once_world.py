@@ -1,4 +1,5 @@
-"""A small world for the exactly-once writer's protocol: coordinator, decision topic, drivers, task attempts, and faults.
+"""A small world for the exactly-once writer's protocol: coordinator, decision topic, drivers, task attempts, and
+faults.
 
 The drivers and attempts run the real generators of `headwater.spark.exactly_once`. Every step of every actor is one
 choice of a scheduler; between any two steps a driver may crash or be replaced while it lives on (a zombie), an attempt
@@ -7,8 +8,8 @@ driver that has ended or was replaced, what it has left open is aborted beside i
 
 `World.run` raises `Violation` when an input's effect is written twice or never, when a batch is done and a transaction
 that was left open still hides its rows from readers of committed records, when a driver aborts what belongs to a later
-batch than its own, or when the end of one aborts what belongs to another. A run may also end stuck: a driver that fails loudly, every time. Which runs may do so is for the tests
-to say.
+batch than its own, or when the end of one aborts what belongs to another. A run may also end stuck: a driver that fails
+loudly, every time. Which runs may do so is for the tests to say.
 """
 
 from collections import Counter
@@ -294,7 +295,9 @@ class Driver:
 
 
 class Abandonment:
-    """What the process of a driver does when Spark has told it of the driver's end. It knows of no run in other processes."""
+    """What the process of a driver does when Spark has told it of the driver's end. It knows of no run in other
+    processes.
+    """
 
     def __init__(self, world: "World", run: str) -> None:
         self.world = world

@@ -129,7 +129,9 @@ def test_a_driver_that_wakes_up_late_is_fenced_and_that_is_needed(settled: bool)
 
 
 def _wakes_up_late(protocol: ModuleType, *, settled: bool) -> str:
-    """A driver stops before it writes of batch 0. Its successor settles that, decides batch 1, and dies between two commits."""
+    """A driver stops before it writes of batch 0. Its successor settles that, decides batch 1, and dies between two
+    commits.
+    """
     world = World(protocol, replace(SLEEPY), lambda _: 0)
     world.new_driver()
     sleeper = world.drivers[0]

@@ -1,4 +1,6 @@
-"""What the source makes of a cluster's answers about its topics: errors, open transactions, partitions that are not there."""
+"""What the source makes of a cluster's answers about its topics: errors, open transactions, partitions that are not
+there.
+"""
 
 from types import SimpleNamespace
 from typing import Any

@@ -1,4 +1,6 @@
-"""Cases of whole statements: cases/*.txt say what goes in and what must come out. Run in process by `test_queries`, and on Spark."""
+"""Cases of whole statements: cases/*.txt say what goes in and what must come out. Run in process by `test_queries`, and
+on Spark.
+"""
 
 import json
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""Every statement of docs/SQL.md is one: those that need no server are carried out, in their order, the others are parsed."""
+"""Every statement of docs/SQL.md is one: those that need no server are carried out, in their order, the others are
+parsed.
+"""
 
 import re
 from pathlib import Path

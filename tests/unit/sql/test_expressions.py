@@ -1,4 +1,6 @@
-"""Expressions: operators, casts and functions, each with the value that ksqlDB documents for it (cases/expressions.txt)."""
+"""Expressions: operators, casts and functions, each with the value that ksqlDB documents for it
+(cases/expressions.txt).
+"""
 
 import json
 import math

@@ -1,4 +1,6 @@
-"""CREATE FUNCTION is code in the server: what the server's owner has not allowed is refused, whether in a call or in the log."""
+"""CREATE FUNCTION is code in the server: what the server's owner has not allowed is refused, whether in a call or in
+the log.
+"""
 
 import json
 

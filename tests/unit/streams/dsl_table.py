@@ -1,7 +1,9 @@
-"""What each public method of Kafka Streams' DSL is here: `docs/STREAMS_DSL.md`, made of this and of kafka_dsl_methods.json.
+"""What each public method of Kafka Streams' DSL is here: `docs/STREAMS_DSL.md`, made of this and of
+kafka_dsl_methods.json.
 
-The names of Java's methods are checked in; tests/compat/test_streams_oracle.py asks its classes for them by reflection. A method that is
-not named in `OTHERS` is the method of the same name in Python's spelling. What is not there begins with "missing", and says why.
+The names of Java's methods are checked in; tests/compat/test_streams_oracle.py asks its classes for them by reflection.
+A method that is not named in `OTHERS` is the method of the same name in Python's spelling. What is not there begins
+with "missing", and says why.
 """
 
 import json

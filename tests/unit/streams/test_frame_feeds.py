@@ -1,4 +1,6 @@
-"""The queries that write frames to an application, with queries that are not Spark's: what fails is told, and all are stopped."""
+"""The queries that write frames to an application, with queries that are not Spark's: what fails is told, and all are
+stopped.
+"""
 
 import threading
 from types import SimpleNamespace

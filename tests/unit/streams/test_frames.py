@@ -1,4 +1,6 @@
-"""What `.df` and `from_df` add to a topology: topics, their partitions and configs, and columns by serde. No Spark is started."""
+"""What `.df` and `from_df` add to a topology: topics, their partitions and configs, and columns by serde. No Spark is
+started.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime

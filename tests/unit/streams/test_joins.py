@@ -1,4 +1,6 @@
-"""Joins, worked out by hand: which records come out, when, and with which timestamp. None means a tombstone or no partner."""
+"""Joins, worked out by hand: which records come out, when, and with which timestamp. None means a tombstone or no
+partner.
+"""
 
 from typing import Any
 

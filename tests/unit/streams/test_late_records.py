@@ -1,4 +1,6 @@
-"""`App(late_records_to=...)`: what windows leave out as late is kept as it was read, with where it came from and by how much it was late."""
+"""`App(late_records_to=...)`: what windows leave out as late is kept as it was read, with where it came from and by how
+much it was late.
+"""
 
 from typing import Any
 

@@ -1,4 +1,6 @@
-"""Stores with a time to live: rows go by stream time, with a tombstone, and come back neither by a restart nor by a restore."""
+"""Stores with a time to live: rows go by stream time, with a tombstone, and come back neither by a restart nor by a
+restore.
+"""
 
 from collections.abc import Callable
 from pathlib import Path

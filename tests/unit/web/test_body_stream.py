@@ -1,4 +1,6 @@
-"""Bodies that are handed on while they come, over real sockets: HTTP/1.1 with chunks and with a length, HTTP/2 with its windows."""
+"""Bodies that are handed on while they come, over real sockets: HTTP/1.1 with chunks and with a length, HTTP/2 with its
+windows.
+"""
 
 import asyncio
 import contextlib
@@ -28,7 +30,9 @@ def _is_streamed(request: Request) -> bool:
 
 
 class Stage:
-    """`/lines` answers each line as it comes, to one that is `end`, and with a short length when all are there; `/held` reads nothing until `release`; `/deaf` refuses at once."""
+    """`/lines` answers each line as it comes, to one that is `end`, and with a short length when all are there; `/held`
+    reads nothing until `release`; `/deaf` refuses at once.
+    """
 
     def __init__(self) -> None:
         self.release = asyncio.Event()

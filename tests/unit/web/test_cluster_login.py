@@ -1,4 +1,6 @@
-"""Logins at a door under attack: who tries passwords locks nobody out; what is kept of callers is bounded, and never wrong."""
+"""Logins at a door under attack: who tries passwords locks nobody out; what is kept of callers is bounded, and never
+wrong.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable

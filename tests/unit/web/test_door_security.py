@@ -1,4 +1,6 @@
-"""What becomes of a door's settings: a login, TLS, or a refusal that says what to do instead. And the gate in front of an application."""
+"""What becomes of a door's settings: a login, TLS, or a refusal that says what to do instead. And the gate in front of
+an application.
+"""
 
 import asyncio
 from collections.abc import Iterable

@@ -1,4 +1,6 @@
-"""WebSockets: handshakes, frames of clients that behave and of clients that do not, and conversations over real sockets."""
+"""WebSockets: handshakes, frames of clients that behave and of clients that do not, and conversations over real
+sockets.
+"""
 
 import asyncio
 import struct

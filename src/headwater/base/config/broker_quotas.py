@@ -1,4 +1,6 @@
-"""Configs of brokers: over which time quotas measure. The quotas themselves are in the metadata (`kafka-configs --entity-type users|clients|ips`)."""
+"""Configs of brokers: over which time quotas measure. The quotas themselves are in the metadata (`kafka-configs
+--entity-type users|clients|ips`).
+"""
 
 from typing import Final
 

@@ -27,7 +27,9 @@ def read_properties(
     server: str,
     is_known_elsewhere: Callable[[str], bool] = lambda _name: False,
 ) -> tuple[dict[str, Any], list[str]]:
-    """Every value of the table, and warnings about names that have no effect. Raises UserError, which shows no password."""
+    """Every value of the table, and warnings about names that have no effect. Raises UserError, which shows no
+    password.
+    """
     values: dict[str, Any] = {name: row.default for name, row in table.items()}
     warnings = []
     for name, text in given.items():

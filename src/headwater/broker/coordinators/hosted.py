@@ -1,13 +1,13 @@
 """One shard on its partition: loaded from the log, run on requests and timers, its records appended.
 
-The order of things for one decision: the shard changes its state, its records are appended as one batch, its timers are set,
-and its answers wait until the high watermark has passed what the shard has written so far (`Answers`). When an append fails, or the shard
-itself with an exception that nobody meant, nothing that was decided since may be believed: everybody who waits gets an error, and the
-shard is made anew from the log.
+The order of things for one decision: the shard changes its state, its records are appended as one batch, its timers are
+set, and its answers wait until the high watermark has passed what the shard has written so far (`Answers`). When an
+append fails, or the shard itself with an exception that nobody meant, nothing that was decided since may be believed:
+everybody who waits gets an error, and the shard is made anew from the log.
 
-While there are fewer in-sync replicas than `min.insync.replicas` asks for, nothing could be appended, so nothing is decided:
-requests that may write are told to come again, timers begin anew, and what others report is kept for later. Who only asks,
-and the heartbeats of classic members, are served.
+While there are fewer in-sync replicas than `min.insync.replicas` asks for, nothing could be appended, so nothing is
+decided: requests that may write are told to come again, timers begin anew, and what others report is kept for later.
+Who only asks, and the heartbeats of classic members, are served.
 
 A shard that cannot be loaded is made anew and tried again, with growing pauses: half a state is never asked.
 
@@ -66,7 +66,9 @@ class Hosted(Generic[S]):
     # Loading
 
     def load(self) -> None:
-        """Reads to the end of the log, past the high watermark: a new leader keeps all that it has, and answers wait for the rest."""
+        """Reads to the end of the log, past the high watermark: a new leader keeps all that it has, and answers wait
+        for the rest.
+        """
         if self._is_closed:
             return
         self._generation += 1
@@ -227,7 +229,9 @@ class Hosted(Generic[S]):
         answers.release()
 
     def _append_failed(self, effects: Effects, problem: KafkaError) -> None:
-        """What was decided is not in the log: the shard is made anew. Who asked for it hears why, the others to try again."""
+        """What was decided is not in the log: the shard is made anew. Who asked for it hears why, the others to try
+        again.
+        """
         logger.error(
             "event=coordinator-append-failed partition=%s reason=%r", self.partition.log.partition, str(problem)
         )

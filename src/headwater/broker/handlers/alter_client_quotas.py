@@ -1,7 +1,8 @@
-"""AlterClientQuotas (key 49), versions 0 and 1: sets quotas of users, clients and addresses and takes them away. The controller answers.
+"""AlterClientQuotas (key 49), versions 0 and 1: sets quotas of users, clients and addresses and takes them away. The
+controller answers.
 
-Each entity succeeds or fails on its own; one that stands in a request twice is refused the second time. Quotas of a user are kept beside
-its credentials.
+Each entity succeeds or fails on its own; one that stands in a request twice is refused the second time. Quotas of a
+user are kept beside its credentials.
 """
 
 from collections.abc import Sequence

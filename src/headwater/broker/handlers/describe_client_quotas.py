@@ -1,7 +1,7 @@
 """DescribeClientQuotas (key 48), versions 0 and 1: the quotas of entities that a filter means. Any broker answers.
 
-A filter has a part for each type that an entity must have: by its name, as the default, or with any name. With `strict` an entity has no
-other parts besides. A filter without parts means all.
+A filter has a part for each type that an entity must have: by its name, as the default, or with any name. With `strict`
+an entity has no other parts besides. A filter without parts means all.
 """
 
 from typing import TYPE_CHECKING, Final

@@ -1,4 +1,6 @@
-"""DescribeGroups (key 15), versions 0 to 6: state and members of classic groups. From v6 on an unknown group is an error."""
+"""DescribeGroups (key 15), versions 0 to 6: state and members of classic groups. From v6 on an unknown group is an
+error.
+"""
 
 from typing import TYPE_CHECKING, Any, Final
 

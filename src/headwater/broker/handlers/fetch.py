@@ -1,13 +1,14 @@
 """Fetch (key 1), versions 4 to 18: records from offsets on, as slices of the segment files.
 
-v5 log start offset, v7 fetch sessions (broker/fetch_sessions.py), v9 leader epochs, v11 racks, v12 flexible and diverging
-epochs, v13 topic ids in place of names, v15 the replica's state as a tagged field, v16 node endpoints, v17 directory ids, v18 the follower's
-high watermark.
+v5 log start offset, v7 fetch sessions (broker/fetch_sessions.py), v9 leader epochs, v11 racks, v12 flexible and
+diverging epochs, v13 topic ids in place of names, v15 the replica's state as a tagged field, v16 node endpoints, v17
+directory ids, v18 the follower's high watermark.
 
 A fetch is answered at once when it finds `min_bytes`, an error, or has no time to wait; otherwise it is parked on its
-partitions, woken by appends, and answered when enough has come or its time is over. A parked fetch dies with its connection.
-What it may read is told in broker/fetch_reading.py. `max_bytes` bounds the answer, but the first partition that has anything gives at
-least one whole batch, or a large batch could never be read. A consumer is woken by the high watermark, a follower by appends.
+partitions, woken by appends, and answered when enough has come or its time is over. A parked fetch dies with its
+connection. What it may read is told in broker/fetch_reading.py. `max_bytes` bounds the answer, but the first partition
+that has anything gives at least one whole batch, or a large batch could never be read. A consumer is woken by the high
+watermark, a follower by appends.
 """
 
 import logging
@@ -191,7 +192,8 @@ class Fetch:
         self._broker.wake(self)
 
     def answer(self) -> None:
-        """Woken, or out of time. What was appended may be less than it seemed: not committed, or in an open transaction.
+        """Woken, or out of time. What was appended may be less than it seemed: not committed, or in an open
+        transaction.
 
         A partition whose term is over wakes nobody any more: whoever waits on it asks again, and waits on the next.
         """
@@ -312,7 +314,9 @@ class Fetch:
         )
 
     def _throttled(self, read: list[_Read], throttle_ms: int) -> FetchResponse:
-        """Too much for its quota: an answer without anything, and the client asks again later. A session that was to begin does not."""
+        """Too much for its quota: an answer without anything, and the client asks again later. A session that was to
+        begin does not.
+        """
         _release(read)
         session = self._session
         if session is not None and not self._is_incremental:

@@ -1,12 +1,13 @@
 """Metadata (key 3), versions 0 to 13: brokers, topics, leaders. Any broker answers for the whole cluster.
 
-v0: no topics means all; from v1 on null means all and an empty list none. v4: the client may forbid automatic creation. v10
-has topic ids, v12 asks by them. An unknown topic is made when `auto.create.topics.enable` is on, the client does not forbid
-it, and the name is valid; unlike Kafka, which answers LEADER_NOT_AVAILABLE and lets the client ask again, the answer waits
-until the topic is there. In a cluster the controller makes it, and the answer waits a few seconds at most.
+v0: no topics means all; from v1 on null means all and an empty list none. v4: the client may forbid automatic creation.
+v10 has topic ids, v12 asks by them. An unknown topic is made when `auto.create.topics.enable` is on, the client does
+not forbid it, and the name is valid; unlike Kafka, which answers LEADER_NOT_AVAILABLE and lets the client ask again,
+the answer waits until the topic is there. In a cluster the controller makes it, and the answer waits a few seconds at
+most.
 
-A partition whose leader cannot be reached over the client's listener has none (LEADER_NOT_AVAILABLE, or from v6 on LISTENER_NOT_FOUND if
-the leader is alive without it), and replicas that cannot be reached are offline.
+A partition whose leader cannot be reached over the client's listener has none (LEADER_NOT_AVAILABLE, or from v6 on
+LISTENER_NOT_FOUND if the leader is alive without it), and replicas that cannot be reached are offline.
 """
 
 from collections.abc import Callable

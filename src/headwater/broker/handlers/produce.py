@@ -1,14 +1,15 @@
 """Produce (key 0), versions 3 to 13; 0 to 2 are advertised only (see broker/registry.py).
 
-Each partition of a request stands for itself: its batches are appended or refused with a code of their own. acks=0 gets no
-answer, and an error then closes the connection, which is the only way to tell. acks=1 is answered after the append. acks=all
-(-1) is answered when the high watermark has passed the last record, or with REQUEST_TIMED_OUT; there must be enough in-sync
-replicas before the append. v8 has error messages, and names the records for which a batch is refused (KIP-467). v9 is flexible, v10 names the leader on NOT_LEADER, v13 has topic ids.
+Each partition of a request stands for itself: its batches are appended or refused with a code of their own. acks=0 gets
+no answer, and an error then closes the connection, which is the only way to tell. acks=1 is answered after the append.
+acks=all (-1) is answered when the high watermark has passed the last record, or with REQUEST_TIMED_OUT; there must be
+enough in-sync replicas before the append. v8 has error messages, and names the records for which a batch is refused
+(KIP-467). v9 is flexible, v10 names the leader on NOT_LEADER, v13 has topic ids.
 
-`handle_frame` is the hot path: one topic, one partition, appended and committed in one go; in a transaction only if it has begun
-there, or its coordinator is here and knows of it. It works on the
-bytes of the frame without decoding it into objects, and gives up (None) before it has changed anything whenever a request
-is not of that shape; `handle` is the general way and means the same. NON_OBVIOUS.md tells what may not be put in here.
+`handle_frame` is the hot path: one topic, one partition, appended and committed in one go; in a transaction only if it
+has begun there, or its coordinator is here and knows of it. It works on the bytes of the frame without decoding it into
+objects, and gives up (None) before it has changed anything whenever a request is not of that shape; `handle` is the
+general way and means the same. NON_OBVIOUS.md tells what may not be put in here.
 """
 
 import struct
@@ -51,7 +52,8 @@ def handle_frame(
 ) -> bytes | None:
     """The whole answer, framed (empty for acks=0), or None: take the general way. `at` is behind the correlation id.
 
-    `asked` is the broker or, where its sender has access rules, the rights of its connection, which then have to allow it.
+    `asked` is the broker or, where its sender has access rules, the rights of its connection, which then have to allow
+    it.
     """
     transactional_id = None
     rights = None

@@ -1,11 +1,13 @@
 """The quotas of this broker's clients, as the image has them, and what each client has used of them.
 
-`follow` reads them after a change; a rate goes on through that, only its bound is another. Meters remember rates, so one is dropped only
-when nothing of it counts any more, and then the generation changes, so that nobody goes on with it. Where there are very many and none can
-be dropped, whoever is new shares one rate with others who are new. Clients make up client ids: rates of those that no quota names are kept
-apart, and too many of them touch only their own user. A long one is cut there: ids that begin with the same characters share a rate.
+`follow` reads them after a change; a rate goes on through that, only its bound is another. Meters remember rates, so
+one is dropped only when nothing of it counts any more, and then the generation changes, so that nobody goes on with it.
+Where there are very many and none can be dropped, whoever is new shares one rate with others who are new. Clients make
+up client ids: rates of those that no quota names are kept apart, and too many of them touch only their own user. A long
+one is cut there: ids that begin with the same characters share a rate.
 
-Each broker measures on its own, as in Apache Kafka: a quota is what a client may do at one broker. Owned by the broker's loop.
+Each broker measures on its own, as in Apache Kafka: a quota is what a client may do at one broker. Owned by the
+broker's loop.
 """
 
 from collections.abc import Callable, Iterable
@@ -86,7 +88,9 @@ class _Table(Generic[_Used]):
         return found
 
     def _drop_idle(self, now_ms: int) -> bool:
-        """Whether there is room now. To look at all of them takes time, so it is done once in the time in which they can become idle."""
+        """Whether there is room now. To look at all of them takes time, so it is done once in the time in which they
+        can become idle.
+        """
         if self._looked_ms is not None and now_ms - self._looked_ms < self._counts_ms:
             return False
         self._looked_ms = now_ms

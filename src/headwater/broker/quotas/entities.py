@@ -1,7 +1,8 @@
-"""Who has quotas, and which: the names, what values are allowed, and how they are kept. Values only; Apache Kafka's names and messages.
+"""Who has quotas, and which: the names, what values are allowed, and how they are kept. Values only; Apache Kafka's
+names and messages.
 
-A quota belongs to a user, to a client id, to both, or to an address. None as a name is the default of that type: what holds for each that
-has nothing of its own. In the image the defaults have the empty name.
+A quota belongs to a user, to a client id, to both, or to an address. None as a name is the default of that type: what
+holds for each that has nothing of its own. In the image the defaults have the empty name.
 """
 
 import math
@@ -114,7 +115,9 @@ def _checked_address(address: str) -> str:
 
 
 def normal_address(address: str) -> str | None:
-    """As connections have it: IPv4 where it can be, and without a scope, which names an interface of this machine. None if it is none."""
+    """As connections have it: IPv4 where it can be, and without a scope, which names an interface of this machine. None
+    if it is none.
+    """
     if not address:
         return address
     try:

@@ -1,7 +1,8 @@
-"""Who is exempt from quotas: brokers of this cluster among themselves. A client that calls itself a broker is none. No state.
+"""Who is exempt from quotas: brokers of this cluster among themselves. A client that calls itself a broker is none. No
+state.
 
-A request that only brokers send is looked at twice: its sender needs the right to it (CLUSTER_ACTION), or, where no authorizer knows rights,
-has to ask over the listener that brokers use among themselves.
+A request that only brokers send is looked at twice: its sender needs the right to it (CLUSTER_ACTION), or, where no
+authorizer knows rights, has to ask over the listener that brokers use among themselves.
 """
 
 from typing import TYPE_CHECKING, Any, Final

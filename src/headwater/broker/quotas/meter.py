@@ -1,6 +1,8 @@
-"""What one connection's requests use of its clients' quotas. There is a meter only where some quota of users or client ids exists.
+"""What one connection's requests use of its clients' quotas. There is a meter only where some quota of users or client
+ids exists.
 
-A request may name any client id, so limits are looked up per request and remembered as long as the quotas stay what they are.
+A request may name any client id, so limits are looked up per request and remembered as long as the quotas stay what
+they are.
 
 Owned by its connection.
 """
@@ -90,11 +92,15 @@ class Meter:
 
     @staticmethod
     def percent_of(busy_ns: int) -> float:
-        """What a rate of request percentages records: summed over a second it is the share of the thread in that second."""
+        """What a rate of request percentages records: summed over a second it is the share of the thread in that
+        second.
+        """
         return busy_ns * _NS_TO_PERCENT
 
     def takes_at_once(self, limits: Limits, size_bytes: int, now_ms: int) -> bool:
-        """Whether a produce of that size keeps to its quotas. Then it counts; otherwise it is for the general way to say."""
+        """Whether a produce of that size keeps to its quotas. Then it counts; otherwise it is for the general way to
+        say.
+        """
         if limits.request is not None and limits.request.throttle_ms(now_ms):
             return False
         if limits.produce is not None:

@@ -1,8 +1,9 @@
-"""The quota of changes that the controller makes for a client (KIP-599): partitions made and deleted, by a bucket of tokens.
+"""The quota of changes that the controller makes for a client (KIP-599): partitions made and deleted, by a bucket of
+tokens.
 
-It is kept by the broker that the client asks. A topic that comes when the bucket is overdrawn is refused with THROTTLING_QUOTA_EXCEEDED in the
-versions that know it; older ones are served and told to wait, and so is Metadata, which makes topics that somebody asks for. What was
-refused for another reason costs nothing.
+It is kept by the broker that the client asks. A topic that comes when the bucket is overdrawn is refused with
+THROTTLING_QUOTA_EXCEEDED in the versions that know it; older ones are served and told to wait, and so is Metadata,
+which makes topics that somebody asks for. What was refused for another reason costs nothing.
 """
 
 from collections.abc import Callable, Sequence
@@ -44,7 +45,9 @@ def charged(broker: "Broker", context: "RequestContext", request: Any, serve: Ca
 
 
 class AutoCreation:
-    """Topics that Metadata makes because somebody asks for them: made in any case, and whoever has asked for too many waits."""
+    """Topics that Metadata makes because somebody asks for them: made in any case, and whoever has asked for too many
+    waits.
+    """
 
     def __init__(self, broker: "Broker", context: "RequestContext", names: Sequence[str]) -> None:
         meter = context.connection.meter

@@ -1,8 +1,9 @@
 """Which quota holds for a client of a user, and who shares it. Pure.
 
-The most specific one that sets the key at all: of the user and the client id, of the user with any client, of the user; then the same of
-the default user; then of the client id, and of any. What a default says is meant for each one: two users below the default of users have a
-rate each. A quota of a user is shared by all of the user's clients, one of a client id by all users of it.
+The most specific one that sets the key at all: of the user and the client id, of the user with any client, of the user;
+then the same of the default user; then of the client id, and of any. What a default says is meant for each one: two
+users below the default of users have a rate each. A quota of a user is shared by all of the user's clients, one of a
+client id by all users of it.
 """
 
 from collections.abc import Mapping

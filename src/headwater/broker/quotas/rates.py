@@ -1,10 +1,12 @@
 """Rates as Apache Kafka measures them for quotas. Pure: what happened and the time come in.
 
-A `Rate` keeps samples of `window_ms` each. A sample begins with the first event behind the last one's end, so idle time costs nothing and
-samples need not touch. What a sample holds counts until `samples` windows after its last event. The rate is the sum of what counts over
-the time since the oldest sample began, but never over less than `samples - 1` windows: one request at the start is no burst.
+A `Rate` keeps samples of `window_ms` each. A sample begins with the first event behind the last one's end, so idle time
+costs nothing and samples need not touch. What a sample holds counts until `samples` windows after its last event. The
+rate is the sum of what counts over the time since the oldest sample began, but never over less than `samples - 1`
+windows: one request at the start is no burst.
 
-A `TokenBucket` holds `samples` windows' worth of tokens at most. It may be overdrawn by one event, and then has to fill up to nothing.
+A `TokenBucket` holds `samples` windows' worth of tokens at most. It may be overdrawn by one event, and then has to fill
+up to nothing.
 """
 
 from dataclasses import dataclass
@@ -110,7 +112,9 @@ class TokenBucket:
         return 0 if self._tokens >= 0 else _rounded(-self._tokens / rate * _MS_PER_S)
 
     def is_idle(self, now_ms: int) -> bool:
-        """Whether nobody took anything for so long that it is full, whatever its rate, unless it was overdrawn by very much."""
+        """Whether nobody took anything for so long that it is full, whatever its rate, unless it was overdrawn by very
+        much.
+        """
         return self._filled_ms is None or (self._tokens >= 0 and now_ms - self._filled_ms >= self._window.counts_ms)
 
     def _fill(self, rate: float, now_ms: int) -> None:

@@ -1,7 +1,7 @@
 """The authorizer: whether somebody may do something, by the rules of the image and the settings of this broker.
 
-Its index belongs to one generation of the image's rules, and answers are remembered as long as that lasts. Super users may do
-everything and are never looked up.
+Its index belongs to one generation of the image's rules, and answers are remembered as long as that lasts. Super users
+may do everything and are never looked up.
 
 Owned by the broker's loop.
 """

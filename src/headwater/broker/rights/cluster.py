@@ -1,4 +1,6 @@
-"""What the cluster itself needs: DESCRIBE, ALTER and ALTER_CONFIGS on it, for rules, configs, moves, elections and users."""
+"""What the cluster itself needs: DESCRIBE, ALTER and ALTER_CONFIGS on it, for rules, configs, moves, elections and
+users.
+"""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any

@@ -1,9 +1,10 @@
 """What one connection may read and write, as the guards found out: what the quick ways of Produce and Fetch compare.
 
-Rights are noted by topic id, by the guard that has just allowed a request, and belong to one generation of the image's rules: after any
-change of them nothing that was noted holds. An id is never given to a second topic, so a topic that was deleted and made again under
-its name is not in here. The session's deadline is compared too, although the gate of the login (server/security/secure_connection.py)
-has done so: a quick way that was reached by another door would still decline.
+Rights are noted by topic id, by the guard that has just allowed a request, and belong to one generation of the image's
+rules: after any change of them nothing that was noted holds. An id is never given to a second topic, so a topic that
+was deleted and made again under its name is not in here. The session's deadline is compared too, although the gate of
+the login (server/security/secure_connection.py) has done so: a quick way that was reached by another door would still
+decline.
 
 Whatever is not noted here goes the general way, where the guard decides. Owned by its connection.
 """

@@ -1,4 +1,6 @@
-"""What groups and their offsets need: READ of the group to be a member and to commit, DESCRIBE to look, DELETE to take away."""
+"""What groups and their offsets need: READ of the group to be a member and to commit, DESCRIBE to look, DELETE to take
+away.
+"""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -80,7 +82,9 @@ leave_group = _member_of(lambda _: LeaveGroupResponse(error_code=GROUP_DENIED, m
 def consumer_group_heartbeat(
     _broker: "Broker", caller: Caller, request: ConsumerGroupHeartbeatRequest, _version: int
 ) -> Outcome:
-    """A regular expression is resolved again and again, without whoever sent it: it is for those who may see every topic."""
+    """A regular expression is resolved again and again, without whoever sent it: it is for those who may see every
+    topic.
+    """
     code = 0
     message = None
     if not caller.may_group(Operation.READ, request.group_id):
@@ -271,7 +275,9 @@ def describe_groups(
 def consumer_group_describe(
     _broker: "Broker", caller: Caller, request: consumer_wire.ConsumerGroupDescribeRequest, _version: int
 ) -> Outcome:
-    """A group some of whose members have topics that the caller may not describe is refused: its description would tell of them."""
+    """A group some of whose members have topics that the caller may not describe is refused: its description would tell
+    of them.
+    """
     request.group_ids, denied = divide(request.group_ids, lambda group: caller.may_group(Operation.DESCRIBE, group))
 
     def refused(group_id: str, code: int) -> consumer_wire.DescribedGroup:

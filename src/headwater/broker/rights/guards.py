@@ -1,4 +1,5 @@
-"""The guard of every API: a request passes it before its handler, where an authorizer is configured. An API without a line here does not start.
+"""The guard of every API: a request passes it before its handler, where an authorizer is configured. An API without a
+line here does not start.
 
 Read with the first authorizer, not at start-up.
 """

@@ -1,4 +1,6 @@
-"""What a guard says of a request: nothing (it may go on as it is), that it is refused, or what is to be added to its answer."""
+"""What a guard says of a request: nothing (it may go on as it is), that it is refused, or what is to be added to its
+answer.
+"""
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -17,7 +19,9 @@ class Refused(NamedTuple):
 
 
 class Narrowed(NamedTuple):
-    """The request was cut down to what is allowed. `complete` adds to the handler's answer what was refused, or takes away what is not to be seen."""
+    """The request was cut down to what is allowed. `complete` adds to the handler's answer what was refused, or takes
+    away what is not to be seen.
+    """
 
     complete: Callable[[Any], Any]
 

@@ -1,7 +1,9 @@
-"""Access rules, indexed by what they are about, and whether they allow something. Pure; the semantics are the StandardAuthorizer's.
+"""Access rules, indexed by what they are about, and whether they allow something. Pure; the semantics are the
+StandardAuthorizer's.
 
-A rule that denies wins over all that allow. READ, WRITE, DELETE and ALTER imply DESCRIBE, and ALTER_CONFIGS implies DESCRIBE_CONFIGS, where
-they are allowed and not where they are denied. Where no rule is about the resource at all, a setting says what holds.
+A rule that denies wins over all that allow. READ, WRITE, DELETE and ALTER imply DESCRIBE, and ALTER_CONFIGS implies
+DESCRIBE_CONFIGS, where they are allowed and not where they are denied. Where no rule is about the resource at all, a
+setting says what holds.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -76,7 +78,9 @@ class RuleIndex:
         return is_allowed or (without_rules and not has_rules)
 
     def allows_any(self, principal: str, host: str, operation: int, resource_type: int, *, without_rules: bool) -> bool:
-        """Whether there is some name for which the operation is allowed: rules that allow it, and none that takes all of it back."""
+        """Whether there is some name for which the operation is allowed: rules that allow it, and none that takes all
+        of it back.
+        """
         allowed: list[Pattern] = []
         denied: set[tuple[int, str]] = set()
         for pattern, rules in self._patterns.items():

@@ -1,4 +1,6 @@
-"""What topics need: DESCRIBE to be seen, CREATE, DELETE and ALTER for themselves. A topic that one may not describe is refused by name whether it exists or not, and is absent from lists."""
+"""What topics need: DESCRIBE to be seen, CREATE, DELETE and ALTER for themselves. A topic that one may not describe is
+refused by name whether it exists or not, and is absent from lists.
+"""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,4 +1,6 @@
-"""What transactions need: WRITE of the transactional id, and of the topics and groups that take part; markers are for brokers."""
+"""What transactions need: WRITE of the transactional id, and of the topics and groups that take part; markers are for
+brokers.
+"""
 
 from typing import TYPE_CHECKING, Any
 

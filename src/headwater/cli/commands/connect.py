@@ -63,7 +63,8 @@ def run(worker: str, connectors: tuple[str, ...], overrides: tuple[str, ...]) ->
 def worker(path: str | None, overrides: tuple[str, ...], stop_on_eof: bool) -> int:
     """Run a worker of a group in the foreground. It prints a line that begins with `ready`.
 
-    Workers with the same group.id share their connectors; a new one takes its part, those of a dead one go to the others.
+    Workers with the same group.id share their connectors; a new one takes its part, those of a dead one go to the
+    others.
     """
     from headwater.connect.distributed.service import run_distributed
     from headwater.server.logs_for_people import configure

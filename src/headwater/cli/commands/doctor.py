@@ -23,8 +23,8 @@ from headwater.cli.paths import default_data_dir
 def doctor(data_dir: str | None, configs: tuple[str, ...], output: str) -> int:
     """Check this machine for everything Headwater needs, and tell what is open to others.
 
-    Looks at what `headwater up` has started, and at the properties files of --config: listeners without TLS or a login, rights, HTTP doors,
-    files with secrets, certificates that end. Exit code 1 if something must be mended.
+    Looks at what `headwater up` has started, and at the properties files of --config: listeners without TLS or a login,
+    rights, HTTP doors, files with secrets, certificates that end. Exit code 1 if something must be mended.
     """
     from datetime import UTC, datetime
 

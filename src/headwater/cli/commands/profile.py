@@ -1,4 +1,6 @@
-"""`headwater profile`: clusters under a name, with their login and doors. A password is never an argument, and never shown."""
+"""`headwater profile`: clusters under a name, with their login and doors. A password is never an argument, and never
+shown.
+"""
 
 import sys
 from pathlib import Path

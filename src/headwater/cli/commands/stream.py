@@ -99,10 +99,11 @@ def run(
     allow_state_loss: bool,
     standby_replicas: int,
 ) -> None:
-    """Run an application in this process or on Spark, until SIGTERM or Ctrl-C. Prints a line beginning with `ready` when it processes.
+    """Run an application in this process or on Spark, until SIGTERM or Ctrl-C. Prints a line beginning with `ready`
+    when it processes.
 
-    The secret that queries need is what HEADWATER_QUERY_TOKEN holds; if it is not set, one is made and written to a file that only
-    its owner reads, which the line names.
+    The secret that queries need is what HEADWATER_QUERY_TOKEN holds; if it is not set, one is made and written to a
+    file that only its owner reads, which the line names.
 
     If the same application runs elsewhere, this one takes over, and the other ends.
     """

@@ -36,8 +36,8 @@ def reprocess(
 ) -> int:
     """Run a new version of an application beside the former one, from the first record, and compare their outputs.
 
-    The new version (FILE) has a name of its own, and writes to shadow topics until it is switched. Outputs are compared as tables: by
-    the latest value of each key. Interrupted, it is simply started again.
+    The new version (FILE) has a name of its own, and writes to shadow topics until it is switched. Outputs are compared
+    as tables: by the latest value of each key. Interrupted, it is simply started again.
 
     \b
     headwater stream reprocess orders_v2.py --beside orders                 process everything, compare, stop

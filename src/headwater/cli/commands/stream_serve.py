@@ -1,4 +1,6 @@
-"""`headwater stream serve`: queries over HTTP from the state that an application keeps on this machine, in a process of its own."""
+"""`headwater stream serve`: queries over HTTP from the state that an application keeps on this machine, in a process of
+its own.
+"""
 
 import os
 import signal
@@ -20,8 +22,9 @@ import click
 def serve(path: Path, port: int, host: str, state_dir: Path, cluster_id: str | None, stale: bool) -> None:
     """Answer queries over HTTP from the state of an application on this machine, until SIGTERM or Ctrl-C.
 
-    Beside the application, which goes on computing: the state on disk is read as of its last commit. Prints a line beginning with
-    `ready`. The secret is what HEADWATER_QUERY_TOKEN holds; if it is not set, one is made and written to a file.
+    Beside the application, which goes on computing: the state on disk is read as of its last commit. Prints a line
+    beginning with `ready`. The secret is what HEADWATER_QUERY_TOKEN holds; if it is not set, one is made and written to
+    a file.
     """
     from headwater.cli.stream_files import load_app
     from headwater.cli.stream_queries import told_of

@@ -60,9 +60,11 @@ def list_applications(state_dir: Path, output: str) -> None:
 @_state_dir
 @output_option
 def status(application: str, state_dir: Path, output: str) -> int:
-    """Show how an application runs: which slot has which task, positions and lag, what is being restored, what went wrong.
+    """Show how an application runs: which slot has which task, positions and lag, what is being restored, what went
+    wrong.
 
-    APP: its name, or its file. With Spark, on the machine of the driver. Exits with 1 if it does not run, or has failed.
+    APP: its name, or its file. With Spark, on the machine of the driver. Exits with 1 if it does not run, or has
+    failed.
     """
     from headwater.base.errors import UserError
     from headwater.cli.lead_status import NotRunning, status_of

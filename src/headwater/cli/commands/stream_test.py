@@ -27,7 +27,8 @@ def test(path: Path, cases: tuple[Path, ...], partitions: int, show: bool, outpu
     {"expect_none": "revenue"}
     {"expect_store": "totals", "key": "ann", "value": 200}
 
-    One JSON object a line, one file a case; each begins with empty stores. A case that expects nothing prints its outputs.
+    One JSON object a line, one file a case; each begins with empty stores. A case that expects nothing prints its
+    outputs.
     """
     from headwater.cli.stream_files import load_app
     from headwater.streams.testing.cases import parse, run

@@ -1,7 +1,8 @@
 """`kafka-configs`: the dynamic configs of topics and brokers, with where each value comes from.
 
-Of users, SCRAM credentials are given and taken away (`--add-config 'SCRAM-SHA-512=[iterations=8192,password=secret]'`); of users, clients and
-IP addresses, quotas (`client_quotas.py`). Groups and client metrics have none here, which is said.
+Of users, SCRAM credentials are given and taken away (`--add-config 'SCRAM-SHA-512=[iterations=8192,password=secret]'`);
+of users, clients and IP addresses, quotas (`client_quotas.py`). Groups and client metrics have none here, which is
+said.
 """
 
 import re

@@ -1,9 +1,9 @@
 """Options as Kafka's tools take them: `--name value` or `--name=value`, each spelled out, in any order.
 
-Wrong usage is said on stderr, with all the options after it, and ends with exit code 1, as it does there. What older tools
-took, and books still show, is taken and explained: `--broker-list`, which is what `--bootstrap-server` was called,
-`--zookeeper`, which is looked into for the brokers, old names of single options, one dash instead of two, and two options
-without a space between them.
+Wrong usage is said on stderr, with all the options after it, and ends with exit code 1, as it does there. What older
+tools took, and books still show, is taken and explained: `--broker-list`, which is what `--bootstrap-server` was
+called, `--zookeeper`, which is looked into for the brokers, old names of single options, one dash instead of two, and
+two options without a space between them.
 """
 
 import sys
@@ -20,8 +20,9 @@ _NAMES_WIDTH: Final = 40
 
 
 class Option(NamedTuple):
-    """`value` names what follows the option; none follows if it is empty. `optional`: the value may be left out. `old` is
-    what it was called once."""
+    """`value` names what follows the option; none follows if it is empty. `optional`: the value may be left out. `old`
+    is what it was called once.
+    """
 
     name: str
     help: str

@@ -1,4 +1,6 @@
-"""`kafka-configs --entity-type users`: the SCRAM credentials of users. A password never leaves this process: its salted hash does."""
+"""`kafka-configs --entity-type users`: the SCRAM credentials of users. A password never leaves this process: its salted
+hash does.
+"""
 
 import sys
 from collections.abc import Mapping

@@ -1,8 +1,10 @@
-"""`zookeeper-security-migration --zookeeper.acl secure|unsecure`: changes who may use the nodes of a cluster that is there.
+"""`zookeeper-security-migration --zookeeper.acl secure|unsecure`: changes who may use the nodes of a cluster that is
+there.
 
 `secure` gives every node to the login of this command, which must be the brokers' own: nobody else may change it, and
-those that hold secrets nobody else may read. `unsecure` opens all of them again. The login comes from KAFKA_OPTS (a JAAS
-file), or from a certificate that --zk-tls-config-file names. Brokers with `zookeeper.set.acl=true` make new nodes so.
+those that hold secrets nobody else may read. `unsecure` opens all of them again. The login comes from KAFKA_OPTS (a
+JAAS file), or from a certificate that --zk-tls-config-file names. Brokers with `zookeeper.set.acl=true` make new nodes
+so.
 """
 
 import os

@@ -1,7 +1,7 @@
 """Avro through a schema registry: byte for byte what confluent-kafka's AvroSerializer writes.
 
-producer = Producer(..., value_serializer=AvroSerializer("http://localhost:8081", Order))     # a dataclass, or a schema's text
-consumer = Consumer(..., value_deserializer=AvroDeserializer("http://localhost:8081", to=Order))
+producer = Producer(..., value_serializer=AvroSerializer("http://localhost:8081", Order))     # a dataclass, or a
+schema's text consumer = Consumer(..., value_deserializer=AvroDeserializer("http://localhost:8081", to=Order))
 """
 
 from collections.abc import Callable, Mapping

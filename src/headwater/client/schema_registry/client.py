@@ -1,6 +1,7 @@
 """A client of Confluent's schema registry API: ours, or any other that speaks it. Thread-safe.
 
-Schemas by id never change and are kept; which one is the latest of a subject is kept for `latest.cache.ttl.sec` seconds.
+Schemas by id never change and are kept; which one is the latest of a subject is kept for `latest.cache.ttl.sec`
+seconds.
 """
 
 import threading
@@ -63,7 +64,9 @@ class _Kept:
 
 
 class SchemaRegistryClient:
-    """`SchemaRegistryClient("http://localhost:8081")`, or with a dict of Confluent's settings (`url`, `basic.auth.user.info`, ...)."""
+    """`SchemaRegistryClient("http://localhost:8081")`, or with a dict of Confluent's settings (`url`,
+    `basic.auth.user.info`, ...).
+    """
 
     def __init__(self, settings: str | Mapping[str, Any], *, transport: Transport | None = None, clock: Callable[[], float] = time.monotonic) -> None:  # fmt: skip
         given = {"url": settings} if isinstance(settings, str) else dict(settings)
@@ -197,7 +200,9 @@ class SchemaRegistryClient:
         self._latest.clear()
 
     def incompatibilities(self, subject: str, schema: StoredSchema, version: int | str | None = None) -> list[str]:
-        """Why the schema could not be registered now (against one version, or all that the level asks for); empty: it could."""
+        """Why the schema could not be registered now (against one version, or all that the level asks for); empty: it
+        could.
+        """
         place = f"versions/{version}" if version is not None else "versions"
         answer = self._call("POST", f"/compatibility/subjects/{_quoted(subject)}/{place}?verbose=true", _body(schema))
         if answer.get("is_compatible"):

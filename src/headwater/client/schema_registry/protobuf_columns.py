@@ -1,12 +1,14 @@
-"""A column of Protobuf messages, each with the id of its schema and the path to its message before it, into typed Arrow columns; and back.
+"""A column of Protobuf messages, each with the id of its schema and the path to its message before it, into typed Arrow
+columns; and back.
 
     batch = consumer.poll_arrow(1, schema=ProtobufColumns("http://localhost:8081", subject="orders-value"))
 
     producer.send_arrow(table, "orders", value="order", encode={"value": ProtobufColumnSerializer("http://localhost:8081", TEXT, subject="orders-value")})
 
-Messages of several versions side by side all come out as the reader's: the schema that was given, the latest of a subject when it is first
-needed, or else that of the first record. The message is the one that is named, or else the one that records have. The `protobuf` package is not
-needed. Null stays null. Owns what it has compiled; for one thread at a time.
+Messages of several versions side by side all come out as the reader's: the schema that was given, the latest of a
+subject when it is first needed, or else that of the first record. The message is the one that is named, or else the one
+that records have. The `protobuf` package is not needed. Null stays null. Owns what it has compiled; for one thread at a
+time.
 """
 
 import base64

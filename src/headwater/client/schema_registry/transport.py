@@ -1,8 +1,9 @@
-"""HTTP to a schema registry: one connection that is kept, several addresses tried in turn. Owns its connection; a lock lets threads share it.
+"""HTTP to a schema registry: one connection that is kept, several addresses tried in turn. Owns its connection; a lock
+lets threads share it.
 
-An answer may be 64 MB and a call takes at most `timeout_s`. A request is repeated at the next
-address if no connection came about; on a new connection if a kept one ended without a byte of an answer, as one does that was closed meanwhile. Else
-only what changes nothing (GET) is asked again: a write that got no answer in time may have been carried out.
+An answer may be 64 MB and a call takes at most `timeout_s`. A request is repeated at the next address if no connection
+came about; on a new connection if a kept one ended without a byte of an answer, as one does that was closed meanwhile.
+Else only what changes nothing (GET) is asked again: a write that got no answer in time may have been carried out.
 """
 
 import base64
@@ -136,7 +137,9 @@ def _address(url: str) -> SplitResult:
 
 
 def authorization(settings: Mapping[str, Any], address: SplitResult) -> str:
-    """The header's value by the settings, or by the address (`https://user:password@host`); empty: no login. Pure. Raises UserError."""
+    """The header's value by the settings, or by the address (`https://user:password@host`); empty: no login. Pure.
+    Raises UserError.
+    """
     basic = str(settings.get("basic.auth.credentials.source") or "").upper()
     bearer = str(settings.get("bearer.auth.credentials.source") or "").upper()
     if basic not in ("", "USER_INFO", "URL") or bearer not in ("", "STATIC_TOKEN"):
@@ -169,7 +172,9 @@ def _credentials_in(address: SplitResult) -> str:
 
 
 def ssl_context(settings: Mapping[str, Any]) -> ssl.SSLContext:
-    """Trusts `ssl.ca.location` (Java's name: `ssl.truststore.location`, PEM), else what the system trusts. Raises UserError."""
+    """Trusts `ssl.ca.location` (Java's name: `ssl.truststore.location`, PEM), else what the system trusts. Raises
+    UserError.
+    """
     trusted = settings.get("ssl.ca.location") or settings.get("ssl.truststore.location")
     try:
         context = ssl.create_default_context(cafile=trusted)

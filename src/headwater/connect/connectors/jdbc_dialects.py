@@ -1,7 +1,8 @@
-"""Databases behind JdbcSource and JdbcSink, over Python's DB-API: SQLite, and PostgreSQL by psycopg; `jdbc_mariadb` has MariaDB.
+"""Databases behind JdbcSource and JdbcSink, over Python's DB-API: SQLite, and PostgreSQL by psycopg; `jdbc_mariadb` has
+MariaDB.
 
-Identifiers are always quoted, values always bound. A dialect makes connections and SQL; it holds none of them. Its SQL is
-executed with parameters, if only with none: drivers whose placeholder is `%s` read a `%` otherwise.
+Identifiers are always quoted, values always bound. A dialect makes connections and SQL; it holds none of them. Its SQL
+is executed with parameters, if only with none: drivers whose placeholder is `%s` read a `%` otherwise.
 """
 
 import sqlite3

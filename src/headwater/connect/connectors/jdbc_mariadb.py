@@ -1,8 +1,9 @@
 """MariaDB and MySQL behind JdbcSource and JdbcSink, by PyMySQL.
 
 Sessions are in UTC and strict: what does not fit is an error, never cut. A primary key of text that we make tells apart
-letters and trailing blanks, as Kafka's keys do, whatever the server's collation. DDL commits here, so the sink makes its tables
-before it begins to write. A transaction sees what was there when it first read; only a locking read sees what is committed now.
+letters and trailing blanks, as Kafka's keys do, whatever the server's collation. DDL commits here, so the sink makes
+its tables before it begins to write. A transaction sees what was there when it first read; only a locking read sees
+what is committed now.
 """
 
 import math
@@ -276,8 +277,9 @@ def _null_unless_date(convert: Any) -> Any:
 
 
 def _abandonable(streaming: Any) -> Any:
-    """A cursor that can be closed in the middle of a result. The driver's own reads everything that is left, however much;
-    this one lets the connection go instead."""
+    """A cursor that can be closed in the middle of a result. The driver's own reads everything that is left, however
+    much; this one lets the connection go instead.
+    """
 
     class AbandonableCursor(streaming):  # type: ignore[misc]
         def close(self) -> None:

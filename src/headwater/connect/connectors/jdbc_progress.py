@@ -1,9 +1,9 @@
 """How far a sink has come, in a table beside its rows: both change in one transaction, so each record counts once.
 
 A row per connector, topic and partition has the next offset. Every transaction begins by changing that row to what it
-is, which locks it in each dialect, and reads it so that what others have committed is seen: of two tasks that believe to have the partition, the second sees what the first has
-done, and leaves those records out. The row is made before the first of these, in a transaction of its own, so that
-there is one to lock.
+is, which locks it in each dialect, and reads it so that what others have committed is seen: of two tasks that believe
+to have the partition, the second sees what the first has done, and leaves those records out. The row is made before the
+first of these, in a transaction of its own, so that there is one to lock.
 """
 
 from collections.abc import Iterable, Mapping

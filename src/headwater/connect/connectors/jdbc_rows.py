@@ -1,4 +1,6 @@
-"""What a record is in a table: which one, its key, its other columns; and the statement that writes it. No connection here."""
+"""What a record is in a table: which one, its key, its other columns; and the statement that writes it. No connection
+here.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple

@@ -3,8 +3,8 @@
 Each `put` is one transaction. With `progress.table` it holds the offsets too: exactly once. Without: at least once, and
 with `insert.mode=upsert` and keys a repeated record changes nothing.
 
-A record that cannot be a row is reported: it goes to the dead letter topic, or ends the task, by `errors.tolerance`. So is one
-whose value the database refuses, at once, and one that conflicts with other rows, after `max.retries`.
+A record that cannot be a row is reported: it goes to the dead letter topic, or ends the task, by `errors.tolerance`. So
+is one whose value the database refuses, at once, and one that conflicts with other rows, after `max.retries`.
 """
 
 import contextlib
@@ -83,7 +83,9 @@ class JdbcSinkTask(SinkTask):
             raise
 
     def _transaction(self, records: Sequence[SinkRecord], *, by_one: bool) -> None:
-        """Writes what is new of the records, and reports those that cannot be rows. `by_one`: those too that the database refuses."""
+        """Writes what is new of the records, and reports those that cannot be rows. `by_one`: those too that the
+        database refuses.
+        """
         if self._connection is None:
             self._connection = self._dialect.connect()
         cursor = self._connection.cursor()

@@ -1,4 +1,5 @@
-"""Which database an address means: `jdbc:sqlite:/path`, `jdbc:postgresql://host:port/database`, `jdbc:mariadb://...` or `jdbc:mysql://...`.
+"""Which database an address means: `jdbc:sqlite:/path`, `jdbc:postgresql://host:port/database`, `jdbc:mariadb://...` or
+`jdbc:mysql://...`.
 
 The `jdbc:` may be left out.
 """

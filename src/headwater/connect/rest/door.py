@@ -1,7 +1,8 @@
-"""Kafka Connect's REST API over a herder. Handlers are thin: they read the request, ask the herder in a thread, and answer.
+"""Kafka Connect's REST API over a herder. Handlers are thin: they read the request, ask the herder in a thread, and
+answer.
 
-A body must say that it is JSON, and a request that a page of another origin sent is refused: otherwise any web page could make
-connectors on a developer's machine.
+A body must say that it is JSON, and a request that a page of another origin sent is refused: otherwise any web page
+could make connectors on a developer's machine.
 """
 
 import asyncio

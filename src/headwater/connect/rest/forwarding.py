@@ -1,4 +1,5 @@
-"""Calls that another worker has to do, handed on to it with whatever it answers: at most twice, by the parameter `forward`.
+"""Calls that another worker has to do, handed on to it with whatever it answers: at most twice, by the parameter
+`forward`.
 
 A worker that is asked sends the call to the leader (`forward=true`); the leader may send it on to who runs the task
 (`forward=false`); who cannot do it then says so (409), and the caller may try again.

@@ -1,4 +1,6 @@
-"""Levels of the worker's loggers, read and set while it runs: `/admin/loggers`. Python's loggers under log4j's level names."""
+"""Levels of the worker's loggers, read and set while it runs: `/admin/loggers`. Python's loggers under log4j's level
+names.
+"""
 
 import logging
 import time

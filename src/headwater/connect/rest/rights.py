@@ -1,8 +1,8 @@
 """What each call of Connect needs, as rights on Kafka's groups and on the cluster. Pure, but for asking the caller.
 
-A connector is the group `connect-<name>`, which a sink's consumers are in. Who may DESCRIBE it sees the connector, who may READ it starts and
-stops it, who may DELETE it forgets its offsets. To make a connector or to change its config needs ALTER on the cluster: a connector acts
-with the rights of the worker, and reads what the worker can.
+A connector is the group `connect-<name>`, which a sink's consumers are in. Who may DESCRIBE it sees the connector, who
+may READ it starts and stops it, who may DELETE it forgets its offsets. To make a connector or to change its config
+needs ALTER on the cluster: a connector acts with the rights of the worker, and reads what the worker can.
 """
 
 from collections.abc import Awaitable, Callable, Iterable

@@ -1,4 +1,6 @@
-"""The REST door's TLS and login, from a worker's properties: `listeners.https.ssl.*`, else `ssl.*`, as in Kafka Connect; and our `authentication.*`."""
+"""The REST door's TLS and login, from a worker's properties: `listeners.https.ssl.*`, else `ssl.*`, as in Kafka
+Connect; and our `authentication.*`.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final

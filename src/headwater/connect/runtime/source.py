@@ -52,7 +52,9 @@ class SourceContext:
 
 
 class _StopOnce:
-    """A plugin's `stop`, called once, by whichever thread comes first. A coroutine runs in the task's own loop, beside a poll."""
+    """A plugin's `stop`, called once, by whichever thread comes first. A coroutine runs in the task's own loop, beside
+    a poll.
+    """
 
     def __init__(self, stop: Callable[[], Any]) -> None:
         self._stop = stop
@@ -124,7 +126,9 @@ class SourceWorkerTask(WorkerTask):
         self._producer: Producer | None = None
 
     def begin_stop(self) -> None:
-        """`stop` is called at once, for it is what ends a poll; in a thread of its own, for nobody knows how long it takes."""
+        """`stop` is called at once, for it is what ends a poll; in a thread of its own, for nobody knows how long it
+        takes.
+        """
         super().begin_stop()
         stop = self._stop
         if stop is not None:

@@ -205,10 +205,11 @@ def columns_of(schema: Schema | None) -> "pa.Schema":
 def rows_of(
     wanted: "pa.Schema", mine: Collection[bytes], others: Collection[bytes] = ()
 ) -> "Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]":
-    """For `mapInArrow`, over chunks: the rows of those with `mine` as columns, with the wanted ones, null where a chunk has not got one.
+    """For `mapInArrow`, over chunks: the rows of those with `mine` as columns, with the wanted ones, null where a chunk
+    has not got one.
 
-    Chunks that Spark has lost are made again, and may then have a schema that the driver has not seen: an error, so that the batch is
-    tried again with it, for there would be no place for their rows.
+    Chunks that Spark has lost are made again, and may then have a schema that the driver has not seen: an error, so
+    that the batch is tried again with it, for there would be no place for their rows.
     """
 
     def run(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":

@@ -72,7 +72,9 @@ class WorkerSpark:
         return made
 
     def close(self, timeout_s: float = CLOSE_S) -> None:
-        """No session begins afterwards. The end of one is waited for, but not for ever: a JVM may hang, or be about to begin."""
+        """No session begins afterwards. The end of one is waited for, but not for ever: a JVM may hang, or be about to
+        begin.
+        """
         self._closed = True
         ending = threading.Thread(target=self._end, name="connect-spark-end", daemon=True)
         ending.start()

@@ -1,7 +1,8 @@
-"""The task of a sink on Spark: a streaming query from topics to `SparkSinkTask.write`, with converters and transforms on the way.
+"""The task of a sink on Spark: a streaming query from topics to `SparkSinkTask.write`, with converters and transforms
+on the way.
 
-The query's checkpoint says where to go on; the group `connect-<name>` follows it, so that lag shows. A pause stops the query and
-a resume starts it again, from its checkpoint. A query that fails is the task's failure.
+The query's checkpoint says where to go on; the group `connect-<name>` follows it, so that lag shows. A pause stops the
+query and a resume starts it again, from its checkpoint. A query that fails is the task's failure.
 """
 
 import logging
@@ -83,7 +84,9 @@ class SparkSinkWorkerTask(WorkerTask):
             self._stop(query)
 
     def _stop(self, query: "StreamingQuery") -> None:
-        """Between two batches, unless the task is given up: one that is interrupted is written again, and Spark tells of it at length."""
+        """Between two batches, unless the task is given up: one that is interrupted is written again, and Spark tells
+        of it at length.
+        """
         self._ending = True
         waited = self._writing.acquire(timeout=_LOOK_S)
         while not waited and not self.cancelled:
@@ -97,7 +100,9 @@ class SparkSinkWorkerTask(WorkerTask):
                 self._writing.release()
 
     def _begin_batch(self) -> None:
-        """Takes `_writing`. Who stops the query holds it and waits for this very thread: so nobody waits here once that has begun."""
+        """Takes `_writing`. Who stops the query holds it and waits for this very thread: so nobody waits here once that
+        has begun.
+        """
         while not self._writing.acquire(timeout=_LOOK_S):
             if self._ending:
                 raise Interrupted("The task stops: this batch is not begun")

@@ -1,6 +1,7 @@
 """Records on their way to Kafka, by source partition: an offset may be committed when all before it have arrived. Pure.
 
-A record without an offset has its place in the order too: a source may give an offset with the last record of a batch alone.
+A record without an offset has its place in the order too: a source may give an offset with the last record of a batch
+alone.
 """
 
 from collections import deque

@@ -245,7 +245,9 @@ class SlotHost:
                 each.cancel()
 
     def close(self) -> None:
-        """Nobody reads any more: who still waits for an answer gets none. What does not end is left, and the log says so."""
+        """Nobody reads any more: who still waits for an answer gets none. What does not end is left, and the log says
+        so.
+        """
         self.lose()
         until = time.monotonic() + _CANCELLED_S
         for each in self._tasks.values():

@@ -1,4 +1,6 @@
-"""A task that runs in a slot, as its worker's herder sees it: the herder says what it should be, the slots say what it is."""
+"""A task that runs in a slot, as its worker's herder sees it: the herder says what it should be, the slots say what it
+is.
+"""
 
 import threading
 from collections.abc import Callable, Mapping

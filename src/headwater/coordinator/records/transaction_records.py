@@ -4,8 +4,8 @@
     value  int16 version;  v0 plain, v1 flexible with the fields of KIP-890 as tags (0 previous producer id, 1 next producer id,
            2 the client's transaction version, 3 next producer epoch). No value: the id has expired
 
-One record holds the whole state of a transactional id, so the last one is all that counts, and compaction may drop the others. Key
-and value versions that we do not know are left alone when the topic is loaded: somebody newer wrote them.
+One record holds the whole state of a transactional id, so the last one is all that counts, and compaction may drop the
+others. Key and value versions that we do not know are left alone when the topic is loaded: somebody newer wrote them.
 """
 
 from collections.abc import Collection

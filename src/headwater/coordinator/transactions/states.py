@@ -3,9 +3,9 @@
     Empty --add--> Ongoing --end--> PrepareCommit --all markers--> CompleteCommit --add--> Ongoing ...
                           \\-end/timeout/new producer--> PrepareAbort --all markers--> CompleteAbort
 
-`InitProducerId` leads from every state at rest back to Empty. Clients of transaction version 2 may abort at rest too: that is a
-transaction without partitions. PrepareEpochFence stands in no log: fencing and the abort that follows are one record. Dead is
-what a tombstone means. Both have numbers in Kafka's format, so they are named here.
+`InitProducerId` leads from every state at rest back to Empty. Clients of transaction version 2 may abort at rest too:
+that is a transaction without partitions. PrepareEpochFence stands in no log: fencing and the abort that follows are one
+record. Dead is what a tombstone means. Both have numbers in Kafka's format, so they are named here.
 """
 
 from enum import IntEnum

@@ -1,8 +1,8 @@
 """Puts a finished `.cleaned` segment in the place of those it came from, on the loop: renames only, one group at a
 time.
 
-The order is what makes a crash harmless (`crash_recovery` reads it backwards). First the result becomes `.swap`, its log
-last: from then on it counts. Then what it replaces becomes `.deleted`. Then the result gets its own name, its log
+The order is what makes a crash harmless (`crash_recovery` reads it backwards). First the result becomes `.swap`, its
+log last: from then on it counts. Then what it replaces becomes `.deleted`. Then the result gets its own name, its log
 first. Slices in flight hold the old files; new reads find the new ones.
 """
 

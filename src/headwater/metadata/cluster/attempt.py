@@ -1,7 +1,8 @@
-"""One attempt to be part of the cluster: register, load, follow, stand for election. It lasts as long as its connection.
+"""One attempt to be part of the cluster: register, load, follow, stand for election. It lasts as long as its
+connection.
 
-When anything in it fails, or the connection is lost, all of it is over, and another one begins from the start: whatever happened in
-between is found by loading everything again.
+When anything in it fails, or the connection is lost, all of it is over, and another one begins from the start: whatever
+happened in between is found by loading everything again.
 """
 
 import logging
@@ -194,8 +195,9 @@ class Attempt:
         self._owner.controls(True)
 
     def read_members(self, done: Callable[[], None]) -> None:
-        """`done` once the image has who is registered now. What another session wrote is seen for sure only after a write: this one
-        changes nothing."""
+        """`done` once the image has who is registered now. What another session wrote is seen for sure only after a
+        write: this one changes nothing.
+        """
         assert self.committing is not None
         guard_version = self.committing.guard_version
 

@@ -1,7 +1,7 @@
 """The entries of the log of changes: what was written in one step, as JSON, and what of it is news to an image.
 
-An entry may be met again: a broker that loads the nodes sees them as they are now, and then reads on from where the log stood
-before it began. So nothing here depends on having been read once only, and what is known already is no change.
+An entry may be met again: a broker that loads the nodes sees them as they are now, and then reads on from where the log
+stood before it began. So nothing here depends on having been read once only, and what is known already is no change.
 """
 
 import json

@@ -1,4 +1,5 @@
-"""What others change in ZooKeeper by themselves, such as Apache Kafka's tools: the controller takes it into the log of changes.
+"""What others change in ZooKeeper by themselves, such as Apache Kafka's tools: the controller takes it into the log of
+changes.
 
 They write the node of a config or of rules, and then announce it (notifications.py). The active controller watches the
 announcements. It reads the node and writes what stands there as an entry of the log, in one step that checks that the
@@ -6,9 +7,9 @@ node is as it was read; so all brokers learn of it in one order with everything 
 the image that the node is compared with is the newest there is, and a node that is missing stays so.
 
 A new controller looks at all announcements that are there, before it controls anything: some may have come while there
-was none, or while it was not connected itself. Then its image has them already and the log has not, so these are written
-whether they are news to it or not; whoever knows them too drops them. Its own are left out. The oldest go when there are
-many.
+was none, or while it was not connected itself. Then its image has them already and the log has not, so these are
+written whether they are news to it or not; whoever knows them too drops them. Its own are left out. The oldest go when
+there are many.
 """
 
 import logging
@@ -193,8 +194,8 @@ class _Item:
 
 
 class _Takeover:
-    """Used once: some nodes are read, and what is news in them becomes entries of the log, each below ZooKeeper's limit.
-    A node that cannot be taken over is left out, and what was known of it holds.
+    """Used once: some nodes are read, and what is news in them becomes entries of the log, each below ZooKeeper's
+    limit. A node that cannot be taken over is left out, and what was known of it holds.
     """
 
     def __init__(self, owner: ForeignChanges, entities: Sequence[Entity], *, even_without_news: bool) -> None:

@@ -162,8 +162,9 @@ def acl_path(pattern: Pattern) -> str:
 
 
 def _acl_node_name(name: str) -> str:
-    """Kafka writes resources' names as they are, so that theirs are found here and ours there. Quoted is only what cannot be
-    a node (Kafka has no place for it), and what would be taken for something that is quoted."""
+    """Kafka writes resources' names as they are, so that theirs are found here and ours there. Quoted is only what
+    cannot be a node (Kafka has no place for it), and what would be taken for something that is quoted.
+    """
     return _node_name(name) if _must_be_quoted(name) else name
 
 
@@ -233,7 +234,9 @@ def user_config_path(user: str) -> str:
 
 
 def _sanitized(name: str) -> str:
-    """As Kafka's Sanitizer has it: of what is no letter or digit only `.`, `-` and `_` stay; a name of dots only cannot be a node."""
+    """As Kafka's Sanitizer has it: of what is no letter or digit only `.`, `-` and `_` stay; a name of dots only cannot
+    be a node.
+    """
     return _node_name(name).replace("~", "%7E")
 
 

@@ -1,8 +1,9 @@
 """Reading all nodes of the cluster, in parallel, into a snapshot.
 
-The nodes are not read in one step, so the snapshot is of no single moment: each part is at least as new as the moment at which the
-reading began, and the log of changes, read on from there, brings all of them together. A partition's replicas stand in its topic's
-node and its version in its state's: so a topic is read until its node has not changed while its states were read.
+The nodes are not read in one step, so the snapshot is of no single moment: each part is at least as new as the moment
+at which the reading began, and the log of changes, read on from there, brings all of them together. A partition's
+replicas stand in its topic's node and its version in its state's: so a topic is read until its node has not changed
+while its states were read.
 """
 
 import logging

@@ -47,8 +47,8 @@ _RESOURCES: Final = {kind.name.replace("_", "").lower(): kind for kind in Resour
 
 @dataclass(frozen=True, slots=True)
 class Entity:
-    """Something that has a config or rules of its own: its node, and what becomes of the data in it. `change` raises one
-    of layout.UNREADABLE, and gives None for what is nothing here.
+    """Something that has a config or rules of its own: its node, and what becomes of the data in it. `change` raises
+    one of layout.UNREADABLE, and gives None for what is nothing here.
     """
 
     path: str

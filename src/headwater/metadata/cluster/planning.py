@@ -1,7 +1,9 @@
-"""The controller's changes as pieces: each is one step in ZooKeeper, below its limits, with its own entry in the log of changes.
+"""The controller's changes as pieces: each is one step in ZooKeeper, below its limits, with its own entry in the log of
+changes.
 
-A change is never divided, but for a topic with very many partitions, which is made with the first of them and then gets the others,
-or is marked as doomed before its nodes go. Every piece checks that the epoch of controllers is still the one of its writer.
+A change is never divided, but for a topic with very many partitions, which is made with the first of them and then gets
+the others, or is marked as doomed before its nodes go. Every piece checks that the epoch of controllers is still the
+one of its writer.
 """
 
 from collections.abc import Sequence
@@ -148,7 +150,9 @@ class _Planner:
             self._touched[touches] = None
 
     def _topic_size(self, topic_id: TopicId | None, added: int) -> int:
-        """How much longer the piece gets by the topic's own node: by all of it once, and by what each change adds to it."""
+        """How much longer the piece gets by the topic's own node: by all of it once, and by what each change adds to
+        it.
+        """
         if topic_id is None:
             return 0
         node = b"" if topic_id in self._touched else layout.encode_topic(self._staged[topic_id].node)

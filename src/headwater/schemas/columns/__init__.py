@@ -1,10 +1,12 @@
-"""Avro straight into Arrow's columns: compiled (`native/`, built at install) where it could be, else row by row. Needs pyarrow.
+"""Avro straight into Arrow's columns: compiled (`native/`, built at install) where it could be, else row by row. Needs
+pyarrow.
 
     decode = avro_columns(writer, reader)     # of AvroType; NoColumns where the reader's has none
     decode(column, prefix=5)                  # a binary array -> an array in the reader's schema, null where the column is
     avro_rows(schema)(column, prefix)         # and back
 
-A row that is not what its schema says is a DataError, which names it by its number. With HEADWATER_PURE=1 the rows' way serves.
+A row that is not what its schema says is a DataError, which names it by its number. With HEADWATER_PURE=1 the rows' way
+serves.
 """
 
 import os

@@ -1,11 +1,13 @@
-"""Protobuf straight into Arrow's columns, and back: compiled (`native/`, built at install) where it could be, else row by row. Needs pyarrow.
+"""Protobuf straight into Arrow's columns, and back: compiled (`native/`, built at install) where it could be, else row
+by row. Needs pyarrow.
 
     decode = protobuf_columns(shape)             # of a MessageShape: `shape_of(message)`, NoColumns where it has none
     decode(column, 5, b"\\0")                     # a binary array -> an array of structs, null where the column is
     protobuf_rows(shape)(column, b"...")         # and back; the bytes come before each message
 
-Rows are read by the reader's message: Protobuf's fields are their numbers, so what was written with another version of it comes out in this one.
-A row that is not a message is a DataError, which names it by its number; `OtherMessage` is one that has another path than was expected.
+Rows are read by the reader's message: Protobuf's fields are their numbers, so what was written with another version of
+it comes out in this one. A row that is not a message is a DataError, which names it by its number; `OtherMessage` is
+one that has another path than was expected.
 """
 
 from collections.abc import Callable

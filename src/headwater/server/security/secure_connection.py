@@ -1,13 +1,13 @@
 """A connection that has to show who it is before it may ask anything: by TLS, by a login, or by both.
 
-`_dispatch` is the one place where a request begins (server/connection.py), and here it is a gate: the quick handlers, compiled or not, are
-behind it. The gate is open from the end of the login until `_open_until_ns`. While it is closed, only ApiVersions, SaslHandshake and
-SaslAuthenticate are served, and frames are small. A session that is over closes the gate again: whoever then asks for anything but a
-new login is disconnected, as in Apache Kafka.
+`_dispatch` is the one place where a request begins (server/connection.py), and here it is a gate: the quick handlers,
+compiled or not, are behind it. The gate is open from the end of the login until `_open_until_ns`. While it is closed,
+only ApiVersions, SaslHandshake and SaslAuthenticate are served, and frames are small. A session that is over closes the
+gate again: whoever then asks for anything but a new login is disconnected, as in Apache Kafka.
 
-A failed login is answered late (`connection.failed.authentication.delay.ms`), and then the connection ends. One that is not logged in
-after `LOGIN_MS` ends too, and where `PENDING_MAX` wait for their login, the oldest of the address with the
-most of them ends for a new one. Owned by the server's loop.
+A failed login is answered late (`connection.failed.authentication.delay.ms`), and then the connection ends. One that is
+not logged in after `LOGIN_MS` ends too, and where `PENDING_MAX` wait for their login, the oldest of the address with
+the most of them ends for a new one. Owned by the server's loop.
 """
 
 import logging
@@ -173,7 +173,9 @@ class SecureConnection(Connection):
         return self._is_refused or super()._must_wait()
 
     def _dispatch_login(self, frame: memoryview) -> None:
-        """Whatever goes wrong is a failed login, late and counted: an error of ours must not be a quicker way to try again."""
+        """Whatever goes wrong is a failed login, late and counted: an error of ours must not be a quicker way to try
+        again.
+        """
         try:
             self._take_login(frame)
         except Exception as problem:

@@ -1,6 +1,7 @@
 """ZooKeeper for people: calls that wait for their answers, and problems as sentences. Not for brokers.
 
-The session logs in, and speaks TLS, as `server/zookeeper/security.py` finds it in KAFKA_OPTS, unless it is told otherwise.
+The session logs in, and speaks TLS, as `server/zookeeper/security.py` finds it in KAFKA_OPTS, unless it is told
+otherwise.
 """
 
 import logging

@@ -1,4 +1,5 @@
-"""Files of any query, Parquet unless told otherwise: Spark's own writer, then a directory renamed, then a manifest put last.
+"""Files of any query, Parquet unless told otherwise: Spark's own writer, then a directory renamed, then a manifest put
+last.
 
     0000000007-<query id>/part-….parquet        batch 7
     _manifests/0000000007-<query id>            batch 7 is visible; its text says how many files and bytes
@@ -69,7 +70,9 @@ def committed(files: Files, root: str) -> list[str]:
 
 
 def read_committed_files(spark: "SparkSession", path: str, schema: str | None = None) -> "DataFrame":
-    """Without a schema, the columns of all batches: a query may have got another one since the first, which is null before."""
+    """Without a schema, the columns of all batches: a query may have got another one since the first, which is null
+    before.
+    """
     paths = committed(HadoopFiles(spark), path.rstrip("/"))
     if paths:
         reader = spark.read.option("mergeSchema", "true") if schema is None else spark.read.schema(schema)

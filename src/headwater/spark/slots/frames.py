@@ -7,8 +7,8 @@ by Spark. Frames are not encrypted: what they carry is as visible on the network
 encryption.
 
 A slot that is cut off finds out when the lead does: what it sends, heartbeats at least, must be acknowledged within
-`SILENCE_S`, or its connection is over (TCP_USER_TIMEOUT). Without that, what it says goes into the socket's buffer for a
-quarter of an hour, and its tasks run on while their successors do.
+`SILENCE_S`, or its connection is over (TCP_USER_TIMEOUT). Without that, what it says goes into the socket's buffer for
+a quarter of an hour, and its tasks run on while their successors do.
 
 `FrameBuffer` is without I/O; `Channel` owns a socket: one thread receives, any thread sends.
 """

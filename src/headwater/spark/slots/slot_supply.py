@@ -1,4 +1,5 @@
-"""Spark's query that supplies slots, run again and again for as long as its keeper wants them. Alone here knows PySpark.
+"""Spark's query that supplies slots, run again and again for as long as its keeper wants them. Alone here knows
+PySpark.
 
 A Structured Streaming query supplies the slots: a micro-batch with one row per slot, and each row is a task of Spark's
 that becomes a slot (`run_slot`) for the time of a lease. Spark schedules, supervises, tries again and shows them; no

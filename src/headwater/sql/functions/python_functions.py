@@ -9,8 +9,9 @@
         def add(self, state, value: float): ...
         def result(self, state) -> float: ...
 
-int is BIGINT, float DOUBLE, str STRING, bool, bytes, date, time and datetime what they are called in SQL, list[T] ARRAY, dict[str, T] MAP; any type of SQL can be written as
-Annotated[..., "DECIMAL(10, 2)"]. What a function gives is checked against its type; what does not fit is NULL, and is told.
+int is BIGINT, float DOUBLE, str STRING, bool, bytes, date, time and datetime what they are called in SQL, list[T]
+ARRAY, dict[str, T] MAP; any type of SQL can be written as Annotated[..., "DECIMAL(10, 2)"]. What a function gives is
+checked against its type; what does not fit is NULL, and is told.
 """
 
 from __future__ import annotations

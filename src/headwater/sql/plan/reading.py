@@ -66,7 +66,9 @@ def asks_registry(source: SourceInfo) -> bool:
 
 
 def read_source(app: App, source: SourceInfo, alias: str, reset: str | None = None, *, plain: bool = False) -> Relation:
-    """`plain`: nobody asks for pseudo columns, so they are NULL; then records of a stream go through the query a run at a time."""
+    """`plain`: nobody asks for pseudo columns, so they are NULL; then records of a stream go through the query a run at
+    a time.
+    """
     extract = timestamp_extractor(source)
     key, value = key_serde(source), value_serde(source)
     start = reset if source.kind is SourceKind.STREAM else "earliest"

@@ -1,6 +1,7 @@
 """Queries of DuckDB beside the server's loop: a few at a time, each with an end.
 
-A query that takes too long, or that nobody waits for any more, is interrupted; its place is free when its thread has ended. Owned by the loop of its server.
+A query that takes too long, or that nobody waits for any more, is interrupted; its place is free when its thread has
+ended. Owned by the loop of its server.
 """
 
 from __future__ import annotations

@@ -1,7 +1,10 @@
-"""Pull queries beyond one table: joins, sub-queries, UNION, window functions, by DuckDB over Arrow views of the rows that the sources have now.
+"""Pull queries beyond one table: joins, sub-queries, UNION, window functions, by DuckDB over Arrow views of the rows
+that the sources have now.
 
-A query that our own planner takes is carried out by it; DuckDB gets what it does not take. DuckDB runs in memory, without files, network or extensions, and its settings
-are locked before the query is read, so that SQL can reach nothing but the given rows. An answer is read piece by piece, within bounds, and stays in Arrow until its rows are taken. Values are DuckDB's: its division, its order of NULL, its functions.
+A query that our own planner takes is carried out by it; DuckDB gets what it does not take. DuckDB runs in memory,
+without files, network or extensions, and its settings are locked before the query is read, so that SQL can reach
+nothing but the given rows. An answer is read piece by piece, within bounds, and stays in Arrow until its rows are
+taken. Values are DuckDB's: its division, its order of NULL, its functions.
 """
 
 from __future__ import annotations
@@ -46,7 +49,9 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a query may hold: the rows of its answer, and the bytes of its answer and of its sources, each as Arrow has them."""
+    """What a query may hold: the rows of its answer, and the bytes of its answer and of its sources, each as Arrow has
+    them.
+    """
 
     rows_max: int = 1_000_000
     bytes_max: int = 256 * 1024 * 1024
@@ -102,7 +107,9 @@ def is_query(text: str) -> bool:
 
 
 def sources_in(text: str) -> dict[str, bool]:
-    """Names that stand where a query has its sources, with the case that they have there, and whether they surely are sources: what follows a comma may be a column."""
+    """Names that stand where a query has its sources, with the case that they have there, and whether they surely are
+    sources: what follows a comma may be a column.
+    """
     found: dict[str, bool] = {}
     for before, token in itertools.pairwise(tokenize(text)):
         follows = before.text in _BEFORE_A_SOURCE and before.kind in (Kind.NAME, Kind.SYMBOL)

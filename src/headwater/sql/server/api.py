@@ -1,7 +1,8 @@
 """ksqlDB's REST API: paths, bodies, content types and errors. Handlers ask the node; nothing is decided here.
 
-A request that a page of another origin sent is refused, and so is a body that does not say that it is JSON: otherwise any web page could run statements on a
-developer's machine. A body that says nothing, or what curl says by itself, is taken from clients that are no pages, as ksqlDB takes it.
+A request that a page of another origin sent is refused, and so is a body that does not say that it is JSON: otherwise
+any web page could run statements on a developer's machine. A body that says nothing, or what curl says by itself, is
+taken from clients that are no pages, as ksqlDB takes it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The log of statements: a topic of one partition that every server reads from its beginning.
 
-A statement that is in it has been accepted, whoever wrote it. Servers apply them in order, and what one does to the catalog depends
-on nothing but the statements before it; so all servers of one id agree, also after a crash. The place of a statement is part of the ids of
-the queries that it starts.
+A statement that is in it has been accepted, whoever wrote it. Servers apply them in order, and what one does to the
+catalog depends on nothing but the statements before it; so all servers of one id agree, also after a crash. The place
+of a statement is part of the ids of the queries that it starts.
 """
 
 from __future__ import annotations

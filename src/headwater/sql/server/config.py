@@ -166,7 +166,9 @@ class SqlServerConfig:
 
     @property
     def client(self) -> dict[str, str]:
-        """The settings of the server's own clients: where the brokers are, `security.protocol`, `sasl.*` and `ssl.*`; `ksql.streams.` before them is for clients alone."""
+        """The settings of the server's own clients: where the brokers are, `security.protocol`, `sasl.*` and `ssl.*`;
+        `ksql.streams.` before them is for clients alone.
+        """
         return {"bootstrap.servers": self.brokers, **self.client_security}
 
     @property

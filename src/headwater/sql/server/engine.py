@@ -1,6 +1,8 @@
-"""What the statements of the log have made: a session that every server has in the same state, and what became of each statement.
+"""What the statements of the log have made: a session that every server has in the same state, and what became of each
+statement.
 
-`apply` is called for each statement in the order of the log and depends on nothing else; `check` tries one on a copy, before it is written.
+`apply` is called for each statement in the order of the log and depends on nothing else; `check` tries one on a copy,
+before it is written.
 """
 
 from __future__ import annotations
@@ -68,7 +70,9 @@ class Engine:
         self.outcomes: OrderedDict[int, Outcome] = OrderedDict()
 
     def check(self, statement: tree.Statement, properties: Mapping[str, str]) -> PersistentQuery | Insertion | None:
-        """What a statement would do. Raises SqlError; nothing is changed here. May ask the schema registry, so it is for threads."""
+        """What a statement would do. Raises SqlError; nothing is changed here. May ask the schema registry, so it is
+        for threads.
+        """
         trial = self.session.copy()
         trial.settings = dict(properties)
         return trial.execute(statement)

@@ -1,7 +1,9 @@
-"""Rows of `/inserts-stream`: one to a line of the body, each acknowledged in its order when the brokers have it, while the body still comes.
+"""Rows of `/inserts-stream`: one to a line of the body, each acknowledged in its order when the brokers have it, while
+the body still comes.
 
-A task reads and sends, at most `IN_FLIGHT_MAX` rows ahead of what is acknowledged; the answer waits for the brokers. The first row that fails is the last one
-of the answer: a row that is wrong by itself is found before any behind it is sent, one that the brokers refuse may have others behind it in flight.
+A task reads and sends, at most `IN_FLIGHT_MAX` rows ahead of what is acknowledged; the answer waits for the brokers.
+The first row that fails is the last one of the answer: a row that is wrong by itself is found before any behind it is
+sent, one that the brokers refuse may have others behind it in flight.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Which of several servers runs the queries: the one that the group of servers gives the only partition of the log of statements to.
+"""Which of several servers runs the queries: the one that the group of servers gives the only partition of the log of
+statements to.
 
-The group tells when that changes. A server that was stopped and does not know yet cannot write: the run of a query by its
-successor has fenced it.
+The group tells when that changes. A server that was stopped and does not know yet cannot write: the run of a query by
+its successor has fenced it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""One server: the engine that follows the log of statements, what runs the queries, and what answers them. The doors call it."""
+"""One server: the engine that follows the log of statements, what runs the queries, and what answers them. The doors
+call it.
+"""
 
 from __future__ import annotations
 
@@ -157,7 +159,9 @@ class SqlNode:
         skip: int = 0,
         caller: Caller = EVERYBODY,
     ) -> list[answers.Entity]:
-        """All statements of a text, one after the other, but for the first `skip` of those for the log. Raises SqlError at the first that fails; those before it are done."""
+        """All statements of a text, one after the other, but for the first `skip` of those for the log. Raises SqlError
+        at the first that fails; those before it are done.
+        """
         found: list[answers.Entity] = []
         settings, known = dict(properties), dict(variables)
         for piece in await asyncio.to_thread(split, text):

@@ -1,8 +1,9 @@
 """The processing log: what became of rows that could not be decoded or computed, in a topic, as ksqlDB's.
 
-Queries run in threads and tell their troubles by `put`, which never waits; a task of the loop writes them. Between the two are at most `PENDING_MAX` entries: what
-comes faster, and what the brokers refuse, is counted, and the next entry says how many were left out. The topic is made when the first entry comes; while it cannot
-be, it is tried again, less and less often.
+Queries run in threads and tell their troubles by `put`, which never waits; a task of the loop writes them. Between the
+two are at most `PENDING_MAX` entries: what comes faster, and what the brokers refuse, is counted, and the next entry
+says how many were left out. The topic is made when the first entry comes; while it cannot be, it is tried again, less
+and less often.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""Pull queries over one table: WHERE, GROUP BY, HAVING, ORDER BY and LIMIT over the rows that it has now, by the same expressions and
-aggregates as elsewhere. A condition that names the key looks at the rows of that key only."""
+"""Pull queries over one table: WHERE, GROUP BY, HAVING, ORDER BY and LIMIT over the rows that it has now, by the same
+expressions and aggregates as elsewhere. A condition that names the key looks at the rows of that key only.
+"""
 
 from __future__ import annotations
 
@@ -132,7 +133,9 @@ def plan(query: tree.Query, source: SourceInfo, alias: str) -> PullPlan:
 
 
 def keys_in(where: tree.Expression | None, source: SourceInfo) -> tuple[Key, ...] | None:
-    """The keys that a condition names: each key column equal to a constant, or the only one IN a list. None: it names none."""
+    """The keys that a condition names: each key column equal to a constant, or the only one IN a list. None: it names
+    none.
+    """
     names = {each.name: each.type for each in source.key_columns}
     found: dict[str, list[Any]] = {}
     for each in _conjuncts(where):

@@ -1,7 +1,8 @@
 """Push queries: rows to whoever asked, until the limit, the end of what was asked for, or a closed connection.
 
-The topology of the query runs in memory, in this process: records are read by a consumer without a group and go through the engine of
-`headwater.streams`; nothing is written anywhere. A pull query on a stream is the same, from the beginning to the end that the log has now.
+The topology of the query runs in memory, in this process: records are read by a consumer without a group and go through
+the engine of `headwater.streams`; nothing is written anywhere. A pull query on a stream is the same, from the beginning
+to the end that the log has now.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""What each statement needs, as rights on Kafka's topics and on the cluster. Pure: a statement and the catalog in, needs out.
+"""What each statement needs, as rights on Kafka's topics and on the cluster. Pure: a statement and the catalog in,
+needs out.
 
-The server reads and writes with its own login; so a statement needs what its sender would need to do the same with a client of Kafka: READ
-on the topics of its sources, WRITE and CREATE on that of its sink. What is shared by all (functions, types, all queries) needs ALTER on the cluster.
+The server reads and writes with its own login; so a statement needs what its sender would need to do the same with a
+client of Kafka: READ on the topics of its sources, WRITE and CREATE on that of its sink. What is shared by all
+(functions, types, all queries) needs ALTER on the cluster.
 """
 
 from __future__ import annotations
@@ -64,7 +66,9 @@ def needs(statement: tree.Statement, session: Session) -> list[Need]:
 
 
 async def require_now(caller: Caller, statement: tree.Statement, session: Callable[[], Session]) -> None:
-    """Asked again for as long as the catalog changes meanwhile: when this returns, it holds for the catalog of that moment."""
+    """Asked again for as long as the catalog changes meanwhile: when this returns, it holds for the catalog of that
+    moment.
+    """
     asked: list[Need] | None = None
     while (wanted := needs(statement, session())) != asked:
         await require(caller, *wanted)
@@ -94,7 +98,9 @@ def _of_new_source(statement: tree.CreateSource, session: Session) -> list[Need]
 
 
 def schema_ids(statement: tree.Statement) -> list[tuple[str, int]]:
-    """Schemas that are named by their id, each with the subject of the topic: of another subject, a right of its own is needed."""
+    """Schemas that are named by their id, each with the subject of the topic: of another subject, a right of its own is
+    needed.
+    """
     if isinstance(statement, tree.Explain) and not isinstance(statement.target, str):
         return schema_ids(statement.target)
     if not isinstance(statement, tree.CreateSource | tree.CreateAs):

@@ -1,7 +1,8 @@
 """What is asked of a server and gives rows: push queries, pull queries, PRINT. Nothing here changes anything.
 
-A push query (EMIT CHANGES) runs until it is closed. A pull query over one table is answered out of its view, one over a stream by reading the log to its
-present end; everything else that SQL can ask (joins, sub-queries, a topic without a stream or table) goes to DuckDB over the rows of its sources.
+A push query (EMIT CHANGES) runs until it is closed. A pull query over one table is answered out of its view, one over a
+stream by reading the log to its present end; everything else that SQL can ask (joins, sub-queries, a topic without a
+stream or table) goes to DuckDB over the rows of its sources.
 """
 
 from __future__ import annotations
@@ -194,8 +195,8 @@ class RowQueries:
         catalog.find(name)
 
     async def _topic_named(self, name: str, caller: Caller) -> str | None:
-        """The topic of this name, or of this name in other letters, if only one is. One that the caller may not see is not there: an answer that told it from
-        one that does not exist would tell who asks what exists.
+        """The topic of this name, or of this name in other letters, if only one is. One that the caller may not see is
+        not there: an answer that told it from one that does not exist would tell who asks what exists.
         """
         topics = await self._topics()
         alike = [each for each in topics if each.upper() == name.upper()]

@@ -1,8 +1,10 @@
-"""Keeps persistent queries running on the server that leads, in this process or on Spark (`query_host`): each is watched, and started again when it dies.
+"""Keeps persistent queries running on the server that leads, in this process or on Spark (`query_host`): each is
+watched, and started again when it dies.
 
-Which queries there are is told by the log of statements; `follow` brings what runs in line with it. The state that a query shows is what is
-known: RUNNING while its run lives, ERROR with the reason after it died and until it lives again, PAUSED when it was told to. A query that is to end
-while it restores its state does not restore the rest, and one whose start waits for a thread is not started.
+Which queries there are is told by the log of statements; `follow` brings what runs in line with it. The state that a
+query shows is what is known: RUNNING while its run lives, ERROR with the reason after it died and until it lives again,
+PAUSED when it was told to. A query that is to end while it restores its state does not restore the rest, and one whose
+start waits for a thread is not started.
 """
 
 from __future__ import annotations
@@ -65,7 +67,9 @@ class QueryRunner:
         return running.state, running.error
 
     async def follow(self, wanted: Mapping[str, PersistentQuery], paused: set[str]) -> None:
-        """Starts what is wanted and does not run, and stops what runs and is not wanted; for a server that does not lead: everything."""
+        """Starts what is wanted and does not run, and stops what runs and is not wanted; for a server that does not
+        lead: everything.
+        """
         async with self._lock:
             keep = {name: each for name, each in wanted.items() if name not in paused} if self.leads else {}
             gone = [name for name, each in self._running.items() if keep.get(name) is not each.query]

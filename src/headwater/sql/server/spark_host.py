@@ -1,8 +1,9 @@
 """Persistent queries on Spark: one session and one runtime of slots for all of them, each query an application in it.
 
-The session is opened by the first query that starts, in a thread of its own, so that whoever is told to stop meanwhile need not wait for the
-JVM. Where it cannot be opened, every query that waits is told why, and the next start tries again; so it is when Spark has gone: all queries
-end with that reason, and the first that is started again brings another JVM. `close` ends the JVM that was started here.
+The session is opened by the first query that starts, in a thread of its own, so that whoever is told to stop meanwhile
+need not wait for the JVM. Where it cannot be opened, every query that waits is told why, and the next start tries
+again; so it is when Spark has gone: all queries end with that reason, and the first that is started again brings
+another JVM. `close` ends the JVM that was started here.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""The rows that tables have now, for pull queries: each read from its topic when it is first asked for, and followed from then on.
+"""The rows that tables have now, for pull queries: each read from its topic when it is first asked for, and followed
+from then on.
 
-A row is kept under the decoded columns of its key, so that a query that names the key finds it without looking at the others.
+A row is kept under the decoded columns of its key, so that a query that names the key finds it without looking at the
+others.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""/ws/query: a query over a WebSocket, as ksqlDB's pages ask. `?request={"ksql": ..., "streamsProperties": ...}` names it; the first message is the schema,
-then each row is one. PRINT gives its lines, without a schema. What is wrong with the request is told in the close (1003), as ksqlDB tells it, and an error
-between rows as 1011. Closing the WebSocket ends the query.
+"""/ws/query: a query over a WebSocket, as ksqlDB's pages ask. `?request={"ksql": ..., "streamsProperties": ...}` names
+it; the first message is the schema, then each row is one. PRINT gives its lines, without a schema. What is wrong with
+the request is told in the close (1003), as ksqlDB tells it, and an error between rows as 1011. Closing the WebSocket
+ends the query.
 """
 
 from __future__ import annotations

@@ -36,9 +36,10 @@ if TYPE_CHECKING:
 class App:
     """An application of streams. `name` is its id: the consumer group, and the beginning of its internal topics' names.
 
-    `key` and `value` are the serdes where nothing else is said: text and JSON. `on_error` is what happens with records that
-    cannot be decoded, processed or encoded: `fail`, `skip`, `dead_letter`, or an `ErrorPolicy` with one of these for each.
-    Records that windows leave out because they are late go to the topic `late_records_to`, if there is one; they are counted anyway.
+    `key` and `value` are the serdes where nothing else is said: text and JSON. `on_error` is what happens with records
+    that cannot be decoded, processed or encoded: `fail`, `skip`, `dead_letter`, or an `ErrorPolicy` with one of these
+    for each. Records that windows leave out because they are late go to the topic `late_records_to`, if there is one;
+    they are counted anyway.
     """
 
     def __init__(
@@ -164,11 +165,13 @@ class App:
         checkpoint: str | None = None,
         options: Mapping[str, str] = NOTHING,
     ) -> Stream:
-        """The rows of a DataFrame, streaming or not, as a stream: written to the topic `<app>-<name>-df` while the application runs, exactly once.
+        """The rows of a DataFrame, streaming or not, as a stream: written to the topic `<app>-<name>-df` while the
+        application runs, exactly once.
 
-        `frame`: or a function of the session that gives it. `key_column` is the key, and the other columns together are the value; or there are
-        columns `key` and `value` (and `headers`) alone. `timestamp`: as of `stream`; without one, records have the time of their writing.
-        `partitions`: of the topic. `checkpoint`: a directory for that of the query that writes, instead of one in `state_dir`.
+        `frame`: or a function of the session that gives it. `key_column` is the key, and the other columns together are
+        the value; or there are columns `key` and `value` (and `headers`) alone. `timestamp`: as of `stream`; without
+        one, records have the time of their writing. `partitions`: of the topic. `checkpoint`: a directory for that of
+        the query that writes, instead of one in `state_dir`.
         """
         return from_df(
             self,
@@ -236,7 +239,8 @@ class App:
 
         `stopping`: an event that ends the run when another thread sets it, also while state is being restored.
 
-        `queries`: a port for interactive queries over HTTP, 0 for any that is free; `run.queries` has the URL and the secret.
+        `queries`: a port for interactive queries over HTTP, 0 for any that is free; `run.queries` has the URL and the
+        secret.
 
         `client`: settings of the Kafka clients by their names; `settings`: those of `slot.settings.RunSettings`.
         """
@@ -274,8 +278,8 @@ class App:
     ) -> "SparkRun":
         """Runs in slots that Spark supplies, until `.stop()`. Returns when all state is restored.
 
-        `slots`: one per core but one, if it is not given. `lease`: how many seconds a slot stays before another goes on in its place.
-        `state_dir`: on each machine. `settings`: as of `run_here`.
+        `slots`: one per core but one, if it is not given. `lease`: how many seconds a slot stays before another goes on
+        in its place. `state_dir`: on each machine. `settings`: as of `run_here`.
         """
         from headwater.streams.on_spark import run_on_spark
 

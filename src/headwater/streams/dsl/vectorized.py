@@ -6,9 +6,9 @@
     orders.map_values(net)                                   # f(values); with two types f(keys, values)
     orders.select("customer", tax=tax(orders.amount))        # or called with columns
 
-Types are said, not guessed: what a guess makes of a record would hang on its neighbours. Each result may depend on its own record alone; then a
-record gives the same in a batch of thousands, which the lane makes, and by itself, as in the test driver. Where a batch fails, its records
-are taken one by one, so that the one at fault is named.
+Types are said, not guessed: what a guess makes of a record would hang on its neighbours. Each result may depend on its
+own record alone; then a record gives the same in a batch of thousands, which the lane makes, and by itself, as in the
+test driver. Where a batch fails, its records are taken one by one, so that the one at fault is named.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,7 +26,9 @@ ArrowFunction = Callable[..., Any]
 
 
 def vectorized(*takes: Any) -> "Callable[[ArrowFunction], Vectorized]":
-    """The type of each argument: an Arrow type, or its name; `float`, `int`, `str`, `bool`, `bytes`; a dict of these for fields of the value."""
+    """The type of each argument: an Arrow type, or its name; `float`, `int`, `str`, `bool`, `bytes`; a dict of these
+    for fields of the value.
+    """
     if not takes or (len(takes) == 1 and callable(takes[0]) and not isinstance(takes[0], type)):
         raise UserError(
             "@vectorized needs the types of what its function takes",
@@ -121,7 +123,9 @@ class Vectorized:
 
 
 def _array(cells: list[Any], kind: "pa.DataType") -> "pa.Array":
-    """None is null. Of structs, fields are taken from dicts or objects; one that is missing is null, and others are left out."""
+    """None is null. Of structs, fields are taken from dicts or objects; one that is missing is null, and others are
+    left out.
+    """
     import pyarrow as pa
 
     if not pa.types.is_struct(kind):

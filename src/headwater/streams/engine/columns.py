@@ -1,5 +1,6 @@
 """Records by column at the edges of a task: as they were fetched, and as they are to be written. Lists, so that Python
-reads them quickly; what compiled code has made stays the bytes that it made (`PackedColumns`), for nobody reads it here.
+reads them quickly; what compiled code has made stays the bytes that it made (`PackedColumns`), for nobody reads it
+here.
 
 A `Chunk` belongs to the queue it was put into, `OutputColumns` to the task until they are collected, then to whoever
 collected them.

@@ -1,7 +1,9 @@
-"""The times of operators beside the state of their task: stream time as they observed it, what they emitted last, when punctuators are due.
+"""The times of operators beside the state of their task: stream time as they observed it, what they emitted last, when
+punctuators are due.
 
-They are in no changelog, as in Kafka Streams: a lost disk loses them, and an operator begins anew at -1. Where the state stays,
-they make a restart, or the end of a lease, invisible. What was emitted on close is in the offsets' metadata, too. Saved with every commit, if they have changed.
+They are in no changelog, as in Kafka Streams: a lost disk loses them, and an operator begins anew at -1. Where the
+state stays, they make a restart, or the end of a lease, invisible. What was emitted on close is in the offsets'
+metadata, too. Saved with every commit, if they have changed.
 """
 
 from struct import Struct
@@ -38,7 +40,8 @@ class OperatorTimes:
     def load_schedules(self, schedules: list[Schedule]) -> bool:
         """Gives the schedules that were made in `init` the due times they had; whether any has changed.
 
-        They are told apart by their node and their turn. Those that are made later are not kept: nobody makes them again.
+        They are told apart by their node and their turn. Those that are made later are not kept: nobody makes them
+        again.
         """
         for schedule in schedules:
             self._schedules.setdefault(b"schedules\x00" + schedule.node_name.encode(), []).append(schedule)

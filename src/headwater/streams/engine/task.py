@@ -7,8 +7,8 @@ Whoever drives it (a slot, the test driver) gives it records and time, and takes
     task.punctuate(now_ms)        wall-clock punctuators that are due
     task.collect()                outputs, changelog records and positions since the last time
 
-What `collect` gave belongs into one transaction. The task does no I/O and reads no clock; it is driven by one thread and
-owns its nodes, its stores' handles and its stream time, which never goes back.
+What `collect` gave belongs into one transaction. The task does no I/O and reads no clock; it is driven by one thread
+and owns its nodes, its stores' handles and its stream time, which never goes back.
 """
 
 import re
@@ -45,7 +45,9 @@ _RUN: Final = 8_000  # records of a lane at once, where nobody says otherwise
 
 
 class Runs:
-    """How many records a lane may take at once, so that a run stays short: it grows and shrinks with the time that they took."""
+    """How many records a lane may take at once, so that a run stays short: it grows and shrinks with the time that they
+    took.
+    """
 
     def __init__(self, most: int = 64, wanted_s: float = 0.01) -> None:
         self.most = most
@@ -181,7 +183,9 @@ class Task:
             self._wall_schedules.moved()
 
     def _entry(self, node: ProcessorNode | SinkNode) -> Forward:
-        """What parents call. Stores without timestamps log changes at the time of the record that their own node processes."""
+        """What parents call. Stores without timestamps log changes at the time of the record that their own node
+        processes.
+        """
         process = self.nodes[node.name].process
         stores = (
             [self.plan_of(name) for name in node.stores if name in self.stores]
@@ -277,8 +281,8 @@ class Task:
     ) -> int:
         """Buffered records, while every input has one (then nothing with a lower time can come before); how many.
 
-        `leave` is asked behind each, or each run of a lane, of which `runs` says how long they may be: what else there is to do may not wait
-        for slow functions.
+        `leave` is asked behind each, or each run of a lane, of which `runs` says how long they may be: what else there
+        is to do may not wait for slow functions.
         """
         done = 0
         while (limit is None or done < limit) and self.group.all_buffered:
@@ -358,7 +362,9 @@ class Task:
 
     @property
     def close_times(self) -> dict[str, int]:
-        """By store: up to where the results of windows that are emitted on close have gone out. To be committed with the offsets."""
+        """By store: up to where the results of windows that are emitted on close have gone out. To be committed with
+        the offsets.
+        """
         closing = [node for node in self.nodes.values() if isinstance(node, ClosingProcessor)]
         return {node.store_name: node.last_close_time for node in closing if node.last_close_time != -1}
 
@@ -388,7 +394,9 @@ class Task:
         return before
 
     def columns_of(self, topic: str, partition: int | None, placed: bool) -> OutputColumns:
-        """What a lane adds results for a topic to; with a partition it is a changelog. `placed`: each record names its partition."""
+        """What a lane adds results for a topic to; with a partition it is a changelog. `placed`: each record names its
+        partition.
+        """
         found = self._columns_now(topic, partition)
         if found is None or isinstance(found, PackedColumns):
             found = self._begin_columns(OutputColumns(topic, partition))

@@ -2,7 +2,8 @@
 
 * Balanced: the slots' numbers of tasks differ by one at most.
 * Sticky: among all balanced ways, as many tasks as possible stay where they are.
-* What must move, or is nobody's, goes where its state lies, if there is room; else to the slot that has the fewest tasks of its
+* What must move, or is nobody's, goes where its state lies, if there is room; else to the slot that has the fewest
+  tasks of its
   sub-topology, so that the work of each sub-topology is spread, too.
 
 Tasks are names, `<sub-topology>_<partition>`; slots are numbers. The same arguments give the same answer.

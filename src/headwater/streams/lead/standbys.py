@@ -1,13 +1,16 @@
 """Which slots keep copies of other slots' tasks, and who processes a task while its new owner is still behind. Pure.
 
-A *place* is where a slot keeps state: a machine and a directory there, `<host>:<directory>`. Slots in one place share what lies there: a task that
-goes from one to the other goes on at once, and a copy beside the original would be of no use. So a copy is never in its owner's place, and
-there is one in a place at most. A *lag* is how many offsets of its changelogs a copy does not have yet.
+A *place* is where a slot keeps state: a machine and a directory there, `<host>:<directory>`. Slots in one place share
+what lies there: a task that goes from one to the other goes on at once, and a copy beside the original would be of no
+use. So a copy is never in its owner's place, and there is one in a place at most. A *lag* is how many offsets of its
+changelogs a copy does not have yet.
 
 * A lost task goes to a copy within the acceptable lag; else to where its state lies on disk; else to the copy that is least behind.
-* A task whose owner lives and whose target is elsewhere stays; its target warms up a copy. When that is within the acceptable lag the task moves,
+* A task whose owner lives and whose target is elsewhere stays; its target warms up a copy. When that is within the
+  acceptable lag the task moves,
   once. Stateless tasks move at once.
-* Standby copies are on distinct hosts as far as there are so many; those that are there stay unless that needs another; who has
+* Standby copies are on distinct hosts as far as there are so many; those that are there stay unless that needs another;
+  who has
   state of the task already is preferred, then who has the fewest copies.
 """
 

@@ -5,9 +5,9 @@
     tasks   task, slot, state, restored_records, restored_offsets, restore_offsets, lag, inputs, standbys (slot, lag, restored_records)
     errors  what went wrong lately and was overcome, the latest last: at_ms, slot, error
 
-State of the application: starting, running, restoring, rebalancing (tasks have no slot, or are on their way to one), stopping, stopped, failed. State of
-a task: running; restoring (its slot reads its changelogs: so many offsets of so many); moving (it had a slot, and has none at the moment);
-waiting (it never had one).
+State of the application: starting, running, restoring, rebalancing (tasks have no slot, or are on their way to one),
+stopping, stopped, failed. State of a task: running; restoring (its slot reads its changelogs: so many offsets of so
+many); moving (it had a slot, and has none at the moment); waiting (it never had one).
 """
 
 import os

@@ -1,16 +1,18 @@
 """Who has which task of an application, and when it may go to another slot. Pure: events in, what to do out.
 
-Invariant: a task is granted to a slot only if nobody else may write its results. Whoever had it has said that it is committed and released
-(`owned` without it, and with no earlier grant of it unanswered; `released`), or its producer id has been taken anew (`fenced`). So of the slots that
-are not fenced, at most one has a task. And of the slots that keep state in one place, at most one has a task's state open, be it as its owner or as
-a standby, which writes nothing but its copy (`standbys`).
+Invariant: a task is granted to a slot only if nobody else may write its results. Whoever had it has said that it is
+committed and released (`owned` without it, and with no earlier grant of it unanswered; `released`), or its producer id
+has been taken anew (`fenced`). So of the slots that are not fenced, at most one has a task. And of the slots that keep
+state in one place, at most one has a task's state open, be it as its owner or as a standby, which writes nothing but
+its copy (`standbys`).
 
-Slots are known by their number; a slot that comes again under a number is another *life* of it, and what an earlier one still says counts for
-nothing. While slots are expected (at the start, and between two leases) free tasks wait for them, but not longer than until a given
-time. Owned by the thread of the application's lead.
+Slots are known by their number; a slot that comes again under a number is another *life* of it, and what an earlier one
+still says counts for nothing. While slots are expected (at the start, and between two leases) free tasks wait for them,
+but not longer than until a given time. Owned by the thread of the application's lead.
 
-A move that has begun goes on: from when its owner is told to release a task, it belongs to where it goes, until it is granted there, or one of the
-two is gone. Lags change with every report, so without that the owner would be told now to release it and now to keep it.
+A move that has begun goes on: from when its owner is told to release a task, it belongs to where it goes, until it is
+granted there, or one of the two is gone. Lags change with every report, so without that the owner would be told now to
+release it and now to keep it.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -24,7 +26,9 @@ _ACCEPTABLE_LAG = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Tell the slot all tasks that it shall have, and all that it shall keep a copy of. `number` is higher than any before."""
+    """Tell the slot all tasks that it shall have, and all that it shall keep a copy of. `number` is higher than any
+    before.
+    """
 
     slot: int
     life: int

@@ -1,9 +1,9 @@
 """Which column of a DataFrame holds what a serde reads, as Spark writes types in text. Pure.
 
-text            string                    json         its schema if one is given, else the JSON as a string
-short, int, long    smallint, int, bigint     a dataclass, a pydantic model, a msgspec struct     struct, by its annotations
-float, double   float, double             windowed keys    struct<key, start, end>, times in milliseconds
-anything else   binary: as it is in the topic
+text            string                    json         its schema if one is given, else the JSON as a string short, int,
+long    smallint, int, bigint     a dataclass, a pydantic model, a msgspec struct     struct, by its annotations float,
+double   float, double             windowed keys    struct<key, start, end>, times in milliseconds anything else
+binary: as it is in the topic
 """
 
 import dataclasses

@@ -1,17 +1,21 @@
 """Exactly once: what the lead and the slots of an application do, step by step, without doing any of it (KIP-447).
 
-Each part is a generator: it yields a step (a question to the cluster or to the state on disk, or something to write) and is sent
-the answer. The shells in `lead` and `slot` drive it with the client; the model test drives the same code through crashes,
-zombies and lost answers at every step. Why it holds is told in docs/adr/0020-streams-exactly-once.md. In short:
+Each part is a generator: it yields a step (a question to the cluster or to the state on disk, or something to write)
+and is sent the answer. The shells in `lead` and `slot` drive it with the client; the model test drives the same code
+through crashes, zombies and lost answers at every step. Why it holds is told in docs/adr/0020-streams-exactly-once.md.
+In short:
 
 * The lead is the only member of the application's group, and static. When a successor joins, whatever its predecessor's slots
   commit from then on is refused, because commits carry the member's metadata.
-* Only the lead takes producer ids (a bare InitProducerId), and only while it is the member. That aborts what the id had open,
+* Only the lead takes producer ids (a bare InitProducerId), and only while it is the member. That aborts what the id had
+  open,
   and waits for what it had decided. A new run takes all ids of earlier runs first.
-* A slot opens a task by claiming its state, and replays the changelog up to the *high watermark* that stood after all former
+* A slot opens a task by claiming its state, and replays the changelog up to the *high watermark* that stood after all
+  former
   owners were fenced or had released it. The last stable offset is not enough: a commit that is decided may have its offsets
   shown while the marker in the changelog is still to come. Offsets are read with require_stable for the same reason.
-* A commit is one transaction: results, changes and offsets. The state on disk follows when it is certain, and checks its owner.
+* A commit is one transaction: results, changes and offsets. The state on disk follows when it is certain, and checks
+  its owner.
   The state is never ahead of the changelog, so nothing is ever undone. Where the outcome is unknown, what is pending is
   dropped, the id taken anew, and the task opened again.
 
@@ -84,7 +88,9 @@ class FindSlotIds:
 
 @dataclass(frozen=True, slots=True)
 class TakeProducerId:
-    """A bare InitProducerId -> SlotProducer. What the id has open is aborted, what it has decided is through when this returns."""
+    """A bare InitProducerId -> SlotProducer. What the id has open is aborted, what it has decided is through when this
+    returns.
+    """
 
     transactional_id: str
 
@@ -110,7 +116,9 @@ class ReadEnds:
 
 @dataclass(frozen=True, slots=True)
 class ReplayChangelog:
-    """Reads committed records from the state's position to these ends, waiting for open transactions, into what is pending."""
+    """Reads committed records from the state's position to these ends, waiting for open transactions, into what is
+    pending.
+    """
 
     task: Task
     ends: Offsets
@@ -125,7 +133,9 @@ class SaveState:
 
 @dataclass(frozen=True, slots=True)
 class ReadOffsets:
-    """OffsetFetch -> the group's offsets of the task's inputs; with require_stable it waits for those that are being decided."""
+    """OffsetFetch -> the group's offsets of the task's inputs; with require_stable it waits for those that are being
+    decided.
+    """
 
     task: Task
     stable: bool = True
@@ -216,7 +226,9 @@ def open_steps(task: Task, owner: Owner) -> Steps:
 
 
 def commit_steps(tasks: tuple[Task, ...], producer: SlotProducer, member: Member) -> Steps:
-    """One transaction for all tasks of a slot -> bool: False if its outcome is unknown, and the tasks must be opened again."""
+    """One transaction for all tasks of a slot -> bool: False if its outcome is unknown, and the tasks must be opened
+    again.
+    """
     yield SendRecords(producer)
     yield SendOffsets(producer, member)
     committed: bool = yield EndTransaction(producer)
@@ -240,8 +252,9 @@ def commit_at_least_once_steps(tasks: tuple[Task, ...], member: Member) -> Steps
 def fence_steps(transactional_id: str, member: Member) -> Steps:
     """By the lead, for a slot that comes, that asks for it, or that is lost -> SlotProducer.
 
-    Whoever had the id writes nothing any more, what it had decided is through, and its tasks may be opened by others. Where slots are
-    processes of their own, a slot asks the lead for this step; the lead refuses one that it has given up.
+    Whoever had the id writes nothing any more, what it had decided is through, and its tasks may be opened by others.
+    Where slots are processes of their own, a slot asks the lead for this step; the lead refuses one that it has given
+    up.
     """
     yield StillMember(member)
     taken: SlotProducer = yield TakeProducerId(transactional_id)

@@ -1,7 +1,8 @@
 """Where the changelogs of a task are read from, so that its state on disk, or an empty one, becomes what they say.
 
-Whoever opens a task asks this, and whoever keeps a copy of another slot's (`standby`). State that does not fit its changelogs (they are
-shorter, their beginning is gone, a topic was deleted and made anew, rows have no times where a store has a time to live) is wiped.
+Whoever opens a task asks this, and whoever keeps a copy of another slot's (`standby`). State that does not fit its
+changelogs (they are shorter, their beginning is gone, a topic was deleted and made anew, rows have no times where a
+store has a time to live) is wiped.
 """
 
 from collections.abc import Mapping

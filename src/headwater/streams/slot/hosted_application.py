@@ -1,9 +1,10 @@
-"""An application in a slot that is a process of its own: one thread, which opens, processes and releases the tasks that the lead gives it.
+"""An application in a slot that is a process of its own: one thread, which opens, processes and releases the tasks that
+the lead gives it.
 
     Introduce -> Ready;  Assign -> (commit, release, open) -> Owned;  stop -> (commit, close) -> Released, or GaveUp
 
-The thread that reads the connection calls `assign`, `answer`, `stop` and `lose`, which only leave a note. Whatever is raised here ends the
-application's part in this slot, and is told to the lead; other applications of the slot go on.
+The thread that reads the connection calls `assign`, `answer`, `stop` and `lose`, which only leave a note. Whatever is
+raised here ends the application's part in this slot, and is told to the lead; other applications of the slot go on.
 """
 
 import base64
@@ -174,7 +175,9 @@ class HostedApplication:
                 self._standbys.turn()
 
     def _next(self) -> messages.Assign | None:
-        """What the lead wants now, if that is news; without tasks, waits for it, but not for long while there are copies."""
+        """What the lead wants now, if that is news; without tasks, waits for it, but not for long while there are
+        copies.
+        """
         with self._changed:
             while self._slot is None and self._wanted is None and not self._stopping.is_set():
                 if not self._changed.wait(None if self._standbys is None else _COPIES_PAUSE_S):

@@ -78,7 +78,9 @@ class LocalRun:
         return True
 
     def store(self, name: str) -> LocalStore:
-        """A store to read, as of the last commit that is written: while its task is behind, five seconds old or more; of all partitions."""
+        """A store to read, as of the last commit that is written: while its task is behind, five seconds old or more;
+        of all partitions.
+        """
         if self._slot is None:
             raise UserError(f"The application {self._app.name} does not run", "stores are read while it does")
         return LocalStore(name, self._slot.tasks)

@@ -1,8 +1,9 @@
 """A task and its state in a slot: claimed, replayed from changelog topics, processed, saved.
 
-Owned by the slot. Its state on disk is never ahead of the changelogs: what is replayed is committed there, and what the task changes is saved
-after the transaction that wrote it; while the task is behind its inputs, every five seconds (a killed process replays those). State that does not fit its changelogs (they are shorter, or their beginning is gone) is wiped and
-replayed from the beginning; so is state of a topic that was deleted and made anew.
+Owned by the slot. Its state on disk is never ahead of the changelogs: what is replayed is committed there, and what the
+task changes is saved after the transaction that wrote it; while the task is behind its inputs, every five seconds (a
+killed process replays those). State that does not fit its changelogs (they are shorter, or their beginning is gone) is
+wiped and replayed from the beginning; so is state of a topic that was deleted and made anew.
 """
 
 import threading
@@ -33,7 +34,9 @@ _WRITE_EVERY_S: Final = (
 
 
 class Stopped(Exception):
-    """The run was asked to end in the middle of something that is not waited for. What was not committed is left to the next run."""
+    """The run was asked to end in the middle of something that is not waited for. What was not committed is left to the
+    next run.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +106,9 @@ class OpenTask:
         return [TopicPartition(name, self.partition) for name in names if self.partition < counts[name]]
 
     def snapshot(self) -> AbstractContextManager[LmdbSnapshot]:
-        """The last commit that is written, for queries of other threads: while the task is behind its inputs, five seconds old or more."""
+        """The last commit that is written, for queries of other threads: while the task is behind its inputs, five
+        seconds old or more.
+        """
         state = self._state
         if state is None:
             raise NotReady(f"The state of task {self.name} is not open", "it is being opened or closed", "Ask again")

@@ -48,7 +48,9 @@ class RunSettings:
     """Further settings of consumers, producer and admin client: security, buffers. Each client takes those that it knows."""
 
     def refuse_door_of_slots(self) -> None:
-        """Several slots answer together, and ask each other in plain HTTP: they would be open where a login was asked for. Raises UserError."""
+        """Several slots answer together, and ask each other in plain HTTP: they would be open where a login was asked
+        for. Raises UserError.
+        """
         if self.queries is not None and self.queries_door is not None:
             raise UserError(
                 "queries_door cannot be used on Spark",

@@ -1,12 +1,15 @@
-"""Copies of other slots' tasks: their state, kept up to date from their changelogs, so that one of them may go on here at once (standby replicas).
+"""Copies of other slots' tasks: their state, kept up to date from their changelogs, so that one of them may go on here
+at once (standby replicas).
 
-A copy lies where the task's own state would lie in this place, and nobody else has it open here. It has only what is committed in the
-changelogs, at most up to their last stable offsets, so it is never ahead of them. It writes nothing but itself. It is marked as a copy, so that
-nobody takes it for the state of a task (`query.state_reader`). Whoever opens the task closes the copy first and replays the rest.
+A copy lies where the task's own state would lie in this place, and nobody else has it open here. It has only what is
+committed in the changelogs, at most up to their last stable offsets, so it is never ahead of them. It writes nothing
+but itself. It is marked as a copy, so that nobody takes it for the state of a task (`query.state_reader`). Whoever
+opens the task closes the copy first and replays the rest.
 
-Driven by the thread of the application in its slot, between the turns of the tasks that it owns. That thread never waits for brokers here: where the
-changelogs begin and end is asked in a thread of its own, for one copy at a time. What goes wrong costs that copy, and nothing else: it is closed,
-the status tells why, and it is opened again after a pause that grows while the trouble lasts.
+Driven by the thread of the application in its slot, between the turns of the tasks that it owns. That thread never
+waits for brokers here: where the changelogs begin and end is asked in a thread of its own, for one copy at a time. What
+goes wrong costs that copy, and nothing else: it is closed, the status tells why, and it is opened again after a pause
+that grows while the trouble lasts.
 """
 
 import logging
@@ -113,7 +116,9 @@ class StandbyTasks:
             self._wanted.setdefault(task, epoch)
 
     def turn(self) -> None:
-        """Opens what is still to be opened, and reads on for a moment. Raises nothing that the application would end by."""
+        """Opens what is still to be opened, and reads on for a moment. Raises nothing that the application would end
+        by.
+        """
         self._open_missing()
         try:
             self._follow()

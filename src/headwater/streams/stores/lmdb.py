@@ -4,15 +4,17 @@
     opened      "clean", or the boot id of the machine under which the state was opened and not closed
     data.mdb    LMDB: a database for each map, "/owner" and "/positions"
 
-LMDB writes without fsync: what it has written survives the death of the process, not that of the machine. So a directory that was
-not closed under this boot of the machine is wiped, and its task restores from the changelog topics. All maps, positions and the
-check of the owner are one LMDB transaction. Readers in other processes see what was written last. A commit may leave its rows in memory for
-`write_out`: they are written with their positions and notes later, so that what a kill takes is replayed. Only the times of operators, which no replay
-brings back, are written with every commit.
+LMDB writes without fsync: what it has written survives the death of the process, not that of the machine. So a
+directory that was not closed under this boot of the machine is wiped, and its task restores from the changelog topics.
+All maps, positions and the check of the owner are one LMDB transaction. Readers in other processes see what was written
+last. A commit may leave its rows in memory for `write_out`: they are written with their positions and notes later, so
+that what a kill takes is replayed. Only the times of operators, which no replay brings back, are written with every
+commit.
 
-Keys. LMDB takes up to 511 bytes. A row's key is `k` and the key, up to 500 bytes of it; keys that are longer and share these 500 bytes
-lie together in one row, `k`, the 500 bytes and a zero byte, as a sorted list of (rest of the key, value). So order and identity
-stay. Not for network file systems. The file never shrinks; it is made anew when the state is wiped.
+Keys. LMDB takes up to 511 bytes. A row's key is `k` and the key, up to 500 bytes of it; keys that are longer and share
+these 500 bytes lie together in one row, `k`, the 500 bytes and a zero byte, as a sorted list of (rest of the key,
+value). So order and identity stay. Not for network file systems. The file never shrinks; it is made anew when the state
+is wiped.
 """
 
 import errno
@@ -419,7 +421,9 @@ def boot_id() -> str:
 
 
 def _write_through(path: Path, text: str) -> None:
-    """The file and its name are on the device when this returns: a mark that a power cut forgets would vouch for torn state."""
+    """The file and its name are on the device when this returns: a mark that a power cut forgets would vouch for torn
+    state.
+    """
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
     try:
         os.write(descriptor, text.encode())

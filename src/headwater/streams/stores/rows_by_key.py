@@ -1,8 +1,10 @@
-"""The rows of a window store by their key, in memory, for stores that are asked for all windows of a key again and again: the sides of a join.
+"""The rows of a window store by their key, in memory, for stores that are asked for all windows of a key again and
+again: the sides of a join.
 
-Complete as long as it can be: then a key that is not there has no rows, and nothing is read from the map but once, at the beginning. When it grows
-too large, what has expired goes; if that is not enough it knows some keys only, and reads others from the map. What is there for a key
-is all that the store has of it, expired rows perhaps included. Forgotten as a whole when changes are discarded. Owned by one store.
+Complete as long as it can be: then a key that is not there has no rows, and nothing is read from the map but once, at
+the beginning. When it grows too large, what has expired goes; if that is not enough it knows some keys only, and reads
+others from the map. What is there for a key is all that the store has of it, expired rows perhaps included. Forgotten
+as a whole when changes are discarded. Owned by one store.
 """
 
 from bisect import insort
@@ -100,7 +102,9 @@ class RowsByKey:
                 self._bytes += len(row[2])
 
     def rows(self, key: bytes, earliest: int) -> list[Row] | tuple[()]:
-        """All rows of a key from `earliest` on, in the order of start and sequence number; perhaps some before. Not to be changed."""
+        """All rows of a key from `earliest` on, in the order of start and sequence number; perhaps some before. Not to
+        be changed.
+        """
         if not self._loaded:
             self._load()
         found = self._by_key.get(key)

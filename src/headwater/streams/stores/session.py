@@ -1,4 +1,6 @@
-"""Session stores: rows by key, end and start, with the retention and the order of iteration of Kafka Streams' RocksDB stores."""
+"""Session stores: rows by key, end and start, with the retention and the order of iteration of Kafka Streams' RocksDB
+stores.
+"""
 
 from collections.abc import Iterator
 

@@ -1,8 +1,9 @@
-"""The state of a task: its ordered maps, the owner who may write them, and the positions in changelog topics they reflect.
+"""The state of a task: its ordered maps, the owner who may write them, and the positions in changelog topics they
+reflect.
 
-Invariants. What is committed is never ahead of the changelog topics: a commit here follows that of the transaction which wrote the
-changes there. A commit checks in its own transaction that the owner is still the one who claimed the state last. Positions and
-changes become visible together.
+Invariants. What is committed is never ahead of the changelog topics: a commit here follows that of the transaction
+which wrote the changes there. A commit checks in its own transaction that the owner is still the one who claimed the
+state last. Positions and changes become visible together.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,7 +16,9 @@ from headwater.streams.stores.ordered import PendingMap
 
 
 class Owner(NamedTuple):
-    """Who may write: the number of the application's run and, within it, the epoch of the slot. A higher one fences a lower one."""
+    """Who may write: the number of the application's run and, within it, the epoch of the slot. A higher one fences a
+    lower one.
+    """
 
     run: int
     epoch: int
@@ -39,7 +42,9 @@ class StateFenced(UserError):
 
 
 class Reloads:
-    """The methods of stores that read again what a discard took back. They do not keep the stores alive: a task that recovers opens new ones."""
+    """The methods of stores that read again what a discard took back. They do not keep the stores alive: a task that
+    recovers opens new ones.
+    """
 
     def __init__(self) -> None:
         self._methods: list[WeakMethod[Callable[[], None]]] = []
@@ -63,27 +68,33 @@ class TaskState(Protocol):
 
     @property
     def notes(self) -> PendingMap:
-        """What stores remember beside their rows: stream times, sequence numbers. Follows from the changelog, so it is written with the rows only:
-        a note ahead of them would make a replay drop what it should bring back."""
+        """What stores remember beside their rows: stream times, sequence numbers. Follows from the changelog, so it is
+        written with the rows only: a note ahead of them would make a replay drop what it should bring back.
+        """
 
     @property
     def times(self) -> PendingMap:
-        """Of operators: stream time as they observed it, punctuation. In no changelog: a lost disk loses them. Written with every commit."""
+        """Of operators: stream time as they observed it, punctuation. In no changelog: a lost disk loses them. Written
+        with every commit.
+        """
 
     @property
     def positions(self) -> Mapping[ChangelogPartition, int]:
         """The next offset of each changelog partition that the committed state does not have yet, written or not."""
 
     def claim(self, owner: Owner) -> None:
-        """Makes this the owner. State of a higher one is wiped first: numbers have begun anew, or a run is late; the changelog has it all.
+        """Makes this the owner. State of a higher one is wiped first: numbers have begun anew, or a run is late; the
+        changelog has it all.
 
         Whoever claims holds the state alone, so nobody writes beside it.
         """
 
     def commit(self, positions: Mapping[ChangelogPartition, int], *, later: bool = False) -> None:
-        """What is pending and these positions stand, and are written for the owner that claimed last. Raises StateFenced.
+        """What is pending and these positions stand, and are written for the owner that claimed last. Raises
+        StateFenced.
 
-        `later`: all but `times` may wait in memory for `write_out`. A process that dies before has lost nothing that the changelog does not have.
+        `later`: all but `times` may wait in memory for `write_out`. A process that dies before has lost nothing that
+        the changelog does not have.
         """
 
     def write_out(self) -> None:
@@ -93,7 +104,9 @@ class TaskState(Protocol):
         """Forgets what is pending."""
 
     def on_discard(self, reload: Callable[[], None]) -> None:
-        """The method is called whenever pending changes were discarded, as long as its object lives: what was read from maps must be read again."""
+        """The method is called whenever pending changes were discarded, as long as its object lives: what was read from
+        maps must be read again.
+        """
 
     def wipe(self) -> None:
         """Forgets everything but the owner, at once."""

@@ -1,6 +1,8 @@
-"""Window stores: rows by key and window start, with the retention and the order of iteration of Kafka Streams' RocksDB stores.
+"""Window stores: rows by key and window start, with the retention and the order of iteration of Kafka Streams' RocksDB
+stores.
 
-Where duplicates are kept (the sides of a stream-stream join) each put gets a sequence number, which survives in the task's notes.
+Where duplicates are kept (the sides of a stream-stream join) each put gets a sequence number, which survives in the
+task's notes.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,5 @@
-"""What the tests of groups ask of a member: it polls in a thread of its own, keeps what it got, and does what it is told.
+"""What the tests of groups ask of a member: it polls in a thread of its own, keeps what it got, and does what it is
+told.
 
 Each adapter uses its library as a user would. `received` and `events` only grow; `assignment` is what the member holds
 now. Whoever makes a member closes it: the fixture `join` in conftest.py does.

@@ -56,9 +56,10 @@ class KafkaPythonMember(ThreadMember):
         self.assignment = frozenset((one.topic, one.partition) for one in self._consumer.assignment())
 
     def _remember_the_join(self) -> None:
-        """Of kafka-python 3.0.12: when a poll ends while it joins again because of new metadata, and it leads the group, the
-        answer makes it believe that all is as it should be. It never takes its assignment in, sends no heartbeats, and is out of
-        the group for good, whatever the broker does."""
+        """Of kafka-python 3.0.12: when a poll ends while it joins again because of new metadata, and it leads the
+        group, the answer makes it believe that all is as it should be. It never takes its assignment in, sends no
+        heartbeats, and is out of the group for good, whatever the broker does.
+        """
         coordinator = self._consumer._coordinator
         if coordinator._join_task is not None:
             coordinator.request_rejoin()

@@ -1,7 +1,8 @@
 """Random cases by seed: a topology as a list of steps, and its inputs.
 
-`make_case(seed)` is the same each time. A case begins with one operator that the seed chooses (`OPERATORS` in turn), so that each
-of them has its share; what goes before and after it is random. All streams and tables end in a topic of their own.
+`make_case(seed)` is the same each time. A case begins with one operator that the seed chooses (`OPERATORS` in turn), so
+that each of them has its share; what goes before and after it is random. All streams and tables end in a topic of their
+own.
 """
 
 import random

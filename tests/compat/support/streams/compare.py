@@ -94,15 +94,18 @@ def differences(case: Case, expected: dict[str, Any], found: dict[str, Any]) -> 
 
 
 def several_stream_times(case: Case, describe: str) -> bool:
-    """Whether a punctuator hangs on stream time where there are several: TopologyTestDriver is one task with one stream time, here
-    each sub-topology has its own, as in a running application. Named in docs/STREAMS.md; of such a case only `describe()` is compared."""
+    """Whether a punctuator hangs on stream time where there are several: TopologyTestDriver is one task with one stream
+    time, here each sub-topology has its own, as in a running application. Named in docs/STREAMS.md; of such a case only
+    `describe()` is compared.
+    """
     return describe.count("Sub-topology:") > 1 and any(step.get("fn") == "stream_time" for step in case["steps"])
 
 
 def _logged(rows: list[Row], buffers: set[str]) -> list[Row]:
-    """Without three things of changelogs, named in docs/STREAMS.md, that no restore can tell: Kafka Streams 4.3 copies the headers of
-    a record into some of them; its buffers (of `suppress`, of joins with a grace) send records without a timestamp; and that of
-    `suppress` sends the last change per key at a commit, in no order."""
+    """Without three things of changelogs, named in docs/STREAMS.md, that no restore can tell: Kafka Streams 4.3 copies
+    the headers of a record into some of them; its buffers (of `suppress`, of joins with a grace) send records without a
+    timestamp; and that of `suppress` sends the last change per key at a commit, in no order.
+    """
     last = {(row[0], row[1]): row for row in rows if row[0] in buffers}
     kept = [row if not row[0].endswith("-changelog") else [*row[:4], []] for row in rows if row[0] not in buffers]
     return kept + [[*row[:3], None, []] for _, row in sorted(last.items())]
@@ -119,8 +122,10 @@ def _readable(rows: list[Row]) -> bool:
 
 
 def _comparable(describe: str) -> str:
-    """Without two things that are named in docs/STREAMS.md: the class of a function that names topics, which is another in each
-    language, and the order among the neighbours of a node, which Java's TreeSet leaves to chance while their sizes still grow."""
+    """Without two things that are named in docs/STREAMS.md: the class of a function that names topics, which is another
+    in each language, and the order among the neighbours of a node, which Java's TreeSet leaves to chance while their
+    sizes still grow.
+    """
     lines = re.sub(r"extractor class: [^)]*", "extractor class: a function", describe).split("\n")
     return "\n".join(re.sub(r"(-->|<--) (.*)", _in_order, line) for line in lines)
 

@@ -1,4 +1,6 @@
-"""TLS handshakes in memory, between the contexts of our servers and of our clients: whose certificate counts, on either side."""
+"""TLS handshakes in memory, between the contexts of our servers and of our clients: whose certificate counts, on either
+side.
+"""
 
 import ssl
 from collections.abc import Callable

@@ -1,4 +1,6 @@
-"""An exception that nobody meant, while a shard decides: it is made anew from its log, and goes on with all its members and timers."""
+"""An exception that nobody meant, while a shard decides: it is made anew from its log, and goes on with all its members
+and timers.
+"""
 
 from collections.abc import Callable
 from typing import Any

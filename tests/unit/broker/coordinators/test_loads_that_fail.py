@@ -158,7 +158,9 @@ def test_a_load_that_an_earlier_life_has_planned_is_void(
 def test_what_cannot_be_written_when_its_time_has_come_is_tried_again_after_a_pause(
     shop: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A transaction that times out and whose record is too large for its log now, say: it was tried without end in one moment."""
+    """A transaction that times out and whose record is too large for its log now, say: it was tried without end in one
+    moment.
+    """
     shop.ask(CreateTopicsRequest(topics=[CreatableTopic(name="orders", num_partitions=1, replication_factor=1)]))
     shop.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=["id"]))
     begun = shop.ask(InitProducerIdRequest(transactional_id="id", transaction_timeout_ms=5_000), 4)

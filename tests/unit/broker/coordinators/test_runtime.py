@@ -1,4 +1,6 @@
-"""The coordinators' shell on the simulated ports: loading, holding answers until they are committed, failed appends, markers."""
+"""The coordinators' shell on the simulated ports: loading, holding answers until they are committed, failed appends,
+markers.
+"""
 
 from typing import Any
 

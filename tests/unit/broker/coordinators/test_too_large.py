@@ -128,7 +128,9 @@ def test_a_member_of_a_consumer_group(shop: Any, waiting: Any) -> None:
 
 @pytest.mark.parametrize("quick", [True, False], ids=["at once", "the general way"])
 def test_the_partitions_of_a_transaction(make_lab: Callable[..., Any], quick: bool) -> None:
-    """The log refused the record after it was decided: the whole shard was read again, and everybody else waited for it."""
+    """The log refused the record after it was decided: the whole shard was read again, and everybody else waited for
+    it.
+    """
     lab = make_lab(transaction_state_log_num_partitions="1")
     lab.ask(CreateTopicsRequest(topics=[CreatableTopic(name="orders", num_partitions=200, replication_factor=1)]))
     lab.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=["id"]))

@@ -55,7 +55,9 @@ DOUBT_IDS = ["it coordinates", "another one does", "nobody knows"]
 def test_a_producer_is_fenced_only_by_who_surely_coordinates(
     shop: Any, problem: KafkaError | None, expected: ErrorCode | None
 ) -> None:
-    """One that stood still had its transactional ids coordinated elsewhere meanwhile, and fenced a producer of a later epoch."""
+    """One that stood still had its transactional ids coordinated elsewhere meanwhile, and fenced a producer of a later
+    epoch.
+    """
     answer = end(shop, shop.producer[1] + 1)
     assert not answer.done
     (done,) = shop.broker.store.asked
@@ -67,8 +69,9 @@ def test_a_producer_is_fenced_only_by_who_surely_coordinates(
 def test_a_transaction_is_denied_only_by_who_surely_coordinates(
     shop: Any, problem: KafkaError | None, expected: ErrorCode | None
 ) -> None:
-    """One without a session had not heard of a transaction that its successor knew. The producer took it for lost, and an EndTxn of
-    its own that came late committed it."""
+    """One without a session had not heard of a transaction that its successor knew. The producer took it for lost, and
+    an EndTxn of its own that came late committed it.
+    """
     answer = end(shop, shop.producer[1], committed=True)
     assert not answer.done
     (done,) = shop.broker.store.asked
@@ -80,7 +83,9 @@ def test_a_transaction_is_denied_only_by_who_surely_coordinates(
 def test_an_end_is_told_again_only_by_who_surely_coordinates(
     shop: Any, problem: KafkaError | None, expected: ErrorCode | None
 ) -> None:
-    """The epoch stays the same before transaction version 2: what is remembered may be the end of an earlier transaction."""
+    """The epoch stays the same before transaction version 2: what is remembered may be the end of an earlier
+    transaction.
+    """
     producer_id, epoch = shop.producer
     offsets = AddOffsetsToTxnRequest(
         transactional_id="shop", producer_id=producer_id, producer_epoch=epoch, group_id="shop"

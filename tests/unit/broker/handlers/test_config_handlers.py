@@ -302,7 +302,9 @@ def test_deleting_what_a_group_does_not_have_leaves_nothing_behind(lab: Any, mon
 
 
 def test_group_configs_that_another_version_stored_are_shown_and_block_nothing(lab: Any) -> None:
-    """One value that could not be parsed failed DescribeConfigs; a name that nobody knew failed every other change of the group."""
+    """One value that could not be parsed failed DescribeConfigs; a name that nobody knew failed every other change of
+    the group.
+    """
     session, heartbeat = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
     lab.broker.image.apply(GroupConfigured("g", {session: "1 minute", "consumer.colour": "blue"}))
     assert values(describe(lab, GROUP, "g", [session])) == {session: ("1 minute", 8)}

@@ -1,4 +1,6 @@
-"""A batch is refused as a whole; the answer names the records that are why (KIP-467), so that the others can be told apart."""
+"""A batch is refused as a whole; the answer names the records that are why (KIP-467), so that the others can be told
+apart.
+"""
 
 from typing import Any
 

@@ -1,4 +1,6 @@
-"""Producer ids without transactions: unique for ever, handed out from blocks, and a full disk is not the end of a producer."""
+"""Producer ids without transactions: unique for ever, handed out from blocks, and a full disk is not the end of a
+producer.
+"""
 
 from typing import Any
 

@@ -1,4 +1,6 @@
-"""AddPartitionsToTxn and EndTxn on their hot path and on the general way: the same answers, the same logs, the same producers."""
+"""AddPartitionsToTxn and EndTxn on their hot path and on the general way: the same answers, the same logs, the same
+producers.
+"""
 
 from typing import Any
 

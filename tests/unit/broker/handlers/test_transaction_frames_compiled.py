@@ -1,4 +1,6 @@
-"""Transactions on their hot path where compiled writes are there: they are tried first, and what they leave is written in Python."""
+"""Transactions on their hot path where compiled writes are there: they are tried first, and what they leave is written
+in Python.
+"""
 
 from typing import Any
 

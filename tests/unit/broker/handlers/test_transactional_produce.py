@@ -1,4 +1,6 @@
-"""Produce within transactions: whom the broker asks before a transaction begins on a partition, and what it makes of the answer."""
+"""Produce within transactions: whom the broker asks before a transaction begins on a partition, and what it makes of
+the answer.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -182,7 +184,9 @@ def test_while_the_last_transaction_ends_the_broker_asks_again_for_a_moment(lab:
 
 
 def test_the_next_transaction_waits_for_the_marker_of_the_last(lab: Any) -> None:
-    """Its coordinator would say yes as soon as it has all markers, and that of this partition would make its answer void."""
+    """Its coordinator would say yes as soon as it has all markers, and that of this partition would make its answer
+    void.
+    """
     assert produce(lab, batch(lab)) == [E.NONE]
     waiting = lab.begin(request(lab, 12, batch(lab, epoch=1)), 12)
     assert len(lab.coordinator.asked) == 1

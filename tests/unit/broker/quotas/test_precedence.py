@@ -1,4 +1,6 @@
-"""Which quota holds, and who shares it: Apache Kafka's order, tried by taking away the first that holds, again and again."""
+"""Which quota holds, and who shares it: Apache Kafka's order, tried by taking away the first that holds, again and
+again.
+"""
 
 from types import SimpleNamespace
 from typing import Any
@@ -98,7 +100,9 @@ def test_client_ids_that_are_made_up_do_not_fill_the_memory(quotas: Any, monkeyp
 def test_a_busy_client_is_not_forgotten_because_others_make_up_client_ids(
     quotas: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A meter remembers its rate, so that nobody looked it up, and the next connection of the same client began with a fresh one."""
+    """A meter remembers its rate, so that nobody looked it up, and the next connection of the same client began with a
+    fresh one.
+    """
     monkeypatch.setattr("headwater.broker.quotas.client_quotas._RATES_MAX", 5)
     quotas.change(ClientConfigured("alice", "", {PRODUCE: "10"}), UserConfigured("bob", {PRODUCE: "10"}))
     quotas.change(ClientConfigured("bob", "", {FETCH: "10"}))

@@ -1,4 +1,6 @@
-"""Rights as people meet them: what is hidden, what is remembered, what a change takes away at once, and who may change it."""
+"""Rights as people meet them: what is hidden, what is remembered, what a change takes away at once, and who may change
+it.
+"""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
 """Groups of our members under our coordinator: they come, go, stall, are cut off, and topics grow; time is simulated.
 
-While nothing goes wrong but that members come and go, no partition is ever in two members' hands. Whatever went wrong, when
-it is over every partition is in the hands of one, and the shares are even.
+While nothing goes wrong but that members come and go, no partition is ever in two members' hands. Whatever went wrong,
+when it is over every partition is in the hands of one, and the shares are even.
 """
 
 import random

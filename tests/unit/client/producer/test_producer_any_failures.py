@@ -1,4 +1,6 @@
-"""Whatever brokers do to requests, an idempotent producer writes each record once and in order, or says that it did not."""
+"""Whatever brokers do to requests, an idempotent producer writes each record once and in order, or says that it did
+not.
+"""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

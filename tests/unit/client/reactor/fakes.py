@@ -184,7 +184,9 @@ class Held:
 
 
 class FakeBroker:
-    """`requests` are all that came, decoded. `versions` may be narrowed to play an old broker: key -> (lowest, highest)."""
+    """`requests` are all that came, decoded. `versions` may be narrowed to play an old broker: key -> (lowest,
+    highest).
+    """
 
     def __init__(self, world: FakeWorld, broker_id: int, address: Address) -> None:
         self.world = world

@@ -315,7 +315,9 @@ def test_a_caller_that_sleeps_is_woken_when_another_thread_brings_what_it_waits_
 
 
 def test_close_ends_who_waits_in_other_threads_before_the_sockets_go(engine: Engine) -> None:
-    """Both the one that polls and the one that sleeps; a selector that is closed under a poller leaves it there for ever."""
+    """Both the one that polls and the one that sleeps; a selector that is closed under a poller leaves it there for
+    ever.
+    """
     never: Future[None] = Future()
     heard: list[BaseException] = []
     waiting = [threading.Event(), threading.Event()]

@@ -1,4 +1,6 @@
-"""The client of a registry without a registry: what it asks, what it keeps, what it tells. With a real one: tests/compat/test_schema_serializers.py."""
+"""The client of a registry without a registry: what it asks, what it keeps, what it tells. With a real one:
+tests/compat/test_schema_serializers.py.
+"""
 
 from typing import Any
 

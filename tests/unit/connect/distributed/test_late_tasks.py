@@ -1,4 +1,6 @@
-"""What comes too late starts nothing: task configs of a connector that was stopped, a restart of a task that was given up."""
+"""What comes too late starts nothing: task configs of a connector that was stopped, a restart of a task that was given
+up.
+"""
 
 from types import SimpleNamespace
 from typing import Any

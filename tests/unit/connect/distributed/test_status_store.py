@@ -1,4 +1,6 @@
-"""Statuses of a group: whose word counts. The producer is in memory, and records are given to the store as its log gives them."""
+"""Statuses of a group: whose word counts. The producer is in memory, and records are given to the store as its log
+gives them.
+"""
 
 from typing import Any, NamedTuple
 

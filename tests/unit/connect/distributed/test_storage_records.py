@@ -1,5 +1,6 @@
-"""The records of the storage topics: the bytes below are what Apache's Connect 4.3 wrote when it made, paused, restarted, stopped
-and deleted a file source."""
+"""The records of the storage topics: the bytes below are what Apache's Connect 4.3 wrote when it made, paused,
+restarted, stopped and deleted a file source.
+"""
 
 import pytest
 

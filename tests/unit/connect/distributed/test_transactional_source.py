@@ -1,4 +1,6 @@
-"""Source tasks whose records and offsets are one transaction: where transactions end, and who may write. The producer is in memory."""
+"""Source tasks whose records and offsets are one transaction: where transactions end, and who may write. The producer
+is in memory.
+"""
 
 import threading
 from collections.abc import Callable, Mapping

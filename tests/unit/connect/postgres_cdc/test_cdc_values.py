@@ -1,4 +1,6 @@
-"""Texts of PostgreSQL's values where they are odd: what the comparison with Debezium cannot show, or where Debezium is wrong."""
+"""Texts of PostgreSQL's values where they are odd: what the comparison with Debezium cannot show, or where Debezium is
+wrong.
+"""
 
 from decimal import Decimal
 from typing import Any

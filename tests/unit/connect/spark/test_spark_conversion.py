@@ -1,4 +1,6 @@
-"""The steps of SparkSink and SparkSource that need no Spark session: rows out of records, records out of columns, checks of configs."""
+"""The steps of SparkSink and SparkSource that need no Spark session: rows out of records, records out of columns,
+checks of configs.
+"""
 
 import json
 from datetime import UTC, datetime

@@ -1,4 +1,6 @@
-"""Both engines of a shard over a simulated clock: requests in, answers out, records kept, timers fired. For tests of consumer groups."""
+"""Both engines of a shard over a simulated clock: requests in, answers out, records kept, timers fired. For tests of
+consumer groups.
+"""
 
 from typing import Any
 
@@ -91,7 +93,9 @@ class Shard:
         version: int = 1,
         **fields: Any,
     ) -> ConsumerGroupHeartbeatResponse:
-        """A join has what it must have; a later heartbeat has nothing but what is given. Asserts nothing about the answer."""
+        """A join has what it must have; a later heartbeat has nothing but what is given. Asserts nothing about the
+        answer.
+        """
         if epoch == 0:
             fields.setdefault("rebalance_timeout_ms", 60_000)
             owned = owned or []

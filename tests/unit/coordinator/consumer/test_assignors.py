@@ -1,8 +1,9 @@
 """The assignors against assignments that Apache Kafka 4.3.0's own classes computed, and case by case.
 
-`kafka_assignments.txt` has one case per line: assignor and subscription type | topic:partitions | members => assignment. A member is
-`id;instance id;its topics;its partitions before`. The cases were drawn at random; UniformAssignor and RangeAssignor of
-kafka-group-coordinator-4.3.0.jar gave the right-hand sides, with members in the order of their ids.
+`kafka_assignments.txt` has one case per line: assignor and subscription type | topic:partitions | members =>
+assignment. A member is `id;instance id;its topics;its partitions before`. The cases were drawn at random;
+UniformAssignor and RangeAssignor of kafka-group-coordinator-4.3.0.jar gave the right-hand sides, with members in the
+order of their ids.
 """
 
 from pathlib import Path

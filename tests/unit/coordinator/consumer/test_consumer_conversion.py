@@ -1,4 +1,6 @@
-"""The two protocols in one group: classic members served by a consumer group, and groups that change their type with their members."""
+"""The two protocols in one group: classic members served by a consumer group, and groups that change their type with
+their members.
+"""
 
 import pytest
 

@@ -1,4 +1,6 @@
-"""Subscriptions by regular expression: resolved when they come, looked at again when topics change, dropped with their last member."""
+"""Subscriptions by regular expression: resolved when they come, looked at again when topics change, dropped with their
+last member.
+"""
 
 import pytest
 

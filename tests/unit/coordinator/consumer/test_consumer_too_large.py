@@ -1,4 +1,6 @@
-"""A member of a consumer group that asks for more than the log takes at once: it hears of it, and the group is as it was."""
+"""A member of a consumer group that asks for more than the log takes at once: it hears of it, and the group is as it
+was.
+"""
 
 from typing import Any
 

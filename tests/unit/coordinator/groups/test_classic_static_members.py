@@ -134,7 +134,9 @@ def test_what_a_restarted_member_now_reads_counts_for_offset_deletion(world: Wor
 
 
 def test_static_members_that_do_not_come_and_have_no_time_to_are_not_looked_for_without_pause(world: World) -> None:
-    """A rebalance timeout of nothing was over as soon as it began: the broker did nothing else until their sessions ended."""
+    """A rebalance timeout of nothing was over as soon as it began: the broker did nothing else until their sessions
+    ended.
+    """
     call = world.join(instance_id="a", version=5)
     world.advance(3_000)
     world.sync(call.response.member_id, 1, {call.response.member_id: b"A"}, instance_id="a")

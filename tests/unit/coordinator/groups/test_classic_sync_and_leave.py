@@ -56,7 +56,9 @@ def test_what_a_sync_is_checked_for(world: World, options: dict[str, object], co
 
 
 def test_who_gets_its_part_again_has_a_whole_session_from_there_on(world: World) -> None:
-    """It thinks so, and was put out with partitions in its hands: it had come back late in a session, after a restart of the broker."""
+    """It thinks so, and was put out with partitions in its hands: it had come back late in a session, after a restart
+    of the broker.
+    """
     members, generation = world.stable_group()
     for _ in range(3):
         world.advance(9_000)

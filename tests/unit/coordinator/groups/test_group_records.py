@@ -1,4 +1,6 @@
-"""Records of classic groups and offsets: the very bytes that Apache Kafka 4.3 writes, and all versions that it may have left behind."""
+"""Records of classic groups and offsets: the very bytes that Apache Kafka 4.3 writes, and all versions that it may have
+left behind.
+"""
 
 import pytest
 

@@ -201,8 +201,9 @@ def test_no_client_gets_the_epoch_that_is_there_to_fence_it(harness: "Harness") 
 def test_the_epoch_before_is_a_zombies_where_the_last_end_has_bumped_nothing(
     harness: "Harness", state: TransactionState, committed: bool
 ) -> None:
-    """Its EndTxn was taken for a retry of the last end, which an older client had asked for, and it was given the epoch of
-    the producer that had replaced it."""
+    """Its EndTxn was taken for a retry of the last end, which an older client had asked for, and it was given the epoch
+    of the producer that had replaced it.
+    """
     harness.in_state(state, version=4)
     transaction = harness.transaction
     producer = (transaction.producer_id, transaction.producer_epoch)

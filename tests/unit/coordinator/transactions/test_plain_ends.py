@@ -1,4 +1,6 @@
-"""The end of a transaction in three steps against the general way: the same records, the same states, the same refusals."""
+"""The end of a transaction in three steps against the general way: the same records, the same states, the same
+refusals.
+"""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any

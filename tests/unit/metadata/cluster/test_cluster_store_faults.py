@@ -1,7 +1,8 @@
-"""Stores on one ZooKeeper, with faults by chance: whatever happens, after healing all have one image, and it is what the nodes say.
+"""Stores on one ZooKeeper, with faults by chance: whatever happens, after healing all have one image, and it is what
+the nodes say.
 
-Whoever believes to be the controller commits. Each of its commits has its epoch in it, so that the log tells whether one of an older
-controller came after one of a newer.
+Whoever believes to be the controller commits. Each of its commits has its epoch in it, so that the log tells whether
+one of an older controller came after one of a newer.
 """
 
 import json

@@ -21,7 +21,9 @@ from headwater.metadata.cluster.refusals import meaning, sentence
 
 
 class Guarded:
-    """Has some nodes; making others is refused as ZooKeeper does: first the parent's ACL is looked at, then whether it is there."""
+    """Has some nodes; making others is refused as ZooKeeper does: first the parent's ACL is looked at, then whether it
+    is there.
+    """
 
     on_state: Callable[[SessionState], None]
     session_id = 1

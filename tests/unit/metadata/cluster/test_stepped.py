@@ -1,4 +1,6 @@
-"""What others do between any two requests of one broker: it ends with the right image, and what it decided on an old one is refused."""
+"""What others do between any two requests of one broker: it ends with the right image, and what it decided on an old
+one is refused.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,6 @@
-"""A connection of a SASL listener, by hand: nothing but a login before the login, nothing behind its end, and small frames until then."""
+"""A connection of a SASL listener, by hand: nothing but a login before the login, nothing behind its end, and small
+frames until then.
+"""
 
 import logging
 import struct

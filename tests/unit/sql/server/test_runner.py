@@ -1,4 +1,6 @@
-"""Queries that are to end while they start: what is being restored is given up, what waits for a thread never begins, and stops wait for neither."""
+"""Queries that are to end while they start: what is being restored is given up, what waits for a thread never begins,
+and stops wait for neither.
+"""
 
 import asyncio
 import threading

@@ -1,4 +1,6 @@
-"""One session for all queries: who waits for it, who does not, and what becomes of one that does not come or has gone. Without a JVM."""
+"""One session for all queries: who waits for it, who does not, and what becomes of one that does not come or has gone.
+Without a JVM.
+"""
 
 import pickle
 import threading

@@ -1,4 +1,6 @@
-"""The lead of an application whose slots are other processes: what it tells them, with a cluster that does what the test says."""
+"""The lead of an application whose slots are other processes: what it tells them, with a cluster that does what the
+test says.
+"""
 
 import queue
 from collections.abc import Iterator

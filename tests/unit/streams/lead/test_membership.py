@@ -1,4 +1,6 @@
-"""What the lead makes of an answer about its membership: a successor ends the run, a session that was slept through does not."""
+"""What the lead makes of an answer about its membership: a successor ends the run, a session that was slept through
+does not.
+"""
 
 from typing import Any
 

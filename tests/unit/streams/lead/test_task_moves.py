@@ -210,7 +210,9 @@ def test_a_move_is_given_up_when_the_slot_that_waits_is_gone() -> None:
 
 
 def test_a_standby_that_lags_is_promoted_where_no_copy_has_more() -> None:
-    """Beyond the acceptable lag a task does not move there, but a lost one does: it replays what is missing, and not all."""
+    """Beyond the acceptable lag a task does not move there, but a lost one does: it replays what is missing, and not
+    all.
+    """
     moves = _machines(3, standbys=2, tasks=("0_0", "0_1", "0_2"))
     assert moves.lags(1, 1, {"0_0": 7000}, 0) == []
     assert moves.lags(2, 2, {"0_0": 5000}, 0) == []

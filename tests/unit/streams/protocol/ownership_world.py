@@ -1,10 +1,11 @@
-"""A small world for the protocol of tasks: a coordinator, a changelog, a group, a disk, runs of an application, and faults.
+"""A small world for the protocol of tasks: a coordinator, a changelog, a group, a disk, runs of an application, and
+faults.
 
 One task counts the records of one partition; its results must be 1, 2, 3, ... The runs execute the real generators of
-`headwater.streams.protocol.task_ownership`. Every step of every run is one choice of a scheduler. Between any two steps a run may
-crash, or be replaced while it lives on (a zombie), a transaction may time out, the answer to EndTxn may be lost, the markers of a
-decided transaction may come late and one by one, the task may move to the run's other slot, a disk may be lost. The lead may give up
-a slot that lives on: it fences it, and goes on with the other one.
+`headwater.streams.protocol.task_ownership`. Every step of every run is one choice of a scheduler. Between any two steps
+a run may crash, or be replaced while it lives on (a zombie), a transaction may time out, the answer to EndTxn may be
+lost, the markers of a decided transaction may come late and one by one, the task may move to the run's other slot, a
+disk may be lost. The lead may give up a slot that lives on: it fences it, and goes on with the other one.
 
 `World.run` raises `Violation` when results, changelog, offsets or the state on disk are not what once each would give.
 """

@@ -1,7 +1,7 @@
 """The protocol of tasks in a world of faults, and what that world says of broken variants of it.
 
-All runs that leave the ordinary course at most a few times, and many random ones. A broken variant is the protocol's own source with
-one rule changed, or a shell that does a step wrongly: each must be found out.
+All runs that leave the ordinary course at most a few times, and many random ones. A broken variant is the protocol's
+own source with one rule changed, or a shell that does a step wrongly: each must be found out.
 """
 
 import importlib.util
@@ -80,7 +80,9 @@ def test_random_runs(faults: Faults) -> None:
 
 @pytest.mark.parametrize(("faults", "seed"), [(EVERYTHING, 641), (EVERYTHING, 705), (ZOMBIES, 1093)], ids=str)
 def test_a_zombie_that_takes_its_producer_id_again_commits_nothing(faults: Faults, seed: int) -> None:
-    """Rare: it asks whether it is the member, is replaced, and only then takes the id. Its commit says who it is, and is refused."""
+    """Rare: it asks whether it is the member, is replaced, and only then takes the id. Its commit says who it is, and
+    is refused.
+    """
     World(task_ownership, replace(faults), Random(seed), records=3).run()
 
 

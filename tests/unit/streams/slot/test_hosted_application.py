@@ -1,4 +1,6 @@
-"""An application in a slot of its own process: which producer its slots get, and what it makes of brokers that are away at the start."""
+"""An application in a slot of its own process: which producer its slots get, and what it makes of brokers that are away
+at the start.
+"""
 
 import base64
 import pickle

@@ -1,4 +1,5 @@
-"""Which field of a record goes into which column: `id=key, name=value.name, __ttl=value.ttl, seen=header.seen, made=now()`.
+"""Which field of a record goes into which column: `id=key, name=value.name, __ttl=value.ttl, seen=header.seen,
+made=now()`.
 
 Names with other characters than letters, digits, underscores and dashes stand in double quotes, in which two are one.
 """

@@ -1,4 +1,6 @@
-"""The properties of CassandraSink: those of the connection, and `topic.<topic>.<keyspace>.<table>.<setting>` for each table."""
+"""The properties of CassandraSink: those of the connection, and `topic.<topic>.<keyspace>.<table>.<setting>` for each
+table.
+"""
 
 import re
 from collections.abc import Mapping

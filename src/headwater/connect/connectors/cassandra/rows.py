@@ -1,9 +1,9 @@
 """What a record is in a table: the statement and its values. No connection here.
 
-A row is written with its record's own time, so that a record which comes again, or late, changes nothing. Cassandra counts
-microseconds and Kafka milliseconds: the three digits between are those of the offset. Where these begin anew within a
-millisecond, `WriteTimes` counts on, so that the later record of a partition counts. It knows what its task has seen: one
-that starts in the midst of such a millisecond begins with the digits of the offset again.
+A row is written with its record's own time, so that a record which comes again, or late, changes nothing. Cassandra
+counts microseconds and Kafka milliseconds: the three digits between are those of the offset. Where these begin anew
+within a millisecond, `WriteTimes` counts on, so that the later record of a partition counts. It knows what its task has
+seen: one that starts in the midst of such a millisecond begins with the digits of the offset again.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,8 @@
-"""CassandraSink: records as rows of Cassandra's tables; tombstones delete. At least once, and a record that is written again changes
-nothing, for its row has the record's own time (`rows`).
+"""CassandraSink: records as rows of Cassandra's tables; tombstones delete. At least once, and a record that is written
+again changes nothing, for its row has the record's own time (`rows`).
 
-A cluster that does not answer is asked again until it does; a row that it refuses is reported, unless its table is gone or has changed.
+A cluster that does not answer is asked again until it does; a row that it refuses is reported, unless its table is gone
+or has changed.
 """
 
 import logging

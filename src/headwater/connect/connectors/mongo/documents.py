@@ -1,7 +1,7 @@
 """Keys and values of records as BSON documents.
 
-A struct or a map is a document. Text is read as MongoDB's extended JSON, bytes as BSON, so that String and ByteArray converters
-work as well. The four logical types are Decimal128 and dates.
+A struct or a map is a document. Text is read as MongoDB's extended JSON, bytes as BSON, so that String and ByteArray
+converters work as well. The four logical types are Decimal128 and dates.
 """
 
 import json

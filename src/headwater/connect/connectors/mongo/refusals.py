@@ -1,7 +1,8 @@
 """What a refused write means: the record's own fault, trouble of the database, or a document that is there already.
 
-Only codes that speak of the document are a record's fault. All others stop the batch, for with errors.tolerance=all a record that
-is reported is passed over, and a full disk or a missing right would pass over all of them. No connection here.
+Only codes that speak of the document are a record's fault. All others stop the batch, for with errors.tolerance=all a
+record that is reported is passed over, and a full disk or a missing right would pass over all of them. No connection
+here.
 """
 
 from collections.abc import Mapping

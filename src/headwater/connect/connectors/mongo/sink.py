@@ -1,8 +1,8 @@
-"""MongoSink: records as documents. At least once; with an id that the record decides (`document.id.strategy`), a record that comes
-again changes nothing.
+"""MongoSink: records as documents. At least once; with an id that the record decides (`document.id.strategy`), a record
+that comes again changes nothing.
 
-A server that does not answer is asked again until it does. A document that it refuses for what is in it is reported, and the others
-are written; other refusals end the task or are tried again (`refusals`).
+A server that does not answer is asked again until it does. A document that it refuses for what is in it is reported,
+and the others are written; other refusals end the task or are tried again (`refusals`).
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,8 +1,8 @@
 """MongoSource: documents of a collection by a field that grows, or changes by change streams.
 
-A record's key is the JSON (or BSON) of `{"_id": ...}`, its value that of the document, or of the change. Offsets: of a poll
-{"poll": the last field and _id}, of a stream {"_id": the resume token}, as extended JSON; with "copy" while all documents are
-still being copied, which begins anew after a crash.
+A record's key is the JSON (or BSON) of `{"_id": ...}`, its value that of the document, or of the change. Offsets: of a
+poll {"poll": the last field and _id}, of a stream {"_id": the resume token}, as extended JSON; with "copy" while all
+documents are still being copied, which begins anew after a crash.
 """
 
 import contextlib

@@ -1,7 +1,8 @@
-"""What a record is in a collection: which `_id`, and what is done: replaced, updated, inserted, deleted. No connection here.
+"""What a record is in a collection: which `_id`, and what is done: replaced, updated, inserted, deleted. No connection
+here.
 
-What a record has never becomes an operator: filters compare by $eq, whose value is taken literally, and names in them that begin
-with `$` are refused.
+What a record has never becomes an operator: filters compare by $eq, whose value is taken literally, and names in them
+that begin with `$` are refused.
 """
 
 import uuid

@@ -2,12 +2,14 @@
 
 On workers of a group that write in transactions, a batch and its offset are one transaction; a group was not tested.
 
-Streaming: Spark's checkpoint says which rows make a batch, and plans each before it runs, so that a batch that is tried again has the
-same rows. The query hands a batch over (`Handover`) and waits; the task gives its rows as records, the last of them with the offset
-`{"query": id, "batch": number}`; when all have arrived, the query goes on and Spark notes that the batch is done. Killed in between, the
-query gives the batch again, and the offset says that it is in the topic already. A checkpoint that was removed makes another query id.
+Streaming: Spark's checkpoint says which rows make a batch, and plans each before it runs, so that a batch that is tried
+again has the same rows. The query hands a batch over (`Handover`) and waits; the task gives its rows as records, the
+last of them with the offset `{"query": id, "batch": number}`; when all have arrived, the query goes on and Spark notes
+that the batch is done. Killed in between, the query gives the batch again, and the offset says that it is in the topic
+already. A checkpoint that was removed makes another query id.
 
-Batch: everything is read once (`poll.interval.ms=0`), or again and again. A read is as a batch of a stream: in one transaction.
+Batch: everything is read once (`poll.interval.ms=0`), or again and again. A read is as a batch of a stream: in one
+transaction.
 """
 
 import threading
@@ -37,7 +39,9 @@ _PACKED: Final = "data binary"
 
 
 class Handover:
-    """One batch at a time, from the query's thread to the task's. `done` lets the query go on; `close` ends its waiting with an error."""
+    """One batch at a time, from the query's thread to the task's. `done` lets the query go on; `close` ends its waiting
+    with an error.
+    """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -169,7 +173,9 @@ class SparkSourceTask(SourceTask):
         return self._records(frame, {"reads": reads + 1, "at": now_ms})
 
     def _records(self, frame: "DataFrame", offset: dict[str, Any]) -> Iterator[SourceRecord]:
-        """All of a batch. The last one has the offset, which is committed when it and all before it have arrived: then `commit` comes."""
+        """All of a batch. The last one has the offset, which is committed when it and all before it have arrived: then
+        `commit` comes.
+        """
         self._busy, self._whole, self._next_offset = True, False, offset
         topic, last = self._config["topic"], None
         for row in self._rows(frame):
@@ -215,7 +221,9 @@ class SparkSourceTask(SourceTask):
         self._handover.done()
 
     def stop(self) -> None:
-        """From another thread. The query's own thread waits in Python: it must be let go before the query can be stopped."""
+        """From another thread. The query's own thread waits in Python: it must be let go before the query can be
+        stopped.
+        """
         if hasattr(self, "_stopped"):
             self._stopped.set()
             self._handover.close()

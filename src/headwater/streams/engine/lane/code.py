@@ -1,4 +1,6 @@
-"""Python as it is being written: lines, the names that stand for objects outside, and what flows between nodes. Owned by one compilation."""
+"""Python as it is being written: lines, the names that stand for objects outside, and what flows between nodes. Owned
+by one compilation.
+"""
 
 import re
 from collections.abc import Callable, Iterator
@@ -100,7 +102,9 @@ class Code:
         return len(self._sources) - 1
 
     def function(self, columns: list[dict[str, str]]) -> str:
-        """`columns`, of each source: by the variable of a record, what it is read from. `order` has the number of the source of each record."""
+        """`columns`, of each source: by the variable of a record, what it is read from. `order` has the number of the
+        source of each record.
+        """
         count = range(len(columns))
         parameters = ", ".join(f"in_raw_keys_{n}, in_raw_values_{n}, in_times_{n}" for n in count)
         text = [f"def run(order, {parameters}):", *_indented(self.before)]

@@ -47,8 +47,8 @@ class Compiled:
 
 
 class Output:
-    """The lists of a run for one topic. `of_objects`: values become bytes by column, behind the last record; None before
-    the first node that writes here.
+    """The lists of a run for one topic. `of_objects`: values become bytes by column, behind the last record; None
+    before the first node that writes here.
     """
 
     def __init__(self, code: Code, columns: Callable[[], OutputColumns], placed: bool) -> None:
