@@ -9,6 +9,7 @@ import logging
 import select
 import socket
 import time
+from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final
 
 from headwater.base.errors import KafkaError, UserError
@@ -22,7 +23,9 @@ from headwater.server.buffers import BufferPool
 from headwater.server.charges import Charge
 from headwater.server.connection import SHARED_BYTES, Connection, Slot
 from headwater.server.dispatch import Begun, begin, release_response
+from headwater.server.line_limit import LineLimit
 from headwater.server.loopback import send_unpaced
+from headwater.server.security.handshakes import Handshakes
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
@@ -58,6 +61,8 @@ class Server:
         self._listeners: list[socket.socket] = []
         self._bound: list[tuple[socket.socket, str]] = []  # with their names, not accepting yet
         self._securities: dict[str, ListenerSecurity] = {}  # of listeners that are not plain text
+        self._refusal_lines: defaultdict[str, LineLimit] = defaultdict(LineLimit)  # by listener
+        self.handshakes = Handshakes(loop.post)
         self._shared = memoryview(bytearray(SHARED_BYTES))
         self.metrics: dict[int, ApiMetrics] = broker.metrics.apis
         self.produce_metrics = self.metrics[0]
@@ -215,6 +220,7 @@ class Server:
             held.close()
         for connection in list(self._connections.values()):
             connection.close("the broker is shutting down")
+        self.handshakes.close()
 
     def _load_next(self) -> None:
         """Reads the handlers' code in pieces once the broker is up: not before it is ready, not in the first client's
@@ -252,10 +258,20 @@ class Server:
         self.refuse(connection, why)
 
     def refuse(self, connection: Connection, why: str) -> None:
-        """Bad input: one line for people, and the connection is gone."""
+        """Bad input: one line for people, and the connection is gone. Anybody can cause such lines: those beyond the
+        limit of a listener are told at level DEBUG only.
+        """
         context = connection.context
         self.broker.metrics.requests_refused += 1
-        logger.warning("event=connection-closed peer=%s:%d reason=%r", context.client_host, context.client_port, why)
+        unsaid = self._refusal_lines[context.listener].take(self.loop.turn_ns)
+        logger.log(
+            logging.DEBUG if unsaid is None else logging.WARNING,
+            "event=connection-closed peer=%s:%d reason=%r unsaid=%d",
+            context.client_host,
+            context.client_port,
+            why,
+            unsaid or 0,
+        )
         connection.end(why)
 
     def dispatch(self, connection: Connection, frame: memoryview) -> None:

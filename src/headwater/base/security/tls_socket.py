@@ -3,7 +3,8 @@
 `recv_into` gives as many records as fit; `is_drained` says that OpenSSL has nothing more, so that the socket's events
 tell of what comes. Where OpenSSL cannot go on, both directions raise BlockingIOError, as a plain socket does. What was
 refused is offered again as it was, or longer: OpenSSL has made a record of its start already. Owned by whoever owns the
-connection.
+connection; while it `is_lent` to a thread that takes a step of the handshake, nobody else touches it, and `close` waits
+for its return: a descriptor that is closed then could be somebody else's when OpenSSL writes to it.
 """
 
 import ssl
@@ -16,7 +17,7 @@ _JOINED_BYTES: Final = 128 * 1024
 class TlsSocket:
     """`step` until it is True; then it is as good as a socket."""
 
-    __slots__ = ("_ssl", "is_drained", "is_writing")
+    __slots__ = ("_is_to_close", "_ssl", "is_drained", "is_lent", "is_writing")
 
     def __init__(self, sock: Any, context: ssl.SSLContext, server_hostname: str | None = None) -> None:
         self._ssl = context.wrap_socket(
@@ -28,6 +29,18 @@ class TlsSocket:
         )
         self.is_drained = True
         self.is_writing = False  # the handshake waits for room to write
+        self.is_lent = False
+        self._is_to_close = False
+
+    def lend(self) -> None:
+        """To a thread that takes one step."""
+        assert not self.is_lent
+        self.is_lent = True
+
+    def give_back(self) -> None:
+        self.is_lent = False
+        if self._is_to_close:
+            self._ssl.close()
 
     def step(self) -> bool:
         """One step of the handshake; True when it is over. Raises ssl.SSLError or OSError when there will be none."""
@@ -97,4 +110,7 @@ class TlsSocket:
         return self.send(pieces[0] if len(pieces) == 1 else b"".join(pieces))
 
     def close(self) -> None:
-        self._ssl.close()
+        if self.is_lent:
+            self._is_to_close = True
+        else:
+            self._ssl.close()

@@ -98,18 +98,21 @@ def encode_entry(changes: Sequence[Announced]) -> bytes:
 
 
 def decode_entry(data: bytes) -> list[Announced]:
-    """What cannot be read is left out: a later version may have written it."""
+    """What cannot be read is left out: a later version may have written it. The log does not show it: entries hold
+    configs of users and brokers.
+    """
     changes: list[Announced] = []
     try:
         items = list(json.loads(data))
     except (ValueError, TypeError):
         items = []
-        logger.warning("event=change-unreadable entry=%r", data[:200])
+        logger.warning("event=change-unreadable size_bytes=%d", len(data))
     for item in items:
         try:
             changes.append(_decode_change(item))
-        except layout.UNREADABLE:
-            logger.warning("event=change-unreadable change=%r", str(item)[:200])
+        except layout.UNREADABLE as problem:
+            kind = str(item.get("type"))[:40] if isinstance(item, dict) else type(item).__name__
+            logger.warning("event=change-unreadable type=%r problem=%s", kind, type(problem).__name__)
     return changes
 
 

@@ -88,7 +88,8 @@ class Loading:
 
     def _broker_config_read(self, name: str, node: Node | None) -> None:
         if node is not None:
-            self._snapshot.broker_configs[layout.broker_of_config(name)] = _config_of(node, is_secret=True)
+            broker = layout.broker_of_config(name)
+            self._snapshot.broker_configs[broker] = _config_of(layout.broker_config_path(broker), node)
 
     def _group_config_listed(self, name: str) -> None:
         group = layout.group_of_config(name)
@@ -96,7 +97,7 @@ class Loading:
 
     def _group_config_read(self, group: str, node: Node | None) -> None:
         if node is not None:
-            self._snapshot.group_configs[group] = _config_of(node)
+            self._snapshot.group_configs[group] = _config_of(layout.group_config_path(group), node)
 
     def _user_config_listed(self, name: str) -> None:
         user = layout.user_of_config(name)
@@ -105,7 +106,7 @@ class Loading:
 
     def _user_config_read(self, user: str, node: Node | None) -> None:
         if node is not None:
-            self._snapshot.user_configs[user] = _config_of(node, is_secret=True)
+            self._snapshot.user_configs[user] = _config_of(layout.user_config_path(user), node)
 
     def _below_user_listed(self, user: str, name: str, child: str) -> None:
         if child == "clients":
@@ -119,7 +120,7 @@ class Loading:
 
     def _client_config_read(self, key: tuple[str | None, str], node: Node | None) -> None:
         if node is not None:
-            self._snapshot.client_configs[key] = _config_of(node)
+            self._snapshot.client_configs[key] = _config_of(layout.client_config_path(*key), node)
 
     def _address_config_listed(self, name: str) -> None:
         address = layout.address_of_config(name)
@@ -127,7 +128,7 @@ class Loading:
 
     def _address_config_read(self, address: str, node: Node | None) -> None:
         if node is not None:
-            self._snapshot.address_configs[address] = _config_of(node)
+            self._snapshot.address_configs[address] = _config_of(layout.address_config_path(address), node)
 
     def _acls_listed(self, resource_type: int, pattern_type: int, node_name: str) -> None:
         pattern = Pattern(resource_type, pattern_type, layout.acl_name_of(node_name))
@@ -140,7 +141,9 @@ class Loading:
         try:
             self._snapshot.acls[pattern] = layout.decode_rules(node.data) if node.data else ()
         except layout.UNREADABLE as problem:
-            logger.error("event=acls-unreadable pattern=%r rules=%r problem=%r", pattern, node.data[:200], problem)
+            # Not what it says: somebody may have put anything there.
+            size, kind = len(node.data), type(problem).__name__
+            logger.error("event=acls-unreadable pattern=%r size_bytes=%d problem=%s", pattern, size, kind)
             self._life.fail(CoordinationError(layout.acl_path(pattern)))
 
 
@@ -166,7 +169,7 @@ class _TopicLoading:
         try:
             self._topic = layout.decode_topic(node.data)
         except layout.UNREADABLE as problem:
-            self._loading.topic_unreadable(self._name, repr(problem))
+            self._loading.topic_unreadable(self._name, type(problem).__name__)
             return
         if self._topic.is_doomed:
             return
@@ -185,10 +188,10 @@ class _TopicLoading:
         try:
             self._states[partition] = layout.decode_state(node.data, node.version, topic, partition)
         except layout.UNREADABLE as problem:
-            self._problem = repr(problem)
+            self._problem = f"partition {partition}: {type(problem).__name__}"
 
     def _config_read(self, node: Node | None) -> None:
-        self._config = {} if node is None else _config_of(node)
+        self._config = {} if node is None else _config_of(layout.topic_config_path(self._name), node)
 
     def _read_again(self, node: Node | None) -> None:
         assert self._topic is not None
@@ -202,9 +205,11 @@ class _TopicLoading:
         self._loading.topic_read(TopicState(self._name, self._topic.topic_id, states, self._config))
 
 
-def _config_of(node: Node, *, is_secret: bool = False) -> dict[str, str]:
+def _config_of(path: str, node: Node) -> dict[str, str]:
+    """What cannot be read does not get into the log: it may hold passwords."""
     try:
         return layout.decode_config(node.data) if node.data else {}
-    except layout.UNREADABLE:
-        logger.warning("event=config-unreadable config=%r", "(hidden)" if is_secret else node.data[:200])
+    except layout.UNREADABLE as problem:
+        size, kind = len(node.data), type(problem).__name__
+        logger.warning("event=config-unreadable path=%r size_bytes=%d problem=%s", path, size, kind)
         return {}

@@ -17,6 +17,7 @@ from headwater.base.security import oauthbearer
 from headwater.base.security.distinguished_name import PrincipalRules, subject_of
 from headwater.base.security.tls import ContextSource, TlsSettings, check_store_type, server_context
 from headwater.broker.context import ConnectionContext
+from headwater.server.line_limit import LineLimit
 from headwater.server.security.login import Login
 from headwater.server.security.sasl_servers import Mechanisms, check_users
 
@@ -30,31 +31,9 @@ ANONYMOUS: Final = "ANONYMOUS"
 PENDING_MAX: Final = 2000  # connections that have not shown who they are: each has a handshake's state
 _LOGIN_BYTES_MAX: Final = 16 * 1024
 _TOKEN_LOGIN_BYTES_MAX: Final = oauthbearer.TOKEN_CHARACTERS_MAX + 4096  # the request's header is in it
-_LINES_PER_SECOND: Final = 20
-_SECOND_NS: Final = 1_000_000_000
 
 logger = logging.getLogger("headwater.security")
 _SECRET: Final = os.urandom(32)  # of this process: what it makes up for users that there are not
-
-
-class LineLimit:
-    """At most so many lines per second: whoever tries passwords, or connects by the thousand, must not fill the disk."""
-
-    def __init__(self) -> None:
-        self._left = _LINES_PER_SECOND
-        self._since_ns = 0
-        self._unsaid = 0
-
-    def take(self, now_ns: int) -> int | None:
-        """How many lines were left out before this one; None if this one is left out, too."""
-        if now_ns - self._since_ns > _SECOND_NS:
-            self._since_ns, self._left = now_ns, _LINES_PER_SECOND
-        if not self._left:
-            self._unsaid += 1
-            return None
-        self._left -= 1
-        unsaid, self._unsaid = self._unsaid, 0
-        return unsaid
 
 
 class ListenerSecurity:

@@ -7,7 +7,8 @@ gate again: whoever then asks for anything but a new login is disconnected, as i
 
 A failed login is answered late (`connection.failed.authentication.delay.ms`), and then the connection ends. One that is
 not logged in after `LOGIN_MS` ends too, and where `PENDING_MAX` wait for their login, the oldest of the address with
-the most of them ends for a new one. Owned by the server's loop.
+the most of them ends for a new one. Owned by the server's loop; the steps of its TLS handshake are taken in helper
+threads (`handshakes.py`), and meanwhile the loop does not look at its socket.
 """
 
 import logging
@@ -25,6 +26,7 @@ from headwater.broker.rights.connection_rights import FOR_EVER_NS
 from headwater.server.connection import Connection
 from headwater.server.dispatch import Begun
 from headwater.server.quick_handlers import quick_handlers_for
+from headwater.server.security.handshakes import Step
 from headwater.server.security.login import FOR_EVER, Login, Refusal, State
 from headwater.server.security.tls_outbox import TlsOutbox
 from headwater.wire.headers import decode_request_header
@@ -92,21 +94,38 @@ class SecureConnection(Connection):
             self._drain()
 
     def _shake(self) -> None:
+        """Hands the next step to a helper thread. Meanwhile the socket tells of its end at most, and once: that thread
+        finds out by itself.
+        """
         tls = self._tls
         assert tls is not None
+        if tls.is_lent:
+            return
+        self._loop.modify(self._fd, select.EPOLLONESHOT)
+        tls.lend()
+        self._server.handshakes.submit(self.context.client_host, Step(tls.step, self._shaken))
+
+    def _shaken(self, is_over: bool, problem: Exception | None) -> None:
+        """A step was taken; the connection may have ended meanwhile."""
+        tls = self._tls
+        assert tls is not None
+        tls.give_back()
+        if self.closed:
+            return
+        self._events = select.EPOLLOUT if tls.is_writing and not is_over else select.EPOLLIN
+        self._loop.modify(self._fd, self._events)
         try:
-            is_over = tls.step()
-        except (ssl.SSLError, OSError) as problem:
-            self._not_secured(problem)
-            return
-        if not is_over:
-            events = select.EPOLLOUT if tls.is_writing else select.EPOLLIN
-            if events != self._events:
-                self._events = events
-                self._loop.modify(self._fd, events)
-            return
+            if problem is not None:
+                self._not_secured(problem)
+            elif is_over:
+                self._secured(tls)
+        except Exception:  # a completion: nobody above us closes the connection
+            logger.exception("event=handler-failed fd=%d", self._fd)
+            self.on_failure()
+
+    def _secured(self, tls: TlsSocket) -> None:
         self._is_shaking = False
-        self._want()
+        self._server.broker.metrics.tls_handshakes_total += 1
         if self._login is None:
             user = self._security.user_of(tls.certificate)
             if user is None:
@@ -115,7 +134,10 @@ class SecureConnection(Connection):
             self._welcome(user, "TLS", FOR_EVER)
         self._drain()
 
-    def _not_secured(self, problem: OSError) -> None:
+    def _not_secured(self, problem: Exception) -> None:
+        self._server.broker.metrics.tls_handshakes_failed += 1
+        if not isinstance(problem, OSError):  # an error of ours; those of OpenSSL are OSErrors
+            raise problem
         reason = problem.reason if isinstance(problem, ssl.SSLError) else problem.strerror
         if reason in ("HTTP_REQUEST", "HTTPS_PROXY_REQUEST"):
             why = "this is HTTP without TLS; the port speaks the Kafka protocol over TLS"

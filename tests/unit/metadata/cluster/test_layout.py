@@ -1,6 +1,7 @@
 """What stands in ZooKeeper's nodes, both ways, and as Apache Kafka writes it."""
 
 import json
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -11,6 +12,7 @@ from headwater.base.acls import Pattern
 from headwater.base.coordination import Coordination, Node
 from headwater.base.ids import BrokerId, LeaderEpoch, TopicId
 from headwater.metadata.cluster import layout
+from headwater.metadata.cluster.changes import decode_entry
 from headwater.metadata.cluster.layout import ControllerNode, TopicNode
 from headwater.metadata.cluster.lifetime import Lifetime
 from headwater.metadata.cluster.loading import Loading
@@ -133,11 +135,26 @@ def test_paths() -> None:
     assert layout.change_path(12) == "/headwater/changes/change-0000000012"
 
 
-def test_broker_configs_that_cannot_be_read_do_not_get_into_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    """A store of before passwords were refused may hold some."""
-    loading = Loading(cast(Coordination, None), cast(Lifetime, None), lambda _: None)
-    loading._broker_config_read("1", Node(b'{"config": "canary', 0, 0))
-    assert "event=config-unreadable" in caplog.text
+@pytest.mark.parametrize("data", [b'{"config": "canary', b'{"config": "canary"}', b'"canary\xff"'])
+def test_what_cannot_be_read_does_not_get_into_the_log(data: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    """A store of before passwords were refused may hold some; and people put the wrong thing into the wrong node."""
+    failures: list[Exception] = []
+    life = cast(Lifetime, SimpleNamespace(fail=failures.append))
+    loading = Loading(cast(Coordination, None), life, lambda _: None)
+    node = Node(data, 0, 0)
+    loading._broker_config_read("1", node)
+    loading._user_config_read("alice", node)
+    loading._group_config_read("billing", node)
+    loading._client_config_read((None, "loader"), node)
+    loading._address_config_read("10.0.0.1", node)
+    loading._acls_read(Pattern(2, 3, "orders"), node)
+    decode_entry(data)
+    decode_entry(b'[{"type": "UserConfigured", "password": "canary"}, "canary"]')
+    assert caplog.text.count("event=config-unreadable") == 5
+    assert "'/config/brokers/1' size_bytes=" in caplog.text
+    assert "event=acls-unreadable" in caplog.text
+    assert len(failures) == 1
+    assert "event=change-unreadable type='UserConfigured'" in caplog.text
     assert "canary" not in caplog.text
 
 
