@@ -13,9 +13,13 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException
 
 from compat.support.local_cluster import PATIENCE_S, LocalCluster, until
 from headwater.base.config.properties import parse_properties
+from headwater.server.zookeeper.browser import Browser
+from headwater.server.zookeeper.security import SaslLogin, ZooKeeperSecurity
 
 pytestmark = pytest.mark.timeout(400)
 METADATA_ANSWERED = b"7777"  # the correlation id, with which an answer begins
@@ -119,9 +123,27 @@ def test_no_password_is_in_logs_or_arguments_and_doctor_finds_nothing_open(clust
     password = (cluster.data_dir / "secure" / "admin.password").read_text().strip()
     told = [file.read_text() for file in (cluster.data_dir / "logs").glob("*.log")]
     assert len(told) >= 4
+    at_zookeeper = (cluster.data_dir / "secure" / "zookeeper.password").read_text().strip()
     told += [Path(f"/proc/{pid}/cmdline").read_text() for pid in cluster.pids()]
-    assert not any(password in text for text in told)
+    assert not any(password in text or at_zookeeper in text for text in told)
     assert "peer-login-failed" not in "".join(told)
     findings = json.loads(cluster.headwater("doctor", "-o", "json").stdout)
     levels = {row["check"]: row["level"] for row in findings if row["check"].startswith(("broker", "secrets"))}
-    assert levels == {**{f"broker {each} ZooKeeper": "warn" for each in (1, 2, 3)}, "secrets": "ok"}
+    assert levels == {"broker 1": "ok", "broker 2": "ok", "broker 3": "ok", "secrets": "ok"}
+
+
+def test_zookeeper_serves_the_brokers_and_who_has_their_login(cluster: LocalCluster) -> None:
+    (config,) = (cluster.data_dir / "zookeeper").glob("zoo.cfg")
+    port = int(parse_properties(config.read_text())["clientPort"])
+    stranger = KazooClient(f"127.0.0.1:{port}")
+    stranger.start(PATIENCE_S)
+    try:
+        with pytest.raises(KazooException):
+            stranger.get_children("/brokers/ids")
+    finally:
+        stranger.stop()
+        stranger.close()
+    password = (cluster.data_dir / "secure" / "zookeeper.password").read_text().strip()
+    login = ZooKeeperSecurity(login=SaslLogin("broker", password))
+    with Browser(f"127.0.0.1:{port}", login) as known:
+        assert known.children("/brokers/ids") == ["1", "2", "3"]

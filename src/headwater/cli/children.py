@@ -309,7 +309,8 @@ class ZooKeeperChild(Child):
 
     def command(self) -> list[str]:
         plan = self._plan
-        return [sys.executable, "-m", "headwater.cli.zookeeper_child", str(plan.data_dir), str(plan.port)]
+        users = [] if plan.jaas_file is None else [str(plan.jaas_file)]
+        return [sys.executable, "-m", "headwater.cli.zookeeper_child", str(plan.data_dir), str(plan.port), *users]
 
     def _pipes(self) -> dict[str, Any]:
         return {"stdin": self._life}

@@ -133,12 +133,28 @@ def _of_rights(name: str, config: BrokerConfig, *, is_reached: bool) -> Iterator
             hint = "Set authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer and super.users"
             yield Finding(WARN, f"{name} rights", "no authorizer: every user may do everything", hint)
         return
-    if zookeeper := config.string("zookeeper.connect"):
-        found = f"whoever reaches ZooKeeper at {zookeeper} can change users and rights: it is asked without a login"
-        yield Finding(WARN, f"{name} ZooKeeper", found, "Let nobody but brokers reach it, by a firewall")
+    yield from _of_zookeeper(name, config)
     if config.bool("allow.everyone.if.no.acl.found"):
         found = "allow.everyone.if.no.acl.found: what no access rule is about is open to every user"
         yield Finding(WARN, f"{name} rights", found, "Remove it, and allow what is needed with kafka-acls")
+
+
+def _of_zookeeper(name: str, config: BrokerConfig) -> Iterator[Finding]:
+    """A login in KAFKA_OPTS is not seen: `zookeeper.set.acl` is, which needs one."""
+    zookeeper = config.string("zookeeper.connect")
+    if not zookeeper or config.bool("zookeeper.set.acl"):
+        return
+    found = f"whoever reaches ZooKeeper at {zookeeper} can change users and rights"
+    if not config.string("headwater.zookeeper.sasl.jaas.config"):
+        hint = "Give brokers a login there, and set zookeeper.set.acl=true; or let nobody but brokers reach it, by a firewall"
+        yield Finding(WARN, f"{name} ZooKeeper", f"{found}: it is asked without a login", hint)
+    elif not all(_is_here(address) for address in zookeeper.partition("/")[0].split(",")):
+        hint = "Set zookeeper.set.acl=true, and run zookeeper-security-migration"
+        yield Finding(WARN, f"{name} ZooKeeper", f"{found}: the nodes are open to those without a login", hint)
+
+
+def _is_here(address: str) -> bool:
+    return address.strip().rpartition(":")[0].strip("[]") in ("127.0.0.1", "localhost", "::1")
 
 
 def _anonymous_may_all(config: BrokerConfig) -> bool:

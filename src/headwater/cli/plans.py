@@ -30,6 +30,9 @@ class SecuredFiles(Protocol):
     @property
     def client_config(self) -> Path: ...
 
+    @property
+    def zookeeper_jaas(self) -> Path: ...
+
     def key_store(self, broker_id: int) -> Path: ...
 
 
@@ -48,6 +51,7 @@ class ZooKeeperPlan(NamedTuple):
     data_dir: Path
     port: int
     log_file: Path
+    jaas_file: Path | None = None  # with its users: nobody else is served
 
     @property
     def address(self) -> str:
@@ -156,7 +160,10 @@ def plan_several_secured(
         each._replace(overrides=[*each.overrides, f"ssl.keystore.location={secured.key_store(each.id)}"])
         for each in plan.brokers
     ]
-    return plan._replace(brokers=brokers, client_config=secured.client_config)
+    zookeeper = plan.zookeeper
+    if zookeeper is not None:
+        zookeeper = zookeeper._replace(jaas_file=secured.zookeeper_jaas)
+    return plan._replace(brokers=brokers, client_config=secured.client_config, zookeeper=zookeeper)
 
 
 def _refuse_addresses(sets: Mapping[str, str]) -> None:

@@ -4,6 +4,8 @@
     server.pem                the broker's key and certificate, for localhost, 127.0.0.1 and ::1
     broker-N.pem              the same for each of several brokers
     admin.password            of the first user
+    zookeeper.password        of the brokers at their ZooKeeper, where several have one
+    zookeeper.jaas            for ZooKeeper (section Server), and for its tools (section Client; KAFKA_OPTS names the file)
     server.properties         the broker's settings; the broker knows the first user by its own login there
     client.properties         for Java's clients and tools, and for ours (`--command-config`)
     librdkafka.properties     for librdkafka: confluent-kafka, kcat (`kcat -F`)
@@ -31,6 +33,8 @@ ADMIN: Final = "admin"
 MECHANISM: Final = "SCRAM-SHA-512"
 _DIRECTORY: Final = "secure"
 _SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
+_DIGEST_MODULE: Final = "org.apache.zookeeper.server.auth.DigestLoginModule"
+_ZOOKEEPER_USER: Final = "broker"
 _PASSWORD_BYTES: Final = 24
 _AUTHORITY_DAYS: Final = 3650
 _SERVER_DAYS: Final = 365  # more than 398 is refused by some clients
@@ -66,14 +70,22 @@ class Secured(NamedTuple):
     def password(self) -> Path:
         return self.directory / "admin.password"
 
+    @property
+    def zookeeper_password(self) -> Path:
+        return self.directory / "zookeeper.password"
+
+    @property
+    def zookeeper_jaas(self) -> Path:
+        return self.directory / "zookeeper.jaas"
+
     def key_store(self, broker_id: int) -> Path:
         """The key and the certificate of one of several brokers."""
         return self.directory / f"broker-{broker_id}.pem"
 
 
-def prepare(data_dir: Path, now: datetime, brokers: int = 1) -> Secured:
-    """Everything there, made or found, for so many brokers. Raises UserError. The caller holds the lock of the data
-    directory.
+def prepare(data_dir: Path, now: datetime, brokers: int = 1, *, has_zookeeper: bool = False) -> Secured:
+    """Everything there, made or found, for so many brokers, with a ZooKeeper of their own or without. Raises UserError.
+    The caller holds the lock of the data directory.
     """
     require_cryptography("for `headwater up --secure`, which makes certificates")
     secured = Secured.of(data_dir)
@@ -85,12 +97,15 @@ def prepare(data_dir: Path, now: datetime, brokers: int = 1) -> Secured:
             directory,
         ):  # the log holds what users may not read, and the metadata their credentials
             private.chmod(0o700)
-        if not secured.password.exists():
-            _write(secured.password, (secrets.token_urlsafe(_PASSWORD_BYTES) + "\n").encode())
+        password = _password(secured.password)
         several = [secured.key_store(each) for each in range(1, brokers + 1)] if brokers > 1 else []
         _prepare_certificates(directory, now, several)
-        password = _password_in(secured.password)
-        _write(secured.server_config, properties_text(server_properties(directory, password)))
+        settings = server_properties(directory, password)
+        if has_zookeeper:
+            at_zookeeper = _password(secured.zookeeper_password)
+            _write(secured.zookeeper_jaas, zookeeper_jaas(at_zookeeper).encode())
+            settings["headwater.zookeeper.sasl.jaas.config"] = _zookeeper_login(at_zookeeper)
+        _write(secured.server_config, properties_text(settings))
         _write(secured.client_config, properties_text(java_properties(directory, password)))
         _write(secured.librdkafka_config, properties_text(librdkafka_properties(directory, password)))
     except OSError as problem:
@@ -140,10 +155,26 @@ def _login(password: str) -> str:
     return f'{_SCRAM_MODULE} required username="{ADMIN}" password="{password}";'
 
 
+def _zookeeper_login(password: str) -> str:
+    return f'{_DIGEST_MODULE} required username="{_ZOOKEEPER_USER}" password="{password}";'
+
+
+def zookeeper_jaas(password: str) -> str:
+    users = f'{_DIGEST_MODULE} required user_{_ZOOKEEPER_USER}="{password}";'
+    return f"Server {{\n  {users}\n}};\nClient {{\n  {_zookeeper_login(password)}\n}};\n"
+
+
 def properties_text(settings: dict[str, str]) -> bytes:
     """As Java reads it: a backslash stands for itself only behind another."""
     lines = (f"{name}={text.replace(chr(92), chr(92) * 2)}\n" for name, text in settings.items())
     return ("# Made by `headwater up --secure` at each start\n" + "".join(lines)).encode()
+
+
+def _password(path: Path) -> str:
+    """The one that is there, or a new one."""
+    if not path.exists():
+        _write(path, (secrets.token_urlsafe(_PASSWORD_BYTES) + "\n").encode())
+    return _password_in(path)
 
 
 def _password_in(path: Path) -> str:

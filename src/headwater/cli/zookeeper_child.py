@@ -1,6 +1,7 @@
-"""The process between `headwater up` and ZooKeeper's JVM: `python -m headwater.cli.zookeeper_child DATA_DIR PORT`.
+"""The process between `headwater up` and ZooKeeper's JVM: `python -m headwater.cli.zookeeper_child DATA_DIR PORT
+[JAAS_FILE]`.
 
-Says on stdout when ZooKeeper is ready, stops it on SIGTERM and at the end of stdin, and ends when it ends: the
+With a JAAS file ZooKeeper knows the users in it (SASL DIGEST-MD5), and serves nobody else. Says on stdout when ZooKeeper is ready, stops it on SIGTERM and at the end of stdin, and ends when it ends: the
 supervisor has a child like any other, and ZooKeeper does not outlive it.
 """
 
@@ -13,6 +14,7 @@ from typing import Final, Protocol
 
 from headwater.base.errors import UserError
 
+_SASL: Final = "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"
 _STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -30,10 +32,11 @@ class ZooKeeper(Protocol):
 
 
 def main() -> None:
-    sys.exit(run(Path(sys.argv[1]), int(sys.argv[2])))
+    jaas_file = Path(sys.argv[3]) if len(sys.argv) > 3 else None
+    sys.exit(run(Path(sys.argv[1]), int(sys.argv[2]), jaas_file))
 
 
-def run(data_dir: Path, port: int) -> int:
+def run(data_dir: Path, port: int, jaas_file: Path | None = None) -> int:
     """0 if it was stopped, 1 if it could not start or ended by itself."""
     from headwater.server.zookeeper.process import start
 
@@ -44,7 +47,8 @@ def run(data_dir: Path, port: int) -> int:
         signal.signal(number, lambda _number, _frame: None)
     try:
         data_dir.mkdir(parents=True, exist_ok=True)
-        server: ZooKeeper = start(data_dir, port)
+        settings, java_options = security_of(jaas_file)
+        server: ZooKeeper = start(data_dir, port, settings=settings, java_options=java_options)
     except (UserError, OSError) as problem:
         from headwater.cli.explain import explain
 
@@ -54,6 +58,16 @@ def run(data_dir: Path, port: int) -> int:
     sys.stdout.write(f"ready zookeeper=127.0.0.1:{server.port} pid={server.pid}\n")
     sys.stdout.flush()
     return watch(server, 0, wake_read)
+
+
+def security_of(jaas_file: Path | None) -> tuple[dict[str, str], list[str]]:
+    """ZooKeeper's settings, and its JVM's. The nodes need no ACLs of their own where every session needs a login; so the
+    same data can be opened without one again.
+    """
+    if jaas_file is None:
+        return {}, []
+    settings = {"authProvider.sasl": _SASL, "sessionRequireClientSASLAuth": "true"}
+    return settings, [f"-Djava.security.auth.login.config={jaas_file}"]
 
 
 def watch(server: ZooKeeper, life: int, wake_read: int) -> int:

@@ -46,6 +46,7 @@ def broker(listener: str, *more: dict[str, str]) -> dict[str, str]:
 
 
 NOTHING = [(OK, "it")]
+AT_ZOOKEEPER = {"headwater.zookeeper.sasl.jaas.config": 'DigestLoginModule required username="b" password="p";'}
 NO_AUTHORIZER = (WARN, "it rights")
 
 
@@ -93,6 +94,25 @@ NO_AUTHORIZER = (WARN, "it rights")
         (
             broker("SASL_SSL://:9093", AUTHORIZER, LOGIN, {"zookeeper.connect": "10.0.0.1:2181"}),
             [(WARN, "it ZooKeeper")],
+        ),
+        (
+            broker("SASL_SSL://:9093", AUTHORIZER, LOGIN, AT_ZOOKEEPER, {"zookeeper.connect": "10.0.0.1:2181/kafka"}),
+            [(WARN, "it ZooKeeper")],
+        ),
+        (
+            broker(
+                "SASL_SSL://:9093", AUTHORIZER, LOGIN, AT_ZOOKEEPER, {"zookeeper.connect": "127.0.0.1:2181,[::1]:1"}
+            ),
+            NOTHING,
+        ),
+        (
+            broker(
+                "SASL_SSL://:9093",
+                AUTHORIZER,
+                LOGIN,
+                {"zookeeper.connect": "10.0.0.1:2181", "zookeeper.set.acl": "true"},
+            ),
+            NOTHING,
         ),
         # what does not start
         (broker("PLAINTEXT://:99999"), [(FAIL, "it")]),

@@ -15,12 +15,15 @@ from cryptography import x509
 from headwater.base.config.broker import BrokerConfig
 from headwater.base.config.properties import parse_properties
 from headwater.base.errors import UserError
+from headwater.base.security.jaas import parse_jaas_file
 from headwater.cli.commands.up import _tell_of_secured
-from headwater.cli.plans import PlanError, plan_secured
+from headwater.cli.plans import PlanError, plan_secured, plan_several_secured
 from headwater.cli.root import run
 from headwater.cli.secure import Secured, prepare, properties_text
 from headwater.cli.settings import ConnectOptions, resolve
 from headwater.cli.state import BrokerState, UpState, write_state
+from headwater.cli.zookeeper_child import security_of
+from headwater.server.zookeeper.security import security_of as zookeeper_security_of
 
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 
@@ -146,6 +149,33 @@ def test_the_broker_takes_its_settings_and_has_no_open_listener(tmp_path: Path) 
     assert not any(
         password in each for each in plan.brokers[0].overrides
     )  # which are arguments of the broker's process
+
+
+def test_several_brokers_have_a_login_at_their_own_zookeeper_and_it_serves_nobody_else(tmp_path: Path) -> None:
+    secured = prepare(tmp_path, NOW, 3, has_zookeeper=True)
+    settings_of_broker = parse_properties(secured.server_config.read_text())
+    config = BrokerConfig({**settings_of_broker, "listeners": "SASL_SSL://localhost:9092"})
+    login = zookeeper_security_of(config, {}).login
+    assert login is not None
+    sections = parse_jaas_file(secured.zookeeper_jaas.read_text(), "zookeeper.jaas")
+    assert sections["Server"][0].users() == {login.username: login.password}
+    assert sections["Client"][0].options == {"username": login.username, "password": login.password}
+    assert contents(prepare(tmp_path, NOW, 3, has_zookeeper=True)) == contents(secured)
+    settings, options = security_of(secured.zookeeper_jaas)
+    assert settings["sessionRequireClientSASLAuth"] == "true"
+    assert options == [f"-Djava.security.auth.login.config={secured.zookeeper_jaas}"]
+    plan = plan_several_secured(tmp_path, secured, {}, count=3, port=None, zookeeper_port=2181, detach=False)
+    assert plan.zookeeper is not None
+    assert plan.zookeeper.jaas_file == secured.zookeeper_jaas
+
+
+def test_a_zookeeper_of_others_gets_no_login_of_ours(tmp_path: Path) -> None:
+    sets = {"zookeeper.connect": "10.0.0.1:2181"}
+    secured = prepare(tmp_path, NOW, 3, has_zookeeper=False)
+    assert "DigestLoginModule" not in secured.server_config.read_text()
+    assert not secured.zookeeper_jaas.exists()
+    plan = plan_several_secured(tmp_path, secured, sets, count=3, port=None, zookeeper_port=2181, detach=False)
+    assert plan.zookeeper is None
 
 
 def test_what_would_open_another_listener_is_refused(tmp_path: Path) -> None:

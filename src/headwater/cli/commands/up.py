@@ -126,7 +126,7 @@ def up(
 
             from headwater.cli.secure import prepare
 
-            prepare(directory, datetime.now(UTC), count)
+            prepare(directory, datetime.now(UTC), count, has_zookeeper=plan.zookeeper is not None)
         return _detached(plan, output) if detach else _foreground(plan, output)
     finally:
         os.close(lock)
