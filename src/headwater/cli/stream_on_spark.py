@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 def run_on_spark(app: "App", master: str, stopping: threading.Event, settings: dict[str, Any]) -> None:
     """Until it is to stop, or the application ends; raises what ended it."""
+    from headwater.base.extras import SPARK, STREAMS, require_extra
+
+    require_extra("streams,spark", "An application on Spark", [*STREAMS, *SPARK[:2]])
     from headwater.spark import session
     from headwater.spark.sessions import master_with_retries
 

@@ -23,8 +23,10 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from headwater.base.errors import UserError
+from headwater.base.extras import SPARK, require_extra
 
 if TYPE_CHECKING:
+    require_extra("spark", "A Spark session", SPARK)
     from pyspark.sql import SparkSession
 
 _STATE: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"

@@ -153,12 +153,15 @@ def test_nobody_listening_is_code_1_with_a_hint(capsys: pytest.CaptureFixture[st
 def test_several_brokers_without_their_packages_say_what_to_install(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, missing: str
 ) -> None:
-    import importlib.util
+    from headwater.base import extras
 
-    find_spec = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == missing else find_spec(name))
+    find_spec = extras.find_spec
+    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == missing else find_spec(name))
     assert run(["up", "--brokers", "2", "--data-dir", str(tmp_path)]) == 1
-    assert capsys.readouterr().err == "error: Several brokers need more packages: pip install 'headwater[cluster]'\n"
+    assert capsys.readouterr().err == (
+        f"error: A cluster of several brokers needs more packages: {missing} is not installed\n"
+        "Run: pip install 'headwater[cluster]'\n"
+    )
 
 
 @pytest.mark.parametrize(("count", "left"), [("2", "broker-0, broker-3, broker-10"), ("16", "broker-0")])

@@ -164,6 +164,9 @@ def server(config_path: str | None, sets: tuple[str, ...], stop_on_eof: bool) ->
     """
     import logging
 
+    from headwater.base.extras import STREAMS, require_extra
+
+    require_extra("sql", "A SQL server", STREAMS)
     from headwater.server import logs_for_people
     from headwater.sql.server.config import SqlServerConfig
     from headwater.sql.server.service import SqlService

@@ -26,6 +26,9 @@ def serve(path: Path, port: int, host: str, state_dir: Path, cluster_id: str | N
     beginning with `ready`. The secret is what HEADWATER_QUERY_TOKEN holds; if it is not set, one is made and written to
     a file.
     """
+    from headwater.base.extras import STREAMS, require_extra
+
+    require_extra("streams", "Serving the state of an application", STREAMS)
     from headwater.cli.stream_files import load_app
     from headwater.cli.stream_queries import told_of
     from headwater.streams.query.client import TOKEN_VARIABLE

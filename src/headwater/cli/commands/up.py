@@ -89,6 +89,10 @@ def up(
     from headwater.cli.state import read_state, take_lock
 
     key_values(sets, "--set")
+    if with_sql_server:
+        from headwater.base.extras import STREAMS, require_extra
+
+        require_extra("sql", "A SQL server", STREAMS)
     if secure:
         _check_secure(config_path, registry_port is not None, with_sql_server, with_worker)
     directory = Path(data_dir).expanduser() if data_dir else default_data_dir()
@@ -244,13 +248,9 @@ def _tell_of_secured(directory: Path) -> None:
 
 def require_cluster_extra(*, starts_zookeeper: bool) -> None:
     """Several brokers need the client of ZooKeeper, and for one on this machine its jars, which lie in PySpark."""
-    from importlib.util import find_spec
+    from headwater.base.extras import require_extra
 
-    from headwater.base.errors import UserError
-
-    needed = ["kazoo", *(["pyspark"] if starts_zookeeper else [])]
-    if any(find_spec(name) is None for name in needed):
-        raise UserError("Several brokers need more packages: pip install 'headwater[cluster]'")
+    require_extra("cluster", "A cluster of several brokers", ["kazoo", *(["pyspark"] if starts_zookeeper else [])])
 
 
 def _tell_left_out(directory: Path, count: int) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headwater.base.errors import UserError
+from headwater.base.extras import STREAMS, require_extra
 from headwater.streams.dsl.frames import NOTHING, FrameFeed, from_df
 from headwater.streams.dsl.global_table import GlobalTable
 from headwater.streams.dsl.materialized import StoreLike, keep
@@ -244,6 +245,7 @@ class App:
 
         `client`: settings of the Kafka clients by their names; `settings`: those of `slot.settings.RunSettings`.
         """
+        require_extra("streams", "An application that runs", STREAMS)
         from headwater.streams.slot.local_run import LocalRun
         from headwater.streams.slot.settings import RunSettings
 
@@ -281,6 +283,7 @@ class App:
         `slots`: one per core but one, if it is not given. `lease`: how many seconds a slot stays before another goes on
         in its place. `state_dir`: on each machine. `settings`: as of `run_here`.
         """
+        require_extra("streams", "An application that runs", STREAMS)
         from headwater.streams.on_spark import run_on_spark
 
         return run_on_spark(self, spark, slots, lease, state_dir, settings)
