@@ -159,7 +159,8 @@ def as_table(found: Mapping[str, Any]) -> tuple[list[str], list[list[Any]]] | st
         return ["FIELD", "TYPE", "ROLE"], rows
     if kind == "queryDescription":
         shown = found["queryDescription"]
-        return f"{shown['id']} ({shown['state']})\n{shown['statementText']}\n\n{shown['topology']}"
+        why = "".join(f"\n{each['errorMessage']}" for each in shown.get("queryErrors") or ())
+        return f"{shown['id']} ({shown['state']}){why}\n{shown['statementText']}\n\n{shown['topology']}"
     if kind == "describe_function":
         forms = "\n".join(
             f"  {found['name']}{each['signature']} -> {each['returnType']}" for each in found["functions"]

@@ -15,6 +15,8 @@ from headwater.cli.output import emit, render_pairs
 from headwater.cli.paths import default_data_dir
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from headwater.cli.plans import ConnectPlan, Plan, RegistryPlan, SqlPlan
     from headwater.cli.state import ConnectState, RegistryState, SqlState, UpState
 
@@ -105,6 +107,7 @@ def up(
         if secure and running.client_config is None:
             _refuse_to_secure(running)
         _announce(running, output, "is running already")
+        _tell_what_it_lacks([("--sql", with_sql_server, running.sql), ("--connect", with_worker, running.connect)])
         return 0
     if secure:
         plan = _plan_secured(directory, sets, port, count, detach)
@@ -244,6 +247,14 @@ def _tell_of_secured(directory: Path) -> None:
             f"warning: {directory} was secured before, and is open to everybody on this machine now; see --secure",
             err=True,
         )
+
+
+def _tell_what_it_lacks(asked: "Iterable[tuple[str, bool, object]]") -> None:
+    """What runs already stays as it is, and is not what was asked for."""
+    lacking = " and ".join(option for option, is_asked, running in asked if is_asked and running is None)
+    if lacking:
+        told = f"warning: it was started without {lacking}; `headwater down`, then start it again with {lacking}"
+        click.echo(told, err=True)
 
 
 def require_cluster_extra(*, starts_zookeeper: bool) -> None:

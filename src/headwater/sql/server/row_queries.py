@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from typing import Any
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
 
 from headwater.base.acls import Operation
 from headwater.base.ids import TopicPartition
 from headwater.client import AsyncConsumer
+from headwater.client.schema_registry import SchemaRegistryClient
+from headwater.client.schema_registry.readable import RegisteredRecords
+from headwater.schemas import SchemaType
 from headwater.sql.functions import scope
 from headwater.sql.language import tree
 from headwater.sql.language.errors import SqlError, SqlSyntaxError
@@ -26,12 +30,15 @@ from headwater.sql.plan.session import Session
 from headwater.sql.server import analytics, pull, push, rights
 from headwater.sql.server.analyst import Analyst
 from headwater.sql.server.config import SqlServerConfig
+from headwater.sql.server.printing import Printer, Registered
 from headwater.sql.server.views import READING, Views
 from headwater.web.callers import EVERYBODY, Caller
 from headwater.web.callers import topic as topic_need
 from headwater.web.rights import require
 
 Answer = tuple["str | None", "tuple[Column, ...]", "AsyncIterator[list[Any]]"]
+_log: Final = logging.getLogger("headwater.sql")
+_FORMATS: Final = {SchemaType.AVRO: "AVRO", SchemaType.PROTOBUF: "PROTOBUF", SchemaType.JSON: "JSON_SR"}
 
 
 class RowQueries:
@@ -244,21 +251,23 @@ class RowQueries:
             "allow.auto.create.topics": False,
         }
         seen = shown = 0
-        async with AsyncConsumer(settings) as consumer:
-            found = await consumer.partitions_for(statement.topic)
-            consumer.assign([TopicPartition(statement.topic, each.partition) for each in found])
-            while statement.limit is None or shown < statement.limit:
-                for record in await consumer.poll(0.2):
-                    seen += 1
-                    if statement.interval and (seen - 1) % statement.interval:
-                        continue
-                    yield (
-                        f"rowtime: {record.timestamp_ms}, key: {_told(record.key)}, value: {_told(record.value)}, "
-                        f"partition: {record.partition}\n"
-                    )
-                    shown += 1
-                    if statement.limit is not None and shown >= statement.limit:
-                        return
+        with _registered(self._config.registry) as registered:
+            printer = Printer(registered)
+            async with AsyncConsumer(settings) as consumer:
+                found = await consumer.partitions_for(statement.topic)
+                consumer.assign([TopicPartition(statement.topic, each.partition) for each in found])
+                while statement.limit is None or shown < statement.limit:
+                    chosen = []
+                    for record in await consumer.poll(0.2):
+                        seen += 1
+                        if statement.interval and (seen - 1) % statement.interval:
+                            continue
+                        chosen.append(record)
+                    if statement.limit is not None:
+                        chosen = chosen[: statement.limit - shown]
+                    shown += len(chosen)
+                    for line in await asyncio.to_thread(printer.lines, chosen):
+                        yield line
 
 
 async def _described(caller: Caller, topics: Iterable[str]) -> set[str]:
@@ -267,5 +276,17 @@ async def _described(caller: Caller, topics: Iterable[str]) -> set[str]:
     return {each.name for each in (asked if caller.may_everything else await caller.allowed(asked))}
 
 
-def _told(data: bytes | None) -> str:
-    return "<null>" if data is None else data.decode("utf-8", "backslashreplace")
+@contextlib.contextmanager
+def _registered(settings: Mapping[str, str]) -> Iterator[Registered]:
+    """How PRINT reads what names a schema; nothing does where there is no registry, or it does not answer."""
+    if "url" not in settings:
+        yield lambda _: None
+        return
+    with contextlib.closing(SchemaRegistryClient(dict(settings))) as client:
+        records = RegisteredRecords(client, is_required=False, warn=_log.warning)
+
+        def read(data: bytes) -> tuple[str, str] | None:
+            found = records.read(data)
+            return None if found is None else (_FORMATS[found[0]], found[1])
+
+        yield read
