@@ -31,7 +31,10 @@ from confluent_kafka.schema_registry.avro import (
     AvroDeserializer,
     AvroSerializer,
 )
-from confluent_kafka.serialization import MessageField, SerializationContext
+from confluent_kafka.schema_registry.json_schema import AsyncJSONDeserializer, AsyncJSONSerializer
+from confluent_kafka.schema_registry.protobuf import AsyncProtobufDeserializer, AsyncProtobufSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext, SerializationError
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from compat.support.broker import BrokerProcess
 from compat.support.members import until
@@ -212,6 +215,54 @@ def test_the_asynchronous_client_and_serializers(registry: Registry, topic: str)
             assert await client.get_versions(f"{topic}-value") == [1]
 
     asyncio.run(play())
+
+
+def test_the_asynchronous_serializers_of_json_schema_and_protobuf(registry: Registry, topic: str) -> None:
+    text = json.dumps({"title": "N", "type": "object", "properties": {"n": {"type": "integer"}}})
+    found = [Timestamp(seconds=number, nanos=5) for number in range(20)]
+    conf = {"use.deprecated.format": False}
+
+    async def play() -> None:
+        async with AsyncSchemaRegistryClient({"url": registry.url}) as client:
+            where = SerializationContext(f"{topic}-json", MessageField.VALUE)
+            to_json = await AsyncJSONSerializer(text, client)
+            documents = await asyncio.gather(*(to_json({"n": number}, where) for number in range(20)))
+            from_json = await AsyncJSONDeserializer(None, schema_registry_client=client)
+            assert [await from_json(each, where) for each in documents] == [{"n": number} for number in range(20)]
+            with pytest.raises(SerializationError):
+                await to_json({"n": "one"}, where)
+
+            where = SerializationContext(f"{topic}-protobuf", MessageField.VALUE)
+            to_protobuf = await AsyncProtobufSerializer(Timestamp, client, conf)
+            messages = await asyncio.gather(*(to_protobuf(each, where) for each in found))
+        # a client of its own: theirs keeps the text that it registered, whatever format is asked for later
+        async with AsyncSchemaRegistryClient({"url": registry.url}) as client:
+            from_protobuf = await AsyncProtobufDeserializer(Timestamp, conf, client)
+            assert [await from_protobuf(each, where) for each in messages] == found
+            for kind in ("json", "protobuf"):
+                assert await client.get_versions(f"{topic}-{kind}-value") == [1]
+
+    asyncio.run(play())
+
+
+def test_tags_are_added_found_and_changed(registry: Registry, topic: str) -> None:
+    def tags(*names: str) -> list[dict[str, object]]:
+        return [{"schemaEntity": {"entityPath": "User.name", "entityType": "sr_field"}, "tags": list(names)}]
+
+    versions = f"/subjects/{topic}/versions"
+    assert registry.call("POST", versions, {"schema": USER})[1]["version"] == 1
+    status, second = registry.call("POST", versions, {"schema": USER, "schemaTagsToAdd": tags("PII")})
+    assert (status, second["version"]) == (200, 2)
+    assert registry.call("GET", f"{versions}/2?findTags=PII")[1]["schemaTags"] == tags("PII")
+    assert registry.call("GET", f"/schemas/ids/{second['id']}?findTags=*")[1]["schemaTags"] == tags("PII")
+    assert "schemaTags" not in registry.call("GET", f"{versions}/2?findTags=other")[1]
+    assert "schemaTags" not in registry.call("GET", f"{versions}/2")[1]
+    change = {"newVersion": 3, "tagsToAdd": tags("own"), "tagsToRemove": tags("PII")}
+    status, third = registry.call("POST", f"{versions}/latest/tags", change)
+    assert (status, third["version"]) == (200, 3)
+    assert registry.call("GET", f"{versions}/latest?findTags=*")[1]["schemaTags"] == tags("own")
+    assert registry.call("POST", f"{versions}/9/tags", change)[1]["error_code"] == 40402
+    assert registry.call("POST", f"/subjects/{topic}-none/versions/1/tags", change)[1]["error_code"] == 40401
 
 
 def test_what_a_registry_wrote_another_reads(group_broker: BrokerProcess, topic: str) -> None:

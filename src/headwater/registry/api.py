@@ -9,12 +9,13 @@ from typing import Any, Final
 from headwater._version import VERSION
 from headwater.registry import errors, rights
 from headwater.registry.contexts import rewritten
-from headwater.registry.decisions import deleting, reading, registering, settings
+from headwater.registry.decisions import deleting, reading, registering, settings, tagging
 from headwater.registry.decisions.documents import schema_document, schema_request
 from headwater.registry.decisions.steps import Decision, Page, Steps
+from headwater.registry.decisions.tag_changes import modification, tag_change
 from headwater.registry.node import RegistryNode
 from headwater.registry.state import Version
-from headwater.registry.subjects import normalized, parse_subject
+from headwater.registry.subjects import beside, normalized, parse_subject
 from headwater.web.content import json_body, json_response, negotiate
 from headwater.web.door import Door
 from headwater.web.messages import HttpError, Request, Response
@@ -156,8 +157,10 @@ class Api:
         subject = request.query.get("subject") or None
         version = await self._version_with_id(request)
         text = await self._formatted(request, version)
+        more = await self._more(request, version)
         max_id = self._node.state.max_ids.get(parse_subject(subject or "").context, 0)
-        return reading.id_document(version, subject, text, max_id if request.query.boolean("fetchMaxId") else None)
+        wanted = max_id if request.query.boolean("fetchMaxId") else None
+        return reading.id_document(version, subject, text, wanted) | more
 
     async def text_by_id(self, request: Request) -> Any:
         version = await self._version_with_id(request)
@@ -231,7 +234,8 @@ class Api:
 
     async def version(self, request: Request) -> Any:
         version = self._version(request)
-        return schema_document(version, await self._formatted(request, version))
+        document = schema_document(version, await self._formatted(request, version))
+        return document | await self._more(request, version)
 
     async def text_of_version(self, request: Request) -> Any:
         return self._text(request, await self._formatted(request, self._version(request)))
@@ -261,6 +265,8 @@ class Api:
             raise errors.subject_not_found(subject)
         wanted = schema_request(json_body(request))
         await rights.require_references(request.caller, subject, wanted)
+        node = self._node
+        wanted = await node.run(tagging.tagged(node.state, node.registry.parser, subject, wanted))
         steps = registering.lookup(
             self._node.registry,
             subject,
@@ -287,8 +293,15 @@ class Api:
             lambda: registering.registration(self._node.registry, subject, wanted, normalize=normalize, force=force),
         )
 
-    async def tags(self, _request: Request) -> Any:
-        raise HttpError(501, "Tags of a schema cannot be changed here: register it again with the tags in its text")
+    async def tags(self, request: Request) -> Any:
+        number = reading.parse_version(request.parameters["version"])
+        subject, change = _subject(request), tag_change(json_body(request))
+
+        def steps() -> Steps[Decision]:
+            version = reading.one_version(self._node.state, subject, number)
+            return modification(self._node.registry, subject, version, change)
+
+        return await self._node.write(request, steps)
 
     async def delete_subject(self, request: Request) -> Any:
         subject, permanent = _subject(request), request.query.boolean("permanent")
@@ -410,6 +423,21 @@ class Api:
         if not wanted:
             return version.content.text
         return await self._node.run(registering.formatted(self._node.registry, version, wanted))
+
+    async def _more(self, request: Request, version: Version) -> dict[str, Any]:
+        """What is told on request: tags in the schema, and references with their contexts."""
+        query, document = request.query, dict[str, Any]()
+        if query.all("findTags"):
+            node = self._node
+            tags = await node.run(tagging.schema_tags(node.state, node.registry.parser, version, query.all("findTags")))
+            if tags:
+                document["schemaTags"] = tags
+        if query.get("referenceFormat") == "qualified" and version.content.references:
+            document["references"] = [
+                {**each.document(), "subject": beside(version.subject, each.subject)}
+                for each in version.content.references
+            ]
+        return document
 
     def _text(self, request: Request, text: str) -> Response:
         content_type = negotiate(request.headers.get("accept"), CONTENT_TYPES) or CONTENT_TYPES[0]

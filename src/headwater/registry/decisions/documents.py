@@ -8,10 +8,12 @@ from typing import Any, Final
 
 from headwater.registry import errors
 from headwater.registry.state import AVRO, SchemaContent, SchemaReference, Version
+from headwater.schemas.tags import Entity, EntityType
 from headwater.web.messages import HttpError
 
 TYPES: Final = ("AVRO", "JSON", "PROTOBUF")
-_REFERENCES_MAX: Final = 1000
+_REFERENCES_MAX: Final = 1000  # also of rules, and of entities with tags
+_TAGS_MAX: Final = 1000  # of one entity
 _RULE_LISTS: Final = ("migrationRules", "domainRules", "encodingRules")
 _RULE_TEXTS: Final = ("name", "doc", "kind", "mode", "type")
 _RULE_TEXTS_AFTER: Final = ("expr", "onSuccess", "onFailure")
@@ -19,22 +21,24 @@ _RULE_TEXTS_AFTER: Final = ("expr", "onSuccess", "onFailure")
 
 @dataclass(frozen=True, slots=True)
 class SchemaRequest:
-    """`version`: 0 is none given, -1 the latest; `id` below zero is none given."""
+    """`version`: 0 is none given, -1 the latest; `id` below zero is none given. A schema without text is that of the
+    version before, with other metadata or rules.
+    """
 
     content: SchemaContent
     id: int = -1
     version: int = 0
+    tags_to_add: Mapping[Entity, list[str]] | None = None
+    tags_to_remove: Mapping[Entity, list[str]] | None = None
+    propagate_tags: bool = False
 
 
 def schema_request(document: Any) -> SchemaRequest:
     if not isinstance(document, dict):
         raise HttpError(422, "The body of the request must be a JSON object", 422)
-    for name in ("schemaTagsToAdd", "schemaTagsToRemove"):
-        if document.get(name):
-            raise errors.invalid_schema(f"{name} is not supported: send the schema with its tags in it")
-    text = document.get("schema")
-    if not isinstance(text, str) or not text.strip():
-        raise errors.invalid_schema("Empty schema")
+    text = document.get("schema") or ""
+    if not isinstance(text, str):
+        raise errors.invalid_schema("The schema must be text")
     schema_type = document.get("schemaType") or AVRO
     if not isinstance(schema_type, str) or schema_type.upper() not in TYPES:
         raise errors.invalid_schema(f"Invalid schema type {str(schema_type)[:100]!r}: it is one of {', '.join(TYPES)}")
@@ -45,7 +49,14 @@ def schema_request(document: Any) -> SchemaRequest:
         metadata=canonical_metadata(document.get("metadata")),
         rule_set=canonical_rule_set(document.get("ruleSet")),
     )
-    return SchemaRequest(content, _whole(document, "id", -1), _whole(document, "version", 0))
+    return SchemaRequest(
+        content,
+        whole_number(document, "id", -1),
+        whole_number(document, "version", 0),
+        requested_tags(document, "schemaTagsToAdd"),
+        requested_tags(document, "schemaTagsToRemove"),
+        document.get("propagateSchemaTags") is True,
+    )
 
 
 def utf8(text: str) -> str:
@@ -56,7 +67,7 @@ def utf8(text: str) -> str:
     return text
 
 
-def _whole(document: Mapping[str, Any], name: str, default: int) -> int:
+def whole_number(document: Mapping[str, Any], name: str, default: int) -> int:
     value = document.get(name)
     if value is None:
         return default
@@ -83,6 +94,27 @@ def _references(document: Any) -> tuple[SchemaReference, ...]:
             raise errors.invalid_schema(f"The reference {name[:200]!r} must have a version")
         found.append(SchemaReference(utf8(name), utf8(subject), version))
     return tuple(found)
+
+
+def requested_tags(document: Mapping[str, Any], name: str) -> dict[Entity, list[str]]:
+    """`[{"schemaEntity": {"entityPath": "Order.card", "entityType": "sr_field"}, "tags": ["PII"]}]`"""
+    given = document.get(name)
+    if not given:
+        return {}
+    shape = f'{name} must be a list of {{"schemaEntity": {{"entityPath", "entityType"}}, "tags": [...]}}'
+    if not isinstance(given, list) or len(given) > _REFERENCES_MAX:
+        raise errors.invalid_schema(f"{shape}, at most {_REFERENCES_MAX}")
+    found: dict[Entity, list[str]] = {}
+    for each in given:
+        entity = each.get("schemaEntity") if isinstance(each, dict) else None
+        path, kind = (entity.get("entityPath"), entity.get("entityType")) if isinstance(entity, dict) else (None, None)
+        tags = each.get("tags") if isinstance(each, dict) else None
+        if not isinstance(path, str) or not isinstance(kind, str) or kind.lower() not in tuple(EntityType):
+            raise errors.invalid_schema(f"{shape}; the type is sr_record or sr_field")
+        if not isinstance(tags, list) or len(tags) > _TAGS_MAX or not all(isinstance(tag, str) for tag in tags):
+            raise errors.invalid_schema(f"{shape}; tags are text, at most {_TAGS_MAX}")
+        found.setdefault(Entity(utf8(path), EntityType(kind.lower())), []).extend(utf8(tag) for tag in tags)
+    return found
 
 
 def canonical_metadata(document: Any) -> dict[str, Any] | None:

@@ -13,6 +13,7 @@ from headwater.registry.decisions.documents import SchemaRequest, content_docume
 from headwater.registry.decisions.schema_parser import SchemaParser
 from headwater.registry.decisions.settings import config_in_scope, is_import, mode_in_scope, require_writable
 from headwater.registry.decisions.steps import Decision, Rules, Steps, Work
+from headwater.registry.decisions.tagging import tagged, with_tags_of
 from headwater.registry.records import Key, Record
 from headwater.registry.state import SchemaContent, State, Version, value_of
 from headwater.registry.subjects import DEFAULT_CONTEXT, beside, is_valid, parse_subject
@@ -37,6 +38,7 @@ def registration(
     if not is_valid(subject):
         raise errors.invalid_subject(subject)
     _check_size(registry, request.content)
+    request = yield from tagged(state, registry.parser, subject, request)
     existing = yield from already_registered(registry, subject, request, normalize=normalize)
     if existing is not None:
         return Decision([], registered_document(existing))
@@ -45,9 +47,13 @@ def registration(
     config = config_in_scope(state, registry.rules, subject)
     undeleted = state.versions(subject)
     new_version = max((each.version for each in state.versions(subject, deleted=True)), default=0) + 1
-    content = request.content
+    previous = undeleted[-1] if undeleted else None
+    content = _with_text(request.content, previous)
     if not importing:
-        content = _populated(config, content, undeleted[-1] if undeleted else None, request.version, new_version)
+        if request.propagate_tags:
+            content = yield from with_tags_of(state, registry.parser, subject, content, previous)
+        content = _populated(config, content, previous, request.version, new_version)
+    _check_size(registry, content)
     content, parsed = yield from canonical(
         registry, subject, content, normalize=normalize or config.get("normalize") is True
     )
@@ -68,6 +74,14 @@ def registration(
     return Decision(_records(state, made), registered_document(made))
 
 
+def _with_text(content: SchemaContent, previous: Version | None) -> SchemaContent:
+    """A request without a schema is about the one before: it has other metadata or rules."""
+    if content.text.strip() or previous is None:
+        return content
+    before = previous.content
+    return replace(content, text=before.text, schema_type=before.schema_type, references=before.references)
+
+
 def _check_size(registry: Registry, content: SchemaContent) -> None:
     limit = registry.rules.schema_bytes_max
     if len(content.text.encode()) > limit:
@@ -82,10 +96,15 @@ def already_registered(
     extended = any(
         config.get(name) for name in ("defaultMetadata", "overrideMetadata", "defaultRuleSet", "overrideRuleSet")
     )
-    if extended or request.version > 0 or not registry.state.versions(subject):
+    has_tags = request.tags_to_add or request.tags_to_remove or request.propagate_tags
+    is_new = has_tags or request.version > 0 or not request.content.text.strip()
+    if extended or is_new or not registry.state.versions(subject):
         return None
     found = yield from lookup(registry, subject, request.content, normalize=normalize, deleted=False)
-    return found if found is not None and request.id in (-1, found.id) else None
+    if found is None or request.id not in (-1, found.id):
+        return None
+    is_next = request.version == -1 and found != registry.state.latest(subject)  # an older one, to be the latest again
+    return None if is_next else found
 
 
 def lookup(
@@ -116,6 +135,8 @@ def canonical(
     registry: Registry, subject: str, content: SchemaContent, *, normalize: bool
 ) -> Steps[tuple[SchemaContent, ParsedSchema]]:
     """The schema in the form in which it is stored and compared; a reference to the latest version names it."""
+    if not content.text.strip():
+        raise errors.invalid_schema("Empty schema")
     references = []
     for each in content.references:
         if each.version == -1:
@@ -257,7 +278,7 @@ def _populated(
     metadata = _merged_metadata(
         _merged_metadata(config.get("defaultMetadata"), metadata), config.get("overrideMetadata")
     )
-    rule_set = _merged_rules(_merged_rules(config.get("defaultRuleSet"), rule_set), config.get("overrideRuleSet"))
+    rule_set = merged_rules(merged_rules(config.get("defaultRuleSet"), rule_set), config.get("overrideRuleSet"))
     properties = (metadata or {}).get("properties") or {}
     if new_version is not None and (version != 0 or "confluent:version" in properties):
         properties = dict(sorted({**properties, "confluent:version": str(new_version)}.items()))
@@ -278,7 +299,7 @@ def _merged_metadata(under: Mapping[str, Any] | None, over: Mapping[str, Any] | 
     return {name: value for name, value in merged.items() if value}
 
 
-def _merged_rules(under: Mapping[str, Any] | None, over: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+def merged_rules(under: Mapping[str, Any] | None, over: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     """Rules of both; one of `over` replaces that of the same name."""
     if not under or not over:
         return over or under or None
