@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import re
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -34,12 +35,14 @@ from confluent_kafka.schema_registry.avro import (
 from confluent_kafka.schema_registry.json_schema import AsyncJSONDeserializer, AsyncJSONSerializer
 from confluent_kafka.schema_registry.protobuf import AsyncProtobufDeserializer, AsyncProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext, SerializationError
-from google.protobuf.timestamp_pb2 import Timestamp
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from compat.support.broker import BrokerProcess
 from compat.support.members import until
 from compat.support.registry import Registry
 from headwater.cli.root import run
+from headwater.schemas import SchemaType, parse
+from headwater.schemas.protobuf import ProtobufSchema
 
 USER = json.dumps(
     {"type": "record", "name": "User", "fields": [{"name": "name", "type": "string"}, {"name": "age", "type": "int"}]}
@@ -219,7 +222,13 @@ def test_the_asynchronous_client_and_serializers(registry: Registry, topic: str)
 
 def test_the_asynchronous_serializers_of_json_schema_and_protobuf(registry: Registry, topic: str) -> None:
     text = json.dumps({"title": "N", "type": "object", "properties": {"n": {"type": "integer"}}})
-    found = [Timestamp(seconds=number, nanos=5) for number in range(20)]
+    name = "p_" + re.sub(r"\W", "_", topic)
+    schema = parse(SchemaType.PROTOBUF, f'syntax = "proto3"; package {name}; message N {{ int32 n = 1; }}')
+    assert isinstance(schema, ProtobufSchema)
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(descriptor_pb2.FileDescriptorProto.FromString(schema.descriptor(f"{name}.proto")))
+    message = message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{name}.N"))
+    found = [message(n=number) for number in range(20)]
     conf = {"use.deprecated.format": False}
 
     async def play() -> None:
@@ -233,11 +242,11 @@ def test_the_asynchronous_serializers_of_json_schema_and_protobuf(registry: Regi
                 await to_json({"n": "one"}, where)
 
             where = SerializationContext(f"{topic}-protobuf", MessageField.VALUE)
-            to_protobuf = await AsyncProtobufSerializer(Timestamp, client, conf)
+            to_protobuf = await AsyncProtobufSerializer(message, client, conf)
             messages = await asyncio.gather(*(to_protobuf(each, where) for each in found))
         # a client of its own: theirs keeps the text that it registered, whatever format is asked for later
         async with AsyncSchemaRegistryClient({"url": registry.url}) as client:
-            from_protobuf = await AsyncProtobufDeserializer(Timestamp, conf, client)
+            from_protobuf = await AsyncProtobufDeserializer(message, conf, client)
             assert [await from_protobuf(each, where) for each in messages] == found
             for kind in ("json", "protobuf"):
                 assert await client.get_versions(f"{topic}-{kind}-value") == [1]

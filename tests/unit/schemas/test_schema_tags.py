@@ -5,7 +5,8 @@ import json
 import pytest
 
 from headwater.schemas import SchemaError, SchemaType, parse
-from headwater.schemas.tags import Entity, EntityType, tagged_entities, with_tags
+from headwater.schemas.tag_entities import Entity, EntityType
+from headwater.schemas.tags import tagged_entities, with_tags
 
 RECORD, FIELD = EntityType.RECORD, EntityType.FIELD
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from headwater.registry import errors
 from headwater.registry.state import AVRO, SchemaContent, SchemaReference, Version
-from headwater.schemas.tags import Entity, EntityType
+from headwater.schemas.tag_entities import Entity, EntityType
 from headwater.web.messages import HttpError
 
 TYPES: Final = ("AVRO", "JSON", "PROTOBUF")

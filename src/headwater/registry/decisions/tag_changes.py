@@ -19,7 +19,7 @@ from headwater.registry.decisions.documents import (
 from headwater.registry.decisions.registering import Registry
 from headwater.registry.decisions.steps import Decision, Steps
 from headwater.registry.state import Version
-from headwater.schemas.tags import Entity
+from headwater.schemas.tag_entities import Entity
 from headwater.web.messages import HttpError
 
 

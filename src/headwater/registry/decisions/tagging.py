@@ -10,7 +10,8 @@ from headwater.registry.decisions.schema_parser import SchemaParser
 from headwater.registry.decisions.steps import Steps, Work
 from headwater.registry.state import SchemaContent, State, Version
 from headwater.schemas import SchemaError
-from headwater.schemas.tags import Entity, Tags, tagged_entities, with_tags
+from headwater.schemas.tag_entities import Entity, Tags
+from headwater.schemas.tags import tagged_entities, with_tags
 
 ANY: Final = "*"
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from headwater.schemas.json_text import compact_json, parse_json
-from headwater.schemas.tags import Entity, EntityType, PathBudget, Tags, changed, not_there, set_tags, tags_of
+from headwater.schemas.tag_entities import Entity, EntityType, PathBudget, Tags, changed, not_there, set_tags, tags_of
 
 Entities = dict[Entity, dict[str, Any]]
 

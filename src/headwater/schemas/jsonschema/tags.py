@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from headwater.schemas.json_text import compact_json, parse_json
-from headwater.schemas.tags import Entity, EntityType, PathBudget, Tags, changed, not_there, set_tags, tags_of
+from headwater.schemas.tag_entities import Entity, EntityType, PathBudget, Tags, changed, not_there, set_tags, tags_of
 
 Entities = dict[Entity, dict[str, Any]]
 Place = tuple[dict[str, Any], str, bool]  # a schema, the path before it, and whether it is a property itself

@@ -11,7 +11,7 @@ from headwater.schemas.protobuf.parser import parse_file
 from headwater.schemas.protobuf.printer import print_file
 from headwater.schemas.protobuf.text_format import TextField, parse_text_format, print_text_format
 from headwater.schemas.protobuf.types import File, Import, Message, Option, Value
-from headwater.schemas.tags import Entity, EntityType, PathBudget, Tags, changed, not_there
+from headwater.schemas.tag_entities import Entity, EntityType, PathBudget, Tags, changed, not_there
 
 _META: Final = {EntityType.RECORD: "confluent.message_meta", EntityType.FIELD: "confluent.field_meta"}
 _META_FILE: Final = "confluent/meta.proto"
