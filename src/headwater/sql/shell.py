@@ -59,8 +59,10 @@ class SqlClient:
             match statement:
                 case tree.SetProperty():
                     self.settings[statement.name] = statement.value
-                case tree.UnsetProperty():
-                    self.settings.pop(statement.name, None)
+                case tree.UnsetProperty(name=None):
+                    self.settings.clear()
+                case tree.UnsetProperty(name=str(name)):
+                    self.settings.pop(name, None)
                 case tree.Define():
                     self.variables[statement.name] = statement.value
                 case tree.Undefine():

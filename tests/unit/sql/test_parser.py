@@ -4,7 +4,7 @@ import pytest
 
 from headwater.sql.language import tree
 from headwater.sql.language import types as t
-from headwater.sql.language.errors import SqlSyntaxError
+from headwater.sql.language.errors import DeclinedError, SqlSyntaxError
 from headwater.sql.language.parser import parse, split, substitute
 
 
@@ -25,6 +25,11 @@ from headwater.sql.language.parser import parse, split, substitute
         ("DROP TYPE t;", tree.DropType),
         ("SET 'auto.offset.reset' = 'earliest';", tree.SetProperty),
         ("UNSET 'auto.offset.reset';", tree.UnsetProperty),
+        ("UNSET ALL;", tree.UnsetProperty),
+        ("ALTER SYSTEM 'auto.offset.reset'='earliest';", tree.AlterSystem),
+        ("SHOW ALL TOPICS EXTENDED;", tree.Show),
+        ("DESCRIBE STREAMS EXTENDED;", tree.DescribeAll),
+        ("DESCRIBE TABLES;", tree.DescribeAll),
         ("DEFINE a = 'b';", tree.Define),
         ("UNDEFINE a;", tree.Undefine),
         ("ALTER STREAM s ADD COLUMN a INT, ADD b STRING;", tree.AlterSource),
@@ -43,6 +48,36 @@ def test_every_kind_of_statement(text: str, kind: type[tree.Statement]) -> None:
     (statement,) = parse(text)
     assert type(statement) is kind
     assert statement.text == text.rstrip(";")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CREATE SOURCE CONNECTOR c WITH ('connector.class'='x');",
+        "CREATE SINK CONNECTOR IF NOT EXISTS c WITH ('connector.class'='x');",
+        "DROP CONNECTOR IF EXISTS c;",
+        "DESCRIBE CONNECTOR c;",
+        "LIST CONNECTORS;",
+        "SHOW SOURCE CONNECTORS;",
+        "SHOW SINK CONNECTORS;",
+        "SHOW CONNECTOR PLUGINS;",
+        "ASSERT STREAM s (a INT) WITH (kafka_topic='s');",
+        "ASSERT TABLE s;",
+        "RUN SCRIPT 'a.sql';",
+    ],
+)
+def test_statements_of_ksqldb_that_are_not_carried_out_are_refused_by_name(text: str) -> None:
+    with pytest.raises(DeclinedError, match="is not carried out here") as told:
+        parse(text)
+    first, second = text.rstrip(";").split()[:2]
+    assert {"LIST": "SHOW"}.get(first, first) in told.value.message
+    assert second in told.value.message
+    assert told.value.hint
+
+
+def test_a_source_may_be_called_like_what_is_refused() -> None:
+    (statement,) = parse("DESCRIBE connectors;")
+    assert statement == tree.Describe("CONNECTORS")
 
 
 def test_clauses_of_a_query() -> None:

@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Final
 
 from headwater.sql.language import tree
+from headwater.sql.language.declined import refuse_declined
 from headwater.sql.language.errors import SqlSyntaxError
 from headwater.sql.language.expression_parser import parse_expression
 from headwater.sql.language.query_parser import parse_query
@@ -18,9 +19,8 @@ from headwater.sql.language.reading import Reader
 from headwater.sql.language.tokens import Kind, Token, tokenize
 from headwater.sql.language.types import Type
 
-_SHOWN: Final = frozenset(
-    ["STREAMS", "TABLES", "TOPICS", "QUERIES", "TYPES", "FUNCTIONS", "PROPERTIES", "VARIABLES", "CONNECTORS"]
-)
+_SHOWN: Final = frozenset(["STREAMS", "TABLES", "TOPICS", "QUERIES", "TYPES", "FUNCTIONS", "PROPERTIES", "VARIABLES"])
+_SHOWN_EXTENDED: Final = frozenset(["STREAMS", "TABLES", "TOPICS", "QUERIES"])
 
 
 def parse(text: str, custom: Mapping[str, Type] | None = None) -> list[tree.Statement]:
@@ -104,6 +104,7 @@ def _within_quotes(piece: str, variables: Mapping[str, str], token: Token) -> st
 def parse_statement(reader: Reader) -> tree.Statement:
     start = reader.token.start
     position = reader.position
+    refuse_declined(reader)
     word = reader.token.text if reader.token.kind is Kind.NAME else ""
     parser = _STATEMENTS.get(word)
     if parser is None:
@@ -132,10 +133,6 @@ def _create(reader: Reader) -> tree.Statement:
     if reader.accept("FUNCTION"):
         return _create_function(reader, or_replace)
     read_only = reader.accept("SOURCE")
-    if reader.is_word("SINK") or reader.is_word("CONNECTOR"):
-        raise SqlSyntaxError(
-            "Connectors are not made by SQL here.", hint="Use `headwater connect create`.", position=reader.position
-        )
     kind = _kind(reader)
     if_not_exists = reader.accept("IF", "NOT", "EXISTS")
     name = reader.name(f"the name of a {kind.value.lower()}")
@@ -260,6 +257,8 @@ def _drop(reader: Reader) -> tree.Statement:
 
 def _alter(reader: Reader) -> tree.Statement:
     reader.expect("ALTER")
+    if reader.accept("SYSTEM"):
+        return tree.AlterSystem(*_assignment(reader))
     kind = _kind(reader)
     name = reader.name(f"the name of a {kind.value.lower()}")
     columns = []
@@ -275,13 +274,19 @@ def _alter(reader: Reader) -> tree.Statement:
 
 def _set(reader: Reader) -> tree.Statement:
     reader.expect("SET")
+    return tree.SetProperty(*_assignment(reader))
+
+
+def _assignment(reader: Reader) -> tuple[str, str]:
     name = reader.string("a property in quotes")
     reader.expect_symbol("=")
-    return tree.SetProperty(name, reader.string("a value in quotes"))
+    return name, reader.string("a value in quotes")
 
 
 def _unset(reader: Reader) -> tree.Statement:
     reader.expect("UNSET")
+    if reader.accept("ALL"):
+        return tree.UnsetProperty(None)
     return tree.UnsetProperty(reader.string("a property in quotes"))
 
 
@@ -307,19 +312,24 @@ def _control(reader: Reader) -> tree.Statement:
 
 def _show(reader: Reader) -> tree.Statement:
     reader.take()
-    reader.accept("ALL")
+    if reader.accept("ALL"):
+        reader.expect("TOPICS")
+        return tree.Show("TOPICS", reader.accept("EXTENDED"), internal=True)
     what = reader.token.text if reader.token.kind is Kind.NAME else ""
     if what not in _SHOWN:
         raise reader.unexpected(*sorted(_SHOWN))
     reader.take()
-    return tree.Show(what, reader.accept("EXTENDED"))
+    return tree.Show(what, what in _SHOWN_EXTENDED and reader.accept("EXTENDED"))
 
 
 def _describe(reader: Reader) -> tree.Statement:
     reader.expect("DESCRIBE")
     if reader.accept("FUNCTION"):
         return tree.Describe(reader.name("the name of a function"), function=True)
-    name = reader.take().text if reader.is_word("STREAMS") or reader.is_word("TABLES") else reader.name()
+    for kind, word in ((tree.SourceKind.STREAM, "STREAMS"), (tree.SourceKind.TABLE, "TABLES")):
+        if reader.accept(word):
+            return tree.DescribeAll(kind, reader.accept("EXTENDED"))
+    name = reader.name()
     return tree.Describe(name, reader.accept("EXTENDED"))
 
 

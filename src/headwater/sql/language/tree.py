@@ -367,7 +367,15 @@ class SetProperty(Statement):
 
 @dataclass(frozen=True, slots=True)
 class UnsetProperty(Statement):
+    name: str | None  # None: all
+
+
+@dataclass(frozen=True, slots=True)
+class AlterSystem(Statement):
+    """A property for all statements after it, on every server."""
+
     name: str
+    value: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,6 +398,15 @@ class ControlQuery(Statement):
 @dataclass(frozen=True, slots=True)
 class Show(Statement):
     what: str  # STREAMS, TABLES, TOPICS, QUERIES, TYPES, FUNCTIONS, PROPERTIES, VARIABLES
+    extended: bool = False
+    internal: bool = False  # ALL TOPICS: those of the servers and of Kafka, too
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeAll(Statement):
+    """DESCRIBE STREAMS, DESCRIBE TABLES."""
+
+    kind: SourceKind
     extended: bool = False
 
 

@@ -118,10 +118,11 @@ class Session:
                 self._create_function(statement)
             case tree.DropFunction():
                 self._drop_function(statement)
-            case tree.SetProperty():
+            case tree.SetProperty() | tree.AlterSystem():
                 self.settings[statement.name] = statement.value
             case tree.UnsetProperty():
-                self.settings.pop(statement.name, None)
+                for name in list(self.settings) if statement.name is None else [statement.name]:
+                    self.settings.pop(name, None)
             case tree.Define():
                 self.variables[statement.name] = statement.value
             case tree.Undefine():

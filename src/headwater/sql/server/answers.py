@@ -126,19 +126,22 @@ def custom_types(text: str, session: Session) -> Entity:
     return entity("type_list", text, types={name: type_of(each) for name, each in session.catalog.custom_types.items()})
 
 
-def pairs(kind: str, text: str, values: Mapping[str, Any], scope: str) -> Entity:
-    shown = [
-        {"name": name, "scope": scope, "value": None if value is None else str(value), "editable": False}
-        for name, value in values.items()
-    ]
-    return entity(kind, text, properties=shown, overwrittenProperties=[], defaultProperties=[])
+def properties(text: str, rows: list[Entity]) -> Entity:
+    overwritten = [each["name"] for each in rows if each["level"]]
+    defaults = [each["name"] for each in rows if not each["level"]]
+    return entity("properties", text, properties=rows, overwrittenProperties=overwritten, defaultProperties=defaults)
 
 
-def description(text: str, source: SourceInfo, session: Session, state: State, extended: bool) -> Entity:
+def description(text: str, shown: Entity) -> Entity:
+    return entity("sourceDescription", text, sourceDescription=shown)
+
+
+def source_description(source: SourceInfo, session: Session, state: State, extended: bool) -> Entity:
     readers = [running_query(each, state) for each in session.queries.values() if source.name in each.sources]
     writers = [running_query(each, state) for each in session.queries.values() if each.sink.name == source.name]
     window = source.window.kind.value if source.window else None
-    shown = {
+    made_of_it = [each.sink.name for each in session.queries.values() if source.name in each.sources]
+    return {
         "name": source.name,
         "windowType": window,
         "readQueries": readers,
@@ -156,14 +159,24 @@ def description(text: str, source: SourceInfo, session: Session, state: State, e
         "replication": source.replicas if extended else 0,
         "statement": source.statement,
         "queryOffsetSummaries": [],
-        "sourceConstraints": [],
+        "sourceConstraints": sorted(set(made_of_it)),
+        "clusterStatistics": [],
+        "clusterErrorStats": [],
     }
-    return entity("sourceDescription", text, sourceDescription=shown)
 
 
 def query_description(text: str, query: PersistentQuery, state: State) -> Entity:
+    return entity("queryDescription", text, queryDescription=_described(query, state))
+
+
+def query_descriptions(text: str, session: Session, state: State, seen: Callable[[str], bool]) -> Entity:
+    shown = [_described(each, state) for each in session.queries.values() if seen(each.sink.topic)]
+    return entity("query_descriptions", text, queryDescriptions=shown)
+
+
+def _described(query: PersistentQuery, state: State) -> Entity:
     now, why = state(query.id)
-    shown: Entity = {
+    return {
         "id": query.id,
         "statementText": query.statement,
         "windowType": query.sink.window.kind.value if query.sink.window else None,
@@ -180,7 +193,6 @@ def query_description(text: str, query: PersistentQuery, state: State) -> Entity
         "tasksMetadata": [],
         "state": now,
     }
-    return entity("queryDescription", text, queryDescription=shown)
 
 
 def field_of(column: Column) -> Entity:

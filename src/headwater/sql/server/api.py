@@ -21,8 +21,8 @@ from headwater.sql.language.parser import split
 from headwater.sql.plan.catalog import SourceInfo
 from headwater.sql.plan.session import check_insertable
 from headwater.sql.server import answers, inserting, ws_query
-from headwater.sql.server.config import TABLE
 from headwater.sql.server.node import SqlNode
+from headwater.sql.server.settable import check_settable
 from headwater.web import websocket
 from headwater.web.callers import cluster, topic
 from headwater.web.content import json_body, json_response
@@ -39,10 +39,6 @@ BAD_REQUEST: Final = inserting.BAD_REQUEST
 BAD_STATEMENT: Final = 40001
 NOT_FOUND: Final = 40400
 SERVER_ERROR: Final = 50000
-# What a user may set for a statement or a query.
-SETTABLE: Final = ("auto.offset.reset", "ksql.persistence.default.format.key", "ksql.persistence.default.format.value",
-                   "ksql.output.topic.name.prefix", "ksql.persistence.wrap.single.values", "ksql.functions._global_.limit",
-                   "ksql.functions.collect_list.limit", "ksql.functions.collect_set.limit")  # fmt: skip
 
 
 def make_door(node: SqlNode) -> Door:
@@ -291,17 +287,11 @@ class Api:
 
     async def is_valid_property(self, request: Request) -> Response:
         name = request.parameters["name"]
-        if name in SETTABLE:
-            return json_response(True, 200, KSQL_JSON)
-        if name in TABLE:
-            raise HttpError(
-                400,
-                f"One or more properties overrides set locally are prohibited by the KSQL server: [{name}]",
-                BAD_REQUEST,
-            )
-        raise HttpError(
-            400, f"Not recognizable as ksql, streams, consumer, or producer property: '{name}'", BAD_REQUEST
-        )
+        try:
+            check_settable(name)
+        except SqlError as error:
+            raise HttpError(400, error.what, BAD_REQUEST) from None
+        return json_response(True, 200, KSQL_JSON)
 
     async def metadata(self, _request: Request) -> Response:
         clusters = {"kafka-cluster": self._node.cluster_id, "ksql-cluster": self._node.config.service_id}

@@ -20,6 +20,7 @@ from headwater.sql.language.tree import SourceKind
 from headwater.sql.plan.session import Insertion, PersistentQuery, Session
 from headwater.sql.plan.troubles import Listener
 from headwater.sql.server.command_log import Command
+from headwater.sql.server.settable import bare, check_system
 
 OUTCOMES_KEPT: Final = 10_000
 
@@ -35,6 +36,7 @@ LOGGED: Final = (
     tree.CreateFunction,
     tree.DropFunction,
     tree.ControlQuery,
+    tree.AlterSystem,
 )
 
 
@@ -66,6 +68,7 @@ class Engine:
             functions_allowed=functions_allowed or Policy(),
             listener=listener,
         )
+        self.system: dict[str, str] = {}  # of ALTER SYSTEM: for every statement that does not set them itself
         self.applied = 0  # how far in the log
         self.outcomes: OrderedDict[int, Outcome] = OrderedDict()
 
@@ -73,8 +76,10 @@ class Engine:
         """What a statement would do. Raises SqlError; nothing is changed here. May ask the schema registry, so it is
         for threads.
         """
+        if isinstance(statement, tree.AlterSystem):
+            check_system(statement.name)
         trial = self.session.copy()
-        trial.settings = dict(properties)
+        trial.settings = {**self.system, **properties}
         return trial.execute(statement)
 
     def completed(self, statement: tree.Statement, properties: Mapping[str, str]) -> tree.Statement:
@@ -82,7 +87,7 @@ class Engine:
         if not isinstance(statement, tree.CreateSource):
             return statement
         trial = self.session.copy()
-        trial.settings = dict(properties)
+        trial.settings = {**self.system, **properties}
         return trial.completed(statement)
 
     def apply(self, offset: int, data: bytes) -> Outcome:
@@ -103,7 +108,7 @@ class Engine:
 
     def _run(self, offset: int, command: Command) -> Outcome:
         trial = self.session.copy()
-        trial.settings = dict(command.properties)
+        trial.settings = {**self.system, **command.properties}
         trial.next_query_number = offset
         trial.checks_schemas = False
         command_id = "unknown"
@@ -115,6 +120,8 @@ class Engine:
             return Outcome(command_id, "", error=error)
         except Exception as problem:  # noqa: BLE001  it fails alike on every server, and must stop none of them
             return Outcome(command_id, "", error=SqlError(f"The statement cannot be carried out: {problem!r}"))
+        if isinstance(statement, tree.AlterSystem):
+            self.system = {**self.system, bare(statement.name): statement.value}
         trial.settings = {}
         trial.checks_schemas = True
         self.session = trial
@@ -141,6 +148,8 @@ def command_id_of(statement: tree.Statement) -> str:
             return f"function/{statement.name}/create"
         case tree.DropFunction():
             return f"function/{statement.name}/drop"
+        case tree.AlterSystem():
+            return f"cluster/{statement.name}/alter"
         case tree.ControlQuery():
             return f"terminate/{statement.query_id or 'ALL'}/execute"
         case _:
@@ -165,6 +174,8 @@ def _sentence(statement: tree.Statement, query_id: str | None) -> str:
             return f"Created function {statement.name}"
         case tree.DropFunction():
             return f"Dropped function {statement.name}"
+        case tree.AlterSystem():
+            return f"System property {bare(statement.name)} was set to {statement.value}."
         case tree.ControlQuery():
             return {"TERMINATE": "Query terminated.", "PAUSE": "Query paused.", "RESUME": "Query resumed."}[
                 statement.action

@@ -25,13 +25,15 @@ from headwater.sql.plan.catalog import SourceInfo
 from headwater.sql.plan.session import Insertion, PersistentQuery
 from headwater.sql.server import answers, push, rights
 from headwater.sql.server.command_log import Command, CommandLog, create_topic
-from headwater.sql.server.config import TABLE, SqlServerConfig
+from headwater.sql.server.config import SqlServerConfig
 from headwater.sql.server.engine import LOGGED, Engine
+from headwater.sql.server.inquiries import Asked, Inquiries
 from headwater.sql.server.leading import Leading
 from headwater.sql.server.processing_log import LogSettings, ProcessingLog
 from headwater.sql.server.row_queries import RowQueries
 from headwater.sql.server.runner import QueryRunner
-from headwater.sql.server.schemas import schemas_of
+from headwater.sql.server.schemas import RegistrySchemas, schemas_of
+from headwater.sql.server.settable import bare, check_settable
 from headwater.streams.engine.failures import ClusterFailure
 from headwater.web.callers import EVERYBODY, Caller, cluster, topic
 from headwater.web.rights import require
@@ -54,10 +56,11 @@ class SqlNode:
         self.engine = Engine(config.service_id, config.brokers, self._schemas, allowed, self._processing_log.put)
         self.runner = QueryRunner(config)
         self._log = CommandLog(config.client, config.command_topic, config.number("ksql.internal.topic.replicas"))
-        self.row_queries = RowQueries(config, lambda: self.engine.session)
+        self.row_queries = RowQueries(config, lambda: self.engine.session, lambda: self.engine.system)
         self._leading = Leading(
             config.client, f"_confluent-ksql-{config.service_id}servers", config.command_topic, self._lead
         )
+        self._inquiries = Inquiries(self)
         self._admin: AsyncAdmin | None = None
         self._producer: AsyncProducer | None = None
         self._following: asyncio.Task[None] | None = None
@@ -147,6 +150,15 @@ class SqlNode:
 
     # -- statements ----------------------------------------------------------------------------------------------------
 
+    @property
+    def admin(self) -> AsyncAdmin:
+        assert self._admin is not None
+        return self._admin
+
+    @property
+    def schemas(self) -> RegistrySchemas | None:
+        return self._schemas
+
     def state(self, query_id: str) -> tuple[str, str]:
         return self.runner.state_of(query_id, query_id in self.engine.session.paused)
 
@@ -172,9 +184,12 @@ class SqlNode:
                     continue
                 match statement:
                     case tree.SetProperty():
-                        settings[statement.name] = statement.value
-                    case tree.UnsetProperty():
-                        settings.pop(statement.name, None)
+                        check_settable(statement.name)
+                        settings[bare(statement.name)] = statement.value
+                    case tree.UnsetProperty(name=None):
+                        settings.clear()
+                    case tree.UnsetProperty(name=str(name)):
+                        settings.pop(bare(name), None)
                     case tree.Define():
                         known[statement.name] = statement.value
                     case tree.Undefine():
@@ -195,7 +210,6 @@ class SqlNode:
         await self._require_schemas(caller, statement)
         if isinstance(statement, LOGGED):
             return await self._change(statement, text, settings, caller)
-        session = self.engine.session
         match statement:
             case tree.InsertValues():
                 await self._insert(statement, settings, caller)
@@ -205,35 +219,6 @@ class SqlNode:
                     commandId="",
                     commandStatus={"status": "SUCCESS", "message": "", "queryId": None},
                 )
-            case tree.Show(what="STREAMS"):
-                return answers.sources(text, session, SourceKind.STREAM, await self._seen(caller))
-            case tree.Show(what="TABLES"):
-                return answers.sources(text, session, SourceKind.TABLE, await self._seen(caller))
-            case tree.Show(what="QUERIES"):
-                return answers.queries(text, session, self.state, await self._seen(caller))
-            case tree.Show(what="FUNCTIONS"):
-                return answers.functions(text, session.catalog.functions)
-            case tree.Show(what="TYPES"):
-                return answers.custom_types(text, session)
-            case tree.Show(what="PROPERTIES"):
-                values = {name: self.config.values[name] for name, row in TABLE.items() if not row.is_sensitive}
-                return answers.pairs("properties", text, {**values, **settings}, "KSQL")
-            case tree.Show(what="VARIABLES"):
-                shown = [{"name": name, "value": value} for name, value in variables.items()]
-                return answers.entity("variables", text, variables=shown)
-            case tree.Show(what="TOPICS"):
-                return await self._topics(text, caller)
-            case tree.Describe(function=True):
-                return answers.function(text, statement.name, session.catalog.functions)
-            case tree.Describe():
-                source = session.catalog.find(statement.name, statement.position)
-                return answers.description(text, source, session, self.state, statement.extended)
-            case tree.Explain():
-                return self._explain(statement, text, settings)
-            case tree.Assert(what="TOPIC"):
-                return await self._assert_topic(statement, text)
-            case tree.Assert(what="SCHEMA"):
-                return await self._assert_schema(statement, text)
             case tree.Select() | tree.Print():
                 raise SqlError(
                     "The following statement types should be issued to the websocket endpoint '/query': " + text,
@@ -241,12 +226,12 @@ class SqlNode:
                     position=statement.position,
                 )
             case _:
-                raise SqlError("This statement is not supported by the server yet.", position=statement.position)
+                return await self._inquiries.answer(statement, text, Asked(settings, variables, caller))
 
     async def _require_schemas(self, caller: Caller, statement: tree.Statement) -> None:
         """A schema shows its columns: whoever may not see it by its subject may not see it by its id."""
         for subject, number in () if caller.may_everything else rights.schema_ids(statement):
-            if self._schemas is None or not await self._asking(self._schemas.is_under, subject, number):
+            if self._schemas is None or not await self.asking(self._schemas.is_under, subject, number):
                 await require(caller, cluster(Operation.ALTER))
 
     async def _change(
@@ -264,10 +249,10 @@ class SqlNode:
             dropped = (
                 self.engine.session.catalog.sources.get(statement.name) if isinstance(statement, tree.Drop) else None
             )
-            completed = await self._asking(self.engine.completed, statement, settings)
+            completed = await self.asking(self.engine.completed, statement, settings)
             if completed is not statement:
                 statement, text = completed, completed.text
-            done = await self._asking(self.engine.check, statement, settings)
+            done = await self.asking(self.engine.check, statement, settings)
             await require(caller, *rights.of_outcome(statement, done, self.engine.session))
             await self._make_topics(statement, done, settings)
             offset = await self._log.append(Command(text, settings))
@@ -280,7 +265,7 @@ class SqlNode:
             await self._admin.delete_topics([dropped.topic])
         return answers.current_status(text, outcome, offset)
 
-    async def _asking(self, ask: Callable[..., T], *arguments: Any) -> T:
+    async def asking(self, ask: Callable[..., T], *arguments: Any) -> T:
         """In a thread, for it may ask the schema registry. One that does not answer is told to whoever asked."""
         try:
             return await asyncio.to_thread(ask, *arguments)
@@ -296,7 +281,7 @@ class SqlNode:
             trial.settings, trial.checks_schemas = dict(settings), False
             trial.execute(statement)
             source = trial.catalog.sources[statement.name]
-            count = await self._partitions(source.topic)
+            count = await self.partitions(source.topic)
             wanted = statement.properties.get("PARTITIONS")
             if count is not None and wanted is not None and int(str(wanted)) != count:
                 raise SqlError(
@@ -313,14 +298,14 @@ class SqlNode:
                     )
                 configs = topic_configs(statement.properties, {})
                 await create_topic(self._admin, source.topic, source.partitions, source.replicas, configs)
-            await self._asking(inference.register, source)
+            await self.asking(inference.register, source)
         if isinstance(done, PersistentQuery):
             topics = frozenset(name for each in done.together for name in each)
-            push.check_together(done.together, {name: await self._partitions(name) or 0 for name in topics})
+            push.check_together(done.together, {name: await self.partitions(name) or 0 for name in topics})
         if isinstance(done, PersistentQuery) and isinstance(statement, tree.CreateAs):
             count = done.sink.partitions
             if "PARTITIONS" not in statement.properties:
-                counts = [await self._partitions(self.engine.session.catalog.find(name).topic) for name in done.sources]
+                counts = [await self.partitions(self.engine.session.catalog.find(name).topic) for name in done.sources]
                 count = max((each for each in counts if each), default=count)
             configs = (
                 {"cleanup.policy": "compact"} if done.sink.kind is SourceKind.TABLE and not done.sink.window else {}
@@ -328,98 +313,18 @@ class SqlNode:
             await create_topic(
                 self._admin, done.sink.topic, count, done.sink.replicas, topic_configs(statement.properties, configs)
             )
-            await self._asking(inference.register, done.sink)
+            await self.asking(inference.register, done.sink)
 
-    async def _partitions(self, topic: str) -> int | None:
-        assert self._admin is not None
-        for each in await self._admin.list_topics(internal=True):
+    async def partitions(self, topic: str) -> int | None:
+        for each in await self.admin.list_topics(internal=True):
             if each.name == topic and each.partitions:
                 return len(each.partitions)
         return None
 
-    # -- answers that need no log --------------------------------------------------------------------------------------
-
-    async def _seen(self, caller: Caller) -> Callable[[str], bool]:
-        """Which topics of streams and tables the caller may see."""
-        topics = {each.topic for each in self.engine.session.catalog}
-        return await _visible(caller, topics | {each.sink.topic for each in self.engine.session.queries.values()})
-
-    async def _topics(self, text: str, caller: Caller) -> answers.Entity:
-        assert self._admin is not None
-        found = await self._admin.list_topics()
-        seen = await _visible(caller, {each.name for each in found})
-        shown = [
-            {"name": each.name, "replicaInfo": [len(part.replicas) for part in each.partitions]}
-            for each in found
-            if not each.name.startswith("_confluent-ksql-") and seen(each.name)
-        ]
-        return answers.entity("kafka_topics", text, topics=shown)
-
-    def _explain(self, statement: tree.Explain, text: str, settings: Mapping[str, str]) -> answers.Entity:
-        if isinstance(statement.target, str):
-            query = self.engine.session.queries.get(statement.target)
-            if query is None:
-                raise SqlError(
-                    f"Query with id:{statement.target} does not exist, use SHOW QUERIES to view the full set of queries."
-                )
-            return answers.query_description(text, query, self.state)
-        inner = statement.target
-        if isinstance(inner, tree.Select):
-            inner = tree.CreateAs(SourceKind.STREAM, "EXPLAINED", inner.query, {})
-            with contextlib.suppress(SqlError):
-                found = self.engine.check(inner, settings)
-                if isinstance(found, PersistentQuery):
-                    return answers.query_description(text, found, lambda _: ("", ""))
-            inner = tree.CreateAs(SourceKind.TABLE, "EXPLAINED", inner.query, {})
-        found = self.engine.check(inner, settings)
-        if not isinstance(found, PersistentQuery):
-            raise SqlError("Only queries can be explained.", position=statement.position)
-        return answers.query_description(text, found, lambda _: ("", ""))
-
-    async def _assert_topic(self, statement: tree.Assert, text: str) -> answers.Entity:
-        deadline = (
-            asyncio.get_running_loop().time()
-            + (statement.timeout_ms if statement.timeout_ms is not None else 1_000) / 1000
-        )
-        while True:
-            count = await self._partitions(statement.name or "")
-            wanted = statement.properties.get("PARTITIONS")
-            fits = count is not None and (wanted is None or wanted == count)
-            if fits == statement.exists:
-                return answers.entity("assert_topic", text, topicName=statement.name, exists=statement.exists)
-            if asyncio.get_running_loop().time() >= deadline:
-                word = "does not exist as asserted" if statement.exists else "exists"
-                raise SqlError(
-                    f"Topic {statement.name} {word}.",
-                    why=f"It has {count} partitions" if count else "There is no such topic",
-                )
-            await asyncio.sleep(0.1)
-
-    async def _assert_schema(self, statement: tree.Assert, text: str) -> answers.Entity:
-        """ASSERT SCHEMA by subject, by id or by both."""
-        schemas, subject, number = self._schemas, statement.properties.get("SUBJECT"), statement.properties.get("ID")
-        if schemas is None:
-            raise SqlError("There is no schema registry.", hint="Set ksql.schema.registry.url for the server.")
-        if subject is None and number is None:
-            raise SqlError("ASSERT SCHEMA needs SUBJECT, ID or both.", position=statement.position)
-
-        def fits() -> bool:
-            latest = schemas.latest(str(subject)) if subject is not None else None
-            if subject is not None and (number is None or latest is None):
-                return latest is not None
-            known = schemas.by_id(int(str(number)))
-            return known is not None and (latest is None or schemas.is_under(str(subject), int(str(number))))
-
-        deadline = asyncio.get_running_loop().time() + (statement.timeout_ms or 1_000) / 1000
-        while await self._asking(fits) != statement.exists:
-            if asyncio.get_running_loop().time() >= deadline:
-                named = " ".join(f"{name.lower()} {value}" for name, value in statement.properties.items())
-                raise SqlError(f"Schema with {named} {'does not exist' if statement.exists else 'exists'}.")
-            await asyncio.sleep(0.1)
-        return answers.entity("assert_schema", text, subject=subject, id=number, exists=statement.exists)
+    # -- rows ----------------------------------------------------------------------------------------------------------
 
     async def _insert(self, statement: tree.InsertValues, settings: Mapping[str, str], caller: Caller) -> None:
-        done = await self._asking(self.engine.check, statement, settings)
+        done = await self.asking(self.engine.check, statement, settings)
         assert isinstance(done, Insertion)
         await require(caller, topic(Operation.WRITE, done.target.topic))  # by now it may be another than before
         await self.send(done.target, done.key, done.value, done.timestamp)
@@ -443,15 +348,8 @@ class SqlNode:
                 None if value is None or null else reading.value_serde(target).serialize(value),
             )
 
-        raw_key, raw_value = await self._asking(encoded) if reading.asks_registry(target) else encoded()
+        raw_key, raw_value = await self.asking(encoded) if reading.asks_registry(target) else encoded()
         return await self._producer.send(target.topic, raw_value, key=raw_key, timestamp_ms=timestamp)
-
-
-async def _visible(caller: Caller, topics: set[str]) -> Callable[[str], bool]:
-    if caller.may_everything:
-        return lambda _topic: True
-    have = await caller.allowed(topic(Operation.DESCRIBE, each) for each in topics)
-    return lambda name: topic(Operation.DESCRIBE, name) in have
 
 
 def topic_configs(properties: tree.Properties, defaults: Mapping[str, str]) -> dict[str, str]:

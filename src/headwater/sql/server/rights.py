@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _REGISTERED: Final = ("AVRO", "JSON_SR", "PROTOBUF", "PROTOBUF_NOSR")
 _FORMATS: Final = ("FORMAT", "KEY_FORMAT", "VALUE_FORMAT")
-_CHANGES_ALL: Final = (tree.CreateFunction, tree.DropFunction, tree.CreateType, tree.DropType)
+_CHANGES_ALL: Final = (tree.CreateFunction, tree.DropFunction, tree.CreateType, tree.DropType, tree.AlterSystem)
 
 
 def needs(statement: tree.Statement, session: Session) -> list[Need]:

@@ -42,11 +42,14 @@ _FORMATS: Final = {SchemaType.AVRO: "AVRO", SchemaType.PROTOBUF: "PROTOBUF", Sch
 
 
 class RowQueries:
-    """Owned by the loop of its server. `session` gives what exists now."""
+    """Owned by the loop of its server. `session` gives what exists now, `system` what ALTER SYSTEM has set."""
 
-    def __init__(self, config: SqlServerConfig, session: Callable[[], Session]) -> None:
+    def __init__(
+        self, config: SqlServerConfig, session: Callable[[], Session], system: Callable[[], Mapping[str, str]]
+    ) -> None:
         self._config = config
         self._session = session
+        self._system = system
         self._rows_max = config.number("ksql.query.pull.rows.max")
         self._bounds = analytics.Bounds(self._rows_max, config.number("ksql.query.pull.bytes.max"))
         self._views = Views(config.client, self._rows_max)
@@ -72,6 +75,7 @@ class RowQueries:
         caller: Caller = EVERYBODY,
     ) -> Answer:
         """The id of a push query (None: a pull query), its columns, and its rows. Raises SqlError."""
+        properties = {**self._system(), **properties}
         session = self._session()
         pieces = [substitute(piece, variables) for piece in split(text)]
         try:

@@ -101,3 +101,22 @@ def test_a_replacement_that_would_break_readers_is_refused(statement: str) -> No
     engine = _engine(_STREAM, "CREATE STREAM t AS SELECT id, v FROM s;")
     assert engine.apply(2, Command(statement).encode()).error is not None
     assert list(engine.session.queries) == ["CSAS_T_1"]
+
+
+def test_alter_system_holds_for_the_statements_after_it_that_set_nothing_themselves() -> None:
+    text = "CREATE STREAM {} (id INT KEY, v INT) WITH (kafka_topic='in');"
+    engine = _engine(
+        "ALTER SYSTEM 'ksql.streams.ksql.persistence.default.format.value'='JSON';",
+        text.format("s"),
+    )
+    assert engine.outcomes[0].command_id.endswith("/alter")
+    engine.apply(2, Command(text.format("t"), {"ksql.persistence.default.format.value": "DELIMITED"}).encode())
+    shown = {each.name: each.value_format.name for each in engine.session.catalog}
+    assert shown == {"S": "JSON", "T": "DELIMITED"}
+    assert engine.session.settings == {}
+
+
+def test_alter_system_sets_only_what_has_an_effect() -> None:
+    (statement,) = parse("ALTER SYSTEM 'bootstrap.servers'='elsewhere:9092';")
+    with pytest.raises(SqlError, match="ALTER SYSTEM cannot set"):
+        _engine().check(statement, {})

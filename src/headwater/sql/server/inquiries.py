@@ -1,0 +1,269 @@
+"""Statements that ask and change nothing: SHOW, DESCRIBE, EXPLAIN, ASSERT. What they tell is what the catalog, the
+runner of queries and the brokers have now; of topics that the caller may not see, nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+from headwater.base.acls import Operation
+from headwater.base.errors import KafkaError
+from headwater.sql.language import tree
+from headwater.sql.language.errors import SqlError
+from headwater.sql.language.tree import SourceKind
+from headwater.sql.plan.catalog import SourceInfo
+from headwater.sql.plan.session import PersistentQuery
+from headwater.sql.server import answers, settable
+from headwater.sql.server.offsets import progress_of
+from headwater.web.callers import Caller, topic
+
+if TYPE_CHECKING:
+    from headwater.client import AsyncAdmin
+    from headwater.client.types import Topic
+    from headwater.sql.server.config import SqlServerConfig
+    from headwater.sql.server.engine import Engine
+    from headwater.sql.server.schemas import RegistrySchemas
+
+T = TypeVar("T")
+_ASSERT_TIMEOUT_MS: Final = 1_000
+_ASSERT_AGAIN_S: Final = 0.1
+
+
+class Server(Protocol):
+    """What is asked."""
+
+    config: SqlServerConfig
+    engine: Engine
+
+    @property
+    def admin(self) -> AsyncAdmin: ...
+
+    @property
+    def schemas(self) -> RegistrySchemas | None: ...
+
+    def state(self, query_id: str) -> tuple[str, str]: ...
+
+    async def partitions(self, topic: str) -> int | None: ...
+
+    async def asking(self, ask: Callable[..., T], *arguments: Any) -> T: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What goes with a statement: the properties and variables that are set, and who sends it."""
+
+    settings: Mapping[str, str]
+    variables: Mapping[str, str]
+    caller: Caller
+
+
+class Inquiries:
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    async def answer(self, statement: tree.Statement, text: str, asked: Asked) -> answers.Entity:
+        """Raises SqlError."""
+        session = self._server.engine.session
+        match statement:
+            case tree.Show():
+                return await self._show(statement, text, asked)
+            case tree.Describe(function=True):
+                return answers.function(text, statement.name, session.catalog.functions)
+            case tree.Describe():
+                source = session.catalog.find(statement.name, statement.position)
+                return answers.description(text, await self._described(source, statement.extended))
+            case tree.DescribeAll():
+                return await self._descriptions(statement.kind, text, statement.extended, asked.caller)
+            case tree.Explain():
+                return self._explain(statement, text, asked.settings)
+            case tree.Assert(what="TOPIC"):
+                return await self._assert_topic(statement, text)
+            case tree.Assert(what="SCHEMA"):
+                return await self._assert_schema(statement, text)
+            case tree.AssertValues():
+                raise SqlError(
+                    "ASSERT VALUES is a statement of test files.",
+                    hint="Ask with SELECT, or use `headwater sql test`.",
+                    position=statement.position,
+                )
+            case _:
+                raise SqlError("This statement is not carried out by a server.", position=statement.position)
+
+    # -- SHOW ----------------------------------------------------------------------------------------------------------
+
+    async def _show(self, statement: tree.Show, text: str, asked: Asked) -> answers.Entity:
+        session = self._server.engine.session
+        match statement:
+            case tree.Show(what="STREAMS" | "TABLES"):
+                kind = SourceKind.STREAM if statement.what == "STREAMS" else SourceKind.TABLE
+                if statement.extended:
+                    return await self._descriptions(kind, text, True, asked.caller)
+                return answers.sources(text, session, kind, await self._seen(asked.caller))
+            case tree.Show(what="QUERIES"):
+                seen = await self._seen(asked.caller)
+                if statement.extended:
+                    return answers.query_descriptions(text, session, self._server.state, seen)
+                return answers.queries(text, session, self._server.state, seen)
+            case tree.Show(what="FUNCTIONS"):
+                return answers.functions(text, session.catalog.functions)
+            case tree.Show(what="TYPES"):
+                return answers.custom_types(text, session)
+            case tree.Show(what="PROPERTIES"):
+                rows = settable.properties(self._server.config, self._server.engine.system, asked.settings)
+                return answers.properties(text, rows)
+            case tree.Show(what="VARIABLES"):
+                shown = [{"name": name, "value": value} for name, value in asked.variables.items()]
+                return answers.entity("variables", text, variables=shown)
+            case _:
+                return await self._topics(statement, text, asked.caller)
+
+    async def _seen(self, caller: Caller) -> Callable[[str], bool]:
+        """Which topics of streams and tables the caller may see."""
+        session = self._server.engine.session
+        topics = {each.topic for each in session.catalog}
+        return await visible(caller, topics | {each.sink.topic for each in session.queries.values()})
+
+    async def _topics(self, statement: tree.Show, text: str, caller: Caller) -> answers.Entity:
+        found = await self._server.admin.list_topics(internal=statement.internal)
+        seen = await visible(caller, {each.name for each in found})
+        shown = [
+            each
+            for each in found
+            if seen(each.name) and (statement.internal or not each.name.startswith("_confluent-ksql-"))
+        ]
+        if not statement.extended:
+            return answers.entity("kafka_topics", text, topics=[_topic(each) for each in shown])
+        members, groups = await self._consumers(shown)
+        rows = [
+            {**_topic(each), "consumerCount": members[each.name], "consumerGroupCount": groups[each.name]}
+            for each in shown
+        ]
+        return answers.entity("kafka_topics_extended", text, topics=rows)
+
+    async def _consumers(self, topics: Iterable[Topic]) -> tuple[dict[str, int], dict[str, int]]:
+        """Of each topic: how many members of groups read it, and of how many groups."""
+        admin = self._server.admin
+        names = [each.group_id for each in await admin.list_groups()]
+        members = dict.fromkeys((each.name for each in topics), 0)
+        groups = dict(members)
+        for group in (await admin.describe_groups(names)).values():
+            if isinstance(group, KafkaError):
+                continue  # it has gone meanwhile
+            read = [{each.topic for each in member.assignment} for member in group.members]
+            for name in members:
+                count = sum(name in each for each in read)
+                members[name] += count
+                groups[name] += count > 0
+        return members, groups
+
+    # -- DESCRIBE ------------------------------------------------------------------------------------------------------
+
+    async def _descriptions(self, kind: SourceKind, text: str, extended: bool, caller: Caller) -> answers.Entity:
+        seen = await self._seen(caller)
+        sources = sorted(self._server.engine.session.catalog, key=lambda each: each.name)
+        shown = [await self._described(each, extended) for each in sources if each.kind is kind and seen(each.topic)]
+        return answers.entity("source_descriptions", text, sourceDescriptions=shown)
+
+    async def _described(self, source: SourceInfo, extended: bool) -> answers.Entity:
+        """With EXTENDED also what the topic has, and how far the queries that write it have come."""
+        session = self._server.engine.session
+        shown = answers.source_description(source, session, self._server.state, extended)
+        if not extended:
+            return shown
+        found = (await self._server.admin.describe_topics([source.topic])).get(source.topic)
+        if found is not None and not isinstance(found, KafkaError) and found.partitions:
+            shown["partitions"] = len(found.partitions)
+            shown["replication"] = len(found.partitions[0].replicas)
+        writers = [each for each in session.queries.values() if each.sink.name == source.name]
+        shown["queryOffsetSummaries"] = [await progress_of(self._server.admin, each.app.name) for each in writers]
+        return shown
+
+    # -- EXPLAIN -------------------------------------------------------------------------------------------------------
+
+    def _explain(self, statement: tree.Explain, text: str, settings: Mapping[str, str]) -> answers.Entity:
+        engine = self._server.engine
+        if isinstance(statement.target, str):
+            query = engine.session.queries.get(statement.target)
+            if query is None:
+                raise SqlError(
+                    f"Query with id:{statement.target} does not exist, use SHOW QUERIES to view the full set of queries."
+                )
+            return answers.query_description(text, query, self._server.state)
+        inner = statement.target
+        if isinstance(inner, tree.Select):
+            inner = tree.CreateAs(SourceKind.STREAM, "EXPLAINED", inner.query, {})
+            with contextlib.suppress(SqlError):
+                found = engine.check(inner, settings)
+                if isinstance(found, PersistentQuery):
+                    return answers.query_description(text, found, lambda _: ("", ""))
+            inner = tree.CreateAs(SourceKind.TABLE, "EXPLAINED", inner.query, {})
+        found = engine.check(inner, settings)
+        if not isinstance(found, PersistentQuery):
+            raise SqlError("Only queries can be explained.", position=statement.position)
+        return answers.query_description(text, found, lambda _: ("", ""))
+
+    # -- ASSERT --------------------------------------------------------------------------------------------------------
+
+    async def _assert_topic(self, statement: tree.Assert, text: str) -> answers.Entity:
+        deadline = _deadline(statement)
+        while True:
+            count = await self._server.partitions(statement.name or "")
+            wanted = statement.properties.get("PARTITIONS")
+            fits = count is not None and (wanted is None or wanted == count)
+            if fits == statement.exists:
+                return answers.entity("assert_topic", text, topicName=statement.name, exists=statement.exists)
+            if asyncio.get_running_loop().time() >= deadline:
+                word = "does not exist as asserted" if statement.exists else "exists"
+                raise SqlError(
+                    f"Topic {statement.name} {word}.",
+                    why=f"It has {count} partitions" if count else "There is no such topic",
+                )
+            await asyncio.sleep(_ASSERT_AGAIN_S)
+
+    async def _assert_schema(self, statement: tree.Assert, text: str) -> answers.Entity:
+        """ASSERT SCHEMA by subject, by id or by both."""
+        schemas, subject, number = (
+            self._server.schemas,
+            statement.properties.get("SUBJECT"),
+            statement.properties.get("ID"),
+        )
+        if schemas is None:
+            raise SqlError("There is no schema registry.", hint="Set ksql.schema.registry.url for the server.")
+        if subject is None and number is None:
+            raise SqlError("ASSERT SCHEMA needs SUBJECT, ID or both.", position=statement.position)
+
+        def fits() -> bool:
+            latest = schemas.latest(str(subject)) if subject is not None else None
+            if subject is not None and (number is None or latest is None):
+                return latest is not None
+            known = schemas.by_id(int(str(number)))
+            return known is not None and (latest is None or schemas.is_under(str(subject), int(str(number))))
+
+        deadline = _deadline(statement)
+        while await self._server.asking(fits) != statement.exists:
+            if asyncio.get_running_loop().time() >= deadline:
+                named = " ".join(f"{name.lower()} {value}" for name, value in statement.properties.items())
+                raise SqlError(f"Schema with {named} {'does not exist' if statement.exists else 'exists'}.")
+            await asyncio.sleep(_ASSERT_AGAIN_S)
+        return answers.entity("assert_schema", text, subject=subject, id=number, exists=statement.exists)
+
+
+def _deadline(statement: tree.Assert) -> float:
+    timeout_ms = statement.timeout_ms if statement.timeout_ms is not None else _ASSERT_TIMEOUT_MS
+    return asyncio.get_running_loop().time() + timeout_ms / 1000
+
+
+def _topic(found: Topic) -> answers.Entity:
+    return {"name": found.name, "replicaInfo": [len(part.replicas) for part in found.partitions]}
+
+
+async def visible(caller: Caller, topics: set[str]) -> Callable[[str], bool]:
+    """Which of these topics the caller may see."""
+    if caller.may_everything:
+        return lambda _topic: True
+    have = await caller.allowed(topic(Operation.DESCRIBE, each) for each in topics)
+    return lambda name: topic(Operation.DESCRIBE, name) in have

@@ -1,0 +1,90 @@
+"""Which properties SET, ALTER SYSTEM and requests may set, and what SHOW PROPERTIES tells of all of them.
+
+Some have an effect here; those of Kafka Streams and its clients are taken, because ksqlDB's scripts set them, and have
+none: SHOW PROPERTIES says so. Properties of the server itself are set where it is started.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from headwater.client.consumer.consumer_settings import CONSUMER
+from headwater.client.settings.producer import PRODUCER
+from headwater.sql.language.errors import SqlError
+from headwater.sql.server.config import TABLE, SqlServerConfig
+
+# What a user may set for a statement or a query.
+_SETTABLE: Final = """
+    auto.offset.reset ksql.functions._global_.limit ksql.functions.collect_list.limit ksql.functions.collect_set.limit
+    ksql.output.topic.name.prefix ksql.persistence.default.format.key ksql.persistence.default.format.value
+    ksql.persistence.wrap.single.values
+"""
+SETTABLE: Final = frozenset(_SETTABLE.split())
+# Names of Kafka Streams and of ksqlDB that scripts set, and that change nothing here.
+_WITHOUT_EFFECT: Final = """
+    acceptable.recovery.lag buffered.records.per.partition cache.max.bytes.buffering commit.interval.ms
+    default.deserialization.exception.handler default.production.exception.handler default.timestamp.extractor
+    max.task.idle.ms max.warmup.replicas num.standby.replicas num.stream.threads poll.ms processing.guarantee
+    probing.rebalance.interval.ms replication.factor rocksdb.config.setter state.cleanup.delay.ms state.dir
+    statestore.cache.max.bytes task.timeout.ms topology.optimization
+    ksql.cast.strings.preserve.nulls ksql.fail.on.deserialization.error ksql.fail.on.production.error
+    ksql.json_sr.converter.deserializer.enabled ksql.lambdas.enabled ksql.nested.error.set.null
+    ksql.query.persistent.max.bytes.buffering.total ksql.query.pull.consistency.token.enabled
+    ksql.query.pull.enable.standby.reads ksql.query.pull.max.allowed.offset.lag ksql.query.pull.max.qps
+    ksql.query.pull.stream.enabled ksql.query.pull.table.scan.enabled ksql.query.push.v2.enabled
+    ksql.query.push.v2.continuation.tokens.enabled ksql.query.push.v2.registry.installed
+    ksql.suppress.buffer.size.bytes ksql.suppress.enabled ksql.timestamp.throw.on.invalid
+    ksql.variable.substitution.enable ksql.windowed.session.key.legacy
+"""
+_STREAMS: Final = frozenset(_WITHOUT_EFFECT.split())
+_PREFIXES: Final = ("ksql.streams.", "main.consumer.", "restore.consumer.", "consumer.", "producer.", "admin.")
+
+
+def bare(name: str) -> str:
+    """The name without what ksqlDB's clients put before those of Kafka Streams."""
+    return name.removeprefix("ksql.streams.")
+
+
+def check_settable(name: str) -> None:
+    """Raises SqlError, in ksqlDB's words."""
+    plain = name
+    for prefix in _PREFIXES:
+        plain = plain.removeprefix(prefix)
+    if name in SETTABLE or plain in SETTABLE or plain in _STREAMS:
+        return
+    if name in TABLE:
+        raise SqlError(
+            f"One or more properties overrides set locally are prohibited by the KSQL server: [{name}]",
+            hint="It is a property of the server: set it where that is started.",
+        )
+    if plain not in CONSUMER and plain not in PRODUCER:
+        raise SqlError(f"Not recognizable as ksql, streams, consumer, or producer property: '{name}'")
+
+
+def check_system(name: str) -> None:
+    """Whether ALTER SYSTEM may set it: only what has an effect. Raises SqlError."""
+    if bare(name) not in SETTABLE:
+        known = ", ".join(sorted(SETTABLE))
+        raise SqlError(f"ALTER SYSTEM cannot set '{name}'.", why=f"It sets one of: {known}")
+
+
+def properties(config: SqlServerConfig, system: Mapping[str, str], settings: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The rows of SHOW PROPERTIES: those of the server, of ALTER SYSTEM, and of the session, which count last."""
+    rows: dict[str, dict[str, Any]] = {}
+    for name, row in TABLE.items():
+        if not row.is_sensitive:
+            given = config.values[name]
+            level = "SERVER" if name in config.given else ""
+            rows[name] = _row(name, None if given is None else str(given), level)
+    for name in SETTABLE:
+        rows[name] = _row(name, None, "")
+    for level, values in (("SYSTEM", system), ("SESSION", settings)):
+        for name, value in values.items():
+            rows[name] = _row(name, value, level)
+    return [rows[name] for name in sorted(rows)]
+
+
+def _row(name: str, value: str | None, level: str) -> dict[str, Any]:
+    scope = "KSQL" if name.startswith("ksql.") or name in TABLE else "KAFKA STREAMS"
+    return {"name": name, "scope": scope, "value": value, "editable": bare(name) in SETTABLE, "level": level}

@@ -1,0 +1,44 @@
+"""Which properties a session may set, and how SHOW PROPERTIES tells them."""
+
+import pytest
+
+from headwater.sql.language.errors import SqlError
+from headwater.sql.server.config import SqlServerConfig
+from headwater.sql.server.settable import check_settable, properties
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "auto.offset.reset",
+        "ksql.streams.auto.offset.reset",
+        "ksql.streams.num.stream.threads",
+        "processing.guarantee",
+        "ksql.streams.consumer.max.poll.records",
+        "producer.linger.ms",
+        "ksql.query.pull.table.scan.enabled",
+    ],
+)
+def test_what_scripts_of_ksqldb_set(name: str) -> None:
+    check_settable(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("ksql.service.id", "prohibited by the KSQL server"), ("auto.offst.reset", "Not recognizable as ksql, streams")],
+)
+def test_what_is_refused(name: str, message: str) -> None:
+    with pytest.raises(SqlError, match=message):
+        check_settable(name)
+
+
+def test_the_session_counts_before_the_system_and_that_before_the_server() -> None:
+    config, _ = SqlServerConfig.of({"ksql.service.id": "x_"})
+    rows = properties(config, {"auto.offset.reset": "latest"}, {})
+    shown = {each["name"]: (each["value"], each["level"], each["editable"]) for each in rows}
+    assert shown["ksql.service.id"] == ("x_", "SERVER", False)
+    assert shown["auto.offset.reset"] == ("latest", "SYSTEM", True)
+    assert shown["ksql.query.push.max"] == ("100", "", False)
+    assert "ksql.schema.registry.basic.auth.user.info" not in shown  # a password
+    rows = properties(config, {"auto.offset.reset": "latest"}, {"auto.offset.reset": "earliest"})
+    assert ("auto.offset.reset", "earliest") in [(each["name"], each["value"]) for each in rows]
