@@ -1,4 +1,4 @@
-"""HTTP/2 without TLS, for clients that begin with its preface ("prior knowledge"): the same applications, several
+"""HTTP/2, for clients that begin with its preface ("prior knowledge", or agreed by ALPN): the same applications, several
 requests at a time on one connection.
 
 The `h2` library keeps the protocol's state; it reads no sockets. This owns one connection: each complete request is

@@ -72,7 +72,8 @@ class HttpServer:
         """Listens there too, with TLS if there are certificates, and gives the port. Raises OSError where it cannot."""
         if tls is not None:
             handshakes_max = self._limits.connections_max
-            listener = TlsListener(self._on_connection, tls, _READER_LIMIT_BYTES, handshakes_max)
+            protocols = ("h2", "http/1.1") if self.http2 else ("http/1.1",)
+            listener = TlsListener(self._on_connection, tls, _READER_LIMIT_BYTES, handshakes_max, protocols)
             self._tls_listeners.append(listener)
             return await listener.start(host, port)
         server = await asyncio.start_server(

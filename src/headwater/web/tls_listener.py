@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -26,11 +26,18 @@ OnConnection = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[
 
 class TlsListener:
     def __init__(
-        self, on_connection: OnConnection, source: "ContextSource", reader_limit_bytes: int, handshakes_max: int
+        self,
+        on_connection: OnConnection,
+        source: "ContextSource",
+        reader_limit_bytes: int,
+        handshakes_max: int,
+        protocols: Sequence[str] = ("http/1.1",),
     ) -> None:
+        """`protocols`: what is offered by ALPN, best first. Clients that do not ask are served all the same."""
         self._on_connection = on_connection
         self._source = source
         self._reader_limit_bytes = reader_limit_bytes
+        self._protocols = list(protocols)
         self._handshakes = asyncio.Semaphore(handshakes_max)
         self._sockets: list[socket.socket] = []
         self._accepting: list[asyncio.Task[None]] = []
@@ -85,10 +92,10 @@ class TlsListener:
                 asyncio.StreamReader(limit=self._reader_limit_bytes), self._on_connection
             )
 
+        context = self._source.current()
+        context.set_alpn_protocols(self._protocols)
         try:
-            await loop.connect_accepted_socket(
-                made, connection, ssl=self._source.current(), ssl_handshake_timeout=_HANDSHAKE_S
-            )
+            await loop.connect_accepted_socket(made, connection, ssl=context, ssl_handshake_timeout=_HANDSHAKE_S)
         except (OSError, EOFError) as problem:  # ssl.SSLError and timeouts are OSErrors
             logger.debug("event=handshake-failed reason=%r", str(problem))
             with contextlib.suppress(OSError):

@@ -1,12 +1,17 @@
-"""HTTP/2 with prior knowledge, spoken by the h2 library as a client: several requests at a time, windows, limits, and
+"""HTTP/2 with prior knowledge and over TLS, spoken by the h2 library as a client: several requests at a time, windows, limits, and
 HTTP/1.1 beside it.
 """
 
 import asyncio
 import importlib
 from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+from compat.support.certificates import Authority
+from headwater.base.security.tls import ContextSource, TlsSettings, client_context, server_context
 from headwater.web.content import json_response
 from headwater.web.door import Door
 from headwater.web.http2 import RESETS_MAX
@@ -350,3 +355,34 @@ def test_a_connection_whose_last_request_was_answered_is_idle() -> None:
         await _until_idle(server)
 
     asyncio.run(_on_stage(test))
+
+
+@pytest.mark.parametrize(("offered", "agreed"), [(["h2", "http/1.1"], "h2"), (["http/1.1"], "http/1.1"), ([], None)])
+def test_over_tls_the_protocol_is_agreed_by_alpn(tmp_path: Path, offered: list[str], agreed: str | None) -> None:
+    authority = Authority(tmp_path)
+    settings = TlsSettings(keystore_location=authority.pem("server"))
+    trusting = client_context(TlsSettings(truststore_location=authority.path))
+    if offered:
+        trusting.set_alpn_protocols(offered)
+
+    async def scene() -> None:
+        stage = Stage()
+        server = HttpServer(stage.door, Limits(), http2=True)
+        port = await server.start("127.0.0.1", 0, ContextSource(lambda: settings, server_context))
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=trusting, server_hostname="localhost")
+        try:
+            assert writer.get_extra_info("ssl_object").selected_alpn_protocol() == agreed
+            if agreed == "h2":
+                client = Client(reader, writer)
+                asked = client.ask("POST", "/size", b"12345")
+                await client.until(asked)
+                assert (client.status[asked], b'"bytes":5' in client.bodies[asked].replace(b" ", b"")) == (200, True)
+            else:
+                writer.write(b"POST /size HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n12345")
+                assert (await asyncio.wait_for(reader.readline(), 60)).startswith(b"HTTP/1.1 200 ")
+        finally:
+            writer.close()
+            stage.release.set()
+            await server.stop()
+
+    asyncio.run(scene())

@@ -20,7 +20,8 @@ from headwater.sql.language.errors import SqlError
 from headwater.sql.language.parser import split
 from headwater.sql.plan.catalog import SourceInfo
 from headwater.sql.plan.session import check_insertable
-from headwater.sql.server import answers, inserting, ws_query
+from headwater.sql.server import answers, inserting, rights, ws_query
+from headwater.sql.server.health import Health, cluster_status
 from headwater.sql.server.node import SqlNode
 from headwater.sql.server.settable import check_settable
 from headwater.web import websocket
@@ -112,6 +113,7 @@ def statement_error(error: SqlError, text: str) -> Response:
 class Api:
     def __init__(self, node: SqlNode) -> None:
         self._node = node
+        self._health = Health(node)
         self._owners: dict[str, str] = {}  # of push queries: who else may close them needs a right
 
     def _own(self, query_id: str | None, request: Request) -> None:
@@ -226,11 +228,11 @@ class Api:
         """Lines of JSON: the target, then a row each. Each row is answered, in order, while others still come."""
         lines = inserting.lines_of(request)
         name = str(inserting.parsed(await anext(lines, b"")).get("target", ""))
-        await require(request.caller, topic(Operation.WRITE, self._target(name).topic))
+        await rights.require_source(request.caller, Operation.WRITE, self._target(name))
 
         async def begin(row: Mapping[str, Any]) -> Awaitable[object]:
             target = self._target(name)  # of now: the body may come for hours
-            await require(request.caller, topic(Operation.WRITE, target.topic))
+            await rights.require_source(request.caller, Operation.WRITE, target)
             key, value = inserting.row_of(target, row)
             return await self._node.begin_send(target, key, value, None)
 
@@ -261,14 +263,11 @@ class Api:
         )
 
     async def healthcheck(self, _request: Request) -> Response:
-        details = {name: {"isHealthy": True} for name in ("metastore", "kafka", "commandRunner")}
-        return json_response({"isHealthy": True, "details": details, "serverState": "READY"}, 200, KSQL_JSON)
+        return json_response(await self._health.look(), 200, KSQL_JSON)
 
     async def cluster_status(self, request: Request) -> Response:
         await require(request.caller, cluster(Operation.DESCRIBE))
-        host, port, _ = self._node.config.listeners[0]
-        own = {"hostAlive": True, "lastStatusUpdateMs": 0, "activeStandbyPerQuery": {}, "hostStoreLags": {}}
-        return json_response({"clusterStatus": {f"{host}:{port}": own}}, 200, KSQL_JSON)
+        return json_response({"clusterStatus": await cluster_status(self._node)}, 200, KSQL_JSON)
 
     async def statuses(self, request: Request) -> Response:
         await require(request.caller, cluster(Operation.DESCRIBE))

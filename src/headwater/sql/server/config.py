@@ -39,6 +39,23 @@ TABLE: Final = {
             AtLeast(1),
         ),
         Definition("ksql.query.retry.backoff.max.ms", _I, 60_000, "The longest that it waits for that.", AtLeast(1)),
+        Definition(
+            "ksql.advertised.listener",
+            _S,
+            "",
+            "Where the other servers of the same ksql.service.id reach this one, if not at its first listener.",
+        ),
+        Definition("ksql.heartbeat.check.interval.ms", _I, 500, "How often servers knock at each other.", AtLeast(10)),
+        Definition(
+            "ksql.heartbeat.missed.threshold.ms",
+            _I,
+            3,
+            "After how many knocks in a row at a server that is no more another takes its queries: a number, whatever its name says, as in ksqlDB.",
+            AtLeast(1),
+        ),
+        Definition(
+            "ksql.healthcheck.interval.ms", _I, 5_000, "For how long /healthcheck tells what it has found.", AtLeast(0)
+        ),
         Definition("ksql.streams.commit.interval.ms", _I, 100, "How often queries commit.", AtLeast(1)),
         Definition(
             "ksql.streams.session.timeout.ms",
@@ -142,6 +159,8 @@ class SqlServerConfig:
             ),
         )
         listeners = http_listeners(values["listeners"], DEFAULT_PORT)
+        if values["ksql.advertised.listener"]:
+            http_listeners([values["ksql.advertised.listener"]], DEFAULT_PORT)
         config = cls(values, listeners, dict(given))
         if config.spark and not values["spark.master"]:
             warnings += [f"{name} has no effect: queries run on Spark only with spark.master" for name in config.spark]
@@ -163,6 +182,14 @@ class SqlServerConfig:
     @property
     def brokers(self) -> str:
         return ",".join(each.rpartition("://")[2] for each in self.values["bootstrap.servers"])
+
+    def advertised(self, port: int) -> tuple[str, int]:
+        """Where other servers reach this one, which listens on this port."""
+        given = self.text("ksql.advertised.listener")
+        if given:
+            (listener,) = http_listeners([given], DEFAULT_PORT)
+            return listener.host, listener.port
+        return self.listeners[0].host, port
 
     @property
     def client(self) -> dict[str, str]:

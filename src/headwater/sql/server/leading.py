@@ -1,23 +1,34 @@
 """Which of several servers runs the queries: the one that the group of servers gives the only partition of the log of
 statements to.
 
-The group tells when that changes. A server that was stopped and does not know yet cannot write: the run of a query by
-its successor has fenced it.
+The group tells when that changes. A server that was killed stays its member for long; so each server knocks at the
+others (`peers`), sends away who is no more, and asks the group at once who has the partition now, instead of with its
+next heartbeat. A server that was stopped and does not know yet cannot write: the run of a query by its successor has
+fenced it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
 
+from headwater.base.errors import KafkaError
 from headwater.base.ids import TopicPartition
-from headwater.client import AsyncConsumer, RebalanceListener
+from headwater.client import AsyncAdmin, AsyncConsumer, Departure, RebalanceListener
+from headwater.sql.server.peers import ServerName, Watch, answers_at, members_of, send_away
 
+logger = logging.getLogger("headwater.sql")
 Changed = Callable[[bool], Awaitable[None]]
+_SOON_S: Final = 0.1  # after a server was sent away: the group has given its place to another
 
 
 class Leading(RebalanceListener):
+    """Owned by the loop of its server."""
+
     def __init__(self, client: Mapping[str, str], group: str, topic: str, changed: Changed) -> None:
         self._settings = {
             **client,
@@ -26,29 +37,41 @@ class Leading(RebalanceListener):
             "auto.offset.reset": "latest",
             "group.protocol": "consumer",  # the classic one lets the first member of a group wait for others
         }
-        self._topic = topic
+        self._client = client
+        self._group = group
+        self._partition = TopicPartition(topic, 0)
         self._changed = changed
-        self._task: asyncio.Task[None] | None = None
+        self._consumer: AsyncConsumer | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self.watch: Watch | None = None
 
-    def start(self) -> None:
-        self._task = asyncio.create_task(self._follow())
+    def start(self, own: ServerName, interval_s: float, missed_max: int) -> None:
+        """`own`: where this server listens. It knocks at the others every `interval_s`."""
+        self.watch = Watch(own, missed_max)
+        self._tasks = [
+            asyncio.create_task(self._follow(own)),
+            asyncio.create_task(self._look(self.watch, interval_s)),
+        ]
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
+        for task in reversed(self._tasks):
+            task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+                await task
 
-    @property
-    def task(self) -> asyncio.Task[None]:
-        assert self._task is not None
-        return self._task
+    async def ended(self) -> None:
+        """Returns, or raises what was met, only when this server can be no member any more."""
+        await self._tasks[0]
 
-    async def _follow(self) -> None:
-        async with AsyncConsumer(self._settings) as consumer:
-            consumer.subscribe([self._topic], listener=self)
+    async def _follow(self, own: ServerName) -> None:
+        consumer = AsyncConsumer({**self._settings, "group.instance.id": str(own), "client.id": own.address})
+        self._consumer = consumer
+        try:
+            consumer.subscribe([self._partition.topic], listener=self)
             while True:
                 await consumer.poll(1.0)
+        finally:
+            await consumer.close(departure=Departure.LEAVE)
 
     async def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
         if partitions:
@@ -57,3 +80,30 @@ class Leading(RebalanceListener):
     async def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
         if partitions:
             await self._changed(False)
+
+    async def _look(self, watch: Watch, interval_s: float) -> None:
+        """Never ends: what fails is tried again, and the group's own time-outs hold meanwhile."""
+        async with AsyncAdmin(self._client) as admin:
+            while True:
+                try:
+                    gone = await self._look_once(admin, watch)
+                except (KafkaError, OSError) as problem:
+                    logger.debug("event=peers_unknown reason=%r", str(problem))
+                    gone = []
+                await asyncio.sleep(min(_SOON_S, interval_s) if gone else interval_s)
+
+    async def _look_once(self, admin: AsyncAdmin, watch: Watch) -> list[ServerName]:
+        members = await members_of(admin, self._group, self._partition)
+        others = [
+            each.name
+            for each in members
+            if each.name != watch.own and watch.own.may_reach(each.name) and not watch.own.succeeds(each.name)
+        ]
+        knocked = await asyncio.gather(*(answers_at(each) for each in others))
+        gone = watch.on_look(members, dict(zip(others, knocked, strict=True)), time.time_ns() // 1_000_000)
+        if gone:
+            logger.warning("event=servers_gone servers=%s", ",".join(map(str, gone)))
+            await send_away(admin, self._group, gone)
+            if self._consumer is not None:  # to subscribe again is to ask the group at once
+                self._consumer.subscribe([self._partition.topic], listener=self)
+        return gone

@@ -29,13 +29,14 @@ from headwater.sql.server.config import SqlServerConfig
 from headwater.sql.server.engine import LOGGED, Engine
 from headwater.sql.server.inquiries import Asked, Inquiries
 from headwater.sql.server.leading import Leading
+from headwater.sql.server.peers import ServerName, Watch
 from headwater.sql.server.processing_log import LogSettings, ProcessingLog
 from headwater.sql.server.row_queries import RowQueries
 from headwater.sql.server.runner import QueryRunner
 from headwater.sql.server.schemas import RegistrySchemas, schemas_of
 from headwater.sql.server.settable import bare, check_settable
 from headwater.streams.engine.failures import ClusterFailure
-from headwater.web.callers import EVERYBODY, Caller, cluster, topic
+from headwater.web.callers import EVERYBODY, Caller, cluster
 from headwater.web.rights import require
 
 logger = logging.getLogger("headwater.sql")
@@ -80,9 +81,13 @@ class SqlNode:
         self.cluster_id = (await self._admin.describe_cluster()).cluster_id or ""
         self._following = asyncio.create_task(self._follow())
         await self._applied(await self._log.end())
-        self._leading.start()
         if self.config.text("ksql.queries.file"):
             await self._run_file(Path(self.config.text("ksql.queries.file")))
+
+    def join(self, name: ServerName) -> None:
+        """The other servers learn that this one is there, and where; from now on it may be the one that runs queries."""
+        interval_s = self.config.number("ksql.heartbeat.check.interval.ms") / 1000
+        self._leading.start(name, interval_s, self.config.number("ksql.heartbeat.missed.threshold.ms"))
 
     async def _run_file(self, path: Path) -> None:
         """Statements of a file, once: those that are in the log already are not written again."""
@@ -116,8 +121,11 @@ class SqlNode:
 
     async def broken(self) -> UserError:
         assert self._following is not None
-        await asyncio.wait({self._following, self._leading.task}, return_when=asyncio.FIRST_COMPLETED)
-        for task in (self._following, self._leading.task):
+        leading = asyncio.create_task(self._leading.ended())
+        tasks = (self._following, leading)
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        leading.cancel()
+        for task in tasks:
             if task.done() and not task.cancelled() and task.exception() is not None:
                 return UserError("The server cannot follow its log of statements", str(task.exception()))
         return UserError("The server no longer follows its log of statements")
@@ -149,6 +157,20 @@ class SqlNode:
                     await asyncio.wait_for(self._moved.wait(), 1.0)
 
     # -- statements ----------------------------------------------------------------------------------------------------
+
+    @property
+    def watch(self) -> Watch | None:
+        """What is known of all servers; None before this one has joined them."""
+        return self._leading.watch
+
+    @property
+    def follows(self) -> bool:
+        """Whether statements of the log are still carried out."""
+        return self._following is not None and not self._following.done()
+
+    async def statements_behind(self) -> int:
+        """How many statements of the log have not been carried out yet."""
+        return max(0, await self._log.end() - self.engine.applied)
 
     @property
     def admin(self) -> AsyncAdmin:
@@ -253,7 +275,9 @@ class SqlNode:
             if completed is not statement:
                 statement, text = completed, completed.text
             done = await self.asking(self.engine.check, statement, settings)
-            await require(caller, *rights.of_outcome(statement, done, self.engine.session))
+            session = self.engine.session
+            told = rights.telling(statement, session)
+            await require(caller, *rights.of_outcome(statement, done, session), told=told)
             await self._make_topics(statement, done, settings)
             offset = await self._log.append(Command(text, settings))
             await self._applied(offset + 1)
@@ -326,7 +350,7 @@ class SqlNode:
     async def _insert(self, statement: tree.InsertValues, settings: Mapping[str, str], caller: Caller) -> None:
         done = await self.asking(self.engine.check, statement, settings)
         assert isinstance(done, Insertion)
-        await require(caller, topic(Operation.WRITE, done.target.topic))  # by now it may be another than before
+        await rights.require_source(caller, Operation.WRITE, done.target)  # by now it may be another than before
         await self.send(done.target, done.key, done.value, done.timestamp)
 
     async def send(

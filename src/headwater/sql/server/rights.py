@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from headwater.base.acls import Operation
+from headwater.base.acls import Operation, ResourceType
 from headwater.sql.language import tree
 from headwater.sql.plan.session import Insertion, PersistentQuery
 from headwater.web.callers import Caller, Need, cluster, topic
 from headwater.web.rights import require
 
 if TYPE_CHECKING:
+    from headwater.sql.plan.catalog import SourceInfo
     from headwater.sql.plan.session import Session
 
 _REGISTERED: Final = ("AVRO", "JSON_SR", "PROTOBUF", "PROTOBUF_NOSR")
@@ -71,8 +72,72 @@ async def require_now(caller: Caller, statement: tree.Statement, session: Callab
     """
     asked: list[Need] | None = None
     while (wanted := needs(statement, session())) != asked:
-        await require(caller, *wanted)
+        await require(caller, *wanted, told=telling(statement, session()))
         asked = wanted
+
+
+async def require_source(caller: Caller, operation: Operation, source: SourceInfo) -> None:
+    """A right on the topic of a stream or table. Who has it not is told of the source that he named, not of its
+    topic.
+    """
+    await require(caller, topic(operation, source.topic), told=lambda need: _of(need, source.name))
+
+
+def telling(statement: tree.Statement, session: Session) -> Callable[[Need], str]:
+    """How a missing right is named: a topic that the statement does not name itself, by the stream or table over it."""
+    named = _topics_named(statement)
+    over: dict[str, str] = {}
+    for name in _sources_named(statement, session):
+        found = session.catalog.sources.get(name)
+        if found is not None:
+            over.setdefault(found.topic, name)
+
+    def told(need: Need) -> str:
+        if need.resource is not ResourceType.TOPIC or need.name in named or need.name not in over:
+            return str(need)
+        return _of(need, over[need.name])
+
+    return told
+
+
+def _of(need: Need, source: str) -> str:
+    return f"{need.operation.name} on the topic of {source}"
+
+
+def _topics_named(statement: tree.Statement) -> set[str]:
+    match statement:
+        case tree.CreateSource() | tree.CreateAs():
+            return {str(value) for name, value in statement.properties.items() if name.upper() == "KAFKA_TOPIC"}
+        case tree.Print():
+            return {statement.topic}
+        case tree.Explain() if not isinstance(statement.target, str):
+            return _topics_named(statement.target)
+        case _:
+            return set()
+
+
+def _sources_named(statement: tree.Statement, session: Session) -> list[str]:
+    match statement:
+        case tree.CreateAs():
+            return [statement.name, *_names(statement.query.source)]
+        case tree.InsertInto():
+            return [statement.target, *_names(statement.query.source)]
+        case tree.InsertValues():
+            return [statement.target]
+        case tree.Select():
+            return list(_names(statement.query.source))
+        case tree.CreateSource() | tree.Drop() | tree.AlterSource() | tree.Describe():
+            return [statement.name]
+        case tree.ControlQuery(query_id=str(query_id)):
+            query = session.queries.get(query_id)
+            return [] if query is None else [query.sink.name]
+        case tree.Explain(target=str(query_id)):
+            query = session.queries.get(query_id)
+            return [] if query is None else [query.sink.name, *query.sources]
+        case tree.Explain(target=tree.Statement() as target):
+            return _sources_named(target, session)
+        case _:
+            return []
 
 
 def of_outcome(statement: tree.Statement, done: PersistentQuery | Insertion | None, session: Session) -> list[Need]:

@@ -164,7 +164,7 @@ class RowQueries:
         for name, surely in analytics.sources_in(text).items():
             source = catalog.sources.get(name) or catalog.sources.get(name.upper())
             if source is not None:
-                await require(caller, topic_need(Operation.READ, source.topic))
+                await rights.require_source(caller, Operation.READ, source)
                 relations[name] = await self._relation(source, properties)
             if source is not None or not surely:
                 continue

@@ -6,6 +6,7 @@ from headwater.base.errors import UserError
 from headwater.sql.server.api import is_streamed, make_door
 from headwater.sql.server.config import SqlServerConfig
 from headwater.sql.server.node import SqlNode
+from headwater.sql.server.peers import name_of_this
 from headwater.web.door_security import DoorSecurity
 from headwater.web.limits import Limits
 from headwater.web.process import listen
@@ -29,6 +30,7 @@ class SqlService:
             await listen(self._server, each, self._security.tls, "The SQL server", hint)
             for each in self._config.listeners
         ]
+        self.node.join(name_of_this(*self._config.advertised(ports[0])))
         return f"ready sql={self._config.listeners[0].url(ports[0])}"
 
     async def broken(self) -> UserError:

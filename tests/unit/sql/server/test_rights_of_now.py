@@ -168,3 +168,34 @@ def test_terminating_a_cluster_does_not_delete_topics_of_others() -> None:
         asyncio.run(make_door(cast("SqlNode", Node())).handle(request))
     assert (told.value.status, texts) == (403, [])
     assert "DELETE on TOPIC 'secret'" in told.value.message
+
+
+def test_a_refusal_names_the_stream_and_not_the_topic_behind_it() -> None:
+    """A topic that one may not see is not named to whoever knows the stream over it."""
+
+    async def told(statement: str) -> str:
+        node, _, _ = _node()
+        node.engine.apply(0, Command(SECRET).encode())
+        with pytest.raises(HttpError) as refused:
+            await node.execute(statement, {}, {}, caller=Mallory())
+        assert refused.value.status == 403
+        return refused.value.message
+
+    async def scene() -> None:
+        for statement in (
+            "DROP STREAM s;",
+            "DESCRIBE s;",
+            "INSERT INTO s VALUES (1);",
+            "CREATE STREAM mine WITH (kafka_topic='own') AS SELECT * FROM s;",
+            "EXPLAIN SELECT * FROM s EMIT CHANGES;",
+            "ALTER STREAM s ADD COLUMN m INT;",
+        ):
+            message = await told(statement)
+            assert "on the topic of S" in message, message
+            assert "secret" not in message, message
+        # who names the topic himself is told of it, and not which stream there is over it
+        message = await told("CREATE STREAM s2 (n INT) WITH (kafka_topic='secret', value_format='JSON');")
+        assert "'secret'" in message
+        assert " S" not in message.replace("User", "")
+
+    asyncio.run(scene())
