@@ -1,5 +1,5 @@
 """Pull queries over one table: WHERE, GROUP BY, HAVING, ORDER BY and LIMIT over the rows that it has now, by the same
-expressions and aggregates as elsewhere. A condition that names the key looks at the rows of that key only.
+expressions and aggregates as elsewhere. A condition on the key or on the start of the window looks at those rows only.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from typing import Any
 from headwater.sql.expressions.column_scope import Scope
 from headwater.sql.expressions.compiled import Evaluate
 from headwater.sql.expressions.compiling import Compiler
-from headwater.sql.expressions.literals import literal_type
 from headwater.sql.functions.aggregates import Aggregate
 from headwater.sql.functions.collections import hashable
 from headwater.sql.functions.scope import aggregate_named
@@ -22,7 +21,7 @@ from headwater.sql.plan.catalog import Column, SourceInfo
 from headwater.sql.plan.relations import Errors, KeyColumn, Relation, guarded, predicate
 from headwater.sql.plan.rewriting import parts, replaced
 from headwater.sql.plan.selecting import spread
-from headwater.sql.server.views import Key, key_of
+from headwater.sql.server.lookup import Lookup, lookup_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,7 @@ class PullPlan:
     select: tuple[Evaluate, ...]
     order: tuple[tuple[Evaluate, bool], ...]
     limit: int | None
-    lookup: tuple[Key, ...] | None = None  # the only keys whose rows WHERE can take
+    lookup: Lookup  # the only rows that WHERE can take
 
     def answer(self, rows: list[list[Any]]) -> list[list[Any]]:
         """The result over the rows of the table. Pure, so that a thread may do it."""
@@ -128,54 +127,8 @@ def plan(query: tree.Query, source: SourceInfo, alias: str) -> PullPlan:
         tuple(select),
         ordered,
         query.limit,
-        keys_in(query.where, source),
+        lookup_of(query.where, source),
     )
-
-
-def keys_in(where: tree.Expression | None, source: SourceInfo) -> tuple[Key, ...] | None:
-    """The keys that a condition names: each key column equal to a constant, or the only one IN a list. None: it names
-    none.
-    """
-    names = {each.name: each.type for each in source.key_columns}
-    found: dict[str, list[Any]] = {}
-    for each in _conjuncts(where):
-        column, constants = _named_constants(each)
-        if column is None or column.name not in names or column.name in found:
-            continue
-        values = [constant(item, names[column.name]) for item in constants]
-        if any(value is None for value in values):
-            continue
-        found[column.name] = values
-    if found.keys() != names.keys() or (len(names) > 1 and any(len(each) > 1 for each in found.values())):
-        return None
-    if len(names) == 1:
-        return tuple(dict.fromkeys(key_of([each]) for each in found[next(iter(names))]))
-    return (key_of([found[name][0] for name in names]),)
-
-
-def _conjuncts(where: tree.Expression | None) -> list[tree.Expression]:
-    if isinstance(where, tree.Binary) and where.operator == "AND":
-        return [*_conjuncts(where.left), *_conjuncts(where.right)]
-    return [] if where is None else [where]
-
-
-def _named_constants(condition: tree.Expression) -> tuple[tree.Column | None, Sequence[tree.Expression]]:
-    if isinstance(condition, tree.In) and not condition.negated and isinstance(condition.operand, tree.Column):
-        return condition.operand, condition.items
-    if isinstance(condition, tree.Binary) and condition.operator == "=":
-        for one, other in ((condition.left, condition.right), (condition.right, condition.left)):
-            if isinstance(one, tree.Column):
-                return one, (other,)
-    return None, ()
-
-
-def constant(item: tree.Expression, wanted: types.Type) -> Any:
-    """The value of a literal, where it is one of this very type; None otherwise: then all rows are looked at."""
-    if not isinstance(item, tree.Literal) or item.value is None:
-        return None
-    given = literal_type(item)
-    whole = (types.INTEGER, types.BIGINT)
-    return item.value if given == wanted or (given in whole and wanted in whole) else None
 
 
 def _named(expression: tree.Expression, names: dict[str, tree.Expression]) -> tree.Expression:

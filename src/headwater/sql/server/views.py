@@ -2,31 +2,27 @@
 from then on.
 
 A row is kept under the decoded columns of its key, so that a query that names the key finds it without looking at the
-others.
+others. Ranges of keys and of windows are found in sorted indexes, which are made when the first range is asked for.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headwater.base.ids import TopicPartition
 from headwater.client import AsyncConsumer
-from headwater.sql.functions.collections import hashable
 from headwater.sql.language.errors import SqlError
 from headwater.sql.plan import reading, windowed
 from headwater.sql.plan.catalog import SourceInfo
+from headwater.sql.server.key_index import Range, SortedIndex, cut
+from headwater.sql.server.lookup import Key, Lookup, key_of
 from headwater.streams.engine.failures import ClusterFailure
 
-Key = tuple[Any, ...]
-
-
-def key_of(columns: Sequence[Any]) -> Key:
-    """The key of a row, as views know it."""
-    return tuple(map(hashable, columns))
-
+ALL = Lookup()
 
 # Nothing that only reads makes a topic: one that was deleted meanwhile would come back empty.
 READING = {"isolation.level": "read_committed", "allow.auto.create.topics": False}
@@ -40,7 +36,9 @@ class TableView:
         self._client = client
         self._rows_max = rows_max
         self._rows: dict[Key, list[Any]] = {}
-        self._windows: dict[Key, set[Key]] = {}  # of windowed tables: the keys with windows of each key without
+        self._windows: dict[Key, list[Key]] = {}  # of windowed tables: the keys with windows of each key, by start
+        self._by_key: SortedIndex[Key] | None = None
+        self._by_start: SortedIndex[Key] | None = None
         self._read: dict[int, int] = {}
         self._moved = asyncio.Event()
         self._consumer: AsyncConsumer | None = None
@@ -74,8 +72,8 @@ class TableView:
         """Whether it has met an error, and has to be opened anew."""
         return self._task is not None and self._task.done()
 
-    async def rows(self, keys: Sequence[Key] | None = None) -> list[list[Any]]:
-        """The rows of these keys, or all, as of now: what was committed before this call is in them."""
+    async def rows(self, lookup: Lookup = ALL) -> list[list[Any]]:
+        """The rows of a look-up, as of now: what was committed before this call is in them."""
         assert self._consumer is not None
         partitions = [TopicPartition(self.source.topic, each) for each in self._read]
         ends = await self._consumer.end_offsets(partitions)
@@ -89,11 +87,28 @@ class TableView:
                 self._read[each.partition] = max(self._read[each.partition], await self._consumer.position(each))
         if self._task is not None and self._task.done():
             self._task.result()
-        if keys is None:
+        names = self._named(lookup)
+        if names is None:
             return list(self._rows.values())
-        if self.source.window is not None:
-            keys = [each for key in keys for each in sorted(self._windows.get(key, ()))]
-        return [self._rows[key] for key in keys if key in self._rows]
+        return [self._rows[each] for each in names if each in self._rows]
+
+    def _named(self, lookup: Lookup) -> Sequence[Key] | None:
+        """The names of the rows of a look-up; None: of all."""
+        is_there = self._rows.__contains__
+        if lookup.keys is not None:
+            if self.source.window is None:
+                return lookup.keys
+            starts = lookup.starts or Range()
+            return [each for key in lookup.keys for each in cut(self._windows.get(key, []), starts, _start)]
+        if lookup.key_range is not None:
+            if self._by_key is None:
+                self._by_key = SortedIndex((each for each in self._rows if _has_key(each)), _key)
+            return self._by_key.between(lookup.key_range, is_there)
+        if lookup.starts is not None:
+            if self._by_start is None:
+                self._by_start = SortedIndex(self._rows, _start)
+            return self._by_start.between(lookup.starts, is_there)
+        return None
 
     async def _follow(self) -> None:
         assert self._consumer is not None
@@ -130,16 +145,50 @@ class TableView:
         if value is None:
             self._rows.pop(whole_name, None)
             if bounds:
-                self._windows.get(name, set()).discard(whole_name)
+                self._forget_window(name, whole_name)
             return
         if len(self._rows) >= self._rows_max and whole_name not in self._rows:
             raise SqlError(
                 f"{self.source.name} has more than {self._rows_max} rows, which is what a pull query may hold.",
                 hint="Raise ksql.query.pull.rows.max, or ask with EMIT CHANGES.",
             )
+        if whole_name not in self._rows:
+            self._index(name, whole_name)
         self._rows[whole_name] = [*value, record.timestamp_ms, record.partition, record.offset, *bare, *bounds]
-        if bounds:
-            self._windows.setdefault(name, set()).add(whole_name)
+
+    def _index(self, name: Key, whole_name: Key) -> None:
+        if self.source.window is not None:
+            insort(self._windows.setdefault(name, []), whole_name, key=_bounds)  # mostly at its end
+            if self._by_start is not None:
+                self._by_start.add(whole_name)
+        if self._by_key is not None and _has_key(whole_name):
+            self._by_key.add(whole_name)
+
+    def _forget_window(self, name: Key, whole_name: Key) -> None:
+        windows = self._windows.get(name, [])
+        place = bisect_left(windows, _bounds(whole_name), key=_bounds)
+        if place < len(windows) and windows[place] == whole_name:
+            del windows[place]
+            if not windows:
+                del self._windows[name]
+
+
+def _key(name: Key) -> Any:
+    """The value of the first key column."""
+    return name[0][1]
+
+
+def _has_key(name: Key) -> bool:
+    """NULL is in no range."""
+    return name[0][1] is not None
+
+
+def _start(name: Key) -> Any:
+    return name[-2]
+
+
+def _bounds(name: Key) -> Any:
+    return name[-2:]
 
 
 class Views:
@@ -152,10 +201,10 @@ class Views:
         self._views: dict[str, tuple[TableView, float]] = {}
         self._lock = asyncio.Lock()
 
-    async def rows(self, source: SourceInfo, keys: Sequence[Key] | None = None) -> list[list[Any]]:
+    async def rows(self, source: SourceInfo, lookup: Lookup = ALL) -> list[list[Any]]:
         async with self._lock:
             view = await self._view(source)
-        return await view.rows(keys)
+        return await view.rows(lookup)
 
     async def _view(self, source: SourceInfo) -> TableView:
         now = asyncio.get_running_loop().time()

@@ -11,9 +11,9 @@ from headwater.sql.language import tree, types
 from headwater.sql.language.errors import SqlError
 from headwater.sql.language.parser import parse
 from headwater.sql.plan.session import Session
-from headwater.sql.server import analytics, pull
+from headwater.sql.server import analytics
 from headwater.sql.server.analyst import AT_ONCE, Analyst
-from headwater.sql.server.views import key_of
+from headwater.sql.server.lookup import key_of, lookup_of
 
 _ORDERS = analytics.Relation(
     (("ID", types.INTEGER), ("WHO", types.STRING), ("AMOUNT", types.decimal(6, 2))),
@@ -182,7 +182,7 @@ def test_a_condition_names_keys_or_none(condition: str, keys: list[list[Any]] | 
     )
     (statement,) = parse(f"SELECT * FROM t WHERE {condition};")
     assert isinstance(statement, tree.Select)
-    found = pull.keys_in(statement.query.where, session.catalog.find("T"))
+    found = lookup_of(statement.query.where, session.catalog.find("T")).keys
     assert found == (None if keys is None else tuple(map(key_of, keys)))
 
 
@@ -191,4 +191,4 @@ def test_a_list_names_several_keys() -> None:
     session.run("CREATE TABLE t (k INT PRIMARY KEY, v INT) WITH (kafka_topic='t', value_format='JSON');")
     (statement,) = parse("SELECT * FROM t WHERE k IN (3, 1, 3);")
     assert isinstance(statement, tree.Select)
-    assert pull.keys_in(statement.query.where, session.catalog.find("T")) == (key_of([3]), key_of([1]))
+    assert lookup_of(statement.query.where, session.catalog.find("T")).keys == (key_of([3]), key_of([1]))
