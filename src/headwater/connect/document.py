@@ -121,7 +121,7 @@ a standalone worker, as they do there. The door speaks plain HTTP on 127.0.0.1 u
   `delete.on.null.values=true`, and are passed over without. Documents that the server refuses are reported as errors of their record, and the others are written; a server that does not answer is asked again until it
   does. MongoSource (`com.mongodb.kafka.connect.MongoSourceConnector`) reads a collection by a field that grows (`poll.field`, which the original does not have), or change streams. The change streams are not tested: there is
   no MongoDB where the tests run. What is tested is against FerretDB, which speaks MongoDB's protocol. A property of the originals that has no effect here is refused.
-- **Files.** TopicFiles writes each record to exactly one file, with local paths (`file:///` too; HDFS and S3 are not there yet and are refused). A
+- **Files.** TopicFiles writes each record to exactly one file, on local paths (`file:///` too), in S3 or what speaks its protocol (`s3://bucket/prefix`; Arrow's client), and in HDFS (`webhdfs://namenode:9870/directory`; WebHDFS without Kerberos). A
   file is `<path>/<topic>/<directories>/<topic>+<partition>+<first offset>+<last offset>.<format>`; topic and partition are Kafka's, whatever
   transforms made of them. It has a hidden name until it is whole and synced. A task that starts ends what a crash left half done, and goes on behind the
   highest offset that names have; the group's offsets follow. So files, at least the last ones of each partition, stay where they are; setting
@@ -129,7 +129,9 @@ a standalone worker, as they do there. The door speaks plain HTTP on 127.0.0.1 u
   `file.size.max`, `rotate.interval.ms` in the records' own time, another schema with Parquet and Avro, `open.files.max`) depends on the records alone:
   whoever writes them makes the same files, and what stops in the middle leaves no short ones. All open files of a partition end together. Records that
   are in no file yet are read again after a restart: on a quiet topic, they wait for the next ones. Records without a value are errors, or passed over
-  (`behavior.on.null.values`). Keys, headers and timestamps are not written; InsertField puts what it can into the value.
+  (`behavior.on.null.values`). Objects in S3 cannot be renamed: one is there whole or not at all, and while a task writes several files that belong together (`partitioner=field` and `time`), an object
+  in `<topic>/_cuts/` names them. Whoever finds it takes those back that are there and writes them again; so readers may see some of these files before the others, and go and come again. A task that has lost its partition
+  without knowing writes the same files again; one with an older configuration, which ends them elsewhere, is not kept out of S3. Keys, headers and timestamps are not written; InsertField puts what it can into the value.
 - **Spark.** SparkSource and SparkSink read and write whatever Spark can (`format`, `options.*`), with the same converters and transforms. A worker has
   one Spark session, begun by the first connector that needs it, made of the worker's `spark.*` properties: `spark.master`, `spark.jars`, `spark.jars.packages`.
   A connector cannot set any of them. SparkSink is a streaming query that calls converters and transforms in Spark's tasks: files (parquet, orc, json,

@@ -135,6 +135,11 @@ def _moment_in(offset: Mapping[str, Any] | None, config: Mapping[str, Any]) -> d
 
 
 class JdbcSourceTask(SourceTask):
+    def __init__(self) -> None:
+        self._stop = threading.Event()
+        self._connection: Any = None
+        self._open: Generator[list[SourceRecord], None, None] | None = None
+
     def start(self, props: Mapping[str, str]) -> None:
         config = self._config = JdbcSourceConnector.config_def.parse(props)
         self._dialect = dialect_of(config)
@@ -145,9 +150,6 @@ class JdbcSourceTask(SourceTask):
         ]
         if config["query"]:
             self._queries = [_Query(self._dialect, config, None, reader.offset({"query": "query"}))]
-        self._stop = threading.Event()
-        self._connection: Any = None
-        self._open: Generator[list[SourceRecord], None, None] | None = None
 
     def poll(self) -> list[SourceRecord] | None:
         try:
@@ -185,14 +187,15 @@ class JdbcSourceTask(SourceTask):
 
     def close(self) -> None:
         """By the task's own thread. What a query had given counts only as far as offsets were committed."""
+        if self._connection is None:
+            return
         rows, self._open = self._open, None
         with contextlib.suppress(*self._dialect.errors):  # a cursor of a connection that is gone
             if rows is not None:
                 rows.close()
         connection, self._connection = self._connection, None
         with contextlib.suppress(*self._dialect.errors):  # it may have gone with its cursor
-            if connection is not None:
-                connection.close()
+            connection.close()
 
 
 class JdbcSourceConnector(SourceConnector):

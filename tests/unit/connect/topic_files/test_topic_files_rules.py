@@ -2,14 +2,16 @@
 
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 
-from headwater.connect.connectors.topic_files.connector import TopicFilesConnector, local_path
+from headwater.connect.connectors.topic_files.connector import TopicFilesConnector
 from headwater.connect.connectors.topic_files.names import FileName, HiddenName
 from headwater.connect.connectors.topic_files.partitioners import NULL_VALUE, by_fields, by_partition, by_time, escape
+from headwater.connect.connectors.topic_files.places import HdfsPlace, S3Place, place_of
 from headwater.connect.connectors.topic_files.rotation import Cut, Entry, Limits
 from headwater.connect.data import schema as s
 from headwater.connect.data.record import SinkRecord
@@ -168,10 +170,24 @@ def test_one_directory_too_many_ends_the_open_files() -> None:
 
 @pytest.mark.parametrize(("given", "path"), [("/a b", "/a b"), ("rel/x", "rel/x"), ("file:///a%20b", "/a b")])
 def test_local_paths(given: str, path: str) -> None:
-    assert str(local_path(given)) == path
+    assert str(place_of(TopicFilesConnector.config_def.parse({"path": given}))) == path
 
 
-@pytest.mark.parametrize("given", ["", "s3://bucket/x", "hdfs://h:9000/x", "file://host/x", "gs://b"])
+def test_places_elsewhere() -> None:
+    parse = TopicFilesConnector.config_def.parse
+    keys = {"aws.access.key.id": "me", "aws.secret.access.key": "x"}
+    assert place_of(parse({"path": "s3://bucket/a/b/", **keys})) == S3Place("bucket", "a/b", "us-east-1", "", "me", "x")
+    assert place_of(parse({"path": "s3://bucket", "s3.endpoint": "http://h:1"})) == S3Place(
+        "bucket", "", "us-east-1", "http://h:1", "", ""
+    )
+    assert place_of(parse({"path": "webhdfs://h/a%20b"})) == HdfsPlace("h", 9870, Path("/a b"), "")
+    assert place_of(parse({"path": "webhdfs://h:1/a", "webhdfs.user": "me"})) == HdfsPlace("h", 1, Path("/a"), "me")
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["", "s3://", "s3://host:9000/x", "s3://b/x?y", "s3://key:secret@b", "s3a://b", "hdfs://h:9000/x", "file://host/x", "gs://b", "webhdfs://h", "webhdfs://h:x/y"],
+)  # fmt: skip
 def test_other_places_are_refused_with_words(given: str) -> None:
     found = TopicFilesConnector.config_def.validate({"path": given})
     assert len(found["path"].errors) == 1
@@ -187,6 +203,8 @@ def test_other_places_are_refused_with_words(given: str) -> None:
         ({"timezone": "../x"}, "timezone"),
         ({"flush.size": "0"}, "flush.size"),
         ({"format": "csv"}, "format"),
+        ({"store.url": "http://h"}, "s3.endpoint"),
+        ({"aws.access.key.id": "me"}, "aws.access.key.id"),
     ],
 )
 def test_wrong_configs_are_told_by_property(props: dict[str, str], name: str) -> None:

@@ -84,21 +84,24 @@ def partition_of(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 class MongoSourceTask(SourceTask):
+    def __init__(self) -> None:
+        self._stop = threading.Event()
+        self._client: Any = None
+        self._stream: Any = None
+        self._copy: Iterator[SourceRecord] | None = None
+
     def start(self, props: Mapping[str, str]) -> None:
         from bson import json_util
 
         self._json = json_util
         self._config = CONFIG_DEF.parse(props)
         self._partition = partition_of(self._config)
-        self._stop = threading.Event()
-        self._client: Any = client_of(self._config)
+        self._client = client_of(self._config)
         self._errors = driver().errors.PyMongoError
         offset = self.context.offset_reader.offset(self._partition) or {}
         self._last = json_util.loads(offset["poll"]) if "poll" in offset else None
         self._token = json_util.loads(offset["_id"]) if "_id" in offset and "copy" not in offset else None
         self._due = 0.0
-        self._stream: Any = None
-        self._copy: Iterator[SourceRecord] | None = None
 
     def poll(self) -> list[SourceRecord] | None:
         try:
@@ -244,7 +247,8 @@ class MongoSourceTask(SourceTask):
 
     def close(self) -> None:
         self._close_stream()
-        self._client.close()
+        if self._client is not None:
+            self._client.close()
 
 
 class MongoSourceConnector(SourceConnector):

@@ -38,6 +38,13 @@ _STORED_S: Final = 0.1  # between looks at what is stored
 
 
 class PostgresCdcTask(SourceTask):
+    def __init__(self) -> None:
+        self._replication: ReplicationConnection | None = None
+        self._stream: ChangeStream | None = None
+        self._snapshot: Iterator[SourceRecord] | None = None
+        self._resources = ExitStack()
+        self._stop = threading.Event()
+
     def start(self, props: Mapping[str, str]) -> None:
         from headwater.connect.connectors.postgres_cdc.catalog import Server
 
@@ -59,11 +66,6 @@ class PostgresCdcTask(SourceTask):
         self._envelopes = Envelopes(_names(config, content))
         self._settings = _settings(config, encode)
         self._types: dict[int, TypeInfo] = {}
-        self._replication: ReplicationConnection | None = None
-        self._stream: ChangeStream | None = None
-        self._snapshot: Iterator[SourceRecord] | None = None
-        self._resources = ExitStack()
-        self._stop = threading.Event()
         self._stored: Mapping[str, Any] | None = self.context.offset_reader.offset(self._envelopes.partition)
         self._flushed = 0
         self._told_at = self._beaten_at = time.monotonic()
@@ -294,6 +296,8 @@ class PostgresCdcTask(SourceTask):
         self._stop.set()
 
     def close(self) -> None:
+        if not hasattr(self, "_server"):
+            return  # `start` did not come so far
         if self._replication is not None:
             with contextlib.suppress(ConnectError):
                 self._tell()

@@ -5,23 +5,23 @@ its files are written as one (`store`). Where files end is where a new task goes
 the group's offsets follow, so that its lag shows what is not in a file yet.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, ClassVar, Final
-from urllib.parse import unquote, urlsplit
 from zoneinfo import ZoneInfo
 
 from headwater.base.config.validators import AtLeast, Between, ConfigValueError, OneOf
 from headwater.base.ids import TopicPartition
 from headwater.connect.api import Offsets, SinkConnector, SinkTask
 from headwater.connect.config.definition import ConfigDef, ConfigValue
-from headwater.connect.config.keys import HIGH, LOW, MEDIUM, REQUIRED, listing, long, text, whole
+from headwater.connect.config.keys import HIGH, LOW, MEDIUM, REQUIRED, listing, long, secret, text, whole
 from headwater.connect.connectors.topic_files.formats import AvroContainer, Format, JsonLines, Parquet
+from headwater.connect.connectors.topic_files.object_store import ObjectStore
 from headwater.connect.connectors.topic_files.partitioners import Partitioner, by_fields, by_partition, by_time
+from headwater.connect.connectors.topic_files.places import HdfsPlace, S3Place, check_path, place_of, scheme_of
 from headwater.connect.connectors.topic_files.rotation import Cut, Entry, Limits
-from headwater.connect.connectors.topic_files.store import FileStore, Written
+from headwater.connect.connectors.topic_files.store import FileStore, Store, Written
+from headwater.connect.connectors.topic_files.webhdfs import WebHdfs
 from headwater.connect.data.record import SinkRecord
 from headwater.connect.errors import ConnectError, DataError
 
@@ -30,7 +30,9 @@ _REFUSED: Final = {
     "format.class": "format",
     "partitioner.class": "partitioner",
     "storage.class": "path",
-    "store.url": "path",
+    "store.url": "s3.endpoint",
+    "s3.bucket.name": "path",
+    "hdfs.url": "path",
     "topics.dir": "path",
     "path.format": "partitioner",
     "partition.duration.ms": "partitioner",
@@ -38,33 +40,30 @@ _REFUSED: Final = {
     "rotate.schedule.interval.ms": "rotate.interval.ms",
     "schema.compatibility": "format",
 }
-_SCHEME: Final = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*)://")
 
 
-def local_path(given: str) -> Path:
-    """A path of this machine; ValueError says why not."""
-    if not given:
-        raise ValueError("a directory is needed")
-    found = _SCHEME.match(given)
-    if found is None:
-        return Path(given)
-    if found[1].lower() != "file":
-        raise ValueError(f"{found[1]}:// is not there yet: files are written to local paths only, also file:///path")
-    parts = urlsplit(given)
-    if parts.netloc not in ("", "localhost") or parts.query or parts.fragment or not parts.path:
-        raise ValueError("file:///path is a local path; other hosts, queries and fragments are not known")
-    return Path(unquote(parts.path))
+def open_store(config: Mapping[str, Any]) -> Store:
+    width = config["filename.offset.zero.pad.width"]
+    match place_of(config):
+        case S3Place() as place:
+            from headwater.connect.connectors.topic_files.s3 import S3Objects
+
+            return ObjectStore(S3Objects(place), config["path"].rstrip("/"), width)
+        case HdfsPlace() as place:
+            return FileStore(place.directory, width, WebHdfs(place))
+        case local:
+            return FileStore(local, width)
 
 
-class _LocalPath:
+class _Path:
     def check(self, name: str, value: object) -> None:
         try:
-            local_path(str(value or ""))
+            check_path(str(value or ""))
         except ValueError as error:
             raise ConfigValueError(name, value, str(error)) from None
 
     def __str__(self) -> str:
-        return "a local path, or file:///path"
+        return "a local path, s3://bucket/prefix or webhdfs://host:port/directory"
 
 
 class _Zone:
@@ -86,7 +85,7 @@ class TopicFilesTask(SinkTask):
             config["flush.size"], config["file.size.max"], config["rotate.interval.ms"], config["open.files.max"]
         )
         self._nulls_fail = config["behavior.on.null.values"] == "fail"
-        self._store = FileStore(local_path(config["path"]), config["filename.offset.zero.pad.width"])
+        self._store = open_store(config)
         self._cuts: dict[TopicPartition, Cut] = {}
         self._next: dict[TopicPartition, int] = {}  # behind the last record in a file
 
@@ -183,7 +182,7 @@ class TopicFilesConnector(SinkConnector):
         "names are `<topic>+<partition>+<first offset>+<last offset>.<format>`."
     )
     config_def: ClassVar[ConfigDef] = ConfigDef(
-        text("path", REQUIRED, HIGH, "The directory under which each topic has its own. Every worker must see the same one; no other connector may write there. hdfs://, s3:// and others are refused.", _LocalPath()),
+        text("path", REQUIRED, HIGH, "The directory under which each topic has its own. Every worker must see the same one; no other connector may write there. `s3://bucket/prefix` is in S3, or what speaks its protocol (needs `pip install 'headwater[arrow]'`), `webhdfs://namenode:9870/directory` in HDFS without Kerberos.", _Path()),
         text("format", "parquet", HIGH, "parquet (values are structs; needs `pip install 'headwater[arrow]'`), avro (values have a schema) or json (a line for each).", OneOf("parquet", "avro", "json")),
         text("partitioner", "default", HIGH, "The directories in that of a topic: default (`partition=N/`), field (`name=value/` for each field of partition.field.name, escaped as Hive does it) or time (`year=/month=/day=/hour=/` of the record's timestamp).", OneOf("default", "field", "time")),
         listing("partition.field.name", [], MEDIUM, "The fields of the value that partitioner=field makes directories of: texts, whole numbers, booleans, decimals, dates. Null is `__HIVE_DEFAULT_PARTITION__`."),
@@ -196,6 +195,11 @@ class TopicFilesConnector(SinkConnector):
         text("parquet.codec", "snappy", LOW, "How Parquet is compressed.", OneOf("none", "snappy", "gzip", "zstd")),
         text("avro.codec", "null", LOW, "How Avro is compressed.", OneOf("null", "deflate")),
         whole("filename.offset.zero.pad.width", 10, LOW, "The digits that offsets in names have at least.", Between(1, 19)),
+        text("s3.region", "us-east-1", MEDIUM, "The region of an `s3://` path."),
+        text("s3.endpoint", "", MEDIUM, "The address of a server that is not Amazon's, such as `http://127.0.0.1:9000`."),
+        text("aws.access.key.id", "", MEDIUM, "Whose access an `s3://` path is; empty: what AWS's environment variables, profiles or roles say."),
+        secret("aws.secret.access.key", None, MEDIUM, "The secret that goes with it."),
+        text("webhdfs.user", "", LOW, "As whom a `webhdfs://` path is written; empty: the worker's user."),
     )  # fmt: skip
     task_class = TopicFilesTask
 
@@ -221,9 +225,8 @@ class TopicFilesConnector(SinkConnector):
             )
         return True
 
-    def _store(self, props: Mapping[str, str]) -> FileStore:
-        config = self.config_def.parse(props)
-        return FileStore(local_path(config["path"]), config["filename.offset.zero.pad.width"])
+    def _store(self, props: Mapping[str, str]) -> Store:
+        return open_store(self.config_def.parse(props))
 
     def validate(self, props: Mapping[str, str], found: dict[str, ConfigValue]) -> None:
         for name, instead in _REFUSED.items():
@@ -231,5 +234,9 @@ class TopicFilesConnector(SinkConnector):
                 found[instead].errors.append(f"{name} is not supported here; remove it, {instead} is the property")
         if found["partitioner"].value == "field" and not found["partition.field.name"].value:
             found["partition.field.name"].errors.append("partitioner=field needs the names of fields")
+        if scheme_of(props.get("path", "")) == "s3" and find_spec("pyarrow") is None:
+            found["path"].errors.append("s3:// needs pyarrow: pip install 'headwater[arrow]'")
+        if bool(props.get("aws.access.key.id")) != bool(props.get("aws.secret.access.key")):
+            found["aws.access.key.id"].errors.append("aws.access.key.id and aws.secret.access.key go together")
         if found["format"].value == "parquet" and find_spec("pyarrow") is None:
             found["format"].errors.append("format=parquet needs pyarrow: pip install 'headwater[arrow]'")

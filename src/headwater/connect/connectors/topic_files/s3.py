@@ -1,0 +1,51 @@
+"""Objects of S3, or of what speaks its protocol, by Arrow's client."""
+
+import contextlib
+from typing import TYPE_CHECKING, Final
+
+from headwater.connect.connectors.topic_files.places import S3Place
+
+if TYPE_CHECKING:
+    from pyarrow.fs import S3FileSystem
+
+_PATIENCE_S: Final = 30
+
+
+class S3Objects:
+    def __init__(self, place: S3Place) -> None:
+        self._system = _client(place)
+        self._root = f"{place.bucket}/{place.prefix}".rstrip("/")
+
+    def keys(self, prefix: str) -> list[str]:
+        from pyarrow.fs import FileSelector, FileType
+
+        selected = FileSelector(f"{self._root}/{prefix}".rstrip("/"), recursive=True, allow_not_found=True)
+        found = self._system.get_file_info(selected)
+        return [each.path[len(self._root) + 1 :] for each in found if each.type is FileType.File]
+
+    def get(self, key: str) -> bytes:
+        with self._system.open_input_stream(f"{self._root}/{key}") as stream:
+            data: bytes = stream.read()
+        return data
+
+    def put(self, key: str, data: bytes) -> None:
+        with self._system.open_output_stream(f"{self._root}/{key}") as stream:
+            stream.write(data)
+
+    def delete(self, key: str) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            self._system.delete_file(f"{self._root}/{key}")
+
+
+def _client(place: S3Place) -> "S3FileSystem":
+    from pyarrow.fs import S3FileSystem
+
+    return S3FileSystem(
+        access_key=place.access_key or None,
+        secret_key=place.secret_key or None,
+        region=place.region,
+        endpoint_override=place.endpoint or None,
+        background_writes=False,
+        request_timeout=_PATIENCE_S,
+        connect_timeout=_PATIENCE_S,
+    )
