@@ -43,7 +43,7 @@ def names(config: dict[str, str]) -> list[str]:
 
 def put_until(sink: SinkKit, end: int) -> None:
     while sink.next_offset < end:
-        sink.put({"n": sink.next_offset, "kind": "a b" if sink.next_offset % 2 else "ü"})
+        sink.put({"n": sink.next_offset, "kind": "a b" if sink.next_offset % 2 else "c"})
 
 
 @pytest.mark.parametrize("step", [2, 3, 4])
