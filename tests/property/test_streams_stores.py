@@ -1,4 +1,4 @@
-"""Stores in memory and in LMDB give the same as naive models, whatever is put, committed, discarded and killed in
+"""Stores in memory, in LMDB and in RocksDB give the same as naive models, whatever is put, committed, discarded and killed in
 between.
 """
 
@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 
 from headwater.streams.stores.build import build_store
 from headwater.streams.stores.formats import session_key, split_session_key, split_window_key, window_key
+from headwater.streams.stores.disk_state import DiskState
 from headwater.streams.stores.lmdb import LmdbState
 from headwater.streams.stores.memory import MemoryState
 from headwater.streams.stores.port import NOT_PUT, VALID_TO_UNDEFINED
+from headwater.streams.stores.rocksdb import RocksState
 from headwater.streams.stores.spec import StoreKind, StoreSpec
 from headwater.streams.stores.state import ChangelogPartition, Owner
 
@@ -32,26 +34,35 @@ times = st.integers(0, 60)
 CHANGELOG = ChangelogPartition("app-s-changelog", 0)
 LATER = ["commit later"] * 4 + ["kill"] * 2  # often one after the other: what a kill takes is of several commits
 ends = st.sampled_from([*LATER, "commit", "discard", "write out"])
+in_rocksdb = st.sampled_from([False] * 4 + [True])  # not always: to open it takes 30 times as long as LMDB
+FAST = "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108 - RocksDB waits for the device whenever it is opened
 
 
 class Twins:
-    """A store in memory and the same one in LMDB, with its changelog: whoever comes after a kill reads the rest of it."""
+    """A store in memory and the same one in LMDB, and in RocksDB if asked for, with its changelog: whoever comes after a kill reads the
+    rest of it.
+    """
 
-    def __init__(self, spec: StoreSpec, directory: Path) -> None:
+    def __init__(self, spec: StoreSpec, directory: Path, rocksdb: bool) -> None:
         self._spec = spec
+        self._rocksdb = rocksdb
         self._directory = directory
         self._epoch = 0
         self._log: list[tuple[bytes, bytes | None, int]] = []
         self._pending: list[tuple[bytes, bytes | None, int]] = []
         self._memory = MemoryState()
         self._on_disk = self._claimed()
-        self.stores: list[Any] = [build_store(spec, self._memory), build_store(spec, self._on_disk, self._record)]
+        self.stores: list[Any] = [build_store(spec, self._memory, self._record)]
+        self.stores += [build_store(spec, state) for state in self._on_disk]
 
-    def _claimed(self) -> LmdbState:
+    def _claimed(self) -> list[DiskState[Any]]:
         self._epoch += 1
-        state = LmdbState(self._directory)
-        state.claim(Owner(1, self._epoch))
-        return state
+        states: list[DiskState[Any]] = [LmdbState(self._directory)]
+        if self._rocksdb:
+            states.append(RocksState(self._directory / "rocks"))
+        for state in states:
+            state.claim(Owner(1, self._epoch))
+        return states
 
     def _record(self, key: bytes, value: bytes | None, timestamp: int | None) -> None:
         self._pending.append((key, value, timestamp or 0))
@@ -60,41 +71,45 @@ class Twins:
         self._log += self._pending
         self._pending.clear()
         self._memory.commit({}, later=later)
-        self._on_disk.commit({CHANGELOG: len(self._log)}, later=later)
+        for state in self._on_disk:
+            state.commit({CHANGELOG: len(self._log)}, later=later)
 
     def discard(self) -> None:
         self._pending.clear()
-        for state in (self._memory, self._on_disk):
+        for state in (self._memory, *self._on_disk):
             state.discard()
 
     def write_out(self) -> None:
-        self._on_disk.write_out()
+        for state in self._on_disk:
+            state.write_out()
 
     def kill(self) -> None:
         self.discard()
-        let_go_unwritten(self._on_disk)
-        self._on_disk = state = self._claimed()
-        replayed: Any = build_store(self._spec, state)
-        for record in self._log[state.positions.get(CHANGELOG, 0) :]:
-            replayed.restore(*record)
-        state.commit({CHANGELOG: len(self._log)})
-        self.stores[1] = build_store(self._spec, state, self._record)
+        for state in self._on_disk:
+            let_go_unwritten(state)
+        self._on_disk = self._claimed()
+        for state in self._on_disk:
+            replayed: Any = build_store(self._spec, state)
+            for record in self._log[state.positions.get(CHANGELOG, 0) :]:
+                replayed.restore(*record)
+            state.commit({CHANGELOG: len(self._log)})
+        self.stores[1:] = [build_store(self._spec, state) for state in self._on_disk]
 
     def close(self) -> None:
-        self._on_disk.close()
+        for state in self._on_disk:
+            state.close()
 
 
-def let_go_unwritten(state: LmdbState) -> None:
+def let_go_unwritten(state: DiskState[Any]) -> None:
     """What the end of its process leaves of a state."""
-    state.reading.abort()
-    state._environment.close()
+    state._close_rows()
     os.close(state._lock)
 
 
 @contextmanager
-def both(spec: StoreSpec) -> Iterator[Twins]:
-    with tempfile.TemporaryDirectory() as directory:
-        twins = Twins(spec, Path(directory))
+def both(spec: StoreSpec, rocksdb: bool) -> Iterator[Twins]:
+    with tempfile.TemporaryDirectory(dir=FAST) as directory:
+        twins = Twins(spec, Path(directory), rocksdb)
         try:
             yield twins
         finally:
@@ -118,6 +133,7 @@ def end(how: str, twins: Twins, model: Any, committed: Any) -> tuple[Any, Any]:
 
 @EXAMPLES
 @given(
+    in_rocksdb,
     st.lists(
         st.one_of(
             st.tuples(st.just("put"), keys, values),
@@ -129,12 +145,12 @@ def end(how: str, twins: Twins, model: Any, committed: Any) -> tuple[Any, Any]:
         ),
         min_size=8,
         max_size=40,
-    )
+    ),
 )
-def test_key_value_stores(steps: list[tuple[Any, ...]]) -> None:
+def test_key_value_stores(rocksdb: bool, steps: list[tuple[Any, ...]]) -> None:
     model: dict[bytes, bytes] = {}
     committed: dict[bytes, bytes] = {}
-    with both(StoreSpec("s")) as twins:
+    with both(StoreSpec("s"), rocksdb) as twins:
         stores = twins.stores
         for step in steps:
             match step:
@@ -193,6 +209,7 @@ class NaiveSegments:
 
 @EXAMPLES
 @given(
+    in_rocksdb,
     st.booleans(),
     st.booleans(),
     st.sampled_from([0, 7, 20, 1000]),
@@ -208,9 +225,11 @@ class NaiveSegments:
         max_size=40,
     ),
 )
-@example(False, True, 7, 5, [("put", b"a", b"12345678", 10), ("put", b"a", None, 60), ("commit later",), ("kill",)])
+@example(
+    True, False, True, 7, 5, [("put", b"a", b"12345678", 10), ("put", b"a", None, 60), ("commit later",), ("kill",)]
+)
 def test_window_stores(
-    time_ordered: bool, duplicates: bool, retention: int, interval: int, steps: list[tuple[Any, ...]]
+    rocksdb: bool, time_ordered: bool, duplicates: bool, retention: int, interval: int, steps: list[tuple[Any, ...]]
 ) -> None:
     spec = StoreSpec(
         "s",
@@ -222,7 +241,7 @@ def test_window_stores(
     )
     model = (NaiveSegments(retention, interval), [0])
     committed = copy.deepcopy(model)
-    with both(spec) as twins:
+    with both(spec, rocksdb) as twins:
         stores = twins.stores
 
         def rows(lower: bytes | None, upper: bytes | None, low: int, high: int, reverse: bool) -> list[Any]:
@@ -267,6 +286,7 @@ def test_window_stores(
 
 @EXAMPLES
 @given(
+    in_rocksdb,
     st.booleans(),
     st.sampled_from([0, 7, 20, 1000]),
     st.sampled_from([5, 13]),
@@ -281,14 +301,16 @@ def test_window_stores(
         max_size=40,
     ),
 )
-@example(True, 7, 5, [("put", b"a", 1, 2, b"1"), ("remove", b"b", 60, 60, b""), ("commit later",), ("kill",)])
-def test_session_stores(time_ordered: bool, retention: int, interval: int, steps: list[tuple[Any, ...]]) -> None:
+@example(True, True, 7, 5, [("put", b"a", 1, 2, b"1"), ("remove", b"b", 60, 60, b""), ("commit later",), ("kill",)])
+def test_session_stores(
+    rocksdb: bool, time_ordered: bool, retention: int, interval: int, steps: list[tuple[Any, ...]]
+) -> None:
     spec = StoreSpec(
         "s", StoreKind.SESSION, retention_ms=retention, segment_interval_ms=interval, time_ordered=time_ordered
     )
     model = NaiveSegments(retention, interval)
     committed = copy.deepcopy(model)
-    with both(spec) as twins:
+    with both(spec, rocksdb) as twins:
         stores = twins.stores
 
         def rows(lower: bytes | None, upper: bytes | None, earliest: int, latest: int, reverse: bool) -> list[Any]:
@@ -361,6 +383,7 @@ class NaiveVersions:
 
 @EXAMPLES
 @given(
+    in_rocksdb,
     st.sampled_from([0, 7, 20, 1000]),
     st.sampled_from([1, 5]),
     st.lists(
@@ -372,12 +395,14 @@ class NaiveVersions:
         max_size=40,
     ),
 )
-@example(7, 5, [("put", b"a", b"1", 10), ("commit later",), ("put", b"b", b"1", 60), ("commit later",), ("kill",)])
-def test_versioned_stores(retention: int, interval: int, steps: list[tuple[Any, ...]]) -> None:
+@example(
+    True, 7, 5, [("put", b"a", b"1", 10), ("commit later",), ("put", b"b", b"1", 60), ("commit later",), ("kill",)]
+)
+def test_versioned_stores(rocksdb: bool, retention: int, interval: int, steps: list[tuple[Any, ...]]) -> None:
     spec = StoreSpec("s", StoreKind.VERSIONED, retention_ms=retention, segment_interval_ms=interval)
     model = NaiveVersions(retention)
     committed = copy.deepcopy(model)
-    with both(spec) as twins:
+    with both(spec, rocksdb) as twins:
         stores = twins.stores
         for step in steps:
             match step:

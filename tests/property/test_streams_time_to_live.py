@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from headwater.streams.stores.expiring import ExpiringKeyValues
 from headwater.streams.stores.formats import stamped
+from headwater.streams.stores.disk_state import DiskState
 from headwater.streams.stores.lmdb import LmdbState
 from headwater.streams.stores.memory import MemoryState
+from headwater.streams.stores.rocksdb import RocksState
 from headwater.streams.stores.spec import StoreSpec
 from headwater.streams.stores.state import Owner, TaskState
 
@@ -72,13 +74,13 @@ def run(spec: StoreSpec, state: TaskState, script: list[tuple[str, bytes, bytes 
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(steps, max_size=25), st.booleans())
+@given(st.lists(steps, max_size=25), st.booleans(), st.sampled_from([False] * 4 + [True]))
 def test_rows_go_by_stream_time_and_the_changelog_says_so(
-    script: list[tuple[str, bytes, bytes | None, int]], timestamped: bool
+    script: list[tuple[str, bytes, bytes | None, int]], timestamped: bool, rocksdb: bool
 ) -> None:
     spec = StoreSpec("s", timestamped=timestamped, ttl_ms=TTL_MS)
     with tempfile.TemporaryDirectory() as directory:
-        on_disk = LmdbState(Path(directory))
+        on_disk: DiskState[Any] = RocksState(Path(directory)) if rocksdb else LmdbState(Path(directory))
         try:
             for state in (MemoryState(), on_disk):
                 state.claim(Owner(1, 0))

@@ -102,7 +102,7 @@ OTHERS: dict[str, dict[str, str]] = {
         "withLoggingDisabled": "`Materialized(logging=)`",
         "withLoggingEnabled": "`Materialized(topic_config=)`",
         "withRetention": "`Materialized(retention_ms=)`",
-        "withStoreType": "`Materialized(persistent=)`",
+        "withStoreType": "`Materialized(store_type=)`",
         "withValueSerde": "`Materialized(value=)`",
     },
     "Named": {"as": "every operator has an argument name", "withName": "every operator has an argument name"},

@@ -10,6 +10,7 @@ from headwater.base.extras import STREAMS, require_extra
 from headwater.streams.dsl.frames import NOTHING, FrameFeed, from_df
 from headwater.streams.dsl.global_table import GlobalTable
 from headwater.streams.dsl.materialized import StoreLike, keep
+from headwater.streams.dsl.store_types import default_store_type
 from headwater.streams.dsl.stream import Stream
 from headwater.streams.dsl.table import Table
 from headwater.streams.dsl.timestamps import extractor
@@ -66,6 +67,7 @@ class App:
         self.default_value = resolve(value)
         self.extractor: TimestampExtractor = extractor(timestamp) or fail_on_invalid_timestamp
         self.config = dict(config or {})  # Kafka Streams' settings, by their names
+        self.store_type = default_store_type(self.config)
         if isinstance(on_error, ErrorPolicy):
             self.errors = on_error
         else:
@@ -215,6 +217,7 @@ class App:
             self.default_value,
             self.extractor,
             self.errors,
+            store_type=self.store_type,
             late_records_topic=self.late_records_to,
             **changes,
         )

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from headwater.base.errors import UserError
+from headwater.streams.dsl.store_types import store_type
 from headwater.streams.dsl.time_to_live import refuse_ttl, time_to_live
 from headwater.streams.dsl.windows import Duration
 from headwater.streams.plan.graph import Graph
@@ -18,6 +19,7 @@ class Materialized:
     """Kafka Streams' `Materialized`. `history_ms` makes a versioned store, which keeps versions that long.
 
     `ttl` deletes rows when stream time is further than that beyond their timestamp; each is a change of the table.
+    `store_type` is where the rows lie: "lmdb", "rocksDB" or "in_memory"; by default as the application says.
     """
 
     name: str | None = None
@@ -27,7 +29,7 @@ class Materialized:
     history_ms: int | None = None
     ttl: Duration | None = None
     logging: bool = True
-    persistent: bool = True
+    store_type: str | None = None
     topic_config: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -67,7 +69,7 @@ class Kept:
             retention_ms=history or 0,
             ttl_ms=time_to_live(self.given.ttl),
             logged=self.given.logging and logged,
-            persistent=self.given.persistent,
+            store_type=store_type(self.given.store_type),
             changelog_config=dict(self.given.topic_config),
         )
         return StorePlan(spec, self.key, self.value)

@@ -1,7 +1,9 @@
 """Stores for processors: `app.add_store(key_value_store("seen", value="long"))`, then `process(...,
-stores=["seen"])`.
+stores=["seen"])`. `store_type` is where the rows lie: "lmdb", "rocksDB" or "in_memory"; by default as the application
+says.
 """
 
+from headwater.streams.dsl import store_types
 from headwater.streams.dsl.time_to_live import refuse_ttl, time_to_live
 from headwater.streams.dsl.windows import Duration, milliseconds
 from headwater.streams.plan.stores import StorePlan
@@ -17,14 +19,20 @@ def key_value_store(
     timestamped: bool = False,
     ttl: Duration | None = None,
     logging: bool = True,
-    persistent: bool = True,
+    store_type: str | None = None,
 ) -> StorePlan:
     """`get`, `put`, `delete`, `range`, `all`, `prefix`. A timestamped one keeps `(value, timestamp)`, as tables do.
 
     With `ttl=` a row is deleted when stream time is further than that beyond its timestamp: its own in a timestamped
     store, else that of the record that put it.
     """
-    spec = StoreSpec(name, timestamped=timestamped, ttl_ms=time_to_live(ttl), logged=logging, persistent=persistent)
+    spec = StoreSpec(
+        name,
+        timestamped=timestamped,
+        ttl_ms=time_to_live(ttl),
+        logged=logging,
+        store_type=store_types.store_type(store_type),
+    )
     return StorePlan(spec, resolve_optional(key), resolve_optional(value))
 
 
@@ -38,7 +46,7 @@ def window_store(
     retain_duplicates: bool = False,
     ttl: Duration | None = None,
     logging: bool = True,
-    persistent: bool = True,
+    store_type: str | None = None,
 ) -> StorePlan:
     """`put(key, value, start)`, `get(key, start)`, `fetch(key, from, to)`; forgets what is older than the retention."""
     refuse_ttl(name, ttl, "a window store", "it forgets what is older than its retention")
@@ -50,7 +58,7 @@ def window_store(
         window_size_ms=milliseconds(size),
         retain_duplicates=retain_duplicates,
         logged=logging,
-        persistent=persistent,
+        store_type=store_types.store_type(store_type),
     )
     return StorePlan(spec, resolve_optional(key), resolve_optional(value))
 
@@ -63,7 +71,7 @@ def session_store(
     value: SerdeLike | None = None,
     ttl: Duration | None = None,
     logging: bool = True,
-    persistent: bool = True,
+    store_type: str | None = None,
 ) -> StorePlan:
     """`put(key, start, end, value)`, `find_sessions(key, earliest_end, latest_start)`, `remove`."""
     refuse_ttl(name, ttl, "a session store", "it forgets what is older than its retention")
@@ -73,7 +81,7 @@ def session_store(
         timestamped=False,
         retention_ms=milliseconds(retention),
         logged=logging,
-        persistent=persistent,
+        store_type=store_types.store_type(store_type),
     )
     return StorePlan(spec, resolve_optional(key), resolve_optional(value))
 
@@ -86,7 +94,7 @@ def versioned_store(
     value: SerdeLike | None = None,
     ttl: Duration | None = None,
     logging: bool = True,
-    persistent: bool = True,
+    store_type: str | None = None,
 ) -> StorePlan:
     """`put(key, value, timestamp)`, `get(key)`, `get_as_of(key, timestamp)`, `history(...)`."""
     refuse_ttl(name, ttl, "a versioned store", "its history says how long versions are kept")
@@ -96,6 +104,6 @@ def versioned_store(
         timestamped=False,
         retention_ms=milliseconds(history),
         logged=logging,
-        persistent=persistent,
+        store_type=store_types.store_type(store_type),
     )
     return StorePlan(spec, resolve_optional(key), resolve_optional(value))

@@ -39,7 +39,7 @@ def suppress(
     store_name = graph.new_store_name("KTABLE-SUPPRESS-") if name is None else f"{name}-store"
     suppression = Suppression(wait, until_window_closes, records_max, bytes_max, early)
     supplier = TableSuppress(table.supplier, suppression, store_name)
-    spec = StoreSpec(store_name, timestamped=False, persistent=False)
+    spec = StoreSpec(store_name, timestamped=False)
     store = StorePlan(spec, table.key_serde, table.value_serde, buffer=True)
     node = SuppressNode(node_name, supplier, stores=[store])
     node.output_versioned = False

@@ -7,6 +7,7 @@ from headwater.base.errors import UserError
 from headwater.streams.dsl.functions import aggregator, joiner, number_serde, value_of
 from headwater.streams.dsl.grouped_stream import Grouping
 from headwater.streams.dsl.materialized import Kept, StoreLike, keep, keep_count
+from headwater.streams.dsl.store_types import store_type
 from headwater.streams.dsl.table import Table
 from headwater.streams.dsl.time_to_live import refuse_ttl
 from headwater.streams.engine.session_aggregate import SessionAggregate
@@ -198,7 +199,7 @@ def window_store(kept: Kept, windows: AnyWindows, emit: Emit) -> StorePlan:
         window_size_ms=size or None,
         time_ordered=emit == "close",
         logged=kept.given.logging,
-        persistent=kept.given.persistent,
+        store_type=store_type(kept.given.store_type),
         changelog_config=dict(kept.given.topic_config),
     )
     return StorePlan(spec, kept.key, kept.value)

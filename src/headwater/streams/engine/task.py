@@ -35,7 +35,7 @@ from headwater.streams.engine.suppress_buffer import SuppressBuffer
 from headwater.streams.engine.time import TimestampExtractor, fail_on_invalid_timestamp
 from headwater.streams.plan.topology import Partitioner, ProcessorNode, SinkNode, SourceNode, SubTopology
 from headwater.streams.serdes.port import Serde
-from headwater.streams.stores.spec import StoreSpec
+from headwater.streams.stores.spec import StoreSpec, StoreType
 from headwater.streams.stores.state import TaskState
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ class TaskSettings:
     errors: ErrorPolicy = field(default_factory=ErrorPolicy)
     emit_interval_ms: int = 1000
     partition_count: Callable[[str], int] | None = None  # of a topic, for partitioners
+    store_type: StoreType = StoreType.LMDB  # where stores lie that do not say it
     late_records_topic: str | None = (
         None  # where records go that are late for windows and joins; None: they are counted only
     )

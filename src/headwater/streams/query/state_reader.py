@@ -1,18 +1,21 @@
 """The state of an application that another process of this machine has open: what `headwater stream serve` answers
 from.
 
-LMDB lets many processes read while one writes. So queries need no part of the processor that computes, and go on being
-answered (with the last commit) while the application restarts. Tasks are found as directories below the state
-directory, and looked for again every second: they come, go, and are made anew. Stores in memory (global tables) are not
-here.
+LMDB lets many processes read while one writes, and RocksDB lets them follow what one has written. So queries need no
+part of the processor that computes, and go on being answered (with the last commit) while the application restarts.
+Tasks are found as directories below the state directory, and looked for again every second: they come, go, and are made
+anew. Stores in memory are not here, nor are global tables, which are in memory always.
 """
 
+import shutil
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import lmdb
 
@@ -21,9 +24,16 @@ from headwater.streams.engine.task import TaskSettings
 from headwater.streams.plan.topology import SubTopology
 from headwater.streams.query.directory import Host
 from headwater.streams.query.readable import NotReady
-from headwater.streams.stores.lmdb import LmdbSnapshot, boot_id, owner_in
+from headwater.streams.stores.combined_state import ROCKSDB, CombinedSnapshot
+from headwater.streams.stores.lmdb import lmdb_snapshot, owner_in
+from headwater.streams.stores.snapshot import StateSnapshot
+from headwater.streams.stores.spec import StoreType
 from headwater.streams.stores.state import Owner, is_copied
+from headwater.streams.stores.state_directory import boot_id, is_believed
 from headwater.streams.stores.task_counts import read_task_counts
+
+if TYPE_CHECKING:
+    from headwater.streams.stores.rocksdb import RocksReader
 
 _LOOK_EVERY_S: Final = 1.0
 _MOST_MAPS: Final = 512
@@ -46,6 +56,8 @@ class StateOfTask:
             str(directory / "lmdb"), readonly=True, create=False, max_dbs=_MOST_MAPS, lock=True, readahead=False
         )
         self._databases: dict[str, Any] = {}
+        kinds = {store.spec.lies_in(settings.store_type) for store in plan.stores}
+        self._follower = Follower(directory / ROCKSDB) if StoreType.ROCKSDB in kinds else None
 
     @property
     def owner(self) -> Owner:
@@ -53,19 +65,23 @@ class StateOfTask:
             return owner_in(self._environment, reading)
 
     @contextmanager
-    def snapshot(self) -> Iterator[LmdbSnapshot]:
+    def snapshot(self) -> Iterator[StateSnapshot]:
         if self._environment.stat()["entries"] != len(self._databases):
             self._open_databases()
         reading = self._begin()
         try:
-            snapshot = LmdbSnapshot(reading, self._databases)
+            snapshot = lmdb_snapshot(reading, self._databases)
             if not self._stale and is_copied(snapshot):
                 raise NotReady(
                     f"What lies here of task {self.directory.name} is a standby's copy",
                     "another slot has the task, and this may be behind it",
                     "Ask the machine of that slot, or allow stale answers",
                 )
-            yield snapshot
+            if self._follower is None:
+                yield snapshot
+            else:
+                parts = {StoreType.LMDB: snapshot, StoreType.ROCKSDB: self._follower.snapshot()}
+                yield CombinedSnapshot(parts, self.settings.store_type)
         finally:
             reading.abort()
 
@@ -84,6 +100,40 @@ class StateOfTask:
 
     def close(self) -> None:
         self._environment.close()
+        if self._follower is not None:
+            self._follower.close()
+
+
+class Follower:
+    """RocksDB as another process writes it: opened when it is asked for, and again when it was made anew."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._own = Path(tempfile.mkdtemp(prefix="headwater-reader-"))
+        self._reader: RocksReader | None = None
+
+    def snapshot(self) -> StateSnapshot:
+        """As of the last commit that is written, until the next one is asked for. Raises NotReady."""
+        from headwater.streams.stores.rocksdb import RocksReader
+
+        try:
+            if self._reader is None or self._reader.is_gone:
+                self._let_go()
+                self._reader = RocksReader(self._directory, self._own)
+            self._reader.catch_up()
+        except Exception as problem:  # noqa: BLE001 - RocksDB has one type for all: its files come and go while they are read
+            self._let_go()
+            raise NotReady(f"The state in {self._directory} cannot be read now", str(problem), "Ask again") from None
+        return StateSnapshot(self._reader.find)
+
+    def _let_go(self) -> None:
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.close()
+
+    def close(self) -> None:
+        self._let_go()
+        shutil.rmtree(self._own, ignore_errors=True)
 
 
 class StateReader:
@@ -102,7 +152,8 @@ class StateReader:
         """`stale`: answers also from standbys' copies."""
         self._stale = stale
         self._root = _root(state_dir, application, cluster)
-        self._plans = {plan.number: plan for plan in plans if plan.stores and not plan.is_global}
+        here = [_on_disk(plan, settings.store_type) for plan in plans if not plan.is_global]
+        self._plans = {plan.number: plan for plan in here if plan.stores}
         self._settings = settings
         self._found: dict[str, StateOfTask] = {}
         self._looked_at = -_LOOK_EVERY_S
@@ -173,8 +224,7 @@ class StateReader:
         return found
 
     def _open(self, name: str, directory: Path) -> StateOfTask | None:
-        mark = directory / "opened"
-        if not mark.exists() or mark.read_text() not in ("clean", boot_id()):
+        if not is_believed(directory, boot_id()):
             return None  # of before the machine went down: its owner wipes it
         number, _, partition = name.partition("_")
         try:
@@ -182,6 +232,12 @@ class StateReader:
             return StateOfTask(plan, int(partition), self._settings, directory, stale=self._stale)
         except (lmdb.Error, OSError):
             return None  # it is being made, or removed
+
+
+def _on_disk(plan: SubTopology, default: StoreType) -> SubTopology:
+    """Without stores in memory: these are where the task is."""
+    stores = [store for store in plan.stores if store.spec.lies_in(default) is not StoreType.IN_MEMORY]
+    return replace(plan, stores=stores)
 
 
 def _inode(directory: Path) -> int:

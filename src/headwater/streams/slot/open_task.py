@@ -24,8 +24,10 @@ from headwater.streams.query.readable import NotReady
 from headwater.streams.slot.changelogs import RestoreProgress, ask_bounds, changelogs_of, offsets_of, read_from
 from headwater.streams.slot.offset_metadata import decode_metadata
 from headwater.streams.stores.build import build_store
-from headwater.streams.stores.lmdb import LmdbSnapshot, LmdbState, StateInUse, remove_unused
+from headwater.streams.stores.combined_state import OpenState, open_state
+from headwater.streams.stores.snapshot import StateSnapshot
 from headwater.streams.stores.state import ChangelogPartition, Owner, mark_copy
+from headwater.streams.stores.state_directory import StateInUse, remove_unused
 
 _SAVE_EVERY: Final = 100_000  # records of a replay, so that memory stays small
 _WRITE_EVERY_S: Final = (
@@ -70,7 +72,7 @@ class OpenTask:
         self._directory = directory / self.name
         self._clients = clients
         self._globals = global_stores
-        self._state: LmdbState | None = None
+        self._state: OpenState | None = None
         self._positions: dict[ChangelogPartition, int] = {}
         self._task: Task | None = None
         self.runs = Runs()
@@ -81,7 +83,7 @@ class OpenTask:
         self._may_wait = len(self.changelogs) == len(plan.stores)  # else there are rows that no replay could bring back
 
     @property
-    def state(self) -> LmdbState:
+    def state(self) -> OpenState:
         assert self._state is not None, f"the state of task {self.name} is not claimed"
         return self._state
 
@@ -105,7 +107,7 @@ class OpenTask:
         names = [f"{self.settings.application_id}-{t}" if t in internal else t for t in self.plan.source_topics]
         return [TopicPartition(name, self.partition) for name in names if self.partition < counts[name]]
 
-    def snapshot(self) -> AbstractContextManager[LmdbSnapshot]:
+    def snapshot(self) -> AbstractContextManager[StateSnapshot]:
         """The last commit that is written, for queries of other threads: while the task is behind its inputs, five
         seconds old or more.
         """
@@ -119,14 +121,19 @@ class OpenTask:
     def claim(self, owner: Owner) -> None:
         if self._state is None:
             try:
-                self._state = LmdbState(self._directory)
+                self._state = self._opened(self._directory)
                 for beside in self._directory.parent.glob(f"{self.name}.*-*"):  # from a time when this one was in use
                     remove_unused(beside)
             except StateInUse:  # by a process that was stopped: it cannot write to where this one goes
                 fresh = self._directory.with_name(f"{self.name}.{owner.run}-{owner.epoch}")
-                self._state = LmdbState(fresh)
+                self._state = self._opened(fresh)
         self._state.claim(owner)
         mark_copy(self._state, is_copy=False)
+
+    def _opened(self, directory: Path) -> OpenState:
+        return open_state(
+            directory, [store.spec for store in self.plan.stores], self.changelogs, self.settings.store_type
+        )
 
     def ends(self, isolation: str) -> dict[ChangelogPartition, int]:
         level = READ_UNCOMMITTED if isolation == "read_uncommitted" else READ_COMMITTED

@@ -28,6 +28,7 @@ from headwater.streams.slot.changelogs import changelogs_of
 from headwater.streams.slot.partition_counts import PartitionCounts
 from headwater.streams.slot.settings import RunSettings
 from headwater.streams.slot.upgrade_check import check_upgrade
+from headwater.streams.stores.combined_state import check_installed
 
 if TYPE_CHECKING:
     from headwater.streams.dsl.app import App
@@ -76,6 +77,7 @@ class Program:
 def prepare(app: "App", settings: RunSettings) -> Program:
     """Makes the internal topics that are missing. Raises UserError where topics of users are."""
     topology = app.topology()
+    check_installed({plan.spec.lies_in(app.store_type) for plan in topology.stores.values()})
     with Admin(settings.for_admins) as admin:
         ensure_frame_inputs(admin, topology)
         known = partitions_of(admin, external_topics(topology))

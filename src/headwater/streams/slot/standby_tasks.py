@@ -30,8 +30,8 @@ from headwater.streams.slot.changelogs import ChangelogBounds, ask_bounds, chang
 from headwater.streams.slot.program import Program
 from headwater.streams.slot.slot_report import SlotReport
 from headwater.streams.stores.build import build_store
-from headwater.streams.stores.lmdb import LmdbState
-from headwater.streams.stores.spec import StoreSpec
+from headwater.streams.stores.combined_state import OpenState, open_state
+from headwater.streams.stores.spec import StoreSpec, StoreType
 from headwater.streams.stores.state import ChangelogPartition, Owner, mark_copy
 
 _log: Final = logging.getLogger("headwater.streams")
@@ -44,7 +44,7 @@ _PAUSE_MAX_S: Final = 60.0  # also how long a copy must be well for its troubles
 @dataclass(slots=True)
 class _Copy:
     task: str
-    state: LmdbState
+    state: OpenState
     stores: dict[TopicPartition, Any]
     positions: dict[TopicPartition, int]  # as they are saved
     records: int = 0
@@ -153,7 +153,9 @@ class StandbyTasks:
     def _ask(self, task: str) -> _Asked:
         number, _, partition = task.partition("_")
         plan = next(each for each in self._program.sub_topologies if each.number == int(number))
-        changelogs = changelogs_of(plan, int(partition), self._program.name)
+        default = self._program.task_settings.store_type
+        every = changelogs_of(plan, int(partition), self._program.name)
+        changelogs = {where: spec for where, spec in every.items() if spec.lies_in(default) is not StoreType.IN_MEMORY}
         return _Asked(task, self._wanted[task], plan, changelogs, self._asker.submit(self._bounds, changelogs))
 
     def _bounds(self, changelogs: Mapping[ChangelogPartition, StoreSpec]) -> ChangelogBounds:
@@ -161,7 +163,12 @@ class StandbyTasks:
 
     def _open(self, asked: _Asked, bounds: ChangelogBounds) -> None:
         task, changelogs, ends = asked.task, asked.changelogs, bounds.ends
-        state = LmdbState(self._directory / task)
+        state = open_state(
+            self._directory / task,
+            [store.spec for store in asked.plan.stores],
+            changelogs,
+            self._program.task_settings.store_type,
+        )
         try:
             state.claim(Owner(self._run, self._wanted[task]))
             begins = read_from(asked.plan, state, bounds)

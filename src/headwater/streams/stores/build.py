@@ -18,6 +18,7 @@ def build_store(
     """`changelog` is told of every change; None for a store that is not logged. `times`: of the task, where it writes
     to the store.
     """
+    state = state.part(spec)
     match spec.kind:
         case StoreKind.KEY_VALUE:
             if spec.ttl_ms is not None:

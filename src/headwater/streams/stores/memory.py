@@ -1,9 +1,17 @@
-"""The state of a task in memory: for tests, and for stores that are restored from their changelog at each start."""
+"""The state of a task in memory: for tests, and for stores that are restored from their changelog at each start.
 
+Queries of other threads read under a lock that a commit takes, too: rows change in commits only.
+"""
+
+import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Self
 
 from headwater.streams.stores.ordered import PendingMap
+from headwater.streams.stores.snapshot import StateSnapshot
 from headwater.streams.stores.sorted_keys import SortedKeys
+from headwater.streams.stores.spec import StoreSpec
 from headwater.streams.stores.state import ChangelogPartition, Owner, Reloads, StateFenced
 
 
@@ -33,6 +41,9 @@ class MemoryMap:
     def end(self) -> bytes | None:
         return None  # to look for a row costs no more
 
+    def unsorted(self) -> "UnsortedMap":
+        return UnsortedMap(self._rows)
+
     def apply(self, changes: Mapping[bytes, bytes | None], floor: bytes = b"") -> None:
         if floor:
             self._rows = {key: value for key, value in self._rows.items() if key >= floor}
@@ -47,6 +58,29 @@ class MemoryMap:
                 self._rows[key] = value
 
 
+class UnsortedMap:
+    """An `ordered.CommittedMap` for readers of other threads: it leaves the order that the owner keeps alone."""
+
+    __slots__ = ("_rows",)
+
+    def __init__(self, rows: Mapping[bytes, bytes]) -> None:
+        self._rows = rows
+
+    def get(self, key: bytes) -> bytes | None:
+        return self._rows.get(key)
+
+    def scan(self, lower: bytes | None, upper: bytes | None, reverse: bool) -> Iterator[tuple[bytes, bytes]]:
+        keys = [key for key in self._rows if (lower is None or key >= lower) and (upper is None or key < upper)]
+        keys.sort(reverse=reverse)
+        return ((key, self._rows[key]) for key in keys)
+
+    def count(self) -> int:
+        return len(self._rows)
+
+    def end(self) -> bytes | None:
+        return None
+
+
 class MemoryState:
     """A `state.TaskState`."""
 
@@ -55,13 +89,18 @@ class MemoryState:
         self._positions: dict[ChangelogPartition, int] = {}
         self._claimed = self._owner = Owner(-1, -1)
         self._reloads = Reloads()
+        self._snapshots = threading.Lock()  # held while one is read, and while rows change
         self.notes = self.map("/notes")
         self.times = self.map("/times")
+
+    def part(self, spec: StoreSpec) -> Self:  # noqa: ARG002
+        return self
 
     def map(self, name: str) -> PendingMap:
         if name not in self._maps:
             committed = MemoryMap()
-            self._maps[name] = committed, PendingMap(committed)
+            with self._snapshots:
+                self._maps[name] = committed, PendingMap(committed)
         return self._maps[name][1]
 
     @property
@@ -76,11 +115,19 @@ class MemoryState:
     def commit(self, positions: Mapping[ChangelogPartition, int], *, later: bool = False) -> None:  # noqa: ARG002
         if self._owner != self._claimed:
             raise StateFenced("memory", self._claimed, self._owner)
-        for committed, pending in self._maps.values():
-            pending.commit()
-            committed.apply(pending.unwritten, pending.unwritten_floor)
-            pending.written()
+        with self._snapshots:
+            for committed, pending in self._maps.values():
+                pending.commit()
+                committed.apply(pending.unwritten, pending.unwritten_floor)
+                pending.written()
         self._positions.update(positions)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[StateSnapshot]:
+        """The last commit, for readers of other threads: one at a time, and the next commit waits for it."""
+        with self._snapshots:
+            maps = {name: committed.unsorted() for name, (committed, _) in self._maps.items()}
+            yield StateSnapshot(maps.get)
 
     def discard(self) -> None:
         for _, pending in self._maps.values():
@@ -91,8 +138,9 @@ class MemoryState:
         self._reloads.add(reload)
 
     def wipe(self) -> None:
-        for committed, _ in self._maps.values():
-            committed.apply({key: None for key, _ in committed.scan(None, None, False)})
+        with self._snapshots:
+            for committed, _ in self._maps.values():
+                committed.apply({key: None for key, _ in committed.scan(None, None, False)})
         self._positions.clear()
         self.discard()
 

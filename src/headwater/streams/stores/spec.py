@@ -11,6 +11,14 @@ class StoreKind(StrEnum):
     VERSIONED = "versioned"
 
 
+class StoreType(StrEnum):
+    """Where rows lie: by Kafka Streams' names (`default.dsl.store`) where it has them."""
+
+    LMDB = "lmdb"
+    ROCKSDB = "rocksDB"
+    IN_MEMORY = "in_memory"
+
+
 @dataclass(frozen=True, slots=True)
 class StoreSpec:
     name: str
@@ -29,6 +37,13 @@ class StoreSpec:
     """Can be asked by time over all keys: for results that are emitted when windows close."""
     logged: bool = True
     """Has a changelog topic."""
-    persistent: bool = True
-    """On disk where there is one; else in memory, and restored from the changelog at each start."""
+    store_type: StoreType | None = None
+    """Where rows lie; None: as of the application. What is in memory is restored from the changelog at each start."""
     changelog_config: dict[str, str] = field(default_factory=dict, hash=False)
+
+    def lies_in(self, default: StoreType) -> StoreType:
+        """`default`: of the application. What nothing restores cannot be in memory alone: it would be lost whenever the
+        task moves, and be it to the next process on the same machine.
+        """
+        chosen = self.store_type or default
+        return StoreType.LMDB if chosen is StoreType.IN_MEMORY and not self.logged else chosen

@@ -13,6 +13,7 @@ from weakref import WeakMethod
 
 from headwater.base.errors import UserError
 from headwater.streams.stores.ordered import PendingMap
+from headwater.streams.stores.spec import StoreSpec
 
 
 class Owner(NamedTuple):
@@ -61,7 +62,12 @@ class Reloads:
 
 
 class TaskState(Protocol):
-    """Implemented by `memory.MemoryState` and `lmdb.LmdbState`."""
+    """Implemented by `memory.MemoryState`, `lmdb.LmdbState`, `rocksdb.RocksState`, and `combined_state.CombinedState`
+    where stores of a task lie in several of these.
+    """
+
+    def part(self, spec: StoreSpec) -> "TaskState":
+        """The state in which that store lies: itself, where all lie in one."""
 
     def map(self, name: str) -> PendingMap:
         """The map of that name, the same object each time. Maps of stores are named by their store."""

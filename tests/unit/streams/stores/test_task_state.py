@@ -1,4 +1,4 @@
-"""The state of a task, in memory and in LMDB: pending until committed, owned, with positions."""
+"""The state of a task, in memory, in LMDB and in RocksDB: pending until committed, owned, with positions."""
 
 import gc
 import os
@@ -13,17 +13,29 @@ import lmdb
 import pytest
 
 from headwater.streams.stores.build import build_store
-from headwater.streams.stores.lmdb import LmdbState, StateInUse, remove_unused
+from headwater.streams.stores.lmdb import LmdbState
 from headwater.streams.stores.memory import MemoryState
+from headwater.streams.stores.rocksdb import RocksState
 from headwater.streams.stores.spec import StoreKind, StoreSpec
 from headwater.streams.stores.state import ChangelogPartition, Owner, StateFenced, TaskState
+from headwater.streams.stores.state_directory import StateInUse, remove_unused
 
 PARTITION = ChangelogPartition("app-counts-changelog", 3)
 
 
-@pytest.fixture(params=["memory", "lmdb"])
+Disk = type[LmdbState] | type[RocksState]
+
+
+@pytest.fixture(params=[LmdbState, RocksState])
+def disk(request: pytest.FixtureRequest) -> Disk:
+    found: Disk = request.param
+    return found
+
+
+@pytest.fixture(params=["memory", "lmdb", "rocksdb"])
 def state(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TaskState]:
-    state: TaskState = MemoryState() if request.param == "memory" else LmdbState(tmp_path)
+    kinds = {"memory": lambda _: MemoryState(), "lmdb": LmdbState, "rocksdb": RocksState}
+    state: TaskState = kinds[request.param](tmp_path)
     state.claim(Owner(1, 0))
     yield state
     state.close()
@@ -117,17 +129,17 @@ def test_wiping_keeps_the_owner_only(state: TaskState) -> None:
         state.commit({})
 
 
-def test_wiping_forgets_maps_that_nobody_has_asked_for_yet(tmp_path: Path) -> None:
-    _written(tmp_path, "monday", LmdbState.close)
-    state = LmdbState(tmp_path, "monday")
+def test_wiping_forgets_maps_that_nobody_has_asked_for_yet(disk: Disk, tmp_path: Path) -> None:
+    _written(disk, tmp_path, "monday", disk.close)
+    state = disk(tmp_path, "monday")
     state.wipe()
     assert list(state.map("counts").scan()) == []
     assert state.positions == {}
     state.close()
 
 
-def _written(directory: Path, boot_id: str, end: Callable[[LmdbState], None]) -> None:
-    state = LmdbState(directory, boot_id)
+def _written(disk: Disk, directory: Path, boot_id: str, end: Callable[[Any], None]) -> None:
+    state = disk(directory, boot_id)
     state.claim(Owner(1, 0))
     state.map("counts").put(b"a", b"1")
     state.commit({PARTITION: 1})
@@ -135,59 +147,59 @@ def _written(directory: Path, boot_id: str, end: Callable[[LmdbState], None]) ->
     end(state)
 
 
-def test_what_was_committed_is_there_again_and_what_was_pending_is_not(tmp_path: Path) -> None:
-    _written(tmp_path, "monday", LmdbState.close)
-    state = LmdbState(tmp_path, "tuesday")
+def test_what_was_committed_is_there_again_and_what_was_pending_is_not(disk: Disk, tmp_path: Path) -> None:
+    _written(disk, tmp_path, "monday", disk.close)
+    state = disk(tmp_path, "tuesday")
     assert list(state.map("counts").scan()) == [(b"a", b"1")]
     assert state.positions == {PARTITION: 1}
     state.close()
 
 
-def test_state_that_was_open_when_the_machine_went_down_is_not_believed(tmp_path: Path) -> None:
-    _written(tmp_path, "monday", LmdbState.close)
+def test_state_that_was_open_when_the_machine_went_down_is_not_believed(disk: Disk, tmp_path: Path) -> None:
+    _written(disk, tmp_path, "monday", disk.close)
     (tmp_path / "opened").write_text("monday")
-    same_boot = LmdbState(tmp_path, "monday")
+    same_boot = disk(tmp_path, "monday")
     assert same_boot.positions == {PARTITION: 1}
     same_boot.close()
     (tmp_path / "opened").write_text("monday")
-    next_boot = LmdbState(tmp_path, "tuesday")
+    next_boot = disk(tmp_path, "tuesday")
     assert next_boot.positions == {}
     assert list(next_boot.map("counts").scan()) == []
     next_boot.close()
 
 
 def test_the_mark_of_an_open_state_is_on_the_device_before_anything_is_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[str] = []
     real = os.fsync
 
     def fsync(descriptor: int) -> None:
-        synced.append(f"{os.readlink(f'/proc/self/fd/{descriptor}')} {(tmp_path / 'lmdb').exists()}")
+        synced.append(f"{os.readlink(f'/proc/self/fd/{descriptor}')} {(tmp_path / disk.folder).exists()}")
         real(descriptor)
 
     monkeypatch.setattr("os.fsync", fsync)
-    state = LmdbState(tmp_path)
+    state = disk(tmp_path)
     assert synced == [f"{tmp_path}/opened False", f"{tmp_path} False"]
     state.close()
     assert synced[2:] == [f"{tmp_path}/opened True", f"{tmp_path} True"]
     assert (tmp_path / "opened").read_text() == "clean"
 
 
-def test_two_processes_cannot_write_one_state(tmp_path: Path) -> None:
-    state = LmdbState(tmp_path)
-    code = f"import pathlib, headwater.streams.stores.lmdb as l; l.LmdbState(pathlib.Path({str(tmp_path)!r}))"
+def test_two_processes_cannot_write_one_state(disk: Disk, tmp_path: Path) -> None:
+    state = disk(tmp_path)
+    code = f"import pathlib, {disk.__module__} as m; m.{disk.__name__}(pathlib.Path({str(tmp_path)!r}))"
     with pytest.raises(StateInUse):
-        LmdbState(tmp_path)
+        disk(tmp_path)
     other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "StateInUse" in other.stderr
     state.close()
 
 
-def test_only_state_that_nobody_has_open_is_removed(tmp_path: Path) -> None:
-    state = LmdbState(tmp_path / "0_0")
+def test_only_state_that_nobody_has_open_is_removed(disk: Disk, tmp_path: Path) -> None:
+    state = disk(tmp_path / "0_0")
     remove_unused(tmp_path / "0_0")
-    assert (tmp_path / "0_0" / "lmdb").exists()
+    assert (tmp_path / "0_0" / disk.folder).exists()
     state.close()
     remove_unused(tmp_path / "0_0")
     assert not (tmp_path / "0_0").exists()
@@ -229,16 +241,16 @@ def test_keys_of_any_length_keep_order_and_identity(state: TaskState) -> None:
     assert [key for key, _ in rows.scan()] == [key for key in expected if key != b"p" * 100_000]
 
 
-def test_a_snapshot_has_no_rows_of_a_map_that_nobody_has_made_yet(tmp_path: Path) -> None:
-    state = LmdbState(tmp_path)
+def test_a_snapshot_has_no_rows_of_a_map_that_nobody_has_made_yet(disk: Disk, tmp_path: Path) -> None:
+    state = disk(tmp_path)
     with state.snapshot() as snapshot:
         unknown = snapshot.map("counts")
         assert (list(unknown.scan()), unknown.get(b"a")) == ([], None)
     state.close()
 
 
-def test_no_map_is_made_while_a_snapshot_is(tmp_path: Path) -> None:
-    state = LmdbState(tmp_path)
+def test_no_map_is_made_while_a_snapshot_is(disk: Disk, tmp_path: Path) -> None:
+    state = disk(tmp_path)
     seen: list[bool] = []
 
     class Watched(dict[str, object]):
@@ -264,8 +276,8 @@ def test_a_commit_for_later_is_seen_at_once_and_survives_a_discard(state: TaskSt
     assert state.positions == {PARTITION: 1}
 
 
-def test_what_waits_is_written_without_what_is_pending(tmp_path: Path) -> None:
-    state = LmdbState(tmp_path)
+def test_what_waits_is_written_without_what_is_pending(disk: Disk, tmp_path: Path) -> None:
+    state = disk(tmp_path)
     state.claim(Owner(1, 0))
     rows = state.map("counts")
     rows.put(b"a", b"1")
@@ -280,19 +292,21 @@ def test_what_waits_is_written_without_what_is_pending(tmp_path: Path) -> None:
     state.close()
 
 
-def test_a_process_that_is_killed_has_lost_all_of_commits_for_later_but_the_times_of_operators(tmp_path: Path) -> None:
+def test_a_process_that_is_killed_has_lost_all_of_commits_for_later_but_the_times_of_operators(
+    disk: Disk, tmp_path: Path
+) -> None:
     """These are in no changelog: nobody could bring them back. Rows, notes and positions go together, so a replay does."""
     script = (
         "import os, sys; from pathlib import Path;"
-        "from headwater.streams.stores.lmdb import LmdbState; from headwater.streams.stores.state import *;"
-        "state = LmdbState(Path(sys.argv[1])); state.claim(Owner(1, 0)); partition = ChangelogPartition('t', 0);"
+        f"from {disk.__module__} import {disk.__name__}; from headwater.streams.stores.state import *;"
+        f"state = {disk.__name__}(Path(sys.argv[1])); state.claim(Owner(1, 0)); partition = ChangelogPartition('t', 0);"
         "state.map('counts').put(b'a', b'1'); state.notes.put(b'n', b'1'); state.times.put(b't', b'1'); state.commit({partition: 1});"
         "state.map('counts').put(b'a', b'2'); state.notes.put(b'n', b'2'); state.times.put(b't', b'2');"
         "state.commit({partition: 2}, later=True);"
         "os._exit(0)"
     )
     subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True, timeout=120)
-    state = LmdbState(tmp_path)
+    state = disk(tmp_path)
     assert state.map("counts").get(b"a") == b"1"
     assert state.positions == {ChangelogPartition("t", 0): 1}
     assert state.notes.get(b"n") == b"1", "ahead of its rows it would make the replay drop some"
@@ -300,8 +314,8 @@ def test_a_process_that_is_killed_has_lost_all_of_commits_for_later_but_the_time
     state.close()
 
 
-def test_a_query_while_commits_wait_sees_rows_and_their_stream_time_of_one_commit(tmp_path: Path) -> None:
-    state = LmdbState(tmp_path)
+def test_a_query_while_commits_wait_sees_rows_and_their_stream_time_of_one_commit(disk: Disk, tmp_path: Path) -> None:
+    state = disk(tmp_path)
     state.claim(Owner(1, 0))
     spec = StoreSpec("w", StoreKind.WINDOW, retention_ms=60_000)
     windows: Any = build_store(spec, state)
@@ -316,13 +330,13 @@ def test_a_query_while_commits_wait_sees_rows_and_their_stream_time_of_one_commi
     state.close()
 
 
-def test_closing_writes_what_waits(tmp_path: Path) -> None:
-    state = LmdbState(tmp_path)
+def test_closing_writes_what_waits(disk: Disk, tmp_path: Path) -> None:
+    state = disk(tmp_path)
     state.claim(Owner(1, 0))
     state.map("counts").put(b"a", b"1")
     state.commit({PARTITION: 1}, later=True)
     state.close()
-    again = LmdbState(tmp_path)
+    again = disk(tmp_path)
     assert again.map("counts").get(b"a") == b"1"
     assert again.positions == {PARTITION: 1}
     again.close()
@@ -348,8 +362,8 @@ def test_rows_below_a_bound_go_and_come_back_with_a_discard(state: TaskState, la
     assert rows.approximate_count() == 2
 
 
-def test_a_count_while_commits_wait_has_each_row_once(tmp_path: Path) -> None:
-    state = LmdbState(tmp_path)
+def test_a_count_while_commits_wait_has_each_row_once(disk: Disk, tmp_path: Path) -> None:
+    state = disk(tmp_path)
     state.claim(Owner(1, 0))
     rows = state.map("counts")
     for key in (b"a", b"b", b"c"):
