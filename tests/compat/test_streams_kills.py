@@ -19,7 +19,9 @@ from compat.support.quick import lasting
 from compat.support.streams_results import PARTITIONS, Results, send_words
 from headwater.client import READ_COMMITTED, Admin, NewTopic, RangeReader, TopicPartition
 from headwater.client.types import LATEST
+from headwater.streams.stores.combined_state import ROCKSDB
 from headwater.streams.stores.lmdb import LmdbState
+from headwater.streams.stores.rocksdb import RocksState
 from headwater.testing import Broker
 
 WORKER = Path(__file__).parent / "support" / "streams_counter.py"
@@ -37,8 +39,8 @@ def broker() -> Iterator[Broker]:
 
 
 class Workers:
-    def __init__(self, broker: Broker, state: Path) -> None:
-        self._command = [sys.executable, str(WORKER), broker.bootstrap_servers, str(state)]
+    def __init__(self, broker: Broker, state: Path, stores: str) -> None:
+        self._command = [sys.executable, str(WORKER), broker.bootstrap_servers, str(state), stores]
         self.all: list[subprocess.Popen[str]] = []
 
     def start(self) -> subprocess.Popen[str]:
@@ -61,8 +63,8 @@ class Workers:
 
 
 @pytest.fixture
-def workers(broker: Broker, tmp_path: Path) -> Iterator[Workers]:
-    workers = Workers(broker, tmp_path / "state")
+def workers(broker: Broker, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Workers]:
+    workers = Workers(broker, tmp_path / "state", getattr(request, "param", "lmdb"))
     yield workers
     for worker in list(workers.all):
         workers.kill(worker)
@@ -82,8 +84,8 @@ def _committed(broker: Broker, topic: str) -> list[tuple[bytes, bytes, int]]:
 def _states(state: Path) -> dict[str, int]:
     """The counts in all states that were closed; several directories where a process had to make way."""
     counts: dict[str, int] = {}
-    for opened in sorted(state.glob("counter/*/*/opened")):
-        stored = LmdbState(opened.parent)
+    for opened in sorted(state.glob("counter/*/**/opened")):
+        stored = RocksState(opened.parent) if opened.parent.name == ROCKSDB else LmdbState(opened.parent)
         for key, value in stored.map("counts").scan():
             counts[key.decode()] = max(counts.get(key.decode(), 0), struct.unpack(">qq", value)[1])
         stored.close()
@@ -106,6 +108,7 @@ def _check(broker: Broker, workers: Workers, results: Results, words: list[str],
     assert _states(state) == dict(expected)
 
 
+@pytest.mark.parametrize("workers", ["lmdb", "rocksDB"], indirect=True)
 def test_counts_are_exact_though_processes_are_killed(broker: Broker, workers: Workers, tmp_path: Path) -> None:
     seed = random.randrange(1 << 32) if lasting(0, 1) else 7
     print(f"seed {seed}")

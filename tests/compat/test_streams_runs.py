@@ -24,7 +24,7 @@ def broker() -> Iterator[Broker]:
 class Bench:
     """Topics of one test, and what was committed to its output."""
 
-    def __init__(self, broker: Broker, name: str) -> None:
+    def __init__(self, broker: Broker, name: str, stores: str) -> None:
         self.brokers = broker.bootstrap_servers
         self.input, self.output, self.side = f"{name}-in", f"{name}-out", f"{name}-side"
         with Admin(bootstrap_servers=self.brokers) as admin:
@@ -34,7 +34,8 @@ class Bench:
             bootstrap_servers=self.brokers, isolation_level="read_committed", auto_offset_reset="earliest"
         )
         self._consumer.assign([TopicPartition(self.output, index) for index in range(2)])
-        self.app = App(f"{name}-app", brokers=self.brokers, key="text", value="text")
+        config = {"default.dsl.store": stores}
+        self.app = App(f"{name}-app", brokers=self.brokers, key="text", value="text", config=config)
 
     def send(self, key: str, value: str, timestamp: int = 0, topic: str | None = None) -> None:
         sent = self._producer.send(topic or self.input, value.encode(), key=key.encode(), timestamp_ms=timestamp)
@@ -53,9 +54,13 @@ class Bench:
 
 @pytest.fixture
 def bench(broker: Broker, request: pytest.FixtureRequest) -> Iterator[Bench]:
-    bench = Bench(broker, request.node.name.replace("[", "-").replace("]", ""))
+    name = request.node.name.replace("[", "-").replace("]", "")
+    bench = Bench(broker, name, getattr(request, "param", "lmdb"))
     yield bench
     bench.close()
+
+
+EVERYWHERE = pytest.mark.parametrize("bench", ["lmdb", "rocksDB", "in_memory"], indirect=True)
 
 
 class Lookup(Processor):
@@ -73,6 +78,7 @@ def _count(bench: Bench) -> App:
     return bench.app
 
 
+@EVERYWHERE
 def test_a_slot_whose_producer_id_was_taken_begins_its_commit_anew(bench: Bench, tmp_path: Path) -> None:
     with _count(bench).run_here(state_dir=tmp_path):
         bench.send("a", "x")
@@ -84,6 +90,7 @@ def test_a_slot_whose_producer_id_was_taken_begins_its_commit_anew(bench: Bench,
         assert bench.read(2) == [(b"a", _long(2)), (b"b", _long(1))]
 
 
+@EVERYWHERE
 def test_state_that_is_lost_is_restored_from_the_changelog(bench: Bench, tmp_path: Path) -> None:
     app = _count(bench)
     for expected in (1, 2):
@@ -93,6 +100,7 @@ def test_state_that_is_lost_is_restored_from_the_changelog(bench: Bench, tmp_pat
         shutil.rmtree(tmp_path)
 
 
+@EVERYWHERE
 def test_state_of_a_changelog_that_was_made_anew_is_not_believed(bench: Bench, tmp_path: Path) -> None:
     app = _count(bench)
     with app.run_here(state_dir=tmp_path / "one"):
@@ -143,6 +151,7 @@ def test_at_least_once(bench: Bench, tmp_path: Path) -> None:
             assert bench.read(1) == [(b"a", _long(expected))]
 
 
+@EVERYWHERE
 def test_what_a_function_raises_ends_the_run_and_nothing_of_the_commit_is_seen(bench: Bench, tmp_path: Path) -> None:
     fails = [True]
 
@@ -177,6 +186,7 @@ def test_topics_that_are_not_there_are_named(bench: Bench, tmp_path: Path) -> No
         bench.app.run_here(state_dir=tmp_path)
 
 
+@EVERYWHERE
 def test_stores_are_asked_while_the_application_runs(bench: Bench, tmp_path: Path) -> None:
     with _count(bench).run_here(state_dir=tmp_path) as run:
         for key in ("apple", "apricot", "banana", "apple"):
@@ -197,6 +207,7 @@ def test_stores_are_asked_while_the_application_runs(bench: Bench, tmp_path: Pat
             counts.put("apple", 3)
 
 
+@EVERYWHERE
 def test_stores_are_asked_over_http_while_the_application_runs(bench: Bench, tmp_path: Path) -> None:
     with _count(bench).run_here(state_dir=tmp_path, queries=0) as run:
         assert run.queries is not None

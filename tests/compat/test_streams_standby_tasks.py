@@ -64,8 +64,9 @@ def counted(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 @pytest.fixture
-def program(broker: Broker, counted: Counted, tmp_path: Path) -> Program:
-    return prepare(make_app(broker.bootstrap_servers), RunSettings(broker.bootstrap_servers, tmp_path / "state"))
+def program(broker: Broker, counted: Counted, tmp_path: Path, request: pytest.FixtureRequest) -> Program:
+    app = make_app(broker.bootstrap_servers, getattr(request, "param", "lmdb"))
+    return prepare(app, RunSettings(broker.bootstrap_servers, tmp_path / "state"))
 
 
 @pytest.fixture
@@ -86,6 +87,7 @@ def _whole(rows: dict[str, Any]) -> bool:
     return [row["lag"] for row in rows.values()] == [0, 0]
 
 
+@pytest.mark.parametrize("program", ["lmdb", "rocksDB"], indirect=True)
 def test_a_standby_that_lags_is_promoted_and_replays_the_rest_alone(
     broker: Broker, admin: Admin, program: Program, counted: Counted, tmp_path: Path
 ) -> None:
@@ -182,11 +184,11 @@ def test_a_copy_that_cannot_be_opened_is_tried_after_pauses_that_grow(
 ) -> None:
     tries: list[str] = []
 
-    def full(directory: Path) -> None:
+    def full(directory: Path, *_: object) -> None:
         tries.append(directory.name)
         raise OSError("no space")
 
-    monkeypatch.setattr(standby_tasks, "LmdbState", full)
+    monkeypatch.setattr(standby_tasks, "open_state", full)
     monkeypatch.setattr(standby_tasks, "_PAUSE_S", 0.01)
     standbys = StandbyTasks(program, admin, tmp_path / "copies", 1)
     standbys.add(("1_0",), 1)

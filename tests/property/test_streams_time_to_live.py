@@ -5,13 +5,14 @@ discarded in between; and it is what its changelog says.
 import copy
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headwater.streams.stores.disk_state import DiskState
 from headwater.streams.stores.expiring import ExpiringKeyValues
 from headwater.streams.stores.formats import stamped
-from headwater.streams.stores.disk_state import DiskState
 from headwater.streams.stores.lmdb import LmdbState
 from headwater.streams.stores.memory import MemoryState
 from headwater.streams.stores.rocksdb import RocksState

@@ -1,5 +1,5 @@
 """A process that counts by a key taken from the value, through a repartition topic, until SIGTERM: `streams_counter.py
-BROKERS STATE`.
+BROKERS STATE STORES`.
 
 Prints "open" when its tasks are open, and how it ended: "stopped", or the name of the error.
 """
@@ -11,18 +11,20 @@ import threading
 from headwater.streams import App
 
 
-def make_app(brokers: str) -> App:
-    app = App("counter", brokers=brokers, key="text", value="text")
+def make_app(brokers: str, stores: str = "lmdb") -> App:
+    """`stores`: where they lie."""
+    app = App("counter", brokers=brokers, key="text", value="text", config={"default.dsl.store": stores})
     words = app.stream("words").select_key(lambda _, word: word)
     words.group_by_key().count(store="counts").to_stream().to("counts")
     return app
 
 
-def main(brokers: str, state_dir: str) -> None:
+def main(brokers: str, state_dir: str, stores: str) -> None:
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     try:
-        run = make_app(brokers).run_here(state_dir=state_dir, commit_interval_ms=20, repartition_purge_interval_ms=500)
+        app = make_app(brokers, stores)
+        run = app.run_here(state_dir=state_dir, commit_interval_ms=20, repartition_purge_interval_ms=500)
         print("open", flush=True)
         while not stop.wait(0.05) and run.running:
             pass

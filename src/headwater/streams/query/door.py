@@ -25,6 +25,7 @@ from headwater.streams.query.answers import Row, answer
 from headwater.streams.query.directory import Directory, Host, partitions_here
 from headwater.streams.query.questions import BadQuestion, Question, encode, parse
 from headwater.streams.query.readable import NotReady, Readable, store_names, store_plan
+from headwater.streams.stores.state import StateClosed
 from headwater.web.callers import group
 from headwater.web.client import HttpClient, HttpClientError
 from headwater.web.door import Door
@@ -163,7 +164,7 @@ class QueryDoor:
     def _answer(self, here: Sequence[tuple[Readable, StorePlan]], question: Question) -> list[Row]:
         try:
             return answer(here, question)
-        except lmdb.Error as problem:  # its state was closed or made anew between two steps of this one
+        except (lmdb.Error, StateClosed) as problem:  # its state was closed or made anew between two steps of this one
             raise HttpError(503, f"The state is being opened: {problem}", headers={"Retry-After": "1"}) from None
 
     async def _with_others(

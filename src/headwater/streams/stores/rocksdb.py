@@ -24,7 +24,7 @@ from headwater.base.errors import UserError
 from headwater.streams.stores.disk_state import DiskState, owner_of, position_row
 from headwater.streams.stores.ordered import CommittedMap, PendingMap
 from headwater.streams.stores.snapshot import StateSnapshot
-from headwater.streams.stores.state import ChangelogPartition, Owner
+from headwater.streams.stores.state import ChangelogPartition, Owner, StateClosed
 
 _POSITIONS: Final = "/positions"
 _DEFAULT: Final = "default"
@@ -253,6 +253,8 @@ class RocksState(DiskState[RocksMap]):
     @contextmanager
     def snapshot(self) -> Iterator[StateSnapshot]:
         with self._snapshots:
+            if self._database is None:
+                raise StateClosed(str(self._directory))
             with self._writing:
                 pinned: dict[str, PinnedMap] = {
                     name: PinnedMap(committed.family) for name, (committed, _) in self._maps.items()
@@ -275,8 +277,8 @@ class RocksState(DiskState[RocksMap]):
     def _close_rows(self) -> None:
         with self._snapshots:
             let_go(self._database, self._families.values(), self._scans)
-            self._maps, self._families = {}, {}
-            del self._positions, self._database, self.notes, self.times
+            self._maps, self._families, self._database = {}, {}, None
+            del self._positions, self.notes, self.times
 
 
 def let_go(database: Any, maps: Iterable[RocksMap], scans: "WeakSet[Rows]") -> None:
@@ -285,6 +287,7 @@ def let_go(database: Any, maps: Iterable[RocksMap], scans: "WeakSet[Rows]") -> N
         rows.close()
     for each in maps:
         each.family.close()
+        each.handle = None  # it would keep the database open, and stores have their maps as long as they live
     database.close()
 
 

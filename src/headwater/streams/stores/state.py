@@ -42,6 +42,11 @@ class StateFenced(UserError):
         )
 
 
+class StateClosed(UserError):
+    def __init__(self, where: str) -> None:
+        super().__init__(f"The state in {where} has been closed", "its task is being moved or ended", "Ask again")
+
+
 class Reloads:
     """The methods of stores that read again what a discard took back. They do not keep the stores alive: a task that
     recovers opens new ones.

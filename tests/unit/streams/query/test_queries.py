@@ -1,5 +1,7 @@
 """Interactive queries: what is asked, what is answered, over HTTP and over several hosts; without a broker."""
 
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -379,3 +381,73 @@ def test_a_standbys_copy_answers_only_those_who_allow_stale_answers(tmp_path: Pa
     task.save()
     task.close()
     assert count(stale=False) == 0
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from headwater.streams.stores.build import build_store
+from headwater.streams.stores.combined_state import open_state
+from headwater.streams.stores.formats import stamped
+from headwater.streams.stores.spec import StoreSpec, StoreType
+from headwater.streams.stores.state import ChangelogPartition, Owner
+spec, changelog = StoreSpec("counts"), ChangelogPartition("c", 0)
+state = open_state(Path(sys.argv[1]), [spec], {changelog: spec}, StoreType.ROCKSDB)
+state.claim(Owner(1, 0))
+state.commit({})
+print("open", flush=True)
+for line in sys.stdin:
+    word, number = line.split()
+    build_store(spec, state).put(word.encode(), stamped(int(number).to_bytes(8), 5))
+    state.commit({changelog: 1})
+    print("written", flush=True)
+state.close()
+"""
+
+
+class Writer:
+    """Another process, which has the state of a task open."""
+
+    def __init__(self, directory: Path) -> None:
+        command = [sys.executable, "-c", WRITER, str(directory)]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self._expect("open")
+
+    def put(self, word: str, number: int) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{word} {number}\n")
+        self.process.stdin.flush()
+        self._expect("written")
+
+    def _expect(self, told: str) -> None:
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == f"{told}\n"
+
+
+def test_rows_in_rocksdb_are_read_while_another_process_writes_them(tmp_path: Path) -> None:
+    app = App("fruit", key="text", value="text", config={"default.dsl.store": "rocksDB"})
+    app.stream("in").group_by_key().count(store="counts")
+    app.table("prices", store=Materialized("prices", store_type="in_memory"))
+    plans = app.topology().sub_topologies()
+    plan = next(each for each in plans if any(store.name == "counts" for store in each.stores))
+    root = tmp_path / "fruit" / "cluster"
+    write_task_counts(root, {each.number: 1 for each in plans})
+    reader = StateReader(tmp_path, "fruit", plans, app.settings(), None)
+    writer = Writer(root / f"{plan.number}_0")
+    with (
+        writer.process,
+        QueryServer("fruit", reader.tasks, token=TOKEN, directory=reader).start() as server,
+        connect(server.url, TOKEN) as client,
+    ):
+        counts = client.store("counts")
+        assert counts.get("cherry") is None  # nobody has made the map yet
+        writer.put("cherry", 1)
+        assert counts.get("cherry")["value"] == 1
+        writer.put("cherry", 2)
+        writer.put("apple", 1)
+        assert [(row["key"], row["value"]) for row in counts.all()] == [("apple", 1), ("cherry", 2)]
+        writer.process.communicate()
+        assert counts.get("apple")["value"] == 1
+        with pytest.raises(UserError, match="no store 'prices'"):  # it is in memory
+            client.store("prices").all()
+    reader.close()

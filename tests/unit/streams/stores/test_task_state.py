@@ -12,12 +12,13 @@ from typing import Any
 import lmdb
 import pytest
 
+from headwater.base.errors import UserError
 from headwater.streams.stores.build import build_store
 from headwater.streams.stores.lmdb import LmdbState
 from headwater.streams.stores.memory import MemoryState
 from headwater.streams.stores.rocksdb import RocksState
 from headwater.streams.stores.spec import StoreKind, StoreSpec
-from headwater.streams.stores.state import ChangelogPartition, Owner, StateFenced, TaskState
+from headwater.streams.stores.state import ChangelogPartition, Owner, StateClosed, StateFenced, TaskState
 from headwater.streams.stores.state_directory import StateInUse, remove_unused
 
 PARTITION = ChangelogPartition("app-counts-changelog", 3)
@@ -376,33 +377,111 @@ def test_a_count_while_commits_wait_has_each_row_once(disk: Disk, tmp_path: Path
 
 
 def test_a_state_that_cannot_be_written_lets_go_of_its_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    disk: Disk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    state = LmdbState(tmp_path)
+    state = disk(tmp_path)
     state.claim(Owner(1, 0))
     state.map("counts").put(b"a", b"1")
     state.commit({PARTITION: 1}, later=True)
 
     def full(*_: object) -> None:
-        raise lmdb.DiskError("No space left on device")
+        raise OSError("No space left on device")
 
     monkeypatch.setattr(state, "_write", full)
-    with pytest.raises(lmdb.DiskError):
+    with pytest.raises(OSError, match="No space"):
         state.close()
     assert (tmp_path / "opened").read_text() != "clean"
-    again = LmdbState(tmp_path)
+    again = disk(tmp_path)
     assert again.positions == {}, "rows and positions are replayed together"
     again.close()
 
 
+@pytest.mark.parametrize(
+    ("opened", "error", "told"), [("lmdb.open", lmdb.Error, lmdb.Error), ("rocksdict.Rdict", Exception, UserError)]
+)
 def test_a_state_that_cannot_be_opened_lets_go_of_its_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    opened: str, error: type[Exception], told: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    disk: Disk = LmdbState if opened == "lmdb.open" else RocksState
+
     def broken(*_: object, **__: object) -> None:
-        raise lmdb.CorruptedError("a page is torn")
+        raise error("a page is torn")
 
     with monkeypatch.context() as patch:
-        patch.setattr(lmdb, "open", broken)
-        with pytest.raises(lmdb.CorruptedError):
-            LmdbState(tmp_path)
-    LmdbState(tmp_path).close()
+        patch.setattr(opened, broken)
+        with pytest.raises(told, match="a page is torn"):
+            disk(tmp_path)
+    disk(tmp_path).close()
+
+
+def test_a_snapshot_stays_as_it_was_while_rows_are_written(disk: Disk, tmp_path: Path) -> None:
+    state = disk(tmp_path)
+    state.claim(Owner(1, 0))
+    rows, other = state.map("counts"), state.map("other")
+    for key in (b"a", b"c", b"e"):
+        rows.put(key, b"1")
+    state.commit({})
+    with state.snapshot() as snapshot:
+        rows.put(b"a", None)
+        rows.put(b"b", b"2")
+        rows.put(b"c", b"2")
+        other.put(b"x", b"2")
+        state.commit({})
+        seen = snapshot.map("counts")
+        assert list(seen.scan()) == [(b"a", b"1"), (b"c", b"1"), (b"e", b"1")]
+        assert (seen.get(b"a"), seen.get(b"b"), seen.get(b"c")) == (b"1", None, b"1")
+        assert (seen.approximate_count(), list(snapshot.map("other").scan())) == (3, [])
+    assert list(rows.scan()) == [(b"b", b"2"), (b"c", b"2"), (b"e", b"1")]
+    state.close()
+
+
+def test_scans_of_a_snapshot_that_take_turns_keep_their_places(disk: Disk, tmp_path: Path) -> None:
+    state = disk(tmp_path)
+    state.claim(Owner(1, 0))
+    keys = [b"%02d" % number for number in range(20)]
+    state.map("counts").put_all(dict.fromkeys(keys, b"1"))
+    state.commit({})
+    with state.snapshot() as snapshot:
+        rows = snapshot.map("counts")
+        up, down, part = rows.scan(), rows.scan(reverse=True), rows.scan(b"05", b"15")
+        seen: list[list[bytes]] = [[], [], []]
+        for _ in keys:
+            for number, scan in enumerate((up, down, part)):
+                seen[number] += [key for key, _ in [next(scan, (b"", b""))] if key]
+                assert rows.get(b"07") == b"1"
+    assert seen == [keys, keys[::-1], keys[5:15]]
+    state.close()
+
+
+def test_a_scan_that_somebody_has_left_does_not_keep_the_state_open(disk: Disk, tmp_path: Path) -> None:
+    """As in the frames of an exception that ended a run: the next one opens the same state."""
+    state = disk(tmp_path)
+    state.claim(Owner(1, 0))
+    state.map("counts").put_all({b"a": b"1", b"b": b"1"})
+    state.commit({PARTITION: 1})
+    left, rows = state.map("counts").scan(), state.map("counts")
+    next(left)
+    state.close()
+    again = disk(tmp_path)
+    assert again.positions == {PARTITION: 1}
+    again.close()
+    del left, rows
+
+
+def test_a_state_that_was_closed_answers_no_query(disk: Disk, tmp_path: Path) -> None:
+    state = disk(tmp_path)
+    state.close()
+    with pytest.raises((lmdb.Error, StateClosed)), state.snapshot():
+        pass
+
+
+def test_rows_beyond_a_number_are_estimated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headwater.streams.stores.rocksdb._COUNTED", 5)
+    state = RocksState(tmp_path)
+    state.claim(Owner(1, 0))
+    rows = state.map("counts")
+    for value in (b"1", b"2"):
+        rows.put_all(dict.fromkeys((b"%d" % number for number in range(10)), value))
+        state.commit({})
+    assert 10 <= rows.approximate_count() <= 20
+    state.close()
