@@ -142,7 +142,7 @@ def serving(bench: Bench) -> Figures:
 
 def starting(bench: Bench) -> Figures:
     """Empty, and with many schemas, which are written as a registry of Confluent's would have."""
-    from headwater.client import Producer
+    from headwater.client import Admin, NewTopic, Producer
 
     with _process([sys.executable, "-c", BARE]) as (_, bare_ms):
         pass
@@ -150,6 +150,8 @@ def starting(bench: Bench) -> Figures:
         with _process(_registry(bench, f"_{topic}-empty")) as (_, empty_ms):
             pass
         loaded = f"_{topic}-loaded"
+        with Admin({"bootstrap.servers": f"127.0.0.1:{bench.port()}"}) as admin:
+            admin.create_topics([NewTopic(loaded, 1, 1, {"cleanup.policy": "compact"})])
         with Producer({"bootstrap.servers": f"127.0.0.1:{bench.port()}"}) as producer:
             for number in range(1, bench.count(LOADED) + 1):
                 key = {"keytype": "SCHEMA", "subject": f"s{number}", "version": 1, "magic": 1}

@@ -1,11 +1,16 @@
 """Our serializers and confluent-kafka's through one registry: the same bytes, and each reads what the other wrote."""
 
+import asyncio
+import contextlib
+import datetime
 import json
 import re
-from collections.abc import Iterator
+import threading
+from collections.abc import Awaitable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import schema_registry as theirs
 from confluent_kafka.schema_registry import avro as their_avro
@@ -18,8 +23,9 @@ import headwater
 from compat.support.broker import BrokerProcess
 from compat.support.registry import Registry
 from headwater.base.errors import KafkaError, UserError
+from headwater.base.ids import TopicPartition
 from headwater.cli.root import run
-from headwater.client import Consumer, Producer
+from headwater.client import AsyncConsumer, AsyncProducer, Consumer, Producer
 from headwater.client.schema_registry import (
     AvroColumns,
     AvroColumnSerializer,
@@ -35,6 +41,7 @@ from headwater.client.schema_registry import (
     SchemaRegistryClient,
     SchemaRegistryError,
 )
+from headwater.client.schema_registry.transport import HttpTransport
 from headwater.schemas import SchemaType, StoredSchema, parse
 from headwater.schemas.model import DataError
 from headwater.schemas.protobuf import ProtobufSchema
@@ -151,6 +158,75 @@ def test_typed_records_through_our_own_clients(registry: Registry, group_broker:
         while len(found) < len(visits):
             found += [record.value for record in consumer.poll(1)]
     assert found == visits
+
+
+class Held:
+    """Answers once the loop has let it: a loop that waited for the answer never would."""
+
+    def __init__(self, url: str) -> None:
+        self._transport = HttpTransport([url], {}, 30)
+        self.asked, self.released = threading.Event(), threading.Event()
+
+    def request(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        self.asked.set()
+        assert self.released.wait(60), "the loop waited for the registry"
+        return self._transport.request(method, path, body)
+
+    def close(self) -> None:
+        self._transport.close()
+
+
+async def while_the_loop_runs(held: Held, work: Awaitable[Any]) -> Any:
+    task = asyncio.ensure_future(work)
+    while not held.asked.is_set():
+        await asyncio.sleep(0.01)
+    assert not task.done()
+    held.released.set()
+    return await asyncio.wait_for(task, 60)
+
+
+def test_asyncio_clients_do_not_hold_up_the_loop_for_the_registry(
+    registry: Registry, group_broker: BrokerProcess, topic: str
+) -> None:
+    text = json.dumps(USER)
+    at = {"bootstrap_servers": group_broker.bootstrap}
+    with contextlib.ExitStack() as stack:
+        helds = [Held(registry.url) for _ in range(4)]
+        clients = [stack.enter_context(SchemaRegistryClient(registry.url, transport=held)) for held in helds]
+
+        async def play() -> None:
+            async with AsyncProducer(**at, value_serializer=AvroSerializer(clients[0], text)) as producer:
+                await while_the_loop_runs(helds[0], producer.send(topic, VALUE))
+                table = pa.table({"value": [{**VALUE, "since": datetime.date(1970, 1, 11)}]})
+                encode = {"value": AvroColumnSerializer(clients[1], text, subject=f"{topic}-value")}
+                await while_the_loop_runs(helds[1], producer.send_arrow(table, topic, encode=encode))
+            where = {**at, "auto_offset_reset": "earliest", "enable_auto_commit": False}
+            found: list[Any] = []
+            async with AsyncConsumer(**where, value_deserializer=AvroDeserializer(clients[2])) as consumer:
+                consumer.assign([TopicPartition(topic, 0)])
+                found += await while_the_loop_runs(helds[2], consumer.poll(60))
+                while len(found) < 2:
+                    found += await consumer.poll(60)
+            assert [each.value["name"] for each in found] == ["Ada", "Ada"]
+            async with AsyncConsumer(**where) as consumer:
+                consumer.assign([TopicPartition(topic, 0)])
+                columns = AvroColumns(clients[3], subject=f"{topic}-value")
+                batch = await while_the_loop_runs(helds[3], consumer.poll_arrow(60, schema=columns))
+                assert batch.column("value").to_pylist()[0]["name"] == "Ada"
+
+        asyncio.run(play())
+
+
+def test_asyncio_clients_are_told_what_the_registry_refuses(
+    registry: Registry, group_broker: BrokerProcess, topic: str
+) -> None:
+    async def play() -> None:
+        serializer = AvroSerializer(registry.url, json.dumps(USER), auto_register_schemas=False)
+        async with AsyncProducer(bootstrap_servers=group_broker.bootstrap, value_serializer=serializer) as producer:
+            with pytest.raises(UserError, match="not found"):
+                await producer.send(topic, VALUE)
+
+    asyncio.run(play())
 
 
 def test_json_both_ways(ours: SchemaRegistryClient, confluent: theirs.SchemaRegistryClient, topic: str) -> None:

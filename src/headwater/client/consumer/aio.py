@@ -29,6 +29,7 @@ from headwater.client.consumer.membership.port import Departure, RebalanceEvent
 from headwater.client.consumer.positions import OffsetAndMetadata
 from headwater.client.consumer.record import ConsumerRecord
 from headwater.client.reactor.aio import AioEngine
+from headwater.client.serialization.lookups import LookupDeferred, answered, without_waiting
 from headwater.client.session import Session
 from headwater.client.settings.common import network, session_settings
 from headwater.client.types import OffsetAt, Partition, Topic
@@ -89,7 +90,7 @@ class AsyncConsumer(ConsumerFace):
         decode = decode if schema is None else {**(decode or {}), "value": schema}
         taker = ArrowTaker(self._core, self._engine.submit, max_records, max_bytes, decode)
         await self._poll(taker.take, timeout)
-        return taker.batch()
+        return await answered(taker.batch)
 
     async def __aiter__(self) -> AsyncIterator[ConsumerRecord]:
         """Record by record, for ever. `commit` within commits what the iteration has given, not what it holds ready."""
@@ -182,7 +183,7 @@ class AsyncConsumer(ConsumerFace):
         try:
             await self._rebalanced()
             await asyncio.sleep(0)  # records that are there come without a wait: the loop has its turn nevertheless
-            turn: Turn = engine.submit(lambda: core.first_turn(take))
+            turn = await self._turn(core.first_turn, take)
             while True:
                 if turn.taken:
                     return turn.taken
@@ -196,9 +197,17 @@ class AsyncConsumer(ConsumerFace):
                     if wait <= 0:
                         return None
                     await engine.run(core.wait_for_news(turn.seen, wait))
-                turn = engine.submit(lambda: core.turn(take))
+                turn = await self._turn(core.turn, take)
         finally:
             self._polling = False
+
+    async def _turn(self, begin: Callable[[Callable[[], Any]], Turn], take: Callable[[], Any]) -> Turn:
+        """A schema that a deserializer needs is asked for by a thread, while the loop goes on."""
+        try:
+            return self._engine.submit(lambda: begin(lambda: without_waiting(take)))
+        except LookupDeferred as needed:
+            await asyncio.to_thread(needed.answer)
+            return await self._turn(self._core.turn, take)
 
     async def _rebalanced(self) -> None:
         """A listener that was begun is heard out: cut short, its partitions would be read, or given away, without

@@ -68,14 +68,19 @@ class ArrowTaker:
         self._max_records = max_records
         self._max_bytes = max_bytes
         self._decode = decode
+        self._made: pa.RecordBatch | None = None
 
     def take(self) -> int:
         self._core.give_back_ahead()
         return self._core.drain.take_columns(self._builder, self._max_records, self._max_bytes)
 
     def batch(self) -> "pa.RecordBatch":
-        """The rows. A row that cannot be decoded is raised once those before it were given; positions go with it."""
-        made = record_batch(Columns._make(self._builder.finish()))
+        """The rows. A row that cannot be decoded is raised once those before it were given; positions go with it. May
+        be called again when a lookup was deferred.
+        """
+        if self._made is None:
+            self._made = record_batch(Columns._make(self._builder.finish()))
+        made = self._made
         if not self._decode:
             return made
         try:

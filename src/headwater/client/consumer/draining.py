@@ -16,6 +16,7 @@ from headwater.client.consumer.positions import PartitionState
 from headwater.client.consumer.record import ConsumerRecord
 from headwater.client.consumer.stretch import Stretch
 from headwater.client.consumer.subscription import Subscription
+from headwater.client.serialization.lookups import LookupDeferred
 
 Deserialize = Callable[[str, bytes | None, tuple[tuple[str, bytes | None], ...]], Any]
 BadRecord = Callable[[RecordDeserializationError], "ConsumerRecord | None"]
@@ -197,6 +198,8 @@ class Drain:
             new_key = key if self._key is None else self._key(topic, key, headers)
             origin = "value"
             new_value = value if self._value is None else self._value(topic, value, headers)
+        except LookupDeferred:
+            raise
         except Exception as error:
             raise RecordDeserializationError(
                 TopicPartition(topic, partition),

@@ -23,6 +23,7 @@ from headwater.client.producer.queues import TopicQueues
 from headwater.client.producer.transaction_manager import OpenTransaction, TransactionManager
 from headwater.client.producer.types import ProducerRecord, TransactionFailed
 from headwater.client.reactor.aio import AioEngine
+from headwater.client.serialization.lookups import answered
 from headwater.client.session import Session
 from headwater.client.settings.common import network, session_settings
 from headwater.client.settings.producer import read_producer_settings
@@ -103,7 +104,9 @@ class AsyncProducer:
     ) -> Delivery:
         engine = self._begin()
         while True:
-            delivery = self._intake.put(queues, value, key, partition, headers, timestamp_ms, on_delivery)
+            delivery = await answered(
+                lambda: self._intake.put(queues, value, key, partition, headers, timestamp_ms, on_delivery)
+            )
             if delivery is not None:
                 return delivery
             await engine.run(self._core.room())
@@ -133,6 +136,7 @@ class AsyncProducer:
             partition=partition,
             encode=encode,
         )
+        await answered(source.try_encoders)
         engine = self._begin()
         core = self._core
         core.check()

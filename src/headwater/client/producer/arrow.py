@@ -151,6 +151,11 @@ class TableSource:
         self._step = max(1, self.slice_bytes // row_bytes)
         self._batch_bytes = min(max(_BATCH_BYTES, settings.batch_bytes), settings.request_bytes_max)
 
+    def try_encoders(self) -> None:
+        """On one row: what they have to ask for, a schema say, they have then."""
+        if self._encode and self._table.num_rows:
+            self._prepared(self._table.slice(0, 1))
+
     def sections(self, topic: TopicQueues) -> Iterator[list[Section]]:
         """One list for each slice."""
         if topic.count == 1:

@@ -14,6 +14,7 @@ from headwater.client.producer.core import ProducerCore
 from headwater.client.producer.preparing import as_bytes, as_headers, choose_by
 from headwater.client.producer.queues import TopicQueues
 from headwater.client.serialization import serializer_for
+from headwater.client.serialization.lookups import LookupDeferred
 from headwater.client.settings.producer import ProducerSettings
 
 
@@ -87,7 +88,7 @@ class Intake:
             return as_bytes(data, what)
         try:
             return as_bytes(serialize(topic, data, headers), what)
-        except UserError:
+        except (UserError, LookupDeferred):
             raise
         except Exception as error:
             raise UserError(
