@@ -8,7 +8,7 @@ import base64
 import json
 from datetime import date, datetime, time
 from decimal import Decimal
-from typing import Any
+from typing import Any, Final
 
 from headwater.sql.expressions import values
 
@@ -34,7 +34,7 @@ def _shown(value: Any) -> Any:
     if isinstance(value, dict):
         return {"$m": [[_shown(key), _shown(each)] for key, each in value.items()]}
     if isinstance(value, list):
-        return [_shown(each) for each in value]
+        return [_shown(each) if isinstance(each, dict | list) else each for each in value]
     return value
 
 
@@ -59,16 +59,20 @@ def _key(key: Any) -> Any:
     return tuple(key) if isinstance(key, list) else key
 
 
+_ENCODE: Final = json.JSONEncoder(default=_tagged, separators=(",", ":")).encode
+_DECODE: Final = json.JSONDecoder(object_hook=_restored).decode
+
+
 class InternalRows:
     """A serde of rows, and of lists of states."""
 
     name = "rows"
 
     def serialize(self, value: list[Any]) -> bytes:
-        return json.dumps(_shown(value), default=_tagged, separators=(",", ":")).encode()
+        return _ENCODE(_shown(value)).encode()
 
     def deserialize(self, data: bytes) -> list[Any]:
-        row: list[Any] = json.loads(data, object_hook=_restored)
+        row: list[Any] = _DECODE(data.decode())
         return row
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 import json
 from collections.abc import Callable, Sequence
 from decimal import Decimal
@@ -16,6 +17,7 @@ from typing import Any, Final
 from headwater.sql.expressions import values
 from headwater.sql.expressions.casting import converter
 from headwater.sql.expressions.values import EvaluationError
+from headwater.sql.formats.json_columns import Columns, NotTogether
 from headwater.sql.formats.port import Field, FormatOptions, Row, RowError, RowSerde
 from headwater.sql.functions.json_texts import dump
 from headwater.sql.language import types
@@ -56,11 +58,16 @@ class _JsonSerde:
     def __init__(self, fields: Sequence[Field], *, wrapped: bool) -> None:
         self._wrapped = wrapped
         self._names = [each.name for each in fields]
+        self._types = [each.type for each in fields]
         self._places = {each.name.upper(): place for place, each in enumerate(fields)}
         self._exact = {each.name: place for place, each in enumerate(fields)}
         self._read = [reading(each.type) for each in fields]
         self._write = [writing(each.type) for each in fields]
         self._before = [f"{',' if place else '{'}{dump(each.name)}:" for place, each in enumerate(fields)]
+        self._together: Columns | None = None  # made when a lane asks for it
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_together": None}  # a parser of Python's cannot travel
 
     def serialize(self, value: Row) -> bytes:
         if not self._wrapped:
@@ -92,6 +99,24 @@ class _JsonSerde:
             if place is not None:
                 row[place] = self._item(place, each)
         return row
+
+    def deserialize_all(self, cells: list[bytes | None]) -> list[Row | None]:
+        """A run of them. What cannot be read raises whatever it raises: nobody reads it there."""
+        if self._wrapped and len(cells) > 1:
+            with contextlib.suppress(NotTogether):
+                return self._columns().read(cells)
+        return [None if cell is None else self.deserialize(cell) for cell in cells]
+
+    def serialize_all(self, rows: list[Row | None]) -> list[bytes | None]:
+        if self._wrapped and self._names and len(rows) > 1:
+            return self._columns().write(rows)
+        return [None if row is None else self.serialize(row) for row in rows]
+
+    def _columns(self) -> Columns:
+        if self._together is None:
+            texts = [lambda value, write=write: dump(write(value)) for write in self._write]
+            self._together = Columns(self._names, self._types, self._item, _digits, texts)
+        return self._together
 
     def _item(self, place: int, value: Any) -> Any:
         if value is None:

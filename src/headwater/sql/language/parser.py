@@ -56,6 +56,8 @@ def substitute(text: str, variables: Mapping[str, str]) -> str:
     """`text` with `${name}` replaced. Inside strings and quoted names the value is escaped; elsewhere it must be one
     word.
     """
+    if "${" not in text:
+        return text
     pieces, at = [], 0
     for token in tokenize(text):
         piece = text[token.start : token.end]

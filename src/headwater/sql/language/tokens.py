@@ -6,9 +6,8 @@ and white space are skipped. The text of one statement, and the number of its to
 """
 
 import re
-from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 from headwater.sql.language.errors import Position, SqlSyntaxError
 
@@ -28,8 +27,7 @@ class Kind(Enum):
     END = "end of the text"
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     kind: Kind
     text: str  # names upper-cased unless quoted; strings without quotes; symbols as they are
     start: int  # where it begins and ends in the text
@@ -56,23 +54,25 @@ _PATTERN: Final = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_KINDS: Final = {each.name: each for each in Kind}
+_NOWHERE: Final = Position(0, 0)  # of white space, which nobody asks for
 
 
 def tokenize(text: str) -> list[Token]:
     """All tokens of `text`, and one for its end."""
     if len(text) > SIZE_MAX:
         raise SqlSyntaxError(f"The text has {len(text)} characters; at most {SIZE_MAX} are taken.")
-    if any("\ud800" <= letter <= "\udfff" for letter in text):
+    if _SURROGATE.search(text):
         raise SqlSyntaxError("The text has half a character (a surrogate), which no encoding can write.")
     tokens: list[Token] = []
-    at = line = 1
-    at, line_start = 0, 0
+    line, at, line_start = 1, 0, 0
     while at < len(text):
-        position = Position(line, at - line_start + 1)
         found = _PATTERN.match(text, at)
+        kind = None if found is None else found.lastgroup
+        position = _NOWHERE if kind == "space" else Position(line, at - line_start + 1)
         if found is None:
             raise SqlSyntaxError(_unknown(text, at), position=position)
-        kind = found.lastgroup
         if kind == "BAD_NUMBER":
             raise SqlSyntaxError(
                 f"identifiers must not start with a digit: {found.group()}",
@@ -83,12 +83,13 @@ def tokenize(text: str) -> list[Token]:
             assert kind is not None
             if len(tokens) >= TOKENS_MAX:
                 raise SqlSyntaxError(f"The text has more than {TOKENS_MAX} words and symbols.", position=position)
-            tokens.append(Token(Kind[kind], _meaning(kind, found.group()), at, found.end(), position))
-        newlines = found.group().count("\n")
+            tokens.append(Token(_KINDS[kind], _meaning(kind, found.group()), at, found.end(), position))
+        end = found.end()
+        newlines = text.count("\n", at, end)
         if newlines:
             line += newlines
-            line_start = at + found.group().rindex("\n") + 1
-        at = found.end()
+            line_start = text.rindex("\n", at, end) + 1
+        at = end
     tokens.append(Token(Kind.END, "", len(text), len(text), Position(line, at - line_start + 1)))
     return tokens
 

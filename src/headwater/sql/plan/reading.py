@@ -66,14 +66,12 @@ def asks_registry(source: SourceInfo) -> bool:
 
 
 def read_source(app: App, source: SourceInfo, alias: str, reset: str | None = None, *, plain: bool = False) -> Relation:
-    """`plain`: nobody asks for pseudo columns, so they are NULL; then records of a stream go through the query a run at
-    a time.
-    """
+    """`plain`: nobody asks for pseudo columns, so they are NULL; then records go through the query a run at a time."""
     extract = timestamp_extractor(source)
     key, value = key_serde(source), value_serde(source)
     start = reset if source.kind is SourceKind.STREAM else "earliest"
     node: Any = app.stream(source.topic, key=key, value=value, timestamp=extract, reset=start)
-    if plain and source.kind is SourceKind.STREAM and not source.header_columns and source.window is None:
+    if plain and not source.header_columns and source.window is None:
         node = node.map_values(_with_key(len(source.key_columns)), value=ROWS)
     else:
         node = node.process_values(lambda: _AddColumns(source), value=ROWS)

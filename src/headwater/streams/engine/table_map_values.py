@@ -44,21 +44,21 @@ class TableMapValues:
 
 class TableMapValuesProcessor(Processor):
     def __init__(self, compute: Callable[[Any, Any], Any], store_name: str | None, send_old_values: bool) -> None:
-        self._compute = compute
-        self._store_name = store_name
-        self._send_old_values = send_old_values
+        self.compute = compute
+        self.store_name = store_name
+        self.send_old_values = send_old_values
         self._store: Any = None
 
     def init(self, context: Context) -> None:
-        if self._store_name is not None:
-            self._store = context.store(self._store_name)
+        if self.store_name is not None:
+            self._store = context.store(self.store_name)
 
     def process(self, record: Record) -> None:
         key, change, store = record.key, record.value, self._store
-        new, old, is_latest = self._compute(key, change.new), None, change.is_latest
-        if self._send_old_values:
+        new, old, is_latest = self.compute(key, change.new), None, change.is_latest
+        if self.send_old_values:
             if store is None:
-                old = self._compute(key, change.old)
+                old = self.compute(key, change.old)
             else:
                 found = store.get(key)
                 old = None if found is None else found[0]

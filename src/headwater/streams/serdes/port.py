@@ -4,7 +4,7 @@ msgspec model).
 None is always None on both sides: a missing key, a tombstone. It never reaches a serde.
 """
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 from headwater.base.errors import UserError
 
@@ -25,6 +25,7 @@ class SerdeError(Exception):
     """Bytes that are not what a serde reads, or an object that it cannot write."""
 
 
+_PARTS: Final = ("name", "serialize", "deserialize")
 SerdeLike = Serde | str | type
 
 
@@ -48,8 +49,9 @@ def resolve(given: Any) -> Serde:
         from headwater.streams.serdes.typed import typed
 
         return typed(given)
-    if isinstance(given, Serde):
-        return given
+    if all(hasattr(given, each) for each in _PARTS):  # as isinstance(given, Serde), a hundred times as fast
+        found_as_object: Serde = given
+        return found_as_object
     raise UserError(f"{given!r} is no serde", "it needs name, serialize(value) and deserialize(data)")
 
 

@@ -11,6 +11,7 @@ from headwater.streams.engine.lane.batches import LeadingSteps, leading_steps
 from headwater.streams.engine.lane.code import Code, Flow, NotInLane, Raw
 from headwater.streams.engine.lane.stateful import STATEFUL, Rows
 from headwater.streams.engine.lane.stateless import STATELESS
+from headwater.streams.engine.lane.tables import TABLES
 from headwater.streams.engine.sink import Sink
 from headwater.streams.engine.time import fail_on_invalid_timestamp, log_and_skip_on_invalid_timestamp
 from headwater.streams.plan.partitioning import ByInnerKey
@@ -166,7 +167,8 @@ class Compiler:
             self._sink(self._sinks[child], flow)
             return
         processor = self.task.nodes[child]
-        write = STATELESS.get(type(processor)) or STATEFUL.get(type(processor))
+        kind = type(processor)
+        write = STATELESS.get(kind) or TABLES.get(kind) or STATEFUL.get(kind)
         if write is None:
             raise NotInLane(f"{child}, a {type(processor).__name__}")
         write(self, child, processor, flow)

@@ -1,0 +1,111 @@
+"""JSON a run of records at a time gives what it gives record by record, and refuses what is no record by itself."""
+
+import json
+import pickle
+import random
+from typing import Any
+
+import pytest
+from pyspark import cloudpickle
+
+from headwater.sql.formats import json_columns
+from headwater.sql.formats.json_rows import JsonFormat
+from headwater.sql.formats.port import Field, FormatOptions, RowError
+from headwater.sql.language import types as t
+
+_FIELDS = [
+    Field("I", t.INTEGER),
+    Field("L", t.BIGINT),
+    Field("D", t.DOUBLE),
+    Field("S", t.STRING),
+    Field("B", t.BOOLEAN),
+    Field("DEC", t.decimal(6, 2)),
+    Field("100%", t.STRING),
+]
+_NESTED = [*_FIELDS, Field("A", t.array(t.DOUBLE)), Field("M", t.mapping(t.STRING, t.STRING))]
+_SPELLINGS: dict[str, list[str]] = {
+    "I": ["1", "-7", "null", "2147483648", "1.9", '"12"', "1e2"],
+    "L": ["9", "null", "9223372036854775808", "-1.5", '"3"'],
+    "D": ["1", "2.5", "1e400", "null", '"2.5"', "12345678901234567890", "-0.0"],
+    "S": ['"x"', '"é\\u20ac"', '"\\ud800"', "1.50", "1e3", "null", "true", '{"a": 1.50}', "17"],
+    "B": ["true", "false", "null", '"true"'],
+    "DEC": ["1.25", "3", "null", '"4.5"', "1.005"],
+    "100%": ['"a"', "null"],
+    "A": ["[1, 2.5, null]", "null", "[]"],
+    "M": ['{"k": 1.50, "j": "x"}', "null", "{}"],
+}
+
+
+def _text(chance: random.Random, fields: list[Field]) -> bytes:
+    pairs = [
+        (chance.choice((each.name, each.name.lower())), chance.choice(_SPELLINGS[each.name][: chance.choice((2, 9))]))
+        for each in fields
+        if chance.random() < 0.9
+    ]
+    if chance.random() < 0.3:
+        pairs.append((chance.choice(("other", "Another")), "[1.5, {}]"))
+    chance.shuffle(pairs)
+    return ("{" + ", ".join(f"{json.dumps(name)}: {text}" for name, text in pairs) + "}").encode()
+
+
+@pytest.mark.parametrize("fields", [_FIELDS, _NESTED], ids=["plain", "nested"])
+def test_a_run_is_read_and_written_as_its_records_are(fields: list[Field]) -> None:
+    serde: Any = JsonFormat().serde(fields, FormatOptions())
+    read = 0
+    for seed in range(150):
+        chance = random.Random(seed)
+        cells = [None if chance.random() < 0.1 else _text(chance, fields) for _ in range(chance.randint(1, 6))]
+        try:
+            wanted = [None if cell is None else serde.deserialize(cell) for cell in cells]
+        except RowError:
+            with pytest.raises(Exception):  # noqa: B017, PT011 - nobody reads what it says
+                serde.deserialize_all(cells)
+            continue
+        found = serde.deserialize_all(cells)
+        assert repr(found) == repr(wanted), f"seed {seed}: {cells}"
+        assert serde.serialize_all(found) == [None if row is None else serde.serialize(row) for row in wanted]
+        read += 1
+    assert read > 50
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        [b'{"I":1},{"I":2}', b'{"I":3}'],
+        [b'{"I":1', b'"L":2}'],
+        [b'{"S":"a', b'{"b"}', b'{"I":1},{"I":2},{"I":3}'],
+        [b'{"I":1}]', b'[{"I":1}'],
+        [b'{"A":[1', b'{2]}', b'{"I":1},{"I":2},{"I":3}'],
+        [b'{"I":NaN}', b'{"I":1}'],
+    ],
+)
+def test_records_that_are_no_json_by_themselves_do_not_become_some_together(cells: list[bytes]) -> None:
+    serde: Any = JsonFormat().serde(_NESTED, FormatOptions())
+    with pytest.raises(Exception):  # noqa: B017, PT011
+        serde.deserialize_all(cells)
+
+
+def test_who_knew_the_word_between_could_join_records() -> None:
+    """So it is made anew by each process, and stands in no message."""
+    serde: Any = JsonFormat().serde(_FIELDS, FormatOptions())
+    word = json_columns._BETWEEN
+    assert len(word) == 16
+    assert serde.deserialize_all([b'{"I":1}', b'{"I":2}']) == [[1, *[None] * 6], [2, *[None] * 6]]
+    with pytest.raises(RowError) as told:
+        serde.deserialize_all([b'{"I":"a"}', b'{"I":1}'])
+    assert word not in str(told.value)
+
+
+def test_names_of_fields_that_no_column_has_are_kept_to_a_bound() -> None:
+    serde: Any = JsonFormat().serde(_FIELDS, FormatOptions())
+    for number in range(300):
+        cells = [b'{"x%d": 1, "i": 5}' % (10 * number + each) for each in range(10)]
+        assert [row[0] for row in serde.deserialize_all(cells)] == [5] * 10
+    assert len(serde._together._taken) <= json_columns._IGNORED_MAX
+
+
+def test_a_serde_that_has_read_a_run_still_travels() -> None:
+    serde: Any = JsonFormat().serde(_FIELDS, FormatOptions())
+    cells = [b'{"I":1}', b'{"I":2}']
+    rows = serde.deserialize_all(cells)
+    assert pickle.loads(cloudpickle.dumps(serde)).deserialize_all(cells) == rows
