@@ -1,3 +1,7 @@
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.time.Duration;
 import java.util.Properties;
 import org.apache.kafka.common.serialization.Serde;
@@ -16,9 +20,10 @@ import org.apache.kafka.streams.kstream.StreamJoined;
 import org.apache.kafka.streams.kstream.TimeWindows;
 import org.apache.kafka.streams.kstream.WindowedSerdes;
 
-/** The topologies of streams_apps.py in Kafka Streams: `StreamsPeer SCENARIO BROKERS APPLICATION STATE COMMIT_MS CACHE_BYTES THREADS`. */
+/** The topologies of streams_apps.py, and the queries of sql_apps.py, in Kafka Streams: `StreamsPeer SCENARIO BROKERS APPLICATION STATE COMMIT_MS CACHE_BYTES THREADS`. */
 final class StreamsPeer {
     static final Serde<String> TEXT = Serdes.String();
+    static final ObjectMapper JSON = new ObjectMapper();
     static final Duration WINDOW = Duration.ofMinutes(1);
     static final Duration APART = Duration.ofSeconds(5);
 
@@ -45,6 +50,10 @@ final class StreamsPeer {
     }
 
     static void build(String scenario, StreamsBuilder builder, String application) {
+        if (scenario.startsWith("sql-")) {
+            buildQuery(scenario, builder, application);
+            return;
+        }
         KStream<String, String> in = builder.stream(application + ".in", Consumed.with(TEXT, TEXT));
         String out = application + ".out";
         switch (scenario) {
@@ -60,6 +69,43 @@ final class StreamsPeer {
                     StreamJoined.with(TEXT, TEXT, TEXT)).to(out, Produced.with(TEXT, TEXT));
             case "function" -> in.mapValues(value -> value.toUpperCase() + "!").to(out, Produced.with(TEXT, TEXT));
             default -> throw new IllegalArgumentException(scenario);
+        }
+    }
+
+    static void buildQuery(String scenario, StreamsBuilder builder, String application) {
+        Serde<Integer> key = Serdes.Integer();
+        Serde<ObjectNode> row = Serdes.serdeFrom((topic, value) -> written(value), (topic, data) -> read(data));
+        KStream<Integer, ObjectNode> in = builder.stream(application + ".in", Consumed.with(key, row));
+        String out = application + ".out";
+        switch (scenario) {
+            case "sql-filter-project" -> in.filter((id, value) -> value.get("AMOUNT").asInt() > 1)
+                    .mapValues(value -> JSON.createObjectNode().put("NAME", value.get("NAME").asText().toUpperCase())
+                            .put("TWICE", value.get("AMOUNT").asInt() * 2))
+                    .to(out, Produced.with(key, row));
+            case "sql-windowed-count" -> in.groupByKey(Grouped.with(key, row))
+                    .windowedBy(TimeWindows.ofSizeAndGrace(WINDOW, Duration.ofDays(1).minus(WINDOW)))
+                    .count(Materialized.as("counts")).toStream().mapValues(count -> JSON.createObjectNode().put("N", count))
+                    .to(out, Produced.with(WindowedSerdes.timeWindowedSerdeFrom(Integer.class, WINDOW.toMillis()), row));
+            case "sql-stream-table-join" -> in.join(builder.table(application + ".other", Consumed.with(key, row), Materialized.as("rows")),
+                    (left, right) -> JSON.createObjectNode().<ObjectNode>set("AMOUNT", left.get("AMOUNT")).<ObjectNode>set("WHO", right.get("WHO")),
+                    Joined.with(key, row, row)).to(out, Produced.with(key, row));
+            default -> throw new IllegalArgumentException(scenario);
+        }
+    }
+
+    static byte[] written(ObjectNode value) {
+        try {
+            return value == null ? null : JSON.writeValueAsBytes(value);
+        } catch (IOException failure) {
+            throw new UncheckedIOException(failure);
+        }
+    }
+
+    static ObjectNode read(byte[] data) {
+        try {
+            return data == null ? null : (ObjectNode) JSON.readTree(data);
+        } catch (IOException failure) {
+            throw new UncheckedIOException(failure);
         }
     }
 }

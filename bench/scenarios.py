@@ -25,6 +25,7 @@ from bench.rows import (
 )
 from bench.spark import spark_scenarios
 from bench.sql import sql_scenarios
+from bench.sql_streams import sql_streams_scenarios
 from bench.streams import streams_scenarios
 from bench.streams_latency import latency_scenarios as streams_latency_scenarios
 from bench.streams_state import state_scenarios as streams_state_scenarios
@@ -98,6 +99,7 @@ def scenarios() -> list[Scenario]:
         + streams_latency_scenarios()
         + streams_state_scenarios()
         + sql_scenarios()
+        + sql_streams_scenarios()
         + spark_scenarios()
         + cluster_scenarios()
     )

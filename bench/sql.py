@@ -1,8 +1,4 @@
-"""SQL: rows per second through the engine of three queries, and what users of a server wait for.
-
-Beside the engine, as its limit, JSON that is read and written again by the standard library; beside a pull query, a
-bare HTTP server.
-"""
+"""SQL: what users of a server wait for. Beside it, as its limit, a bare HTTP server. Rows per second: `sql_streams`."""
 
 import http.client
 import json
@@ -16,53 +12,13 @@ from typing import NamedTuple
 
 from bench.brokers import die_with_parent, memory_mb
 from bench.registry import BARE
-from bench.report import LESS, MORE, Figure, Kind
+from bench.report import LESS, Figure, Kind
 from bench.requests import Broken
 from bench.rows import Bench, Figures, Scenario, check
 
-ROWS = 50_000
 KEYS = 1_000_000
 ASKED = 500
 QUERIES = 50
-_STREAM = "CREATE STREAM s (id INT KEY, name STRING, amount INT) WITH (kafka_topic='s', value_format='JSON');"
-_TABLE = "CREATE TABLE u (id INT PRIMARY KEY, who STRING) WITH (kafka_topic='u', value_format='JSON');"
-_STATEMENTS = {
-    "sql-filter-project": "CREATE STREAM t AS SELECT id, UCASE(name) AS name, amount * 2 AS twice FROM s WHERE amount > 0;",
-    "sql-windowed-count": "CREATE TABLE t AS SELECT id, COUNT(*) AS n FROM s WINDOW TUMBLING (SIZE 10 SECONDS) GROUP BY id;",
-    "sql-stream-table-join": "CREATE STREAM t AS SELECT s.id AS id, amount, who FROM s JOIN u ON s.id = u.id;",
-}
-
-
-def engine(bench: Bench) -> Figures:
-    """In this process, without a broker: decoding, the query, encoding."""
-    from headwater.sql.plan.session import Session
-    from headwater.streams.engine.record import InputRecord
-
-    count = bench.count(ROWS)
-    values = [
-        json.dumps({"NAME": f"name{number % 100}", "AMOUNT": number % 10 + 1}).encode() for number in range(count)
-    ]
-    began = time.perf_counter()
-    for value in values:
-        json.dumps(json.loads(value)).encode()
-    limit = count / (time.perf_counter() - began)
-    found: Figures = {}
-    for row, statement in _STATEMENTS.items():
-        session = Session()
-        session.run(f"{_STREAM}\n{_TABLE}\n{statement}")
-        (query,) = session.queries.values()
-        driver = query.app.test()
-        if "u" in driver.input_topics:
-            driver.feed(InputRecord("u", 0, key, 0, key.to_bytes(4, "big"), b'{"WHO": "x"}', ()) for key in range(1000))
-        records = [
-            InputRecord("s", 0, at, at, (at % 1000).to_bytes(4, "big"), value, ()) for at, value in enumerate(values)
-        ]
-        began = time.perf_counter()
-        driver.feed(records)
-        took = time.perf_counter() - began
-        check(f"rows of {row}", len(driver.read_raw(query.sink.topic)), count)
-        found[row] = Figure(count / took, limit)
-    return found
 
 
 class Started(NamedTuple):
@@ -188,19 +144,8 @@ def restarting(bench: Bench) -> Figures:
 
 
 def sql_scenarios() -> list[Scenario]:
-    text, bare = "JSON read and written again", "an HTTP server of the standard library"
+    bare = "an HTTP server of the standard library"
     return [
-        Scenario(
-            (
-                Kind("sql-filter-project", "SQL: filter and project", "rows/s", MORE, text),
-                Kind("sql-windowed-count", "SQL: windowed count", "rows/s", MORE, text),
-                Kind("sql-stream-table-join", "SQL: stream-table join", "rows/s", MORE, text),
-            ),
-            engine,
-            2,
-            needs_broker=False,
-            about_broker=False,
-        ),
         Scenario(
             (
                 Kind("sql-pull-p50", "SQL: pull query by key, 1 M keys, p50", "ms", LESS, bare),

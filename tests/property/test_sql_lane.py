@@ -1,7 +1,8 @@
-"""Stateless queries a run of records at a time, and record by record: the same records, whatever comes in."""
+"""Queries a run of records at a time, and record by record: the same records, whatever comes in."""
 
 import json
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from headwater.streams.engine.columns import Chunk, OutputColumns
 from headwater.streams.engine.record import InputRecord, OutputRecord
 from headwater.streams.engine.task import Task
 from headwater.streams.stores.memory import MemoryState
-from property.sql_queries_support import COLUMNS, Expressions, random_rows
+from property.sql_queries_support import COLUMNS, Aggregates, Expressions, random_rows
 
 Raw = tuple[int, bytes | None, bytes | None]  # time, key, value
 
@@ -27,9 +28,49 @@ def _query(select: str, where: str) -> PersistentQuery:
     return query
 
 
-def _by_nodes(query: PersistentQuery, records: list[Raw]) -> list[Any]:
+_U = "CREATE TABLE u (ID INT PRIMARY KEY, I INT, W STRING) WITH (kafka_topic='u', value_format='JSON');"
+_S2 = "CREATE STREAM s2 (ID INT KEY, I INT, W STRING) WITH (kafka_topic='u', value_format='JSON');"
+_WINDOWS = (
+    "",
+    "WINDOW TUMBLING (SIZE 10 SECONDS)",
+    "WINDOW HOPPING (SIZE 20 SECONDS, ADVANCE BY 10 SECONDS, GRACE PERIOD 5 SECONDS)",
+)
+
+
+def _stateful(chance: random.Random) -> PersistentQuery:
+    """An aggregation, or a join of two topics: s and u."""
+    columns = ", ".join(f"{each} {sort}" for each, sort in COLUMNS.items())
+    make = Expressions(chance)
+    where = f"WHERE {make.condition(1)[0]}" if chance.random() < 0.5 else ""
+    match chance.choice(("group", "table", "stream")):
+        case "group":
+            items = ", ".join(f"{Aggregates(chance, make).one()[0]} AS C{number}" for number in range(2))
+            having = chance.choice(("", "HAVING COUNT(*) > 1"))
+            text = (
+                f"CREATE TABLE t AS SELECT ID, {items} FROM s {chance.choice(_WINDOWS)} {where} GROUP BY ID {having};"
+            )
+        case "table":
+            kind = chance.choice(("JOIN", "LEFT JOIN"))
+            text = f"CREATE STREAM t AS SELECT s.ID AS ID, s.I + u.I AS N, S, u.W AS W FROM s {kind} u ON s.ID = u.ID;"
+        case _:
+            text = (
+                "CREATE STREAM t AS SELECT s.ID AS ID, s.I + s2.I AS N, s2.W AS W FROM s JOIN s2 "
+                "WITHIN 5 SECONDS GRACE PERIOD 5 SECONDS ON s.ID = s2.ID;"
+            )
+    session = Session()
+    session.run(f"CREATE STREAM s (ID INT KEY, {columns}) WITH (kafka_topic='s', value_format='JSON');{_U}{_S2}{text}")
+    (query,) = session.queries.values()
+    return query
+
+
+def _by_nodes(query: PersistentQuery, records: list[Raw], others: Sequence[Raw] = ()) -> list[Any]:
     driver = query.app.test()
-    driver.feed(InputRecord("s", 0, at, time, key, value, ()) for at, (time, key, value) in enumerate(records))
+    driver.feed(
+        InputRecord(topic, 0, at, time, key, value, ())
+        for topic, given in (("s", records), ("u", others))
+        if topic in driver.input_topics
+        for at, (time, key, value) in enumerate(given)
+    )
     return [(each.key, each.value, each.timestamp) for each in driver.read_raw("T")]
 
 
@@ -38,10 +79,12 @@ def _task(query: PersistentQuery) -> Task:
     return Task(plan, 0, query.app.settings(partition_count=lambda _: 1), MemoryState())
 
 
-def _by_runs(task: Task, records: list[Raw], *, only_lane: bool = False) -> list[Any]:
+def _by_runs(task: Task, records: list[Raw], others: Sequence[Raw] = (), *, only_lane: bool = False) -> list[Any]:
     """`only_lane`: none of the records may have gone through the nodes."""
-    times, keys, values = ([each[place] for each in records] for place in range(3))
-    task.add_columns(Chunk("s", 0, list(range(len(records))), times, keys, values))  # type: ignore[arg-type]
+    for topic, given in (("s", records), ("u", others)):
+        if (topic, 0) in task.group.queues:
+            times, keys, values = ([each[place] for each in given] for place in range(3))
+            task.add_columns(Chunk(topic, 0, list(range(len(given))), times, keys, values))  # type: ignore[arg-type]
     while task.process_next(100):
         pass
     output = task.collect()
@@ -52,6 +95,7 @@ def _by_runs(task: Task, records: list[Raw], *, only_lane: bool = False) -> list
         each
         for piece in (*output.records, *output.columns)
         for each in ([piece] if isinstance(piece, OutputRecord) else piece.records())
+        if each.topic == "T"
     ]
     return [(each.key, each.value, each.timestamp) for each in pieces]
 
@@ -82,6 +126,22 @@ def test_runs_give_what_records_one_by_one_give(poison: bool) -> None:
         assert task._lane is not None, "the query has no lane"
         count += len(found)
     assert count > 0
+
+
+@pytest.mark.parametrize("poison", [False, True])
+def test_runs_of_aggregations_and_joins_give_what_records_one_by_one_give(poison: bool) -> None:
+    count = in_lane = 0
+    for seed in range(25):
+        chance = random.Random(f"stateful {seed} {poison}")
+        query = _stateful(chance)
+        records, others = _records(chance, poison), _records(chance, poison)
+        task = _task(query)
+        found = _by_runs(task, records, others)
+        assert found == _by_nodes(query, records, others), f"seed {seed}: {query.sink.text}"
+        in_lane += task._lane is not None
+        count += len(found)
+    assert count > 100
+    assert in_lane == 25, "queries have no lane"
 
 
 def test_a_query_that_asks_for_a_pseudo_column_has_its_value() -> None:

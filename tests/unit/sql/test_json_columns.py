@@ -58,7 +58,7 @@ def test_a_run_is_read_and_written_as_its_records_are(fields: list[Field]) -> No
         try:
             wanted = [None if cell is None else serde.deserialize(cell) for cell in cells]
         except RowError:
-            with pytest.raises(Exception):  # noqa: B017, PT011 - nobody reads what it says
+            with pytest.raises(Exception):  # noqa: B017 - nobody reads what it says
                 serde.deserialize_all(cells)
             continue
         found = serde.deserialize_all(cells)
@@ -75,13 +75,13 @@ def test_a_run_is_read_and_written_as_its_records_are(fields: list[Field]) -> No
         [b'{"I":1', b'"L":2}'],
         [b'{"S":"a', b'{"b"}', b'{"I":1},{"I":2},{"I":3}'],
         [b'{"I":1}]', b'[{"I":1}'],
-        [b'{"A":[1', b'{2]}', b'{"I":1},{"I":2},{"I":3}'],
+        [b'{"A":[1', b"{2]}", b'{"I":1},{"I":2},{"I":3}'],
         [b'{"I":NaN}', b'{"I":1}'],
     ],
 )
 def test_records_that_are_no_json_by_themselves_do_not_become_some_together(cells: list[bytes]) -> None:
     serde: Any = JsonFormat().serde(_NESTED, FormatOptions())
-    with pytest.raises(Exception):  # noqa: B017, PT011
+    with pytest.raises(Exception):  # noqa: B017
         serde.deserialize_all(cells)
 
 
