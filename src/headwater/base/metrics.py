@@ -38,16 +38,7 @@ class ControllerMetrics:
 
 
 class BrokerMetrics:
-    __slots__ = (
-        "apis",
-        "connections_refused",
-        "connections_total",
-        "controller",
-        "requests_refused",
-        "started_ms",
-        "tls_handshakes_failed",
-        "tls_handshakes_total",
-    )
+    __slots__ = ("apis", "connections_refused", "connections_total", "controller", "requests_refused", "started_ms")
 
     def __init__(self) -> None:
         self.apis: defaultdict[int, ApiMetrics] = defaultdict(ApiMetrics)
@@ -56,5 +47,3 @@ class BrokerMetrics:
         self.requests_refused = 0
         self.controller = ControllerMetrics()
         self.started_ms = 0
-        self.tls_handshakes_total = 0
-        self.tls_handshakes_failed = 0

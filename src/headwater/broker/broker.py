@@ -16,6 +16,7 @@ from headwater.base.metrics import BrokerMetrics
 from headwater.base.names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from headwater.base.peers import Peers
 from headwater.base.ports import Clock, Disk, Random, Scheduler
+from headwater.broker.audit.trail import AuditTrail
 from headwater.broker.changes import ChangeQueue
 from headwater.broker.fetch_sessions import FetchSessions
 from headwater.broker.producer_ids import ProducerIds
@@ -96,6 +97,7 @@ class Broker:
         self._incomplete: set[TopicId] = set()  # topics of which not every log of ours is open
         self._unfound: set[PartitionKey] = set()  # their logs may lie in a directory that is offline: none are made
         self.replicas = None if peers is None else _replicas(self, peers)
+        self.audit = AuditTrail(self)
         self.authorizer = _authorizer(self)
         self.quotas: ClientQuotas | None = None  # before anybody has been given one
         self.on_quotas: Callable[[], None] | None = None  # of the server: there are some for clients, or none any more
@@ -385,7 +387,10 @@ def _authorizer(broker: Broker) -> "Authorizer | None":
     from headwater.broker.rights.guards import check_complete
 
     check_complete()
-    return authorizer_for(broker.config, lambda: broker.image)
+    authorizer = authorizer_for(broker.config, lambda: broker.image)
+    if authorizer is not None and broker.audit.is_on:
+        authorizer.record = broker.audit.record
+    return authorizer
 
 
 def _replicas(broker: Broker, peers: Peers) -> "Replicas":

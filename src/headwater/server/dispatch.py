@@ -44,6 +44,9 @@ class Begun(NamedTuple):
         return chunks
 
 
+AUDITED: Final = frozenset((19, 20, 30, 31, 33, 37, 44, 49, 51))  # what administrators change (broker/audit/changes.py)
+
+
 def begin(broker: "Broker", connection: ConnectionContext, frame: memoryview) -> Begun:
     """Decodes a frame (behind its length) and hands it to its handler. A KafkaError ends the connection."""
     header = decode_request_header(frame)
@@ -61,13 +64,25 @@ def begin(broker: "Broker", connection: ConnectionContext, frame: memoryview) ->
         assert api.handle is not None
     request = api.decode(frame, header.body_at, version)
     context = RequestContext(connection, api.key, version, header.client_id)
-    if connection.meter is not None:
-        return _metered(broker, context, api, request, header.correlation_id)
+    if api.key in AUDITED:
+        from headwater.broker.audit.changes import audited  # not at start-up
+
+        begun = _begin(broker, context, api, request, header.correlation_id)
+        return begun._replace(result=audited(broker, context, request, begun.result))
+    return _begin(broker, context, api, request, header.correlation_id)
+
+
+def _begin(broker: "Broker", context: RequestContext, api: Api, request: Any, correlation_id: int) -> Begun:
+    """The rest of it, for whoever asks: with quotas, with rights, or with neither."""
+    assert api.handle is not None
+    version = context.api_version
+    if context.connection.meter is not None:
+        return _metered(broker, context, api, request, correlation_id)
     if broker.authorizer is not None:
-        return Begun(api, version, header.correlation_id, _guarded(broker, context, api, request))
+        return Begun(api, version, correlation_id, _guarded(broker, context, api, request))
     if api.key >= FIRST_FORWARDED and broker.peers is not None and api.key in FORWARDED:
-        return Begun(api, version, header.correlation_id, forward(broker, context, request, api.handle))
-    return Begun(api, version, header.correlation_id, api.handle(broker, context, request))
+        return Begun(api, version, correlation_id, forward(broker, context, request, api.handle))
+    return Begun(api, version, correlation_id, api.handle(broker, context, request))
 
 
 def _metered(broker: "Broker", context: RequestContext, api: Api, request: Any, correlation_id: int) -> Begun:

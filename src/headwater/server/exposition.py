@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from headwater._version import VERSION
 from headwater.broker.registry import APIS
+from headwater.server.exposition_security import audit_lines, login_lines, quota_lines
 
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
@@ -60,6 +61,9 @@ def _lines(node: "Node") -> Iterator[str]:
     if node.membership is not None:
         yield from cluster_lines(broker, node.membership.store.broker_epoch, node.membership.store.is_connected)
     yield from directory_lines(broker)
+    yield from login_lines(node.server.securities, node.server.handshakes)
+    yield from quota_lines(broker.quotas, broker.clock.monotonic_ms())
+    yield from audit_lines(broker.audit)
     yield from _cleaner(node)
     yield from _latencies(node)
     yield from _topics(node)

@@ -60,7 +60,7 @@ class Server:
         self._admission = Admission(config, loop.turn_ns)
         self._listeners: list[socket.socket] = []
         self._bound: list[tuple[socket.socket, str]] = []  # with their names, not accepting yet
-        self._securities: dict[str, ListenerSecurity] = {}  # of listeners that are not plain text
+        self.securities: dict[str, ListenerSecurity] = {}  # of listeners that are not plain text
         self._refusal_lines: defaultdict[str, LineLimit] = defaultdict(LineLimit)  # by listener
         self.handshakes = Handshakes(loop.post)
         self._shared = memoryview(bytearray(SHARED_BYTES))
@@ -82,7 +82,7 @@ class Server:
     ) -> int:
         """Binds a listener and gives its real port. Without `accept`, clients wait until `accept_all`."""
         if security is not None:
-            self._securities[name] = security
+            self.securities[name] = security
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         if not host:
             family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
@@ -181,7 +181,7 @@ class Server:
             logger.warning("event=connection-refused peer=%s reason=%r", host, why)
 
     def _connection(self, sock: socket.socket, context: ConnectionContext) -> Connection | None:
-        security = self._securities.get(context.listener)
+        security = self.securities.get(context.listener)
         if security is None:
             return Connection(self, sock, context, self._shared)
         from headwater.base.security.tls_socket import TlsSocket

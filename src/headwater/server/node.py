@@ -240,6 +240,7 @@ class Node:
             self._leave(self._assembly)
         if self._server is not None:
             self._server.close()
+            self.broker.audit.flush()
         if self._schemas is not None:
             self._schemas[0].close()
         self.loop.drop_timers()

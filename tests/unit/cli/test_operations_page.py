@@ -55,7 +55,8 @@ def test_scripts_and_their_options_exist(line: str) -> None:
 
 
 def test_metrics_of_the_page_exist() -> None:
-    source = (ROOT / "src" / "headwater" / "server" / "exposition.py").read_text()
-    named = set(re.findall(r"`(headwater_\w+)`", PAGE))
+    server = ROOT / "src" / "headwater" / "server"
+    source = "".join((server / name).read_text() for name in ("exposition.py", "exposition_security.py"))
+    named = set(re.findall(r"`((?:headwater|kafka_server)_\w+)`", PAGE))
     assert named
-    assert {name for name in named if f'"{name}"' not in source and f" {name} " not in source} == set()
+    assert {name for name in named if not re.search(rf'["\s]{name}["\s{{]', source)} == set()

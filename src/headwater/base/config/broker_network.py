@@ -51,6 +51,7 @@ DEFINITIONS: Final = (
     Definition("max.incremental.fetch.session.cache.slots", INT, 1000, "How many fetch sessions the broker remembers.", AtLeast(0)),
     Definition("max.request.partition.size.limit", INT, 2000, "How many partitions one DescribeTopicPartitions answer holds.", AtLeast(1)),
     Definition("metrics.port", INT, -1, "Headwater's own: where metrics are served as Prometheus text; -1 for nowhere, 0 for any free port.", Between(-1, 65535)),
+    Definition("headwater.audit.topic", STRING, None, "Headwater's own: the topic of the audit trail: logins, refused logins and rights, and what administrators change, one JSON object per record. It is made on first use, with one partition; empty for none."),
     Definition("headwater.schema.registry.url", LIST, None, "Headwater's own: the schema registry that is asked about records of topics with schema validation; several addresses with commas are tried in turn.", may_hold_login=True),
     Definition("confluent.schema.registry.url", LIST, None, "Confluent's name of headwater.schema.registry.url.", hidden=True, may_hold_login=True),
     Definition("headwater.schema.registry.timeout.ms", INT, 10000, "Headwater's own: how long a produce request waits for the schema registry before it is told REQUEST_TIMED_OUT.", Between(1, 600000)),

@@ -1,6 +1,5 @@
 """CreateAcls (key 30), versions 1 to 3: adds access rules, each on its own. One that is there already is no error."""
 
-import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -17,30 +16,30 @@ if TYPE_CHECKING:
 
 NO_AUTHORIZER: Final = "No Authorizer is configured."
 
-audit = logging.getLogger("headwater.audit")
 
-
-def handle(broker: "Broker", context: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse | Deferred:
+def handle(
+    broker: "Broker",
+    context: RequestContext,  # noqa: ARG001
+    request: CreateAclsRequest,
+) -> CreateAclsResponse | Deferred:
     if broker.authorizer is None:
         disabled = KafkaError(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
         return CreateAclsResponse(results=[_result(disabled) for _ in request.creations])
-    return _Creation(broker, context.connection.principal, request).submit()
+    return _Creation(broker, request).submit()
 
 
 class _Creation(RequestedChange):
-    def __init__(self, broker: "Broker", principal: str, request: CreateAclsRequest) -> None:
+    def __init__(self, broker: "Broker", request: CreateAclsRequest) -> None:
         super().__init__(broker)
-        self._principal = principal
         self._creations = request.creations
         self._results: list[AclCreationResult] = []
-        self._added: list[tuple[Pattern, Rule]] = []
 
     def plan(self) -> Sequence[AclsSet]:
         from headwater.broker.rights.acl_requests import RULES_PER_RESOURCE_MAX
 
         known = self._broker.image.acls
         wanted: dict[Pattern, list[Rule]] = {}
-        self._results, self._added = [], []
+        self._results = []
         for creation in self._creations:
             try:
                 pattern, rule = _checked(creation)
@@ -52,7 +51,6 @@ class _Creation(RequestedChange):
                             f"{pattern.name!r} has {RULES_PER_RESOURCE_MAX} rules already: delete some, or use a prefix or User:*",
                         )
                     rules.append(rule)
-                    self._added.append((pattern, rule))
             except KafkaError as problem:
                 self._results.append(_result(problem))
             else:
@@ -67,9 +65,6 @@ class _Creation(RequestedChange):
         if error is not None:
             self._results = [result if result.error_code else _result(error) for result in self._results]
             self._results = self._results or [_result(error) for _ in self._creations]
-        else:
-            for pattern, rule in self._added:
-                audit.info("event=acl-created by=%r pattern=%r rule=%r", self._principal, tuple(pattern), tuple(rule))
         self.deferred.complete(CreateAclsResponse(results=self._results))
 
 

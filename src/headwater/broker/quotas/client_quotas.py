@@ -10,7 +10,7 @@ Each broker measures on its own, as in Apache Kafka: a quota is what a client ma
 broker's loop.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 from headwater.broker.quotas.entities import (
@@ -57,6 +57,14 @@ class Limits(NamedTuple):
     mutation: BucketLimit | None
 
 
+class Used(NamedTuple):
+    """Whose use of which quota is measured. None: the quota is not by that."""
+
+    quota: str
+    user: str | None
+    client_id: str | None
+
+
 _Key = tuple[str, str | None, str | None]
 
 
@@ -80,6 +88,11 @@ class _Table(Generic[_Used]):
         if found is None and (len(self._kept) < _RATES_MAX or self._drop_idle(now_ms)):
             found = self._kept[key] = self._make()
         return found
+
+    def all(self) -> Iterator[tuple[_Key, _Used]]:
+        yield from self._kept.items()
+        for quota, used in self._shared.items():
+            yield (quota, None, _SHARED), used
 
     def shared(self, quota: str) -> _Used:
         found = self._shared.get(quota)
@@ -178,6 +191,13 @@ class ClientQuotas:
         if used is None:
             used = known.find((quota, found.user, client_id), now_ms)
         return known.shared(quota) if used is None else used
+
+    def used(self) -> "Iterator[tuple[Used, Rate | TokenBucket]]":
+        """What is measured of users and clients now, for the metrics."""
+        for table in (self._rates, self._rates_of_made_up, self._buckets, self._buckets_of_made_up):
+            for (quota, user, client_id), used in table.all():
+                others = client_id == _SHARED
+                yield Used(quota, user, "<others>" if others else client_id), used
 
     # Addresses
 

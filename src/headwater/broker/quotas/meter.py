@@ -63,6 +63,7 @@ class Meter:
         throttle_ms = 0 if is_first else limit.throttle_ms(now_ms)
         if throttle_ms:
             limit.used.record(-size_bytes, now_ms)
+            limit.used.throttled(throttle_ms, now_ms)
         return throttle_ms
 
     # Every request: what it has used counts, and whoever has used too much waits
@@ -85,8 +86,12 @@ class Meter:
         throttle_ms = 0
         if api_key == _PRODUCE and limits.produce is not None:
             throttle_ms = limits.produce.throttle_ms(now_ms)
+            if throttle_ms:
+                limits.produce.used.throttled(throttle_ms, now_ms)
         if limits.request is not None:
             waits_ms = min(limits.request.throttle_ms(now_ms), self._quotas.window.window_ms)
+            if waits_ms:
+                limits.request.used.throttled(waits_ms, now_ms)
             throttle_ms = max(throttle_ms, waits_ms)
         return throttle_ms
 

@@ -67,7 +67,10 @@ class AutoCreation:
         now_ms = self._broker.clock.monotonic_ms()
         missing = sum(name not in self._broker.image.ids_by_name for name in self._names)
         used.take(-self._each * missing, rate, now_ms)
-        return used.throttle_ms(rate, now_ms)
+        throttle_ms = used.throttle_ms(rate, now_ms)
+        if throttle_ms:
+            used.throttled(throttle_ms, now_ms)
+        return throttle_ms
 
 
 class _Charged:
@@ -135,7 +138,10 @@ class _Charged:
             if result.error_code:
                 used.take(-self._given_back(result), rate, now_ms)
         if self._refused or not self._is_strict:
-            response.throttle_time_ms = max(response.throttle_time_ms, used.throttle_ms(rate, now_ms))
+            throttle_ms = used.throttle_ms(rate, now_ms)
+            if throttle_ms:
+                used.throttled(throttle_ms, now_ms)
+            response.throttle_time_ms = max(response.throttle_time_ms, throttle_ms)
         results += self._refused
         return response
 

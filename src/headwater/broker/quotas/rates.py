@@ -5,6 +5,8 @@ costs nothing and samples need not touch. What a sample holds counts until `samp
 rate is the sum of what counts over the time since the oldest sample began, but never over less than `samples - 1`
 windows: one request at the start is no burst.
 
+`Throttles` are the pauses that a quota has cost: their average over the same windows, as Apache Kafka's `throttle-time`.
+
 A `TokenBucket` holds `samples` windows' worth of tokens at most. It may be overdrawn by one event, and then has to fill
 up to nothing.
 """
@@ -36,13 +38,33 @@ class _Sample:
         self.value = 0.0
 
 
+class Throttles:
+    """Owned by the rate that they are for."""
+
+    __slots__ = ("_count", "_sum_ms", "total_ms")
+
+    def __init__(self, window: Window) -> None:
+        self._sum_ms, self._count = Rate(window), Rate(window)
+        self.total_ms = 0
+
+    def record(self, throttle_ms: int, now_ms: int) -> None:
+        self.total_ms += throttle_ms
+        self._sum_ms.record(throttle_ms, now_ms)
+        self._count.record(1, now_ms)
+
+    def average_ms(self, now_ms: int) -> float:
+        count = self._count.per_second(now_ms)
+        return self._sum_ms.per_second(now_ms) / count if count else 0.0
+
+
 class Rate:
     """Owned by whoever it is a rate of. Times never go backwards."""
 
-    __slots__ = ("_current", "_samples", "_window")
+    __slots__ = ("_current", "_samples", "_window", "throttles")
 
     def __init__(self, window: Window) -> None:
         self._window = window
+        self.throttles: Throttles | None = None  # before the first one
         self._samples: list[_Sample] = []
         self._current = 0
 
@@ -78,6 +100,12 @@ class Rate:
             return 0
         return _rounded((measured - bound) / bound * self.measured_ms(now_ms))
 
+    def throttled(self, throttle_ms: int, now_ms: int) -> None:
+        """Somebody was told to wait for so long because of it."""
+        if self.throttles is None:
+            self.throttles = Throttles(self._window)
+        self.throttles.record(throttle_ms, now_ms)
+
     def is_idle(self, now_ms: int) -> bool:
         """Whether nothing of it counts any more."""
         return not any(s.value and now_ms - s.last_ms < self._window.counts_ms for s in self._samples)
@@ -95,10 +123,11 @@ class Rate:
 class TokenBucket:
     """Full at first. Owned by whoever it holds tokens for."""
 
-    __slots__ = ("_filled_ms", "_tokens", "_window")
+    __slots__ = ("_filled_ms", "_tokens", "_window", "throttles")
 
     def __init__(self, window: Window) -> None:
         self._window = window
+        self.throttles: Throttles | None = None  # before the first one
         self._tokens = 0.0
         self._filled_ms: int | None = None
 
@@ -110,6 +139,12 @@ class TokenBucket:
         """How long until it is not overdrawn; 0 if it is not."""
         self._fill(rate, now_ms)
         return 0 if self._tokens >= 0 else _rounded(-self._tokens / rate * _MS_PER_S)
+
+    def throttled(self, throttle_ms: int, now_ms: int) -> None:
+        """Somebody was told to wait for so long because of it."""
+        if self.throttles is None:
+            self.throttles = Throttles(self._window)
+        self.throttles.record(throttle_ms, now_ms)
 
     def is_idle(self, now_ms: int) -> bool:
         """Whether nobody took anything for so long that it is full, whatever its rate, unless it was overdrawn by very

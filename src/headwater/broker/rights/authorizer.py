@@ -72,6 +72,7 @@ class Authorizer:
         self._index = RuleIndex({})
         self._remembered: dict[tuple[str, str, int, int, str], bool] = {}
         self._told = 0
+        self.record: Callable[..., None] = _nowhere  # the audit topic
 
     def allows(self, principal: str, host: str, operation: int, resource_type: int, name: str) -> bool:
         if principal in self.super_users:
@@ -127,8 +128,20 @@ class Authorizer:
             ResourceType(resource_type).name,
             name,
         )
+        self.record(
+            "denied",
+            principal,
+            host,
+            operation=Operation(operation).name,
+            resource=ResourceType(resource_type).name,
+            name=name,
+        )
         if self._told == _TOLD_MAX:
             audit.warning("event=denials-untold reason='too many: no more are told until rules change'")
+
+
+def _nowhere(*_event: object, **_details: object) -> None:
+    pass
 
 
 class Caller:

@@ -36,6 +36,22 @@ logger = logging.getLogger("headwater.security")
 _SECRET: Final = os.urandom(32)  # of this process: what it makes up for users that there are not
 
 
+class LoginCounts:
+    """What the metrics of a listener tell, by Apache Kafka's words: to show who one is by TLS counts as a login where
+    nothing else is asked for, and a TLS handshake that fails as one that fails.
+    """
+
+    __slots__ = ("again_failed", "expired", "failed", "handshakes", "logged_in", "logged_in_again")
+
+    def __init__(self) -> None:
+        self.handshakes = 0  # of TLS, that came to their end
+        self.logged_in = 0
+        self.failed = 0
+        self.logged_in_again = 0
+        self.again_failed = 0
+        self.expired = 0  # connections that asked for something when their session was over
+
+
 class ListenerSecurity:
     def __init__(
         self,
@@ -50,6 +66,7 @@ class ListenerSecurity:
         self._loop = loop
         self._now_ms = now_ms
         self._rules = PrincipalRules(settings.string("ssl.principal.mapping.rules") or "DEFAULT")
+        self.counts = LoginCounts()
         self._failed_lines = LineLimit()
         self._evicted_lines = LineLimit()  # its own: a flood of connections must not hide who tries passwords
         self._mechanisms: Mechanisms | None = None
@@ -131,6 +148,7 @@ class ListenerSecurity:
     # The audit lines
 
     def logged_in(self, context: ConnectionContext, by: str) -> None:
+        self.counts.logged_in += 1
         logger.debug(
             "event=login peer=%s:%d listener=%s mechanism=%s principal=%r",
             context.client_host,
@@ -140,7 +158,11 @@ class ListenerSecurity:
             context.principal,
         )
 
-    def login_failed(self, context: ConnectionContext, mechanism: str, why: str) -> None:
+    def login_failed(self, context: ConnectionContext, mechanism: str, why: str, *, is_again: bool = False) -> None:
+        if is_again:
+            self.counts.again_failed += 1
+        else:
+            self.counts.failed += 1
         unsaid = self._failed_lines.take(self._loop.turn_ns)
         if unsaid is None:
             return

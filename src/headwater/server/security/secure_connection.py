@@ -125,17 +125,18 @@ class SecureConnection(Connection):
 
     def _secured(self, tls: TlsSocket) -> None:
         self._is_shaking = False
-        self._server.broker.metrics.tls_handshakes_total += 1
+        self._security.counts.handshakes += 1
         if self._login is None:
             user = self._security.user_of(tls.certificate)
             if user is None:
+                self._security.counts.failed += 1
                 self._server.refuse(self, "no rule of ssl.principal.mapping.rules fits its certificate")
                 return
             self._welcome(user, "TLS", FOR_EVER)
         self._drain()
 
     def _not_secured(self, problem: Exception) -> None:
-        self._server.broker.metrics.tls_handshakes_failed += 1
+        self._security.counts.failed += 1
         if not isinstance(problem, OSError):  # an error of ours; those of OpenSSL are OSErrors
             raise problem
         reason = problem.reason if isinstance(problem, ssl.SSLError) else problem.strerror
@@ -145,6 +146,7 @@ class SecureConnection(Connection):
             why = "this is not TLS; the listener wants it (is security.protocol of the client SSL or SASL_SSL?)"
         else:
             why = f"no TLS handshake ({reason or problem})"
+        self._audit("login-failed", mechanism="TLS", reason=why)
         self._server.refuse(self, why)
 
     def _drain(self) -> None:
@@ -240,6 +242,8 @@ class SecureConnection(Connection):
             return None
         if api is None or header.api_key not in _LOGIN_APIS:
             name = api.name if api is not None else f"API {header.api_key}"
+            if self._open_until_ns:
+                self._security.counts.expired += 1
             over = "its session is over and it asked for" if self._open_until_ns else "before its login it asked for"
             self._server.refuse(self, f"{over} {name}")
             return None
@@ -272,12 +276,21 @@ class SecureConnection(Connection):
         self.choose_ways()
         if is_first:
             self._security.logged_in(self.context, by)
+            self._audit("login", mechanism=by)
+        else:
+            self._security.counts.logged_in_again += 1
+
+    def _audit(self, event: str, **details: str) -> None:
+        context = self.context
+        self._broker.audit.record(event, context.principal, context.client_host, listener=context.listener, **details)
 
     # The end
 
     def _refuse(self, why: str, chunks: list[Any] | None) -> None:
         """Nothing more is read; the answer goes out later, and then the connection ends."""
-        self._security.login_failed(self.context, self._login.mechanism if self._login is not None else "", why)
+        mechanism = self._login.mechanism if self._login is not None else ""
+        self._security.login_failed(self.context, mechanism, why, is_again=self._open_until_ns > 0)
+        self._audit("login-failed", mechanism=mechanism, reason=why)
         self._is_refused = True
         self._open_until_ns = 0
         self._timer.cancel()

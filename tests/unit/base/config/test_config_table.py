@@ -24,6 +24,7 @@ OURS = {
     "sasl.oauthbearer.allowed.urls",
     "super.users",  # Kafka's authorizer reads these two; its brokers do not know them
     "allow.everyone.if.no.acl.found",
+    "headwater.audit.topic",
     "headwater.schema.registry.url",
     "headwater.schema.registry.timeout.ms",
 }

@@ -168,7 +168,7 @@ def test_others_are_served_while_handshakes_are_under_way(
         plain.send(frame(3, 9, 1, MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)]).encode(9)))
         assert correlation(plain.receive()) == 1
         gate.open.set()
-        metrics = secured.broker.metrics
+        counts = secured.server.securities["SSL"].counts
 
         def all_shaken() -> bool:
             for client in clients:
@@ -176,7 +176,7 @@ def test_others_are_served_while_handshakes_are_under_way(
                     client.do_handshake()
                 except ssl.SSLWantReadError:
                     continue
-            return metrics.tls_handshakes_total == 20
+            return counts.handshakes == 20
 
         assert secured.loop.run_until(all_shaken, WAIT_MS)
         assert (handshakes.under_way, handshakes.waiting) == (0, 0)
@@ -219,6 +219,6 @@ def test_a_broker_that_stops_in_the_middle_of_handshakes_closes_their_sockets(
 def test_what_is_no_tls_is_told_and_counted(secured: Node, caplog: pytest.LogCaptureFixture) -> None:
     with socket.create_connection(("127.0.0.1", port_of(secured)), timeout=WAIT_S) as visitor:
         visitor.sendall(b"GET / HTTP/1.1\r\n\r\n")
-        metrics = secured.broker.metrics
-        assert secured.loop.run_until(lambda: metrics.tls_handshakes_failed == 1, WAIT_MS)
+        counts = secured.server.securities["SSL"].counts
+        assert secured.loop.run_until(lambda: counts.failed == 1, WAIT_MS)
     assert "this is HTTP without TLS" in caplog.text

@@ -142,7 +142,7 @@ def test_frames_are_larger_only_where_they_may_hold_a_token(
     visit: MakeVisitor, mechanisms: str, limit: str, size: int
 ) -> None:
     visitor = visit(**{"sasl.server.max.receive.size": limit})
-    security = visitor.node.server._securities["SASL_PLAINTEXT"]
+    security = visitor.node.server.securities["SASL_PLAINTEXT"]
     visitor.node.broker.config.set_dynamic({}, {"listener.name.sasl_plaintext.sasl.enabled.mechanisms": mechanisms})
     assert security.login_bytes_max == size
 
@@ -210,7 +210,7 @@ def test_tls_settings_that_cannot_work_cost_one_client_and_not_the_loop(make_nod
             raise UserError("Bad value for ssl.client.auth", "it is none")
 
     node = make_node()
-    node.server._securities["PLAINTEXT"] = SimpleNamespace(tls=Broken())  # type: ignore[assignment]
+    node.server.securities["PLAINTEXT"] = SimpleNamespace(tls=Broken())  # type: ignore[assignment]
     visitor = Visitor(node)
     assert visitor.is_closed()
     assert node.broker.metrics.connections_refused == 1
@@ -432,7 +432,7 @@ def test_a_slow_client_outlives_a_flood_from_another_address(
     visit: MakeVisitor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listener_security, "PENDING_MAX", 5)
-    (security,) = visit().node.server._securities.values()
+    (security,) = visit().node.server.securities.values()
     slow = [connection_from("10.0.0.1", 1), connection_from("10.0.0.2", 1), connection_from("10.0.0.2", 2)]
     assert [security.entered(each) for each in slow] == [None] * 3
     flood = [connection_from("10.9.9.9", number) for number in range(50)]
@@ -455,7 +455,7 @@ def test_among_addresses_with_as_many_the_oldest_of_all_goes(
     visit: MakeVisitor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listener_security, "PENDING_MAX", 3)
-    (security,) = visit().node.server._securities.values()
+    (security,) = visit().node.server.securities.values()
     each_alone = [connection_from(f"10.0.0.{number}", 1) for number in range(4)]
     assert [security.entered(each) for each in each_alone] == [None, None, None, each_alone[0]]
 
@@ -465,7 +465,7 @@ def test_a_flood_of_connections_is_no_flood_of_lines_and_hides_no_failed_login(
 ) -> None:
     monkeypatch.setattr(listener_security, "PENDING_MAX", 1)
     node = visit().node
-    (security,) = node.server._securities.values()
+    (security,) = node.server.securities.values()
     monkeypatch.setattr(security, "_loop", SimpleNamespace(turn_ns=10_000_000_000))
     caplog.set_level(logging.WARNING, "headwater")
     waiting = [visit() for _ in range(60)]

@@ -1,0 +1,301 @@
+"""The audit topic: what is told, what is not, and what becomes of it while it cannot be written."""
+
+import json
+import logging
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from headwater.base.errors import ErrorCode, KafkaError
+from headwater.base.ids import BrokerId
+from headwater.broker.audit import trail
+from headwater.broker.audit.changes import EVENTS
+from headwater.broker.context import ConnectionContext
+from headwater.broker.deferred import Deferred
+from headwater.records.reader import read_batches, read_records
+from headwater.server.dispatch import AUDITED, begin
+from headwater.wire.headers import encode_request_header
+from headwater.wire.messages.alter_client_quotas import AlterClientQuotasRequest, EntityData, EntryData, OpData
+from headwater.wire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
+from headwater.wire.messages.create_acls import AclCreation, CreateAclsRequest
+from headwater.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from headwater.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from headwater.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
+from headwater.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from headwater.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from headwater.wire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from headwater.wire.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
+from unit.broker.fake_peers import FakePeers
+
+TOPIC = "audit"
+SETTINGS = {
+    "headwater.audit.topic": TOPIC,
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:root",
+}
+CANARY = "canary-4471"
+
+
+@pytest.fixture
+def secured(make_lab: Any) -> Any:
+    return make_lab(**SETTINGS)
+
+
+def ask(lab: Any, request: Any, version: int, *, user: str = "root", client_id: str = "tests") -> Any:
+    connection = ConnectionContext("10.0.0.7", 5000, "PLAINTEXT", f"User:{user}")
+    frame = encode_request_header(request.KEY, version, 7, client_id) + b"".join(request.encode(version))
+    answer = begin(lab.broker, connection, memoryview(bytearray(frame))).result
+    if isinstance(answer, Deferred):
+        lab.settle()
+        answer = answer.response
+    return answer
+
+
+def events(lab: Any) -> list[dict[str, Any]]:
+    """All that stand in the topic, once what is due has been written."""
+    lab.clock.advance(5000)
+    lab.settle()
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    request = FetchRequest(
+        max_wait_ms=0, min_bytes=0, max_bytes=1 << 20, topics=[FetchTopic(topic=TOPIC, partitions=[partition])]
+    )
+    (topic,) = ask(lab, request, 11).responses
+    records = topic.partitions[0].records
+    data = records.read()
+    records.release()
+    found = []
+    for at, header in read_batches(data):
+        found += [json.loads(each.value or b"") for each in read_records(data[at : at + header.size_bytes], 1 << 20)]
+    return found
+
+
+def creation(name: str) -> CreateTopicsRequest:
+    topic = CreatableTopic(name=name, num_partitions=1, replication_factor=1, assignments=[], configs=[])
+    return CreateTopicsRequest(topics=[topic], timeout_ms=1000)
+
+
+def acl(principal: str = "User:alice") -> AclCreation:
+    return AclCreation(
+        resource_type=2,
+        resource_name="orders",
+        resource_pattern_type=3,
+        principal=principal,
+        host="*",
+        operation=3,
+        permission_type=3,
+    )
+
+
+def test_what_an_administrator_changes(secured: Any) -> None:
+    ask(secured, creation("orders"), 7)
+    grown = CreatePartitionsTopic(name="orders", count=2, assignments=None)
+    ask(secured, CreatePartitionsRequest(topics=[grown], timeout_ms=1000), 3)
+    ask(secured, CreateAclsRequest(creations=[acl()]), 3)
+    wanted = DeleteAclsFilter(
+        resource_type_filter=2,
+        resource_name_filter="orders",
+        pattern_type_filter=3,
+        principal_filter=None,
+        host_filter=None,
+        operation=1,
+        permission_type=1,
+    )
+    ask(secured, DeleteAclsRequest(filters=[wanted]), 3)
+    alice = ScramCredentialUpsertion(
+        name="alice", mechanism=2, iterations=4096, salt=b"salt", salted_password=CANARY.encode()
+    )
+    ask(secured, AlterUserScramCredentialsRequest(deletions=[], upsertions=[alice]), 0)
+    gone = ScramCredentialDeletion(name="alice", mechanism=2)
+    ask(secured, AlterUserScramCredentialsRequest(deletions=[gone], upsertions=[]), 0)
+    quota = EntryData(
+        entity=[EntityData(entity_type="user", entity_name="alice")],
+        ops=[OpData(key="producer_byte_rate", value=1000.0, remove=False)],
+    )
+    ask(secured, AlterClientQuotasRequest(entries=[quota], validate_only=False), 1)
+    config = AlterableConfig(name="retention.ms", config_operation=0, value="4471000")
+    resource = AlterConfigsResource(resource_type=2, resource_name="orders", configs=[config])
+    ask(secured, IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1)
+    ask(secured, DeleteTopicsRequest(topics=[DeleteTopicState(name="orders")], timeout_ms=1000), 6)
+    told = events(secured)
+    assert [event["event"] for event in told] == [
+        "topic-created",
+        "partitions-created",
+        "acl-created",
+        "acl-deleted",
+        "user-changed",
+        "user-deleted",
+        "quotas-changed",
+        "configs-changed",
+        "topic-deleted",
+    ]
+    assert {(event["principal"], event["host"], event["broker"]) for event in told} == {("User:root", "10.0.0.7", 1)}
+    assert told[2]["for_principal"] == "User:alice"
+    assert (told[2]["operation"], told[2]["resource"], told[2]["name"]) == ("READ", "TOPIC", "orders")
+    assert told[4]["mechanism"] == "SCRAM-SHA-512"
+    assert told[6]["quotas"] == ["producer_byte_rate=1000.0"]
+    assert told[7]["configs"] == ["retention.ms"]
+    assert "4471" not in json.dumps([{**event, "time_ms": 0} for event in told]), (
+        "a value, or what a password was made to"
+    )
+
+
+def test_who_may_not_is_told_and_has_changed_nothing(secured: Any) -> None:
+    answer = ask(secured, CreateAclsRequest(creations=[acl()]), 3, user="mallory")
+    assert answer.results[0].error_code == int(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    told = events(secured)
+    assert [(event["event"], event["principal"], event["operation"]) for event in told] == [
+        ("denied", "User:mallory", "ALTER")
+    ]
+
+
+def test_what_is_only_tried_or_sent_on_by_another_broker_is_not_told_here(secured: Any) -> None:
+    tried = creation("orders")
+    tried.validate_only = True
+    ask(secured, tried, 7)
+    ask(secured, creation("orders"), 7, client_id="__forwarded-2")
+    ask(secured, creation("last"), 7)
+    assert [event.get("topic") for event in events(secured)] == ["last"]
+
+
+def test_it_is_off_unless_a_topic_is_named_and_lines_are_there(make_lab: Any, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "headwater.audit")
+    lab = make_lab()
+    ask(lab, creation("orders"), 7)
+    lab.clock.advance(5000)
+    lab.settle()
+    assert sorted(lab.broker.image.ids_by_name) == ["orders"]
+    assert "event=topic-created principal='User:root' host=10.0.0.7 topic='orders'" in caplog.text
+
+
+def test_each_audited_api_has_its_events() -> None:
+    assert set(EVENTS) == AUDITED
+
+
+# While it cannot be written
+
+
+class Pretended(SimpleNamespace):
+    """A broker of which the trail sees what the test wants."""
+
+    def call_later(self, _after_ms: int, function: Any) -> None:
+        self.due.append(function)
+
+    def run_due(self) -> None:
+        due, self.due = self.due, []
+        for each in due:
+            each()
+
+
+def pretended(leader: int | None, peers: FakePeers | None = None) -> tuple[Any, trail.AuditTrail]:
+    topic_id = bytes(16)
+    partition = SimpleNamespace(leader=BrokerId(-1 if leader is None else leader), leader_epoch=0)
+    appended: list[bytes] = []
+    broker = Pretended(
+        broker_id=BrokerId(1),
+        config=SimpleNamespace(string=lambda _name: TOPIC, int=lambda _name: 1),
+        image=SimpleNamespace(
+            ids_by_name={TOPIC: topic_id}, topics={topic_id: SimpleNamespace(partitions=[partition])}
+        ),
+        peers=peers,
+        now_ms=lambda: 1234,
+        due=[],
+        state=partition,
+        appended=appended,
+        partition=lambda _topic, _index: SimpleNamespace(append=lambda batch, _now: appended.append(bytes(batch))),
+    )
+    broker.scheduler = broker
+    return broker, trail.AuditTrail(broker)
+
+
+def names_in(batch: bytes) -> list[str]:
+    return [json.loads(each.value or b"")["event"] for each in read_records(batch, 1 << 20)]
+
+
+def test_events_wait_for_a_leader_and_the_oldest_are_dropped_and_counted(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(trail, "QUEUE_MAX", 3)
+    broker, audit = pretended(None)
+    for number in range(5):
+        audit.record(f"e{number}", "User:a", "h")
+        broker.run_due()
+    assert caplog.text.count("event=audit-not-written") == 1
+    assert audit.dropped == 2
+    broker.state.leader = BrokerId(1)
+    broker.run_due()
+    assert [names_in(batch) for batch in broker.appended] == [["events-lost", "e2", "e3", "e4"]]
+    assert (audit.written, broker.due) == (3, [])
+    audit.record("e5", "User:a", "h")
+    broker.run_due()
+    assert names_in(broker.appended[1]) == ["e5"]
+
+
+def test_events_go_to_the_leader_wherever_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trail, "BATCH_MAX", 2)
+    peers = FakePeers()
+    broker, audit = pretended(2, peers)
+    for number in range(3):
+        audit.record(f"e{number}", "User:a", "h")
+    broker.run_due()
+    peers.take().fail()
+    broker.run_due()
+    asked = peers.take()
+    assert asked.broker == 2
+    batch = bytes(asked.request.topic_data[0].partition_data[0].records)
+    assert names_in(batch) == ["e0", "e1"]
+    asked.answer(answer(int(ErrorCode.NOT_LEADER_OR_FOLLOWER)))
+    broker.run_due()
+    peers.take().answer(answer(0))
+    broker.run_due()
+    asked = peers.take()
+    assert names_in(bytes(asked.request.topic_data[0].partition_data[0].records)) == ["e2"]
+    asked.answer(answer(0))
+    assert (audit.written, audit.dropped, broker.due, peers.asked) == (3, 0, [], [])
+
+
+def answer(code: int) -> ProduceResponse:
+    part = PartitionProduceResponse(index=0, error_code=code, base_offset=0)
+    return ProduceResponse(responses=[TopicProduceResponse(name=TOPIC, partition_responses=[part])])
+
+
+def test_what_waits_is_written_at_the_end_if_it_can_be() -> None:
+    broker, audit = pretended(1)
+    audit.record("e0", "User:a", "h")
+    audit.flush()
+    assert names_in(broker.appended[0]) == ["e0"]
+    broker.state.leader = BrokerId(2)
+    audit.record("e1", "User:a", "h")
+    audit.flush()
+    assert len(broker.appended) == 1
+
+
+def test_a_log_that_takes_nothing_at_the_end_holds_up_nobody() -> None:
+    broker, audit = pretended(1)
+
+    def refuse(_batch: object, _now: int) -> None:
+        raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    broker.partition = lambda _topic, _index: SimpleNamespace(append=refuse)
+    audit.record("e0", "User:a", "h")
+    audit.flush()
+    assert audit.written == 0
+
+
+def test_what_peers_say_is_cut_and_escaped() -> None:
+    broker, audit = pretended(1)
+    audit.record("login-failed", "User:" + "x" * 5000, "h\n\0", reason="\ud800" + "y" * 5000, many=["z" * 900] * 900)
+    broker.run_due()
+    (record,) = read_records(broker.appended[0], 1 << 20)
+    assert len(record.value or b"") < 100_000
+    told = json.loads(record.value or b"")
+    assert len(told["principal"]) == len(told["reason"]) == 258
+    assert b"\n" not in (record.value or b"")
