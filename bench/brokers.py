@@ -35,6 +35,7 @@ COLLECTOR = (  # of kafka-run-class.sh
     "-XX:+ExplicitGCInvokesConcurrent",
     "-Djava.awt.headless=true",
 )
+ALSO_LISTENER = "also.listener="  # a setting of ours: one more beside the plain one, with its port
 _libc = ctypes.CDLL(None)
 
 
@@ -65,26 +66,31 @@ class Start(Protocol):
 @contextlib.contextmanager
 def headwater(directory: Path, settings: Sequence[str] = ()) -> Iterator[Broker]:
     command = [str(Path(sys.executable).with_name("headwater")), "broker", "start"]
-    for setting in ("listeners=PLAINTEXT://127.0.0.1:0", f"log.dirs={directory}", *settings):
+    also, settings = _also_listening(settings)
+    (port,) = free_ports(1) if also else (0,)
+    if also:
+        settings = [*settings, "inter.broker.listener.name=PLAINTEXT"]
+    for setting in (f"listeners=PLAINTEXT://127.0.0.1:{port}{also}", f"log.dirs={directory}", *settings):
         command += ["--set", setting]
     with _process(command, directory) as (process, began):
         line = _first_line(process, began)
         ready_ms = (time.perf_counter() - began) * 1e3
         if not line.startswith("ready "):
             raise Broken(f"headwater did not get ready: {_tail(directory)}")
-        yield Broker("headwater", int(line.rsplit(":", 1)[1]), process.pid, ready_ms)
+        yield Broker("headwater", port or int(line.rsplit(":", 1)[1]), process.pid, ready_ms)
 
 
 @contextlib.contextmanager
 def apache_kafka(directory: Path, settings: Sequence[str] = ()) -> Iterator[Broker]:
-    port, controller_port = _free_ports(2)
+    port, controller_port = free_ports(2)
+    also, settings = _also_listening(settings)
     directory.mkdir(parents=True, exist_ok=True)
     properties = directory.with_suffix(".properties")
     properties.write_text(
         "process.roles=broker,controller\nnode.id=1\n"
         f"controller.quorum.voters=1@127.0.0.1:{controller_port}\ncontroller.listener.names=CONTROLLER\n"
-        f"listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}\n"
-        f"advertised.listeners=PLAINTEXT://127.0.0.1:{port}\nlog.dirs={directory}\n"
+        f"listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}{also}\n"
+        f"advertised.listeners=PLAINTEXT://127.0.0.1:{port}{also}\nlog.dirs={directory}\n"
         "offsets.topic.replication.factor=1\ntransaction.state.log.replication.factor=1\n"
         + "".join(f"{setting}\n" for setting in settings)
     )
@@ -93,6 +99,12 @@ def apache_kafka(directory: Path, settings: Sequence[str] = ()) -> Iterator[Brok
     with _process(apache_command(properties), directory) as (process, began):
         _wait_for_port(port, process, directory)
         yield Broker("Apache Kafka", port, process.pid, (time.perf_counter() - began) * 1e3)
+
+
+def _also_listening(settings: Sequence[str]) -> tuple[str, list[str]]:
+    """What stands behind the plain listener, and the other settings."""
+    also = "".join(f",{each.removeprefix(ALSO_LISTENER)}" for each in settings if each.startswith(ALSO_LISTENER))
+    return also, [each for each in settings if not each.startswith(ALSO_LISTENER)]
 
 
 def format_directory(properties: Path, said: Path) -> None:
@@ -154,7 +166,7 @@ def _tail(directory: Path) -> str:
     return directory.with_suffix(".output").read_text(errors="replace")[-1000:]
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     sockets = [socket.socket() for _ in range(count)]
     try:
         for each in sockets:

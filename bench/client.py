@@ -4,11 +4,14 @@
     python -m bench.client fill PORT TOPIC RECORDS VALUE_BYTES CODEC PARTITIONS
     python -m bench.client consume PORT TOPIC RECORDS PARTITIONS
 
+BENCH_CLIENT may hold more settings of librdkafka, as a JSON object.
+
 Prints one JSON object: records, bytes, seconds, and the CPU seconds of the busiest thread. A thread cannot be busier
 than all the time, so records / busiest is what this client would reach with a broker that answered at once: its limit.
 """
 
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -16,6 +19,7 @@ from pathlib import Path
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Producer, TopicPartition
 
 STALL_S = 30
+MORE_SETTINGS = json.loads(os.environ.get("BENCH_CLIENT", "{}"))
 FILL_BYTES = 250_000
 
 
@@ -58,6 +62,7 @@ def produce(
             "delivery.report.only.error": True,
             "on_delivery": delivered,
             **settings,
+            **MORE_SETTINGS,
         }
     )
 
@@ -92,6 +97,7 @@ def consume(port: int, topic: str, records: int, partitions: int) -> dict[str, f
             # By default the client stops fetching for a second whenever 100,000 records are waiting.
             "queued.min.messages": 1_000_000,
             "fetch.queue.backoff.ms": 5,
+            **MORE_SETTINGS,
         }
     )
     consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in range(partitions)])

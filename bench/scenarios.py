@@ -23,6 +23,7 @@ from bench.rows import (
     start_empty,
     start_full,
 )
+from bench.secured import secured_scenarios
 from bench.spark import spark_scenarios
 from bench.sql import sql_scenarios
 from bench.sql_streams import sql_streams_scenarios
@@ -89,7 +90,7 @@ def scenarios() -> list[Scenario]:
                 for what in ("produce", "consume")
             )
             found.append(Scenario(kinds, librdkafka(size, records, codec), 2))
-    of_the_broker = found + latency_scenarios() + recovery_scenarios() + group_scenarios()
+    of_the_broker = found + latency_scenarios() + recovery_scenarios() + group_scenarios() + secured_scenarios()
     return (
         of_the_broker
         + client_scenarios()

@@ -23,6 +23,7 @@ def test_targets():
         "start-1000-partitions": 1000,
         "memory-idle": 50,
         "load-10000-groups": 2000,
+        "rights-10000": 1,
         "transactions-1000": 0.9,
         "transactions-1000-own": 0.9,
         "failover-kill": 2000,
