@@ -15,6 +15,7 @@ from headwater.client.consumer.ranges import RangeReader
 from headwater.spark.input_partitions import OffsetRange
 from headwater.spark.options import SourceOptions
 from headwater.spark.stream_offsets import raise_losses
+from headwater.spark.worker_garbage import freeze_modules, worker_is_kept
 
 if TYPE_CHECKING:
     import pyarrow
@@ -50,6 +51,8 @@ def read_range(
     finally:
         if finished and len(waiting) < _IDLE_MAX:
             waiting.append(reader)
+            if worker_is_kept():
+                freeze_modules()
         else:
             reader.close()
 

@@ -11,7 +11,9 @@ from typing import Final
 
 from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.base.ids import TopicPartition
-from headwater.client.types import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, Topic
+from headwater.client.admin.records import list_offsets
+from headwater.client.session import Session
+from headwater.client.types import EARLIEST, LATEST, READ_COMMITTED, READ_UNCOMMITTED, OffsetAt, Topic
 from headwater.spark.admin import open_admin, with_retries
 from headwater.spark.offset_options import LogFacts, Position, Times, resolve
 from headwater.spark.options import SourceOptions, Subscription
@@ -72,23 +74,34 @@ class TopicLogs:
         return {each: replace(fact, anew=True) if each.topic in anew else fact for each, fact in found.items()}
 
     def _facts(self, must_exist: bool) -> dict[TopicPartition, LogFacts]:
+        """Both questions go out together, the earliest offsets first: a batch waits for one answer less. A partition
+        whose leader moves meanwhile may be asked in the other order; its earliest offset may then be the larger one, and
+        nothing is read of it.
+        """
         partitions = self._partitions(must_exist)
-        earliest = self._ask(dict.fromkeys(partitions, EARLIEST))
-        latest = self._ask(dict.fromkeys(partitions, LATEST))
+        earliest, latest = self._ask_all(
+            [
+                (dict.fromkeys(partitions, EARLIEST), self._isolation),
+                (dict.fromkeys(partitions, LATEST), self._isolation),
+            ]
+        )
         # A topic that goes between the two questions is gone.
         return {
             each: LogFacts(earliest[each], latest[each]) for each in partitions if each in earliest and each in latest
         }
 
     def _ask(self, wanted: dict[TopicPartition, int], isolation: int | None = None) -> dict[TopicPartition, int]:
-        found = {}
-        level = self._isolation if isolation is None else isolation
-        for partition, answer in self.admin.list_offsets(wanted, isolation_level=level).items():
-            if not isinstance(answer, KafkaError):
-                found[partition] = answer.offset
-            elif answer.code not in _GONE:
-                raise answer
-        return found
+        return self._ask_all([(wanted, self._isolation if isolation is None else isolation)])[0]
+
+    def _ask_all(self, questions: list[tuple[dict[TopicPartition, int], int]]) -> list[dict[TopicPartition, int]]:
+        """The offsets at the timestamps of each question, of the partitions that are there; all are asked at once."""
+
+        async def ask(session: Session) -> "list[dict[TopicPartition, OffsetAt | KafkaError] | BaseException]":
+            return await session.kernel.all_of(
+                [list_offsets(session, wanted, isolation_level=level) for wanted, level in questions]
+            )
+
+        return [offsets_there(answer) for answer in self.admin.run(ask)]
 
     def _partitions(self, must_exist: bool) -> list[TopicPartition]:
         subscription = self._options.subscription
@@ -115,6 +128,21 @@ class TopicLogs:
                 "Correct the option assign, or add partitions to the topic",
             )
         return sorted(chosen)
+
+
+def offsets_there(
+    answers: "Mapping[TopicPartition, OffsetAt | KafkaError] | BaseException",
+) -> dict[TopicPartition, int]:
+    """Without partitions that are gone; raises any other error."""
+    if isinstance(answers, BaseException):
+        raise answers
+    found = {}
+    for partition, answer in answers.items():
+        if not isinstance(answer, KafkaError):
+            found[partition] = answer.offset
+        elif answer.code not in _GONE:
+            raise answer
+    return found
 
 
 def names_to_ask(subscription: Subscription) -> list[str] | None:

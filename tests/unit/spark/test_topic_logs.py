@@ -2,6 +2,8 @@
 there.
 """
 
+import asyncio
+import inspect
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 from headwater.base.errors import ErrorCode, KafkaError, UserError
 from headwater.base.ids import TopicPartition
 from headwater.client.errors import BootstrapFailed
-from headwater.client.types import EARLIEST, READ_COMMITTED, Topic
+from headwater.client.types import EARLIEST, LATEST, READ_COMMITTED, Topic
 from headwater.spark import topic_logs
 from headwater.spark.offset_options import LogFacts
 from headwater.spark.options import parse_source_options
@@ -24,13 +26,21 @@ def topic(name: str, partitions: int, error: ErrorCode = ErrorCode.NONE, topic_i
 
 
 class FakeAdmin:
-    """Logs from 0 on: `stable` is where readers of committed records are told that they end, `written` where they do."""
+    """Logs from 0 on: `stable` is where readers of committed records are told that they end, `written` where they do.
+
+    `asked`: for each time that somebody waited for offsets, what was asked for meanwhile.
+    """
 
     def __init__(self, answers: list[list[Topic] | Exception], stable: int = 5, written: int = 5) -> None:
         self.answers = answers
         self.ends = {True: stable, False: written}
+        self.asked: list[list[int]] = []
+        self.failure: Exception | None = None
         self.session = SimpleNamespace(
-            deadline=lambda: 0, pause=lambda attempt, deadline: True, refresh=lambda names: self._next()
+            deadline=lambda: 0,
+            pause=lambda attempt, deadline: True,
+            refresh=lambda names: self._next(),
+            kernel=SimpleNamespace(all_of=self._all_of),
         )
 
     def _next(self) -> Any:
@@ -40,17 +50,53 @@ class FakeAdmin:
         return answer
 
     def run(self, what: Any) -> Any:
-        return what(self.session)
+        outcome = what(self.session)
+        return asyncio.run(outcome) if inspect.iscoroutine(outcome) else outcome
 
-    def list_offsets(self, wanted: dict[TopicPartition, int], *, isolation_level: int) -> dict[TopicPartition, Any]:
+    async def _all_of(self, questions: list[Any]) -> list[Any]:
+        self.asked.append([])
+        return await asyncio.gather(*questions, return_exceptions=True)
+
+    async def list_offsets(
+        self, session: Any, wanted: dict[TopicPartition, int], *, isolation_level: int
+    ) -> dict[TopicPartition, Any]:
+        assert session is self.session
+        self.asked[-1] += set(wanted.values())
+        if self.failure is not None:
+            raise self.failure
         end = self.ends[isolation_level == READ_COMMITTED]
         return {each: SimpleNamespace(offset=0 if at == EARLIEST else end) for each, at in wanted.items()}
 
 
 def logs_of(monkeypatch: pytest.MonkeyPatch, admin: FakeAdmin, **options: str) -> topic_logs.TopicLogs:
     monkeypatch.setattr(topic_logs, "open_admin", lambda *_: admin)
+    monkeypatch.setattr(topic_logs, "list_offsets", admin.list_offsets)
     given = {"kafka.bootstrap.servers": "h:1", **(options or {"subscribe": "a"})}
     return topic_logs.TopicLogs(parse_source_options(given, streaming=True))
+
+
+def test_a_look_asks_for_both_ends_at_once_the_earliest_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small batch waits for one answer less. In this order a log that is trimmed meanwhile never seems to end before
+    it begins.
+    """
+    admin = FakeAdmin([[topic("a", 2)]])
+    assert logs_of(monkeypatch, admin).since({A0: 3, A1: 3}) == dict.fromkeys((A0, A1), LogFacts(0, 5))
+    assert admin.asked == [[EARLIEST, LATEST]]
+
+
+def test_an_offset_question_that_fails_is_the_error_of_the_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    admin = FakeAdmin([[topic("a", 1)]])
+    admin.failure = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "topic 'a'")
+    with pytest.raises(KafkaError, match="topic 'a'"):
+        logs_of(monkeypatch, admin).since({A0: 3})
+
+
+def test_partitions_that_are_gone_are_left_out_of_offsets_and_other_errors_raised() -> None:
+    at: Any = SimpleNamespace(offset=7)
+    gone = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "gone")
+    assert topic_logs.offsets_there({A0: at, A1: gone}) == {A0: 7}
+    with pytest.raises(KafkaError, match="refused"):
+        topic_logs.offsets_there({A0: at, A1: KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "refused")})
 
 
 @pytest.mark.parametrize(
@@ -65,9 +111,11 @@ def test_an_open_transaction_before_the_start_does_not_make_a_log_look_cut_off(
 
 
 def test_where_a_log_ends_is_not_asked_twice_in_the_ordinary_course(monkeypatch: pytest.MonkeyPatch) -> None:
-    there = logs_of(monkeypatch, FakeAdmin([[topic("a", 1)]], stable=5, written=9))
+    admin = FakeAdmin([[topic("a", 1)]], stable=5, written=9)
+    there = logs_of(monkeypatch, admin)
     assert there.since({A0: 5}) == {A0: LogFacts(0, 5)}
     assert there.since({A0: 2, A1: 7}) == {A0: LogFacts(0, 5)}
+    assert len(admin.asked) == 2
 
 
 def test_a_topic_that_may_not_be_read_is_not_taken_for_gone(monkeypatch: pytest.MonkeyPatch) -> None:
