@@ -4,15 +4,20 @@ import gc
 import sys
 from collections.abc import Iterator
 from types import ModuleType
+from typing import Any
 
+import pyarrow
 import pytest
 
-from headwater.spark import worker_garbage
+from headwater.spark import partition_reader, worker_garbage
+from headwater.spark.input_partitions import OffsetRange
+from headwater.spark.options import parse_source_options
 
 
 @pytest.fixture(autouse=True)
 def _as_a_new_worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(worker_garbage, "_modules_frozen", 0)
+    gc.unfreeze()
     yield
     gc.unfreeze()
 
@@ -41,8 +46,26 @@ def test_garbage_is_collected_before_so_that_none_is_frozen() -> None:
     assert Ring.freed == 1
 
 
-def test_only_a_worker_that_spark_keeps_gains_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("SPARK_REUSE_WORKER", raising=False)
-    assert not worker_garbage.worker_is_kept()
-    monkeypatch.setenv("SPARK_REUSE_WORKER", "1")
-    assert worker_garbage.worker_is_kept()
+class FakeReader:
+    def __init__(self, settings: dict[str, object]) -> None:
+        pass
+
+    def read_range(self, *_: Any, **__: Any) -> Iterator[pyarrow.RecordBatch]:
+        yield pyarrow.record_batch({"value": pyarrow.array([b"x"])})
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize("reused", ["1", ""], ids=["kept", "ends after its task"])
+def test_a_task_of_the_source_freezes_its_worker_if_spark_keeps_it(
+    monkeypatch: pytest.MonkeyPatch, reused: str
+) -> None:
+    monkeypatch.setattr(partition_reader, "RangeReader", FakeReader)
+    monkeypatch.setattr(partition_reader, "_idle", {})
+    monkeypatch.setenv("SPARK_REUSE_WORKER", reused)
+    options = parse_source_options({"kafka.bootstrap.servers": "h:1", "subscribe": "a"}, streaming=True)
+    schema = pyarrow.schema([("value", pyarrow.binary())])
+    (batch,) = partition_reader.read_range(options, OffsetRange("a", 0, 0, 1), schema)
+    assert batch.num_rows == 1
+    assert bool(gc.get_freeze_count()) is bool(reused)
