@@ -2,7 +2,8 @@
 
 The thread that calls `run_slot` reads the connection and says now and then that it lives; each application has a thread
 of its own. When the connection is lost, nothing more is committed and `run_slot` raises: whoever supplies slots starts
-another.
+another. The thread of the connection waits for no application: while it did, all others of the slot would hear nothing,
+and the lead would take the slot for dead. So an application that comes again waits in its own thread for the one before.
 """
 
 import os
@@ -48,6 +49,7 @@ class SlotHost:
         self._address = address
         self._send = send
         self._applications: dict[str, HostedApplication] = {}
+        self._replaced: list[HostedApplication] = []  # by others of the same name, and not seen to have ended yet
         self._ending = False
         self._records_before = 0
         self._beat_at = 0.0
@@ -63,7 +65,8 @@ class SlotHost:
 
     @property
     def records(self) -> int:
-        return self._records_before + sum(each.progress().records for each in self._applications.values())
+        here = [*self._applications.values(), *self._replaced]
+        return self._records_before + sum(each.progress().records for each in here)
 
     def take(self, message: messages.Message | None) -> None:
         match message:
@@ -71,8 +74,10 @@ class SlotHost:
                 return
             case messages.Introduce(name):
                 if not self._ending:
-                    self._end(name)
-                    self._applications[name] = HostedApplication(self._number, message, self._send, self._address)
+                    before = self._replace(name)
+                    self._applications[name] = HostedApplication(
+                        self._number, message, self._send, self._address, before
+                    )
             case EndLease():
                 self._ending = True
                 for each in self._applications.values():
@@ -94,6 +99,7 @@ class SlotHost:
             return
         self._beat_at = now
         self._send(Heartbeat())
+        self._forget_replaced()
         for name, each in self._applications.items():
             progress = each.progress()
             if not each.ended and self._told.get(name) != progress:
@@ -119,10 +125,15 @@ class SlotHost:
         else:
             application.answer(message)
 
-    def _end(self, name: str) -> None:
-        """An application that comes again: what was of it here has ended, or is to end."""
+    def _replace(self, name: str) -> HostedApplication | None:
+        """An application that comes again: what was of it here has ended, or is to end. Waits for nothing."""
         before = self._applications.pop(name, None)
         if before is not None:
             before.lose()
-            before.join()
-            self._records_before += before.progress().records
+            self._replaced.append(before)
+        return before
+
+    def _forget_replaced(self) -> None:
+        ended = [each for each in self._replaced if each.ended]
+        self._records_before += sum(each.progress().records for each in ended)
+        self._replaced = [each for each in self._replaced if each not in ended]

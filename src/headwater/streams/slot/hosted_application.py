@@ -3,7 +3,8 @@ the lead gives it.
 
     Introduce -> Ready;  Assign -> (commit, release, open) -> Owned;  stop -> (commit, close) -> Released, or GaveUp
 
-The thread that reads the connection calls `assign`, `answer`, `stop` and `lose`, which only leave a note. Whatever is
+The thread that reads the connection calls `assign`, `answer`, `stop` and `lose`, which only leave a note; an earlier run
+of the application in this slot is waited for here, and not there. Whatever is
 raised here ends the application's part in this slot, and is told to the lead; other applications of the slot go on.
 """
 
@@ -51,8 +52,12 @@ class HostedApplication:
         introduced: messages.Introduce,
         send: Callable[[messages.Message], None],
         address: str = "127.0.0.1",
+        before: "HostedApplication | None" = None,
     ) -> None:
-        """`address`: of this machine, where queries of the application's stores are answered."""
+        """`address`: of this machine, where queries of the application's stores are answered. `before`: an earlier run
+        of the application in this slot, which is to end; this one begins when it has.
+        """
+        self._before = before
         self._address = address
         self._queries: QueryServer | None = None
         self.name = introduced.application
@@ -61,6 +66,7 @@ class HostedApplication:
         self._send = send
         self._changed = threading.Condition()
         self._wanted: messages.Assign | None = None
+        self._member: messages.NewMember | None = None  # the last that was told; it may come before there is a lead
         self._stopping = threading.Event()
         self._lost = False
         self._lead: RemoteLead | None = None
@@ -79,13 +85,13 @@ class HostedApplication:
             self._changed.notify()
 
     def answer(self, message: messages.Message) -> None:
-        lead = self._lead
-        if lead is None:
-            return
         if isinstance(message, messages.NewMember):
-            lead.member_changed(message.generation, message.member_id)
-        elif isinstance(message, messages.Producer | messages.OffsetsCommitted):
-            lead.answer(message)
+            with self._changed:
+                self._member, lead = message, self._lead
+            if lead is not None:
+                lead.member_changed(message.generation, message.member_id)
+        elif isinstance(message, messages.Producer | messages.OffsetsCommitted) and self._lead is not None:
+            self._lead.answer(message)
 
     def stop(self) -> None:
         with self._changed:
@@ -121,6 +127,9 @@ class HostedApplication:
     # The application's thread
 
     def _main(self) -> None:
+        if self._before is not None:  # it may hold the directories of tasks
+            self._before.join()
+            self._before = None
         try:
             told: messages.Message = self._run()
         except (Stopped, LeadLost, ChannelClosed):
@@ -139,7 +148,7 @@ class HostedApplication:
         pickled = base64.b64decode(self._introduced.program)
         program: Program = pickle.loads(pickled)  # noqa: S301 - from the lead, which has proved that it is
         with Admin(program.settings.for_admins) as admin:
-            self._lead = lead = RemoteLead(self._introduced, admin, self._send)
+            lead = self._make_lead(admin)
             if self._lost:  # before there was anybody to tell
                 raise LeadLost
             directory = program.state_directory(self._patiently(admin.describe_cluster).cluster_id)
@@ -156,6 +165,14 @@ class HostedApplication:
                     if self._queries is not None:
                         all_of_it.callback(self._queries.stop)
         return messages.Released(self.name)
+
+    def _make_lead(self, admin: Admin) -> RemoteLead:
+        lead = RemoteLead(self._introduced, admin, self._send)
+        with self._changed:
+            self._lead, member = lead, self._member
+        if member is not None:
+            lead.member_changed(member.generation, member.member_id)
+        return lead
 
     def _serve(self, program: Program, lead: RemoteLead, directory: Path) -> None:
         while True:
