@@ -121,6 +121,20 @@ def test_a_standby_that_lags_is_promoted_and_replays_the_rest_alone(
     assert found == dict(Counter(counted.words))
 
 
+@pytest.mark.parametrize("program", ["in_memory"], indirect=True)
+def test_stores_in_memory_are_not_copied_and_keep_no_task_from_moving(
+    admin: Admin, program: Program, tmp_path: Path
+) -> None:
+    standbys = StandbyTasks(program, admin, tmp_path / "copies", 1)
+    standbys.add(TASKS, 1)
+    try:
+        _turn_until(standbys, _whole)
+        assert [row["restored_records"] for row in standbys.rows()] == [0, 0]
+        assert standbys.errors == []
+    finally:
+        standbys.close()
+
+
 class _SlowAdmin:
     """Brokers that do not answer until they are let."""
 

@@ -81,6 +81,21 @@ def test_standbys_are_apart_from_their_owner_and_stay_where_they_are(
     assert assign_standbys(dict(reversed(owners.items())), owners, before, count, backwards) == found
 
 
+@given(_TASKS, _SLOTS, st.integers(1, 3), st.data())
+def test_no_more_tasks_warm_up_than_may_and_those_that_do_go_on(
+    tasks: list[str], slots: set[int], most: int, data: st.DataObject
+) -> None:
+    copies = data.draw(_copies(tasks, slots))
+    slot = st.sampled_from(sorted(slots))
+    owners, targets = ({task: data.draw(slot) for task in tasks} for _ in range(2))
+    found = assign_standbys(owners, targets, {}, 0, copies, most)
+    behind = [task for task in copies.stateful if copies.places[owners[task]] != copies.places[targets[task]]]
+    warming = {task: chosen for task, chosen in found.items() if chosen}
+    assert len(warming) == min(most, len(behind))
+    assert warming == {task: (targets[task],) for task in warming}
+    assert assign_standbys(owners, targets, found, 0, copies, most) == found
+
+
 def _check_that_no_more_could_stay(
     owner: int, chosen: tuple[int, ...], before: tuple[int, ...], copies: Copies
 ) -> None:

@@ -142,8 +142,12 @@ def test_the_rows_of_a_table_are_its_last_changes_also_where_partitions_were_add
             cell = None if value is None else value.encode()
             producer.send(f"{name}-table", cell, key=key.encode(), partition=partition, timestamp_ms=BEGIN + after)
     app = App(name, brokers=broker.bootstrap_servers, key="text", value="text")
-    rows = app.table(f"{name}-table").df(spark, batch=True).collect()
-    assert sorted((row.key, row.value) for row in rows) == [("late", "last"), ("moved", "new")]
+    for table in (
+        app.table(f"{name}-table"),
+        App(name, brokers=app.brokers, value="text").global_table(f"{name}-table"),
+    ):
+        rows = table.df(spark, batch=True).collect()
+        assert sorted((row.key, row.value) for row in rows) == [("late", "last"), ("moved", "new")]
 
 
 def test_frames_are_read_once(

@@ -86,6 +86,9 @@ def test_a_point_that_is_a_topic_needs_no_other() -> None:
     app = App("app")
     assert app.stream("a", "b").frame_point().topics == ("a", "b")
     assert app.table("rows").frame_point().topics == ("rows",)
+    everywhere = app.global_table("names", key="long", value="text").frame_point()
+    assert (everywhere.topics, everywhere.of_table) == (("names",), True)
+    assert (everywhere.key.name, everywhere.value.name) == ("long", "text")
     assert app.topology().frame_topics == {}
 
 

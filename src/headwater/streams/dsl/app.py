@@ -153,7 +153,7 @@ class App:
         source = SourceNode(source_name, (topic,), None, kept.key, kept.value, extractor(timestamp))
         node = GlobalStoreNode(node_name, source, kept.key_value(logged=False), supplier)
         self.graph.add(self.graph.root, node)
-        return GlobalTable(self, kept.store_name, kept.queryable_name)
+        return GlobalTable(self, node, kept.key, kept.value, kept.store_name, kept.queryable_name)
 
     def from_df(
         self,

@@ -16,7 +16,7 @@ from headwater.base.errors import UserError
 from headwater.streams.plan.frames import TABLE_CONFIG, FrameSinkNode, FrameTopic, frame_sink_of, frame_topic_name
 from headwater.streams.plan.graph import GraphNode
 from headwater.streams.plan.sources import StreamSourceNode
-from headwater.streams.plan.tables import TableSourceNode
+from headwater.streams.plan.tables import GlobalStoreNode, TableSourceNode
 from headwater.streams.serdes.port import Serde, SerdeLike, resolve_optional
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class FrameFeed:
 
 
 class HasFrames:
-    """What streams and tables share: `.df(spark)`."""
+    """What streams, tables and global tables share: `.df(spark)`."""
 
     app: "App"
     node: GraphNode
@@ -102,7 +102,7 @@ def _topics_of(node: GraphNode) -> tuple[str, ...] | None:
     """Of a source that reads topics of users by name."""
     if isinstance(node, StreamSourceNode) and node.pattern is None:
         return node.topics
-    return node.source.topics if isinstance(node, TableSourceNode) else None
+    return node.source.topics if isinstance(node, TableSourceNode | GlobalStoreNode) else None
 
 
 def from_df(

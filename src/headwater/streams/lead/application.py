@@ -68,6 +68,7 @@ class ApplicationLead:
             stateful=program.stateful_tasks,
             standbys=program.settings.num_standby_replicas,
             acceptable_lag=program.settings.acceptable_recovery_lag,
+            warmups_max=program.settings.max_warmup_replicas,
         )
         self._moves.expect(expected, _NEVER_MS)
         self._expected = expected

@@ -6,9 +6,8 @@ use. So a copy is never in its owner's place, and there is one in a place at mos
 changelogs a copy does not have yet.
 
 * A lost task goes to a copy within the acceptable lag; else to where its state lies on disk; else to the copy that is least behind.
-* A task whose owner lives and whose target is elsewhere stays; its target warms up a copy. When that is within the
-  acceptable lag the task moves,
-  once. Stateless tasks move at once.
+* A task whose owner lives and whose target is elsewhere stays; its target warms up a copy, of few tasks at a time. When
+  that is within the acceptable lag the task moves, once. Stateless tasks move at once.
 * Standby copies are on distinct hosts as far as there are so many; those that are there stay unless that needs another;
   who has
   state of the task already is preferred, then who has the fewest copies.
@@ -16,6 +15,9 @@ changelogs a copy does not have yet.
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
+
+WARMUPS_MAX: Final = 2  # at a time, where nobody says otherwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,16 +89,18 @@ def assign_standbys(
     before: Mapping[str, Collection[int]],
     count: int,
     copies: Copies,
+    warmups_max: int = WARMUPS_MAX,
 ) -> dict[str, tuple[int, ...]]:
-    """Of each stateful task the slots that keep a copy: its target if that is still behind, and up to `count`
-    others.
+    """Of each stateful task the slots that keep a copy: its target if that is still behind and its turn has come, and
+    up to `count` others. `warmups_max`: how many tasks' targets warm up at a time.
     """
     load = dict.fromkeys(copies.places, 0)
+    warming = _warming(owners, targets, before, copies)[:warmups_max]
     found: dict[str, tuple[int, ...]] = {}
     for task in sorted(set(copies.stateful) & owners.keys()):
         owner = owners[task]
         chosen: list[int] = []
-        if copies.places[targets[task]] != copies.places[owner]:
+        if task in warming:
             chosen.append(targets[task])
         for _ in range(count):
             slot = _next_standby(task, owner, chosen, before.get(task, ()), load, copies)
@@ -107,6 +111,18 @@ def assign_standbys(
             load[slot] += 1
         found[task] = tuple(sorted(chosen))
     return found
+
+
+def _warming(
+    owners: Mapping[str, int], targets: Mapping[str, int], before: Mapping[str, Collection[int]], copies: Copies
+) -> list[str]:
+    """Tasks whose targets are behind, those first that warm up already: a copy that is begun is not left for another."""
+    elsewhere = [
+        task
+        for task in set(copies.stateful) & owners.keys()
+        if copies.places[targets[task]] != copies.places[owners[task]]
+    ]
+    return sorted(elsewhere, key=lambda task: (targets[task] not in before.get(task, ()), task))
 
 
 def _next_standby(

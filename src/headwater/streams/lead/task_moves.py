@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from headwater.streams.lead.assignment import assign
-from headwater.streams.lead.standbys import Copies, assign_standbys, owners_for_now
+from headwater.streams.lead.standbys import WARMUPS_MAX, Copies, assign_standbys, owners_for_now
 
 _ACCEPTABLE_LAG = 10_000
 
@@ -79,13 +79,17 @@ class TaskMoves:
         stateful: Iterable[str] = (),
         standbys: int = 0,
         acceptable_lag: int = _ACCEPTABLE_LAG,
+        warmups_max: int = WARMUPS_MAX,
     ) -> None:
-        """`stateful`: tasks with changelogs. `standbys`: how many copies there shall be of each, beside its owner's."""
+        """`stateful`: tasks with changelogs. `standbys`: how many copies there shall be of each, beside its owner's.
+        `warmups_max`: how many tasks warm up elsewhere at a time.
+        """
         self.tasks = tuple(tasks)
         self._load = load
         self._stateful = frozenset(stateful)
         self._standby_count = standbys
         self._acceptable_lag = acceptable_lag
+        self._warmups_max = warmups_max
         self._standbys: dict[str, tuple[int, ...]] = {}  # as they were decided last
         self._last_place: dict[str, str] = {}
         self._slots: dict[int, _Slot] = {}
@@ -243,7 +247,9 @@ class TaskMoves:
         before = self._owners_before()
         targets = assign(self.tasks, self._slots, before, copies.preferred(self.tasks), self._load())
         owners = owners_for_now(targets, before, copies)
-        self._standbys = assign_standbys(owners, targets, self._standbys, self._standby_count, copies)
+        self._standbys = assign_standbys(
+            owners, targets, self._standbys, self._standby_count, copies, self._warmups_max
+        )
         self._moving = {
             task: (number, self._slots[number].life)
             for task, number in owners.items()

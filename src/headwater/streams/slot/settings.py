@@ -31,6 +31,8 @@ class RunSettings:
     """How many slots, beside its owner, keep a copy of each task's state: on other machines than the owner's. On Spark."""
     acceptable_recovery_lag: int = 10_000
     """How many changelog offsets a copy may be behind for its task to move there."""
+    max_warmup_replicas: int = 2
+    """How many tasks at a time are copied to where they are to move, until the copy is near enough. On Spark."""
     emit_interval_ms: int = 1000
     """The results of windows and outer joins that have closed are looked for so often, by the clock, as in Kafka Streams. 0: with every record."""
     leave_on_stop: bool = True
@@ -70,6 +72,8 @@ class RunSettings:
         for name in ("num_standby_replicas", "acceptable_recovery_lag"):
             if getattr(self, name) < 0:
                 raise UserError(f"{name} cannot be {getattr(self, name)}", "it is 0 or more")
+        if self.max_warmup_replicas < 1:
+            raise UserError(f"max_warmup_replicas cannot be {self.max_warmup_replicas}", "no task could ever move")
         if self.emit_interval_ms < 0:
             raise UserError(f"emit_interval_ms cannot be {self.emit_interval_ms}", "it is at least 0 ms")
         if self.queries_token is not None:

@@ -4,7 +4,7 @@ at once (standby replicas).
 A copy lies where the task's own state would lie in this place, and nobody else has it open here. It has only what is
 committed in the changelogs, at most up to their last stable offsets, so it is never ahead of them. It writes nothing
 but itself. It is marked as a copy, so that nobody takes it for the state of a task (`query.state_reader`). Whoever
-opens the task closes the copy first and replays the rest.
+opens the task closes the copy first and replays the rest. Stores in memory are not copied: they would end with it.
 
 Driven by the thread of the application in its slot, between the turns of the tasks that it owns. That thread never
 waits for brokers here: where the changelogs begin and end is asked in a thread of its own, for one copy at a time. What
@@ -195,7 +195,7 @@ class StandbyTasks:
             return
         owners = {partition: copy for copy in self._copies.values() for partition in copy.positions}
         leave_at = time.monotonic() + _SLICE_S
-        while True:
+        while owners:  # none, where all their stores are in memory
             records = self._consumer.poll(0.0, max_records=_POLLED)
             for record in records:
                 copy = owners[TopicPartition(record.topic, record.partition)]

@@ -184,6 +184,20 @@ def test_a_newcomer_gets_a_task_once_its_copy_is_there() -> None:
     assert moves.tick(10**9) == []
 
 
+def test_few_tasks_warm_up_at_a_time_and_each_until_it_has_moved() -> None:
+    tasks = tuple(f"0_{number}" for number in range(8))
+    moves = _machines(1, standbys=0, tasks=tasks)
+    (grant,) = _follow(moves, moves.ready(1, 1, (), 0, "host-1:/state"))
+    assert (grant.tasks, grant.standbys) == ((), ("0_4", "0_5"))
+    assert moves.lags(1, 1, {"0_4": 5000, "0_5": 5000}, 0) == []  # both go on: nobody takes their place
+    grants = _follow(moves, moves.lags(1, 1, {"0_4": 5000, "0_5": 0}, 0))
+    assert moves.tasks_of(1) == ["0_5"]
+    assert grants[-1].standbys == ("0_4", "0_6")  # the one that is begun, and the next
+    for task in ("0_4", "0_6", "0_7"):
+        _follow(moves, moves.lags(1, 1, {task: 0}, 0))
+    assert (moves.tasks_of(0), moves.tasks_of(1)) == (list(tasks[:4]), list(tasks[4:]))
+
+
 def test_a_move_that_has_begun_goes_on_though_the_lag_grows_again() -> None:
     moves = _machines(1, standbys=0, tasks=("0_0", "0_1"))
     _follow(moves, moves.ready(1, 1, (), 0, "host-1:/state"))
