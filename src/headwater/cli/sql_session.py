@@ -1,25 +1,25 @@
 """A session of `headwater sql`: statements one after the other, what they answer for people, scripts, and a spool file.
 
-`RUN SCRIPT` and `SPOOL` are carried out here, as in ksqlDB's command line; the server never sees them. The session owns
-the spool file. What is spooled is each statement after a prompt, what it answered, and its error; a spool file that
+`RUN SCRIPT`, `SPOOL` and the other commands of the shell (`sql_commands`) are carried out here, as in ksqlDB's command
+line; the server never sees them. The session owns the spool file. What is spooled is each statement after a prompt, what it answered, and its error; a spool file that
 cannot be written is closed and told, the session goes on.
 """
 
 import contextlib
 import json
 import os
-import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
 
 import click
 
 from headwater.base.errors import UserError
-from headwater.cli.output import render_table
-from headwater.sql.language.parser import split
-from headwater.sql.language.tokens import SIZE_MAX, Kind, tokenize
-from headwater.sql.shell import as_table
+from headwater.cli.sql_commands import HELP, Command, command_in, set_cli
+from headwater.cli.sql_display import Display
+from headwater.sql.language.parser import split, substitute
+from headwater.sql.language.tokens import SIZE_MAX
+from headwater.sql.shell import as_tables, is_push
 
 if TYPE_CHECKING:
     from headwater.sql.shell import SqlClient
@@ -30,7 +30,7 @@ _DEPTH_MAX: Final = 16  # of scripts that run scripts
 
 def is_session_command(text: str) -> bool:
     """Whether a line begins with what is carried out here: at the terminal such a line needs no semicolon."""
-    return re.match(r"\s*(SPOOL|RUN\s+SCRIPT)\b", text, re.IGNORECASE) is not None
+    return command_in(text) is not None
 
 
 def read_script(path: Path) -> str:
@@ -46,9 +46,22 @@ def read_script(path: Path) -> str:
 
 
 class SqlSession:
-    def __init__(self, client: "SqlClient", form: str) -> None:
+    def __init__(
+        self,
+        client: "SqlClient",
+        form: str,
+        *,
+        pages: bool = False,
+        history: Callable[[], Iterable[str]] = tuple,
+        connect: "Callable[[str], SqlClient] | None" = None,
+    ) -> None:
+        """`pages`: long answers come page by page at a terminal. `history`: the lines that were typed. `connect`: for
+        SERVER, which goes to another server.
+        """
         self.client = client
-        self._form = form
+        self.display = Display(form, self._to_spool, pages=pages)
+        self._history = history
+        self._connect = connect
         self._spool: tuple[Path, TextIO] | None = None
         self._scripts: list[Path] = []
 
@@ -77,34 +90,68 @@ class SqlSession:
             raise
 
     def _run(self, text: str) -> None:
-        for piece in split(text):
+        command = command_in(text)
+        alone = text.strip().removesuffix(";")
+        for piece in [f"{alone};"] if command is not None and ";" not in alone else split(text):
             self._to_spool(f"{PROMPT}{piece}\n")
+            found = command_in(piece)
+            if found is not None:
+                self._carry_out(command_in(substitute(piece, self.client.variables)) if "${" in piece else found)
+                continue
             for statement in self.client.statements(piece):
-                if is_session_command(statement):
-                    self._carry_out(statement)
-                else:
-                    self._ask(statement)
+                self._ask(statement)
 
     # What is carried out here
 
-    def _carry_out(self, statement: str) -> None:
-        tokens = [each for each in tokenize(statement) if each.kind is not Kind.END and each.text != ";"]
-        verb, last = tokens[0].text, tokens[-1]
-        if verb == "RUN" and len(tokens) == 3 and last.kind is Kind.STRING and last.text:
-            self._run_script(Path(last.text).expanduser())
-        elif verb == "SPOOL" and len(tokens) == 2 and last.kind is Kind.STRING and last.text:
-            self._open_spool(Path(last.text).expanduser())
-        elif verb == "SPOOL" and len(tokens) == 2 and last.kind is Kind.NAME and last.text == "OFF":
-            if self._spool is None:
-                raise UserError("There is no spool file", "this session writes none", "Begin one with SPOOL 'file';")
-            self._echo(f"The session was written to {self._spool[0]}")
-            self._close_spool()
-        elif verb == "RUN":
-            raise UserError("RUN SCRIPT takes one file", "its name stands between quotes", "RUN SCRIPT 'file.sql';")
-        else:
-            raise UserError(
-                "SPOOL takes one file, or OFF", "the file's name stands between quotes", "SPOOL 'file'; or SPOOL OFF;"
-            )
+    def _carry_out(self, command: Command | None) -> None:
+        assert command is not None
+        name, words = command.name, command.words
+        match name:
+            case "RUN SCRIPT":
+                self._run_script(_file(command, "RUN SCRIPT takes one file", "RUN SCRIPT 'file.sql';"))
+            case "SPOOL":
+                self._spool_command(command)
+            case "SET CLI":
+                self.display.set(*set_cli(words))
+            case "OUTPUT":
+                if words:
+                    self.display.output(words[0])
+                form = "TABULAR" if self.display.settings.form == "table" else "JSON"
+                self.display.echo(f"Current output format: {form}")
+            case "CLEAR":
+                click.clear()
+            case "HELP":
+                self.display.echo_all(HELP.split("\n"))
+            case "HISTORY":
+                self.display.echo_all(f"{number:4d}: {line}" for number, line in enumerate(self._history(), 1))
+            case "SERVER":
+                self._server(words)
+            case "VERSION":
+                self.display.echo(f"Version: {self.client.info().get('version', '')}")
+            case _:
+                raise UserError(f"{name} is not there", "each statement is sent when the one before it is answered")
+
+    def _spool_command(self, command: Command) -> None:
+        if command.quoted or not command.words or command.words[0].upper() != "OFF":
+            self._open_spool(_file(command, "SPOOL takes one file, or OFF", "SPOOL 'file'; or SPOOL OFF;"))
+            return
+        if self._spool is None:
+            raise UserError("There is no spool file", "this session writes none", "Begin one with SPOOL 'file';")
+        self.display.echo(f"The session was written to {self._spool[0]}")
+        self._close_spool()
+
+    def _server(self, words: tuple[str, ...]) -> None:
+        """The server that is asked; with an address another from now on, if it answers. Settings and variables stay."""
+        if not words:
+            self.display.echo(self.client.url)
+            return
+        if self._connect is None:
+            raise UserError("The session cannot go to another server")
+        other = self._connect(words[0].strip("'"))
+        other.info()
+        other.settings, other.variables = self.client.settings, self.client.variables
+        self.client = other
+        self.display.echo(f"Now asking {other.url}")
 
     def _run_script(self, path: Path) -> None:
         where = path.absolute()
@@ -153,32 +200,27 @@ class SqlSession:
 
     def _ask(self, statement: str) -> None:
         first = statement.split(None, 1)[0].upper()
-        if first == "SELECT":
+        display = self.display
+        if first in ("SELECT", "WITH"):
             with self.client.query(statement) as (names, rows):
-                self._show_rows(names, rows)
+                display.rows(names, rows, endless=is_push(statement))
         elif first == "PRINT":
             with self.client.printed(statement) as lines:
                 for line in lines:
-                    self._echo(line.removesuffix("\n"))
+                    display.echo(line.removesuffix("\n"))
         else:
             found = self.client.run(statement)
-            if self._form == "json":
-                self._echo(json.dumps(found, ensure_ascii=False, indent=2))
+            if display.settings.form == "json":
+                display.echo_all(json.dumps(found, ensure_ascii=False, indent=2).split("\n"))
                 return
-            for each in found:
-                shown = as_table(each)
-                self._echo(shown if isinstance(shown, str) else render_table(*shown).removesuffix("\n"))
+            for shown in (each for entity in found for each in as_tables(entity)):
+                if isinstance(shown, str):
+                    display.echo_all(shown.split("\n"))
+                else:
+                    display.table(*shown)
 
-    def _show_rows(self, names: list[str], rows: Iterator[list[Any]]) -> None:
-        """Rows as they come: a push query has no end that a table could wait for."""
-        if self._form == "table":
-            self._echo("|".join(names))
-        for row in rows:
-            if self._form == "json":
-                self._echo(json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False))
-            else:
-                self._echo("|".join("null" if each is None else str(each) for each in row))
 
-    def _echo(self, text: str) -> None:
-        click.echo(text)
-        self._to_spool(text + "\n")
+def _file(command: Command, what: str, hint: str) -> Path:
+    if not command.quoted or not command.words[0]:
+        raise UserError(what, "its name stands between quotes", hint)
+    return Path(command.words[0]).expanduser()

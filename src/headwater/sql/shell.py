@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 from headwater.base.errors import UserError
 from headwater.sql.language import tree
 from headwater.sql.language.parser import parse, split, substitute
+from headwater.sql.language.tokens import Kind, tokenize
 from headwater.web.presented import basic_header
 
 Rows = tuple[list[str], Iterator[list[Any]]]
@@ -69,6 +70,17 @@ class SqlClient:
                     self.variables.pop(statement.name, None)
         return True
 
+    @property
+    def url(self) -> str:
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        return f"{'https' if self._tls is not None else 'http'}://{host}:{self._port}"
+
+    def info(self) -> dict[str, Any]:
+        """What /info says: version, cluster and service. Raises UserError."""
+        with self._call("GET", "/info", None) as answer:
+            found: dict[str, Any] = json.loads(answer.read()).get("KsqlServerInfo", {})
+            return found
+
     def run(self, text: str) -> list[dict[str, Any]]:
         """The entities that /ksql answers with. Raises UserError with the server's message."""
         with self._post("/ksql", {"ksql": text, "streamsProperties": self.settings}) as answer:
@@ -88,8 +100,13 @@ class SqlClient:
         with self._post("/query", {"ksql": text, "streamsProperties": self.settings}) as answer:
             yield (line.decode("utf-8", "replace") for line in _lines(answer))
 
+    def _post(
+        self, path: str, document: Mapping[str, Any]
+    ) -> contextlib.AbstractContextManager[http.client.HTTPResponse]:
+        return self._call("POST", path, json.dumps(document))
+
     @contextlib.contextmanager
-    def _post(self, path: str, document: Mapping[str, Any]) -> Iterator[http.client.HTTPResponse]:
+    def _call(self, method: str, path: str, body: str | None) -> Iterator[http.client.HTTPResponse]:
         connection = (
             http.client.HTTPConnection(self._host, self._port)
             if self._tls is None
@@ -97,7 +114,7 @@ class SqlClient:
         )
         try:
             try:
-                connection.request("POST", path, json.dumps(document), self._headers)
+                connection.request(method, path, body, self._headers)
                 answer = connection.getresponse()
             except (OSError, http.client.HTTPException) as error:
                 raise UserError(
@@ -143,32 +160,78 @@ _LISTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "tables": ("tables", ("name", "topic", "keyFormat", "valueFormat", "isWindowed")),
     "queries": ("queries", ("id", "queryType", "state", "sinks", "queryString")),
     "kafka_topics": ("topics", ("name", "replicaInfo")),
+    "kafka_topics_extended": ("topics", ("name", "replicaInfo", "consumerCount", "consumerGroupCount")),
     "function_names": ("functions", ("name", "type", "category")),
-    "properties": ("properties", ("name", "scope", "value")),
+    "properties": ("properties", ("name", "scope", "level", "value")),
     "variables": ("variables", ("name", "value")),
 }
 
 
-def as_table(found: Mapping[str, Any]) -> tuple[list[str], list[list[Any]]] | str:
-    """An entity for people: the head and rows of a table, or a sentence."""
+Table = tuple[list[str], list[list[Any]]]
+
+
+def is_push(text: str) -> bool:
+    """Whether a query has no end: EMIT, without a LIMIT."""
+    words = [each.text for each in tokenize(text) if each.kind is Kind.NAME]
+    return "EMIT" in words and "LIMIT" not in words
+
+
+def as_tables(found: Mapping[str, Any]) -> list[Table | str]:
+    """An entity for people: heads and rows of tables, and sentences."""
     kind = str(found.get("@type"))
     if kind in _LISTS:
         name, fields = _LISTS[kind]
-        return [each.upper() for each in fields], [[_cell(each.get(field)) for field in fields] for each in found[name]]
+        rows = [[_cell(each.get(field)) for field in fields] for each in found[name]]
+        return [([each.upper() for each in fields], rows)]
+    if kind == "type_list":
+        return [(["NAME", "TYPE"], [[name, _type(schema)] for name, schema in found["types"].items()])]
     if kind == "sourceDescription":
-        fields_ = found["sourceDescription"]["fields"]
-        rows = [[each["name"], _type(each["schema"]), each.get("type", "")] for each in fields_]
-        return ["FIELD", "TYPE", "ROLE"], rows
+        return _source(found["sourceDescription"])
+    if kind == "source_descriptions":
+        return [piece for each in found["sourceDescriptions"] for piece in (f"{each['name']}:", *_source(each))]
     if kind == "queryDescription":
-        shown = found["queryDescription"]
-        why = "".join(f"\n{each['errorMessage']}" for each in shown.get("queryErrors") or ())
-        return f"{shown['id']} ({shown['state']}){why}\n{shown['statementText']}\n\n{shown['topology']}"
+        return [_query(found["queryDescription"])]
+    if kind == "query_descriptions":
+        return [_query(each) for each in found["queryDescriptions"]]
     if kind == "describe_function":
         forms = "\n".join(
             f"  {found['name']}{each['signature']} -> {each['returnType']}" for each in found["functions"]
         )
-        return f"{found['name']} ({found['type']}): {found['description']}\n{forms}"
-    return str(found.get("commandStatus", {}).get("message") or "done")
+        return [f"{found['name']} ({found['type']}): {found['description']}\n{forms}"]
+    if kind == "terminate_query":
+        return ["Query terminated."]
+    return [str(found.get("commandStatus", {}).get("message") or "done")]
+
+
+def _source(shown: Mapping[str, Any]) -> list[Table | str]:
+    columns = [[each["name"], _type(each["schema"]), each.get("type", "")] for each in shown["fields"]]
+    tables: list[Table | str] = [(["FIELD", "TYPE", "ROLE"], columns)]
+    if not shown.get("extended"):
+        return tables
+    facts = [("type", "type"), ("topic", "topic"), ("key format", "keyFormat"), ("value format", "valueFormat")]
+    facts += [("partitions", "partitions"), ("replication", "replication"), ("statement", "statement")]
+    tables.append("\n".join(f"{name}: {shown.get(field)}" for name, field in facts))
+    queries = [
+        [way, each["id"], each["state"], each["queryString"]]
+        for way, name in (("reads", "readQueries"), ("writes", "writeQueries"))
+        for each in shown[name]
+    ]
+    if queries:
+        tables.append((["WAY", "QUERY", "STATE", "STATEMENT"], queries))
+    offsets = [
+        [topic["kafkaTopic"], each["partition"], each["logStartOffset"], each["logEndOffset"], each["consumerOffset"]]
+        for group in shown["queryOffsetSummaries"]
+        for topic in group["topicSummaries"]
+        for each in topic["offsets"]
+    ]
+    if offsets:
+        tables.append((["READS", "PARTITION", "START", "END", "OFFSET"], offsets))
+    return tables
+
+
+def _query(shown: Mapping[str, Any]) -> str:
+    errors = "".join(f"\n{each['errorMessage']}" for each in shown.get("queryErrors", ()))
+    return f"{shown['id']} ({shown['state']}){errors}\n{shown['statementText']}\n\n{shown['topology']}"
 
 
 def _cell(value: Any) -> Any:

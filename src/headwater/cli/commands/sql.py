@@ -39,7 +39,7 @@ def sql(
     """SQL over streams: a shell to a SQL server, or `-e` and `-f`; and the server itself.
 
     Without `-e` or `-f` statements are read from the terminal, each ended by a semicolon; Ctrl-D ends. RUN SCRIPT
-    'file' runs the statements of a file, SPOOL 'file' writes the session to a file until SPOOL OFF.
+    'file' runs the statements of a file, SPOOL 'file' writes the session to a file until SPOOL OFF; HELP has the rest.
     """
     if context.invoked_subcommand is not None:
         return 0
@@ -51,7 +51,14 @@ def sql(
     options = ConnectOptions(None, command_config, profile)
     door = find_door(url, "HEADWATER_SQL_URL", SQL, _DEFAULT_URL, options)
     access = door_access(door.url, door.security, "a SQL server", _DEFAULT_URL, 8088)
-    with SqlSession(SqlClient(access.url, access.authorization, access.tls), form) as session:
+
+    def connect(other: str) -> SqlClient:
+        there = door_access(other, door.security, "a SQL server", _DEFAULT_URL, 8088)
+        return SqlClient(there.url, there.authorization, there.tls)
+
+    client = SqlClient(access.url, access.authorization, access.tls)
+    is_shell = text is None and path is None
+    with SqlSession(client, form, pages=is_shell, history=_typed, connect=connect) as session:
         if text is not None:
             session.run(text)
         elif path is not None:
@@ -59,6 +66,15 @@ def sql(
         else:
             _shell(session)
     return 0
+
+
+def _typed() -> list[str]:
+    """The lines that were typed, in this session and earlier ones."""
+    try:
+        import readline
+    except ImportError:
+        return []
+    return [readline.get_history_item(place) for place in range(1, readline.get_current_history_length() + 1)]
 
 
 def _shell(session: "SqlSession") -> None:
@@ -90,7 +106,7 @@ def _read_statements(session: "SqlSession", completer: "Completer") -> None:
             click.echo()
             waiting = ""
             continue
-        if waiting.strip().lower() in ("exit", "quit"):
+        if waiting.strip().lower().rstrip(";") in ("exit", "quit"):
             return
         if not waiting.strip():
             waiting = ""

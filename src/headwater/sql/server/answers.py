@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from headwater.sql.expressions.values import as_text
@@ -20,6 +20,7 @@ from headwater.sql.language.types import ArrayType, Base, DecimalType, MapType, 
 from headwater.sql.plan.catalog import Column, SourceInfo
 from headwater.sql.plan.session import PersistentQuery, Session
 from headwater.sql.server.engine import Outcome
+from headwater.sql.server.push import PushQuery
 from headwater.streams.plan.describe import describe
 
 State = Callable[[str], tuple[str, str]]  # of a query: its state and, if it died, why
@@ -54,9 +55,23 @@ def sources(text: str, session: Session, kind: SourceKind, seen: Callable[[str],
     return entity(name, text, **{name: shown})
 
 
-def queries(text: str, session: Session, state: State, seen: Callable[[str], bool]) -> Entity:
+def queries(
+    text: str, session: Session, state: State, seen: Callable[[str], bool], pushes: Sequence[PushQuery]
+) -> Entity:
     shown = [running_query(each, state) for each in session.queries.values() if seen(each.sink.topic)]
-    return entity("queries", text, queries=shown)
+    return entity("queries", text, queries=[*shown, *map(_push_query, pushes)])
+
+
+def _push_query(query: PushQuery) -> Entity:
+    return {
+        "queryString": query.statement,
+        "sinks": [],
+        "sinkKafkaTopics": [],
+        "id": query.id,
+        "statusCount": {"RUNNING": 1},
+        "queryType": "PUSH",
+        "state": "RUNNING",
+    }
 
 
 def running_query(query: PersistentQuery, state: State) -> Entity:

@@ -114,12 +114,6 @@ class Api:
     def __init__(self, node: SqlNode) -> None:
         self._node = node
         self._health = Health(node)
-        self._owners: dict[str, str] = {}  # of push queries: who else may close them needs a right
-
-    def _own(self, query_id: str | None, request: Request) -> None:
-        if query_id is not None:
-            self._owners = {each: name for each, name in self._owners.items() if each in self._node.row_queries.pushes}
-            self._owners[query_id] = request.caller.name
 
     # -- statements ----------------------------------------------------------------------------------------------------
 
@@ -157,16 +151,13 @@ class Api:
             )
         except SqlError as error:
             return statement_error(error, text)
-        self._own(query_id, request)
         header = {
             "queryId": query_id,
             "columnNames": [each.name for each in columns],
             "columnTypes": [str(each.type) for each in columns],
         }
         write = answers.row_writers(columns)
-        as_array = "application/json" in (request.headers.get("accept") or "") or KSQL_JSON in (
-            request.headers.get("accept") or ""
-        )
+        as_array = _wants_array(request)
 
         async def lines() -> AsyncIterator[bytes]:
             yield (b"[" if as_array else b"") + _line(header, newline=not as_array)
@@ -195,7 +186,6 @@ class Api:
             )
         except SqlError as error:
             return statement_error(error, text)
-        self._own(query_id, request)
         write = answers.row_writers(columns)
         limited = isinstance(statements[0], tree.Select) and statements[0].query.limit is not None
 
@@ -219,9 +209,7 @@ class Api:
         found = self._node.row_queries.pushes.get(query_id)
         if found is None:
             raise HttpError(400, f"No query with id {query_id}", BAD_REQUEST)
-        if self._owners.get(query_id) != request.caller.name:
-            await require(request.caller, cluster(Operation.ALTER))
-        found.close()
+        await self._node.row_queries.end_push(found, request.caller)
         return Response(200, b"", {"Content-Type": "application/json"})
 
     async def inserts_stream(self, request: Request) -> Response:
@@ -236,7 +224,10 @@ class Api:
             key, value = inserting.row_of(target, row)
             return await self._node.begin_send(target, key, value, None)
 
-        return Response(200, inserting.acks(lines, begin), {"Content-Type": DELIMITED})
+        acks = inserting.acks(lines, begin)
+        if _wants_array(request):
+            return Response(200, _as_array(acks), {"Content-Type": "application/json"})
+        return Response(200, acks, {"Content-Type": DELIMITED})
 
     def _target(self, name: str) -> SourceInfo:
         try:
@@ -321,6 +312,20 @@ async def _guarded(lines: AsyncIterator[bytes], as_array: bool) -> AsyncIterator
     except Exception as error:  # noqa: BLE001  the answer has begun: its last line is the only place to say it
         shown = {"@type": "generic_error", "error_code": SERVER_ERROR, "message": str(error)}
         yield (b",\n" if as_array else b"") + _line(shown, newline=not as_array) + (b"]" if as_array else b"")
+
+
+def _wants_array(request: Request) -> bool:
+    """Whether the answer is to be one JSON array, not a line for each row."""
+    accepted = request.headers.get("accept") or ""
+    return "application/json" in accepted or KSQL_JSON in accepted
+
+
+async def _as_array(lines: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    before = b"["
+    async for line in lines:
+        yield before + line.rstrip(b"\n")
+        before = b",\n"
+    yield b"[]" if before == b"[" else b"]"
 
 
 async def _encoded(lines: AsyncIterator[str]) -> AsyncIterator[bytes]:

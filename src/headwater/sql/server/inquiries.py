@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from headwater.client.types import Topic
     from headwater.sql.server.config import SqlServerConfig
     from headwater.sql.server.engine import Engine
+    from headwater.sql.server.row_queries import RowQueries
     from headwater.sql.server.schemas import RegistrySchemas
 
 T = TypeVar("T")
@@ -38,6 +39,7 @@ class Server(Protocol):
 
     config: SqlServerConfig
     engine: Engine
+    row_queries: RowQueries
 
     @property
     def admin(self) -> AsyncAdmin: ...
@@ -107,7 +109,8 @@ class Inquiries:
                 seen = await self._seen(asked.caller)
                 if statement.extended:
                     return answers.query_descriptions(text, session, self._server.state, seen)
-                return answers.queries(text, session, self._server.state, seen)
+                pushes = self._server.row_queries.pushes_of(asked.caller)
+                return answers.queries(text, session, self._server.state, seen, pushes)
             case tree.Show(what="FUNCTIONS"):
                 return answers.functions(text, session.catalog.functions)
             case tree.Show(what="TYPES"):

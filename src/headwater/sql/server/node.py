@@ -228,6 +228,11 @@ class SqlNode:
         variables: Mapping[str, str],
         caller: Caller,
     ) -> answers.Entity:
+        if isinstance(statement, tree.ControlQuery) and statement.action == "TERMINATE":
+            running = self.row_queries.push_named(statement.query_id or "")
+            if running is not None:  # of this server alone: no matter for the log
+                await self.row_queries.end_push(running, caller)
+                return answers.entity("terminate_query", text, queryId=running.id, wasTerminated=True)
         await rights.require_now(caller, statement, lambda: self.engine.session)
         await self._require_schemas(caller, statement)
         if isinstance(statement, LOGGED):

@@ -85,6 +85,8 @@ class PushQuery:
         self._to_end = to_end
         self._closed = asyncio.Event()
         self.has_begun = False
+        self.owner = ""  # who asked, and what
+        self.statement = ""
 
     @property
     def id(self) -> str:

@@ -33,6 +33,7 @@ from headwater.sql.server.config import SqlServerConfig
 from headwater.sql.server.printing import Printer, Registered
 from headwater.sql.server.views import READING, Views
 from headwater.web.callers import EVERYBODY, Caller
+from headwater.web.callers import cluster as cluster_need
 from headwater.web.callers import topic as topic_need
 from headwater.web.rights import require
 
@@ -59,6 +60,20 @@ class RowQueries:
     def close_pushes(self) -> None:
         for each in self.pushes.values():
             each.close()
+
+    def push_named(self, query_id: str) -> push.PushQuery | None:
+        """A push query that runs, by its id in any letters: TERMINATE names it without quotes."""
+        return next((each for name, each in self.pushes.items() if name.upper() == query_id.upper()), None)
+
+    def pushes_of(self, caller: Caller) -> list[push.PushQuery]:
+        """Those that the caller may see: his own."""
+        return [each for each in self.pushes.values() if caller.may_everything or each.owner == caller.name]
+
+    async def end_push(self, found: push.PushQuery, caller: Caller) -> None:
+        """Whoever did not ask it needs a right to end it. Raises HttpError."""
+        if found.owner != caller.name:
+            await require(caller, cluster_need(Operation.ALTER))
+        found.close()
 
     async def close(self) -> None:
         await self._analyst.close()
@@ -90,7 +105,7 @@ class RowQueries:
         session = self._session()
         query = statements[0].query
         if query.emit is not None:
-            return self._push(query, properties)
+            return self._push(query, properties, pieces[0], caller)
         if self._is_for_analytics(query):
             return await self._analysed(pieces[0], properties, caller)
         assert isinstance(query.source, tree.Source)
@@ -119,7 +134,7 @@ class RowQueries:
             )
         return bool(query.order_by or query.group_by is not None or gathers) and query.window is None
 
-    def _push(self, query: tree.Query, properties: Mapping[str, str]) -> Answer:
+    def _push(self, query: tree.Query, properties: Mapping[str, str], text: str, caller: Caller) -> Answer:
         if len(self.pushes) >= self._config.number("ksql.query.push.max"):
             raise SqlError(
                 "Not executing statement(s) as it would cause the number of active push queries to exceed the limit.",
@@ -129,6 +144,7 @@ class RowQueries:
         with scope.using(catalog.functions, properties):
             planned = push.plan(query, catalog.copy(), self._config.brokers)
         made = push.PushQuery(planned, self._config.client, properties)
+        made.owner, made.statement = caller.name, text
         self._register(made)
         return made.id, made.columns, self._pushed(made)
 

@@ -10,6 +10,7 @@ import pytest
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.sql.language.errors import SqlError
 from headwater.sql.server import inserting
+from headwater.sql.server.api import _as_array
 from headwater.web.body_stream import BodyLost
 from headwater.web.messages import Request
 
@@ -135,3 +136,15 @@ def test_lines_of_a_body_that_came_at_once() -> None:
         return [each async for each in inserting.lines_of(request)]
 
     assert asyncio.run(run()) == [b'{"target":"S"}', b'{"A":1}']
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_who_accepts_json_gets_one_array_of_acknowledgements(count: int) -> None:
+    async def lines() -> AsyncIterator[bytes]:
+        for number in range(count):
+            yield json.dumps({"seq": number}).encode() + b"\n"
+
+    async def scene() -> bytes:
+        return b"".join([each async for each in _as_array(lines())])
+
+    assert json.loads(asyncio.run(scene())) == [{"seq": number} for number in range(count)]

@@ -199,3 +199,36 @@ def test_a_refusal_names_the_stream_and_not_the_topic_behind_it() -> None:
         assert " S" not in message.replace("User", "")
 
     asyncio.run(scene())
+
+
+def test_a_push_query_is_seen_and_ended_by_who_asked_it() -> None:
+    """ksqlDB's clients end push queries by TERMINATE, too."""
+
+    class Push:
+        id, owner, statement = "transient_7", "mallory", "SELECT * FROM s EMIT CHANGES;"
+
+        def __init__(self) -> None:
+            self.closed = False
+
+        def close(self) -> None:
+            self.closed = True
+
+    class Bob(Mallory):
+        name = "bob"
+
+    async def scene() -> None:
+        node, _, _ = _node()
+        query = Push()
+        node.row_queries.pushes["transient_7"] = cast("Any", query)
+        (shown,) = await node.execute("SHOW QUERIES;", {}, {}, caller=Mallory())
+        assert [(each["id"], each["queryType"]) for each in shown["queries"]] == [("transient_7", "PUSH")]
+        (shown,) = await node.execute("SHOW QUERIES;", {}, {}, caller=Bob())
+        assert shown["queries"] == []
+        with pytest.raises(HttpError) as refused:
+            await node.execute("TERMINATE transient_7;", {}, {}, caller=Bob())
+        assert (refused.value.status, query.closed) == (403, False)
+        (ended,) = await node.execute("TERMINATE transient_7;", {}, {}, caller=Mallory())
+        assert (ended["@type"], ended["queryId"], ended["wasTerminated"]) == ("terminate_query", "transient_7", True)
+        assert query.closed
+
+    asyncio.run(scene())
