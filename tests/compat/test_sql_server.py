@@ -60,6 +60,20 @@ def test_statements_and_queries_over_http(group_broker: BrokerProcess, topic: st
         assert "NOWHERE does not exist" in refused
         (shown,) = server.run("SHOW QUERIES;")
         assert [(each["id"], each["state"]) for each in shown["queries"]] == [("CTAS_TOTALS_1", "RUNNING")]
+        with server.pushed("SELECT id FROM s EMIT CHANGES;") as lines:
+            running = json.loads(next(lines))["queryId"]
+            server.run("INSERT INTO s VALUES (7, 'late', 7);")  # it runs, so this is one of its rows
+            assert json.loads(next(lines)) == [7]
+            assert running in [each["id"] for each in server.run("SHOW QUERIES;")[0]["queries"]]
+            (ended,) = server.run(f"TERMINATE {running};")
+            assert ended["wasTerminated"]
+            assert list(lines) == []
+        (extended,) = server.run("DESCRIBE totals EXTENDED;")
+        (progress,) = extended["sourceDescription"]["queryOffsetSummaries"]
+        assert topic in [each["kafkaTopic"] for each in progress["topicSummaries"]]
+        (extended,) = server.run("SHOW TOPICS EXTENDED;")
+        counts = {each["name"]: each["consumerGroupCount"] for each in extended["topics"]}
+        assert counts[topic] == 1
         (described,) = server.run("DESCRIBE totals;")
         fields = [(each["name"], each["schema"]["type"]) for each in described["sourceDescription"]["fields"]]
         assert fields == [("N", "STRING"), ("C", "BIGINT"), ("TOTAL", "INTEGER")]
@@ -67,7 +81,10 @@ def test_statements_and_queries_over_http(group_broker: BrokerProcess, topic: st
         assert (status, json.loads(body)["error_code"]) == (400, 40001)
         command = [sys.executable, "-m", "headwater.cli.main", "sql", "--server", server.url, "-o", "json", "-e"]
         lines = subprocess.run(
-            [*command, "SELECT * FROM totals ORDER BY n"], capture_output=True, text=True, check=True
+            [*command, "SELECT * FROM totals WHERE n < 'o' AND n > 'm' ORDER BY n"],
+            capture_output=True,
+            text=True,
+            check=True,
         )
         assert [json.loads(each)["TOTAL"] for each in lines.stdout.splitlines()] == [6, 9]
         with headwater.sql.connect(server.url) as connection, connection.cursor() as cursor:

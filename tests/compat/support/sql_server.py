@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -137,6 +138,17 @@ class SqlServer:
             connection.request(method, path, body, headers)
             answer = connection.getresponse()
             return answer.status, answer.read()
+
+    @contextlib.contextmanager
+    def pushed(self, sql: str) -> Iterator[Iterator[bytes]]:
+        """The lines of a push query, as they come: the header first."""
+        place = urlsplit(self.url)
+        connection = http.client.HTTPConnection(place.hostname or "", place.port, timeout=_PATIENCE_S)
+        with contextlib.closing(connection):
+            connection.request("POST", "/query-stream", json.dumps({"sql": sql}))
+            answer = connection.getresponse()
+            assert answer.status == 200, answer.read()
+            yield iter(answer.readline, b"")
 
     def run(self, sql: str, **properties: str) -> list[dict[str, Any]]:
         """The entities of statements that must succeed."""

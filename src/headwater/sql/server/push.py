@@ -84,6 +84,7 @@ class PushQuery:
         self._from_beginning = reset == "earliest"
         self._to_end = to_end
         self._closed = asyncio.Event()
+        self._ends: dict[TopicPartition, int] = {}  # where the topics ended when it was asked
         self.has_begun = False
         self.owner = ""  # who asked, and what
         self.statement = ""
@@ -99,18 +100,29 @@ class PushQuery:
     def close(self) -> None:
         self._closed.set()
 
+    async def locate(self) -> None:
+        """Where it begins, if that is the end: to be known before the asker hears that it runs, so that what he sends
+        then is among its rows.
+        """
+        if not self._from_beginning:
+            async with AsyncConsumer(self._reading) as consumer:
+                places = await self._places(consumer)
+                self._ends = dict(await consumer.end_offsets([each for found in places.values() for each in found]))
+
+    @property
+    def _reading(self) -> dict[str, Any]:
+        return {**self._client, "isolation.level": "read_committed", "allow.auto.create.topics": False}
+
+    async def _places(self, consumer: AsyncConsumer) -> dict[str, list[TopicPartition]]:
+        return {
+            topic: [TopicPartition(topic, each.partition) for each in await consumer.partitions_for(topic)]
+            for topic in (*self._plan.streams, *self._plan.tables)
+        }
+
     async def rows(self) -> AsyncGenerator[list[Any], None]:
         self.has_begun = True
-        settings = {
-            **self._client,
-            "isolation.level": "read_committed",
-            "allow.auto.create.topics": False,
-        }
-        async with AsyncConsumer(settings) as consumer:
-            places = {
-                topic: [TopicPartition(topic, each.partition) for each in await consumer.partitions_for(topic)]
-                for topic in (*self._plan.streams, *self._plan.tables)
-            }
+        async with AsyncConsumer(self._reading) as consumer:
+            places = await self._places(consumer)
             check_together(self._plan.together, {topic: len(each) for topic, each in places.items()})
             left = self._plan.limit
             async for row in self._through(consumer, places):
@@ -147,7 +159,7 @@ class PushQuery:
         first = bool(streams and tables)
         consumer.assign(tables if first else everything)
         for each in tables:
-            consumer.seek(each, begins[each] if first or self._from_beginning else ends[each])
+            consumer.seek(each, begins[each] if first or self._from_beginning else self._ends.get(each, ends[each]))
         if not first:
             self._seek(consumer, streams, begins, ends)
         while not self._closed.is_set():
@@ -173,7 +185,7 @@ class PushQuery:
         ends: Mapping[TopicPartition, int],
     ) -> None:
         for each in streams:
-            consumer.seek(each, begins[each] if self._from_beginning else ends[each])
+            consumer.seek(each, begins[each] if self._from_beginning else self._ends.get(each, ends[each]))
 
 
 def check_together(together: Sequence[frozenset[str]], counts: Mapping[str, int]) -> None:

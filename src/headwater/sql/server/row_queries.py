@@ -105,7 +105,7 @@ class RowQueries:
         session = self._session()
         query = statements[0].query
         if query.emit is not None:
-            return self._push(query, properties, pieces[0], caller)
+            return await self._push(query, properties, pieces[0], caller)
         if self._is_for_analytics(query):
             return await self._analysed(pieces[0], properties, caller)
         assert isinstance(query.source, tree.Source)
@@ -134,7 +134,7 @@ class RowQueries:
             )
         return bool(query.order_by or query.group_by is not None or gathers) and query.window is None
 
-    def _push(self, query: tree.Query, properties: Mapping[str, str], text: str, caller: Caller) -> Answer:
+    async def _push(self, query: tree.Query, properties: Mapping[str, str], text: str, caller: Caller) -> Answer:
         if len(self.pushes) >= self._config.number("ksql.query.push.max"):
             raise SqlError(
                 "Not executing statement(s) as it would cause the number of active push queries to exceed the limit.",
@@ -146,6 +146,11 @@ class RowQueries:
         made = push.PushQuery(planned, self._config.client, properties)
         made.owner, made.statement = caller.name, text
         self._register(made)
+        try:
+            await made.locate()
+        except BaseException:
+            self.pushes.pop(made.id, None)
+            raise
         return made.id, made.columns, self._pushed(made)
 
     def _register(self, made: push.PushQuery) -> None:
