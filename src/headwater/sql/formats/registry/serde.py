@@ -9,6 +9,7 @@ the rows are within a query (repartition topics), and have the form that all int
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -18,11 +19,8 @@ from headwater.schemas.model import DataError
 from headwater.sql.expressions.values import EvaluationError
 from headwater.sql.formats.internal import ROWS
 from headwater.sql.formats.port import Field, FormatOptions, Row, RowError, RowSerde
-from headwater.sql.formats.registry.avro_rows import AvroCodec
 from headwater.sql.formats.registry.codec import Codec, Unsupported
-from headwater.sql.formats.registry.json_schema_rows import JsonSchemaCodec
 from headwater.sql.formats.registry.port import Schemas
-from headwater.sql.formats.registry.protobuf_rows import ProtobufCodec
 from headwater.sql.language import types
 from headwater.sql.language.errors import SqlError
 from headwater.sql.language.types import Type
@@ -33,12 +31,18 @@ VALUE_COLUMN: Final = "ROWVAL"
 
 
 class RegistryFormat:
-    """`framed`: the schema's id stands before the data."""
+    """`framed`: the schema's id stands before the data. `make` gives the codec when it is first needed: most servers
+    start without a schema, and the three codecs take a good part of that time.
+    """
 
-    def __init__(self, name: str, codec: Codec, *, framed: bool = True) -> None:
+    def __init__(self, name: str, make: Callable[[], Codec], *, framed: bool = True) -> None:
         self.name = name
-        self.codec = codec
         self.framed = framed
+        self._make = make
+
+    @functools.cached_property
+    def codec(self) -> Codec:
+        return self._make()
 
     def check(self, fields: Sequence[Field], /) -> None:
         for each in fields:
@@ -214,7 +218,25 @@ def _folded_type(given: Type) -> Type:
     return given
 
 
-AVRO: Final = RegistryFormat("AVRO", AvroCodec())
-JSON_SR: Final = RegistryFormat("JSON_SR", JsonSchemaCodec())
-PROTOBUF: Final = RegistryFormat("PROTOBUF", ProtobufCodec())
-PROTOBUF_NOSR: Final = RegistryFormat("PROTOBUF_NOSR", ProtobufCodec(), framed=False)
+def _avro() -> Codec:
+    from headwater.sql.formats.registry.avro_rows import AvroCodec
+
+    return AvroCodec()
+
+
+def _json_schema() -> Codec:
+    from headwater.sql.formats.registry.json_schema_rows import JsonSchemaCodec
+
+    return JsonSchemaCodec()
+
+
+def _protobuf() -> Codec:
+    from headwater.sql.formats.registry.protobuf_rows import ProtobufCodec
+
+    return ProtobufCodec()
+
+
+AVRO: Final = RegistryFormat("AVRO", _avro)
+JSON_SR: Final = RegistryFormat("JSON_SR", _json_schema)
+PROTOBUF: Final = RegistryFormat("PROTOBUF", _protobuf)
+PROTOBUF_NOSR: Final = RegistryFormat("PROTOBUF_NOSR", _protobuf, framed=False)
