@@ -8,8 +8,10 @@ taken from clients that are no pages, as ksqlDB takes it.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, Final
+
+import re2
 
 from headwater._version import VERSION
 from headwater.base.acls import Operation
@@ -129,14 +131,20 @@ class Api:
         return json_response(found, 200, KSQL_JSON)
 
     async def terminate(self, request: Request) -> Response:
-        """/ksql/terminate: every query ends, and what was made is dropped."""
+        """/ksql/terminate: every query ends, and what was made is dropped, with the topics that `deleteTopicList` names or
+        matches.
+        """
         body = _object(request) if request.body else {}
-        patterns = [str(each) for each in body.get("deleteTopicList") or ()]
-        await require(request.caller, cluster(Operation.ALTER), *(topic(Operation.DELETE, each) for each in patterns))
+        is_deleted = _matching(body.get("deleteTopicList"))
+        sources = reversed(list(self._node.engine.session.catalog))
+        dropped = [(each, is_deleted(each.topic)) for each in sources]
+        deleted = sorted({each.topic for each, with_topic in dropped if with_topic})
+        await require(request.caller, cluster(Operation.ALTER), *(topic(Operation.DELETE, each) for each in deleted))
         await self._node.execute("TERMINATE ALL;", {}, {})
-        for source in reversed(list(self._node.engine.session.catalog)):
-            gone = " DELETE TOPIC" if source.topic in patterns else ""
-            await self._node.execute(f"DROP {source.kind.value} `{source.name}`{gone};", {}, {})
+        for source, with_topic in dropped:
+            name = source.name.replace("`", "``")
+            gone = " DELETE TOPIC" if with_topic else ""
+            await self._node.execute(f"DROP {source.kind.value} `{name}`{gone};", {}, {})
         return json_response([], 200, KSQL_JSON)
 
     # -- rows ----------------------------------------------------------------------------------------------------------
@@ -298,6 +306,19 @@ class Api:
             },
             200,
         )
+
+
+def _matching(given: Any) -> Callable[[str], bool]:
+    """Whether a topic is in `deleteTopicList`: names and regular expressions, as in ksqlDB. Raises HttpError."""
+    if given is not None and not (isinstance(given, list) and all(isinstance(each, str) for each in given)):
+        raise HttpError(400, '"deleteTopicList" must be a list of names or regular expressions.', BAD_REQUEST)
+    patterns = []
+    for each in given or ():
+        try:
+            patterns.append(re2.compile(each))
+        except re2.error as error:
+            raise HttpError(400, f"Invalid pattern: {each}: {error}", BAD_REQUEST) from None
+    return lambda name: name in (given or ()) or any(each.fullmatch(name) for each in patterns)
 
 
 def _word(outcome: Any) -> str:

@@ -6,6 +6,8 @@ from typing import Any, cast
 import pytest
 
 from headwater.sql.server.api import make_door
+from headwater.sql.server.command_log import Command
+from headwater.sql.server.engine import Engine
 from headwater.sql.server.node import SqlNode
 from headwater.web.callers import EVERYBODY
 from headwater.web.messages import Headers, HttpError, Request
@@ -69,3 +71,51 @@ def test_a_page_of_another_origin_gets_nothing(origin: str, kind: str) -> None:
 
 def test_no_origin_is_ours_where_no_host_is_named() -> None:
     assert _ask(content_type="application/json", origin="null", host="") == (403, [])
+
+
+class Terminated(Node):
+    """Two streams, one over the other's topic's neighbour."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.engine = Engine("default_", "nowhere:1")
+        for offset, name in enumerate(("orders", "orders-old", "other")):
+            text = f"CREATE STREAM `{name}` (n INT) WITH (kafka_topic='{name}', value_format='JSON');"
+            self.engine.apply(offset, Command(text).encode())
+
+    async def execute(self, text: str, _settings: Any, _variables: Any, *, caller: Any = None) -> list[Any]:
+        self.texts.append(text)
+        return []
+
+
+def _terminate(body: str) -> tuple[int, list[str]]:
+    node = Terminated()
+    headers = Headers((("host", "127.0.0.1:8088"),))
+    request = Request("POST", "/ksql/terminate", ("ksql", "terminate"), headers=headers, body=body.encode())
+    try:
+        status = asyncio.run(make_door(cast("SqlNode", node)).handle(request)).status
+    except HttpError as error:
+        status = error.status
+    return status, node.texts
+
+
+@pytest.mark.parametrize(
+    ("body", "deleted"),
+    [
+        ("", set()),
+        ('{"deleteTopicList": ["orders"]}', {"orders"}),
+        ('{"deleteTopicList": ["orders.*"]}', {"orders", "orders-old"}),
+        ('{"deleteTopicList": ["order", "o"]}', set()),
+    ],
+)
+def test_terminate_drops_all_and_deletes_the_topics_that_are_named_or_match(body: str, deleted: set[str]) -> None:
+    status, texts = _terminate(body)
+    assert (status, texts[0], len(texts)) == (200, "TERMINATE ALL;", 4)
+    assert {each.split("`")[1] for each in texts[1:] if each.endswith(" DELETE TOPIC;")} == deleted
+
+
+@pytest.mark.parametrize(
+    "body", ['{"deleteTopicList": "orders"}', '{"deleteTopicList": ["("]}', '{"deleteTopicList": [5]}']
+)
+def test_a_list_of_topics_that_is_none_ends_nothing(body: str) -> None:
+    assert _terminate(body) == (400, [])
