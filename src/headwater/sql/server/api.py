@@ -37,6 +37,7 @@ from headwater.web.router import Router
 
 KSQL_JSON: Final = "application/vnd.ksql.v1+json"
 DELIMITED: Final = "application/vnd.ksqlapi.delimited.v1"
+_TOPIC_NAME: Final = "[a-zA-Z0-9._-]+"
 _CURLS_OWN: Final = "application/x-www-form-urlencoded"
 BAD_REQUEST: Final = inserting.BAD_REQUEST
 BAD_STATEMENT: Final = 40001
@@ -135,11 +136,15 @@ class Api:
         matches.
         """
         body = _object(request) if request.body else {}
-        is_deleted = _matching(body.get("deleteTopicList"))
+        given = body.get("deleteTopicList")
+        is_deleted = _matching(given)
         sources = reversed(list(self._node.engine.session.catalog))
         dropped = [(each, is_deleted(each.topic)) for each in sources]
-        deleted = sorted({each.topic for each, with_topic in dropped if with_topic})
-        await require(request.caller, cluster(Operation.ALTER), *(topic(Operation.DELETE, each) for each in deleted))
+        named = [topic(Operation.DELETE, each) for each in given or () if re2.fullmatch(_TOPIC_NAME, each)]
+        await require(request.caller, cluster(Operation.ALTER), *named)
+        for source, with_topic in dropped:
+            if with_topic:
+                await rights.require_source(request.caller, Operation.DELETE, source)
         await self._node.execute("TERMINATE ALL;", {}, {})
         for source, with_topic in dropped:
             name = source.name.replace("`", "``")

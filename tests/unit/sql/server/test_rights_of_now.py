@@ -11,6 +11,7 @@ from headwater.sql.language.errors import SqlError
 from headwater.sql.server.api import make_door
 from headwater.sql.server.command_log import Command
 from headwater.sql.server.config import SqlServerConfig
+from headwater.sql.server.engine import Engine
 from headwater.sql.server.node import SqlNode
 from headwater.web.callers import Need, cluster, topic
 from headwater.web.messages import Headers, HttpError, Request
@@ -152,22 +153,33 @@ def test_terminating_a_cluster_does_not_delete_topics_of_others() -> None:
     texts: list[str] = []
 
     class Node:
+        def __init__(self) -> None:
+            self.engine = Engine("default_", "nowhere:1")
+            self.engine.apply(0, Command(SECRET).encode())
+
         async def execute(self, text: str, *_more: Any) -> list[Any]:
             texts.append(text)
             return []
 
-    request = Request(
-        "POST",
-        "/ksql/terminate",
-        ("ksql", "terminate"),
-        headers=Headers((("content-type", "application/json"),)),
-        body=b'{"deleteTopicList": ["own", "secret"]}',
-        caller=Mallory(cluster(Operation.ALTER)),
-    )
-    with pytest.raises(HttpError) as told:
-        asyncio.run(make_door(cast("SqlNode", Node())).handle(request))
-    assert (told.value.status, texts) == (403, [])
-    assert "DELETE on TOPIC 'secret'" in told.value.message
+    def told(body: bytes) -> str:
+        request = Request(
+            "POST",
+            "/ksql/terminate",
+            ("ksql", "terminate"),
+            headers=Headers((("content-type", "application/json"),)),
+            body=body,
+            caller=Mallory(cluster(Operation.ALTER)),
+        )
+        with pytest.raises(HttpError) as refused:
+            asyncio.run(make_door(cast("SqlNode", Node())).handle(request))
+        assert (refused.value.status, texts) == (403, [])
+        return refused.value.message
+
+    assert "DELETE on TOPIC 'secret'" in told(b'{"deleteTopicList": ["own", "secret"]}')
+    assert "DELETE on TOPIC 'elsewhere'" in told(b'{"deleteTopicList": ["elsewhere"]}')
+    guessed = told(b'{"deleteTopicList": ["s.*"]}')
+    assert "DELETE on the topic of S" in guessed
+    assert "secret" not in guessed
 
 
 def test_a_refusal_names_the_stream_and_not_the_topic_behind_it() -> None:
