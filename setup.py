@@ -21,6 +21,7 @@ setup(
     ext_modules=[
         extension("headwater.records._codec", "src/headwater/records/native"),
         extension("headwater.schemas._columns", "src/headwater/schemas/native"),
+        extension("headwater.streams._cells", "src/headwater/streams/native/cells"),
         extension("headwater.streams._counting", "src/headwater/streams/native"),
         extension("headwater.server._produce", "src/headwater/server/native"),
         extension("headwater.server._fetch", "src/headwater/server/native/fetch"),

@@ -4,13 +4,16 @@ record cache off.
 Each runs in a process of its own (`streams_apps`, `StreamsPeer.java`, `streams_quix`) over topics of its own with the
 same records, one after the other. The pace is taken from the group's committed offsets, between a tenth of the records
 and all of them: neither interpreters nor the JVM's first seconds count. What each wrote, results and changelog records,
-is counted by a reader of committed records and told under `also`. Quix Streams takes part where HEADWATER_BENCH_QUIX
-names a Python that has it.
+is counted by a reader of committed records and told under `also`. Quix Streams gets an environment of its own in
+`bench/build`, made when it is first measured (or HEADWATER_BENCH_QUIX names a Python that has it); where it cannot be
+installed, the row says why.
 """
 
+import functools
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,6 +24,7 @@ import numpy as np
 import pyarrow as pa
 
 from bench.brokers import JARS, ROOT, die_with_parent
+from bench.replay import BUILD
 from bench.report import MORE, Figure, Kind
 from bench.requests import Broken, Calls
 from bench.rows import Bench, Figures, Scenario, check
@@ -32,9 +36,15 @@ from headwater.client.producer.producer import Producer
 PARTITIONS = 4
 RECORDS = 1_000_000
 QUIX_SHARE = 10
+QUIX_VERSION = "3.28.0"
+INSTALL_S = 600
 KEYS = 100_000
 COMMIT_MS = 100
 PATIENCE_S = 240
+HOUR_MS = 3_600_000
+# Of a row's first record: records that are older than their retention would be deleted while they are read.
+FIRST_MS = (int(time.time() * 1000) // HOUR_MS - 1) * HOUR_MS
+TOPIC_CONFIGS = {"file.delete.delay.ms": "1", "retention.ms": "-1"}
 SCENARIOS = {
     "count": ("keyed count", 3.0),
     "windowed": ("windowed count", 3.0),
@@ -51,8 +61,32 @@ class Pace(NamedTuple):
     changes: int
 
 
-def quix_python() -> str | None:
-    return os.environ.get("HEADWATER_BENCH_QUIX")
+@functools.cache
+def quix_python() -> str:
+    """A Python that has Quix Streams. Raises Broken."""
+    given = os.environ.get("HEADWATER_BENCH_QUIX")
+    if given:
+        return given
+    home = BUILD / f"quix-{QUIX_VERSION}"
+    if not home.exists():
+        BUILD.mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=BUILD, prefix="quix-") as fresh:
+            _run_quietly([sys.executable, "-m", "venv", fresh], "an environment for Quix Streams")
+            install = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", f"quixstreams=={QUIX_VERSION}"]
+            _run_quietly([f"{fresh}/bin/python", *install], "Quix Streams")
+            Path(fresh).rename(home)
+            Path(fresh).mkdir()  # for whoever wants to remove it
+    return str(home / "bin/python")
+
+
+def _run_quietly(command: list[str], what: str) -> None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_S)
+    except subprocess.TimeoutExpired:
+        raise Broken(f"{what}: not there after {INSTALL_S} s") from None
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or [f"ended with {done.returncode}"]
+        raise Broken(f"{what}: {lines[-1]}")
 
 
 def commands(
@@ -64,7 +98,7 @@ def commands(
         return [sys.executable, "-m", "bench.streams_apps", *common, "0"]
     if who == "Kafka Streams":
         return ["java", "-Xmx2g", "-cp", f"{JARS}/*", str(ROOT / "bench/StreamsPeer.java"), *common, "0", "2"]
-    return [quix_python() or sys.executable, str(ROOT / "bench/streams_quix.py"), *common]
+    return [quix_python(), str(ROOT / "bench/streams_quix.py"), *common]
 
 
 @contextmanager
@@ -112,7 +146,7 @@ def fill(brokers: str, topic: str, numbers: "np.ndarray[Any, Any]", first_ms: in
 
 def inputs(scenario: str, application: str, count: int, keys: int) -> dict[str, tuple["np.ndarray[Any, Any]", int]]:
     """By topic: the numbers of its keys, and the time of its first record."""
-    begin_ms = 1_700_000_000_000
+    begin_ms = FIRST_MS
     if scenario == "table":
         rows = np.arange(keys)
         return {
@@ -128,7 +162,7 @@ def inputs(scenario: str, application: str, count: int, keys: int) -> dict[str, 
 def pace(admin: Admin, process: subprocess.Popen[str], application: str, partitions: list[TopicPartition]) -> float:
     """Records a second by what the group commits."""
     ends = {each: answer.offset for each, answer in admin.list_offsets(dict.fromkeys(partitions, -1)).items()}  # type: ignore[union-attr]
-    total, began, at_first, deadline = sum(ends.values()), 0.0, 0, time.perf_counter() + PATIENCE_S
+    total, began, at_first, done, deadline = sum(ends.values()), 0.0, 0, 0, time.perf_counter() + PATIENCE_S
     while time.perf_counter() < deadline and process.poll() is None:
         committed = admin.list_group_offsets(application, partitions)
         done = sum(min(found.offset, ends[each]) for each, found in committed.items() if found is not None)
@@ -137,7 +171,8 @@ def pace(admin: Admin, process: subprocess.Popen[str], application: str, partiti
         if done == total:
             return (total - at_first) / max(time.perf_counter() - began, 1e-3)
         time.sleep(0.01)
-    raise Broken(f"{application} did not commit all of its {total:,} records")
+    ended = "" if process.poll() is None else f", and ended with {process.returncode}"
+    raise Broken(f"{application} committed {done:,} of its {total:,} records within {PATIENCE_S} s{ended}")
 
 
 def count_records(brokers: str, topic: str, partitions: int) -> int:
@@ -161,7 +196,7 @@ def measure_one(bench: Bench, who: str, scenario: str, records: int) -> Pace:
     topics = [*given, f"{application}.out"]
     with Calls(bench.port()) as calls:
         for topic in topics:
-            calls.create_topic(topic, PARTITIONS, {"file.delete.delay.ms": "1"})
+            calls.create_topic(topic, PARTITIONS, TOPIC_CONFIGS)
     for topic, (numbers, first_ms) in given.items():
         fill(brokers, topic, numbers, first_ms)
     state = bench.folder / application
@@ -187,6 +222,17 @@ def measure_one(bench: Bench, who: str, scenario: str, records: int) -> Pace:
                 calls.delete_topic(topic)
 
 
+def beside_quix(bench: Bench, scenario: str, ours_s: float, records: int) -> str:
+    """A tenth of the records is enough: it is that much slower. That it is not here breaks nothing."""
+    try:
+        quix_python()
+    except Broken as error:
+        return f"; Quix Streams: not here ({error})"
+    found = measure_one(bench, "Quix Streams", scenario, records)
+    told = f"of {records:,} records {found.outputs:,} results, {found.changes:,} changelog records"
+    return f"; Quix Streams {found.records_s:,.0f} (1/{ours_s / found.records_s:.1f}; {told})"
+
+
 def beside_the_others(scenario: str) -> Callable[[Bench], Figures]:
     def measure(bench: Bench) -> Figures:
         count = bench.count(RECORDS)
@@ -194,11 +240,7 @@ def beside_the_others(scenario: str) -> Callable[[Bench], Figures]:
         ours = measure_one(bench, "headwater", scenario, count)
         check("results", ours.outputs, theirs.outputs)
         also = f"{ours.outputs:,} results, as Kafka Streams; changelog records {ours.changes:,} and {theirs.changes:,}"
-        if quix_python() is None:
-            also += "; Quix Streams: not here"
-        else:
-            quix = measure_one(bench, "Quix Streams", scenario, count // QUIX_SHARE)
-            also += f"; Quix Streams {quix.records_s:,.0f} (1/{quix.records_s and ours.records_s / quix.records_s:.1f}; of {count // QUIX_SHARE:,} records {quix.outputs:,} results, {quix.changes:,} changelog records)"
+        also += beside_quix(bench, scenario, ours.records_s, count // QUIX_SHARE)
         return {f"streams-{scenario}": Figure(ours.records_s, theirs.records_s, also)}
 
     return measure

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from bench.report import LESS, Figure, Kind
 from bench.requests import Broken, Calls
 from bench.rows import Bench, Figures, Scenario
-from bench.streams import PARTITIONS, commands, running
+from bench.streams import PARTITIONS, TOPIC_CONFIGS, commands, running
 from headwater.base.ids import TopicPartition
 from headwater.client.consumer.consumer import Consumer
 from headwater.client.producer.producer import Producer
@@ -60,7 +60,7 @@ def latencies(bench: Bench, who: str, commit_ms: int) -> list[float]:
     count = warm + int(bench.seconds(MEASURED_S) * RECORDS_S)
     with Calls(bench.port()) as calls:
         for topic in topics:
-            calls.create_topic(topic, PARTITIONS, {"file.delete.delay.ms": "1"})
+            calls.create_topic(topic, PARTITIONS, TOPIC_CONFIGS)
     command = commands(who, "count", bench.port(), application, bench.folder / application, commit_ms)
     try:
         with running(command, bench.folder / f"{application}.said"):

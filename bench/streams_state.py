@@ -21,7 +21,7 @@ from bench.brokers import ROOT, die_with_parent
 from bench.report import LESS, Figure, Kind
 from bench.requests import Broken, Calls
 from bench.rows import Bench, Figures, Scenario
-from bench.streams import PARTITIONS, commands, fill, pace, running
+from bench.streams import FIRST_MS, PARTITIONS, TOPIC_CONFIGS, commands, fill, pace, running
 from bench.streams_latency import quantile
 from headwater.base.ids import TopicPartition
 from headwater.client.admin import Admin
@@ -31,7 +31,6 @@ KEYS = 1_000_000
 QUERIES = 4_000
 QUERIES_S = 200
 TOKEN = "the-secret-of-this-measurement"
-FIRST_MS = 1_700_000_000_000
 
 
 class Counted:
@@ -47,7 +46,7 @@ class Counted:
         self.topics = [f"{self.name}.in", f"{self.name}.out", f"{self.name}-counts-changelog"]
         with Calls(bench.port()) as calls:
             for topic in self.topics[:2]:
-                calls.create_topic(topic, PARTITIONS, {"file.delete.delay.ms": "1"})
+                calls.create_topic(topic, PARTITIONS, TOPIC_CONFIGS)
         fill(self.brokers, self.topics[0], np.arange(keys), FIRST_MS)
         with self.running() as process, Admin(bootstrap_servers=self.brokers) as admin:
             self.records_s = pace(admin, process, self.name, self.partitions)

@@ -17,6 +17,8 @@ from headwater.streams import App, JoinWindows, Materialized, hopping, tumbling,
 from headwater.streams.dsl.expressions import Column
 from headwater.streams.engine.columns import Chunk, PackedRows
 from headwater.streams.engine.failures import StreamsError
+from headwater.streams.engine.lane import lane as lanes
+from headwater.streams.engine.lane import topic_results
 from headwater.streams.engine.lane.counting import compiled_counting
 from headwater.streams.engine.lane.lane import compile_lane
 from headwater.streams.engine.record import OutputRecord
@@ -96,6 +98,26 @@ def _left_table_join(app: App) -> None:
     app.stream("in").left_join(app.table("other"), lambda key, left, right: f"{key}{left}/{right}").to("out")
 
 
+def _mapped(app: App) -> None:
+    app.stream("in").map_values(lambda value: None if value == "z" else _touchy(value or "")).to("out")
+
+
+def _mapped_with_its_key(app: App) -> None:
+    app.stream("in").map_values(lambda key, value: {"key": key, "value": value and _touchy(value)}).to(
+        "out", value="json"
+    )
+
+
+def _filtered(app: App) -> None:
+    app.stream("in").filter_not(lambda value: value is not None and _touchy(value) == "a!").to("out")
+
+
+def _bytes_table_join(app: App) -> None:
+    """Rows that are no text."""
+    rows = app.table("other", store="rows", value="bytes")
+    app.stream("in").join(rows, lambda left, right: f"{_touchy(left)}{len(right)}").to("out")
+
+
 def _stream_join(app: App) -> None:
     app.stream("in").join(app.stream("other"), lambda left, right: left + right, window=JoinWindows(30, 50, 10)).to(
         "out"
@@ -169,7 +191,7 @@ def _vectorized_behind(app: App) -> None:
     seen.select_key(lambda key, value: value).filter(_ordinary).to("more")
 
 
-TOPOLOGIES = [_vectorized, _vectorized_columns, _vectorized_join, _vectorized_behind, _count, _count_twice, _count_twice_to_one_topic, _windowed_and_shown, _windowed_by_minutes, _reduce_to_nothing, _aggregate_json, _windowed, _hopping, _table_join, _left_table_join, _stream_join, _branches, _table_alone]  # fmt: skip
+TOPOLOGIES = [_vectorized, _vectorized_columns, _vectorized_join, _vectorized_behind, _count, _count_twice, _count_twice_to_one_topic, _windowed_and_shown, _windowed_by_minutes, _reduce_to_nothing, _aggregate_json, _windowed, _hopping, _table_join, _left_table_join, _bytes_table_join, _mapped, _mapped_with_its_key, _filtered, _stream_join, _branches, _table_alone]  # fmt: skip
 
 
 class Twin:
@@ -248,12 +270,30 @@ def test_a_lane_does_what_the_nodes_do(build: Callable[[App], None], policy: str
     _compare(build, policy, ROUNDS // 3 if "vectorized" in build.__name__ else ROUNDS)
 
 
-@pytest.mark.parametrize("build", [_count, _windowed, _windowed_by_minutes], ids=lambda build: build.__name__)
-def test_counts_are_the_same_without_the_compiled_module(
+@pytest.mark.parametrize("build", [_count, _windowed, _windowed_by_minutes, _table_join, _bytes_table_join, _mapped], ids=lambda build: build.__name__)  # fmt: skip
+def test_results_are_the_same_without_the_compiled_modules(
     build: Callable[[App], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HEADWATER_PURE", "1")
     _compare(build, "skip", 20)
+
+
+def test_records_that_go_one_way_with_one_function_go_by_column() -> None:
+    for build in (_mapped, _mapped_with_its_key, _filtered, _table_join, _left_table_join, _bytes_table_join):
+        lane = compile_lane(Twin(build, "fail").task)
+        assert lane is not None
+        assert lane.compiled.chains[0] is not None, build.__name__
+
+
+def _two_functions(app: App) -> None:
+    app.stream("in").map_values(lambda value: value).filter(lambda value: value is not None).to("out")
+
+
+def test_two_functions_are_called_for_a_record_before_the_next() -> None:
+    for build in (_two_functions, _branches, _stream_join, _vectorized):
+        lane = compile_lane(Twin(build, "fail").task)
+        assert lane is not None
+        assert lane.compiled.chains[0] is None, build.__name__
 
 
 def test_windowed_counts_that_cannot_be_written_fail_as_the_nodes_do() -> None:
@@ -322,29 +362,36 @@ def test_a_join_that_fails_behind_rows_that_came_and_went_has_the_same_results(p
 
 def _compare(build: Callable[[App], None], policy: str, rounds: int) -> None:
     for seed in range(rounds):
-        dice = random.Random(seed)
-        quick, plain = Twin(build, policy), Twin(build, policy)
-        topics = [topic for topic in TOPICS if (topic, 0) in plain.task.group.queues]
-        offsets, now = dict.fromkeys(topics, 0), 0
-        for _ in range(dice.randint(1, 12)):
-            topic = dice.choice(topics)
-            chunk = _chunk(dice, topic, offsets[topic], now, poison=seed % 2 == 1)
-            offsets[topic] += len(chunk)
-            now += dice.choice((0, 30, 30, 200, 40_000))
-            drain = dice.random() < 0.4
-            records = list(chunk.records())
-            plain.process(lambda task, topic=topic, records=records: task.add(topic, records), drain)  # type: ignore[misc]
-            quick.process(lambda task, chunk=chunk: task.add_columns(chunk), drain)  # type: ignore[misc]
-            if plain.failed or quick.failed:
-                break
-        assert quick.task._lane is not None, "the topology has no lane"
-        if not plain.failed and not quick.failed:
-            assert quick.everything() == plain.everything(), f"seed {seed}"
-        else:  # a bad head is found when it is buffered, or when it is processed
-            for twin in (quick, plain):
-                twin.process(lambda task: None, drain=True)
-                assert twin.failed
-            assert len(topics) > 1 or quick.failure == plain.failure, f"seed {seed}"
+        with pytest.MonkeyPatch.context() as limits:
+            limits.setattr(topic_results, "_FEW", (1, 8, 64)[seed % 3])
+            limits.setattr(lanes, "_LONG_ENOUGH", (1, 8, 64)[seed // 3 % 3])
+            _compare_once(build, policy, seed)
+
+
+def _compare_once(build: Callable[[App], None], policy: str, seed: int) -> None:
+    dice = random.Random(seed)
+    quick, plain = Twin(build, policy), Twin(build, policy)
+    topics = [topic for topic in TOPICS if (topic, 0) in plain.task.group.queues]
+    offsets, now = dict.fromkeys(topics, 0), 0
+    for _ in range(dice.randint(1, 12)):
+        topic = dice.choice(topics)
+        chunk = _chunk(dice, topic, offsets[topic], now, poison=seed % 2 == 1)
+        offsets[topic] += len(chunk)
+        now += dice.choice((0, 30, 30, 200, 40_000))
+        drain = dice.random() < 0.4
+        records = list(chunk.records())
+        plain.process(lambda task, topic=topic, records=records: task.add(topic, records), drain)  # type: ignore[misc]
+        quick.process(lambda task, chunk=chunk: task.add_columns(chunk), drain)  # type: ignore[misc]
+        if plain.failed or quick.failed:
+            break
+    assert quick.task._lane is not None, "the topology has no lane"
+    if not plain.failed and not quick.failed:
+        assert quick.everything() == plain.everything(), f"seed {seed}"
+    else:  # a bad head is found when it is buffered, or when it is processed
+        for twin in (quick, plain):
+            twin.process(lambda task: None, drain=True)
+            assert twin.failed
+        assert len(topics) > 1 or quick.failure == plain.failure, f"seed {seed}"
 
 
 def test_a_vectorized_function_gets_batches() -> None:

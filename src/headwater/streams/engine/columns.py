@@ -6,13 +6,12 @@ A `Chunk` belongs to the queue it was put into, `OutputColumns` to the task unti
 collected them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
 from headwater.streams.engine.record import NO_HEADERS, Headers, InputRecord, OutputRecord
-
-Cells = list[bytes | None]
+from headwater.streams.serdes.native_cells import Cells
 
 
 class Chunk:
@@ -97,17 +96,23 @@ class PackedRows(NamedTuple):
     row_count: int
     key_offsets: bytes  # int64, one more than rows
     key_data: bytes
-    values: bytes  # all of one size
+    values: bytes
     timestamps: bytes  # int64
     partitions: bytes | None = None  # int32
+    value_offsets: bytes | None = None  # int64, one more than rows; None: all values have the same size
 
     @property
     def value_size(self) -> int:
+        """Where all have the same."""
         return len(self.values) // self.row_count
 
     def keys(self) -> list[bytes]:
-        offsets = memoryview(self.key_offsets).cast("q").tolist()
-        return [self.key_data[begin:end] for begin, end in pairwise(offsets)]
+        return _cut(self.key_data, memoryview(self.key_offsets).cast("q").tolist())
+
+    def value_cells(self) -> list[bytes]:
+        if self.value_offsets is None:
+            return _cut(self.values, range(0, len(self.values) + 1, self.value_size))
+        return _cut(self.values, memoryview(self.value_offsets).cast("q").tolist())
 
 
 class PackedColumns(OutputColumns):
@@ -140,12 +145,16 @@ class PackedColumns(OutputColumns):
         return [record for part in self.parts for record in self._unpacked(part)]
 
     def _unpacked(self, part: PackedRows) -> Iterator[OutputRecord]:
-        size, times = part.value_size, memoryview(part.timestamps).cast("q").tolist()
+        times = memoryview(part.timestamps).cast("q").tolist()
         places: list[int | None] = [self.partition] * part.row_count
         if part.partitions is not None:
             places = memoryview(part.partitions).cast("i").tolist()  # type: ignore[assignment]
-        for at, (key, time, place) in enumerate(zip(part.keys(), times, places, strict=True)):
-            yield OutputRecord(self.topic, place, key, part.values[at * size : (at + 1) * size], time)
+        for key, value, time, place in zip(part.keys(), part.value_cells(), times, places, strict=True):
+            yield OutputRecord(self.topic, place, key, value, time)
+
+
+def _cut(data: bytes, places: Iterable[int]) -> list[bytes]:
+    return [data[begin:end] for begin, end in pairwise(places)]
 
 
 def _bytes(cells: Cells) -> int:

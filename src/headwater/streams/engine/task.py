@@ -412,6 +412,10 @@ class Task:
             self._begin_columns(found)
         return found
 
+    def has_packed(self, topic: str, partition: int | None) -> bool:
+        """Whether what was added last for a topic is of compiled code."""
+        return isinstance(self._columns_now(topic, partition), PackedColumns)
+
     def _columns_now(self, topic: str, partition: int | None) -> OutputColumns | None:
         return (self._columns if partition is None else self._changelog_columns).get(topic)
 

@@ -7,11 +7,8 @@
  * 8 bytes each, times int64. So no object is made for a cell, and no time is lost where columns are encoded into batches.
  *
  * What these functions cannot do they leave to the caller, which has the same in Python: then they give None and have changed nothing. */
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <string.h>
+#include "packed_column.h"
+#include "store_rows.h"
 
 static void put_long(char *at, int64_t number) {
     uint64_t bits = (uint64_t)number;
@@ -24,31 +21,6 @@ static int64_t get_long(const char *at) {
     for (int i = 0; i < 8; i++)
         bits = bits << 8 | (uint8_t)at[i];
     return (int64_t)bits;
-}
-
-/* What a store has: dicts, one after the other, then what `get` says; no row from `end` on, if it is no None. */
-typedef struct {
-    PyObject *layers, *end, *get;
-} store;
-
-/* The row that was found, a new reference, None where there is none; NULL when it cannot be read. */
-static PyObject *find_row(PyObject *row, PyObject *fresh, const store *from) {
-    PyObject *found = PyDict_GetItemWithError(fresh, row);
-    for (Py_ssize_t i = 0; found == NULL && i < PyTuple_GET_SIZE(from->layers); i++) {
-        if (PyErr_Occurred())
-            return NULL;
-        found = PyDict_GetItemWithError(PyTuple_GET_ITEM(from->layers, i), row);
-    }
-    if (found != NULL)
-        return Py_NewRef(found);
-    if (PyErr_Occurred())
-        return NULL;
-    if (from->end != Py_None) {
-        int above = PyObject_RichCompareBool(row, from->end, Py_GE);
-        if (above != 0)
-            return above < 0 ? NULL : Py_NewRef(Py_None);
-    }
-    return PyObject_CallOneArg(from->get, row);
 }
 
 /* One record more in a row: puts it into `fresh`, and the count and the time into their places. */
@@ -78,15 +50,6 @@ static bool count_one(PyObject *row, int64_t time, PyObject *fresh, const store 
     int failed = PyDict_SetItem(fresh, row, made);
     Py_DECREF(made);
     return failed == 0;
-}
-
-static bool are_dicts(PyObject *layers) {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(layers); i++)
-        if (!PyDict_Check(PyTuple_GET_ITEM(layers, i))) {
-            PyErr_SetString(PyExc_TypeError, "a layer is a dict");
-            return false;
-        }
-    return true;
 }
 
 PyDoc_STRVAR(count_rows_doc, "count_rows(rows, times, fresh, layers, end, get) -> (counts, times): columns\n\n"
@@ -122,77 +85,6 @@ static PyObject *count_rows(PyObject *Py_UNUSED(module), PyObject *args) {
     PyObject *result = done ? PyTuple_Pack(2, counts, stamps) : NULL;
     Py_XDECREF(counts);
     Py_XDECREF(stamps);
-    return result;
-}
-
-/* A column that is being made. It has room for as many cells and bytes as it was opened for. */
-typedef struct {
-    PyObject *offsets, *data;
-    Py_ssize_t cells;
-    int64_t size_bytes;
-} column;
-
-static bool open_column(column *made, Py_ssize_t cells, int64_t size_bytes) {
-    made->offsets = PyBytes_FromStringAndSize(NULL, 8 * (cells + 1));
-    made->data = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size_bytes);
-    if (made->offsets == NULL || made->data == NULL)
-        return false;
-    memset(PyBytes_AS_STRING(made->offsets), 0, 8);
-    return true;
-}
-
-static void close_column(column *made) {
-    Py_XDECREF(made->offsets);
-    Py_XDECREF(made->data);
-}
-
-static void add_cell(column *to, const char *cell, Py_ssize_t size_bytes) {
-    memcpy(PyBytes_AS_STRING(to->data) + to->size_bytes, cell, (size_t)size_bytes);
-    to->size_bytes += size_bytes;
-    to->cells++;
-    memcpy(PyBytes_AS_STRING(to->offsets) + 8 * to->cells, &to->size_bytes, 8);
-}
-
-/* (offsets, data), without the room that was left; a new reference. */
-static PyObject *as_pair(column *made) {
-    if (_PyBytes_Resize(&made->offsets, 8 * (made->cells + 1)) < 0 || _PyBytes_Resize(&made->data, (Py_ssize_t)made->size_bytes) < 0)
-        return NULL;
-    return PyTuple_Pack(2, made->offsets, made->data);
-}
-
-/* Of the cells of a list that are bytes, all together. -1: one is neither bytes nor None, which is no error yet. */
-static int64_t bytes_of(PyObject *cells) {
-    int64_t size_bytes = 0;
-    for (Py_ssize_t at = 0; at < PyList_GET_SIZE(cells); at++) {
-        PyObject *cell = PyList_GET_ITEM(cells, at);
-        if (PyBytes_CheckExact(cell))
-            size_bytes += PyBytes_GET_SIZE(cell);
-        else if (cell != Py_None)
-            return -1;
-    }
-    return size_bytes;
-}
-
-PyDoc_STRVAR(pack_cells_doc, "pack_cells(cells) -> (offsets, data): a list of bytes, none of them None, as a column");
-
-static PyObject *pack_cells(PyObject *Py_UNUSED(module), PyObject *cells) {
-    if (!PyList_Check(cells)) {
-        PyErr_SetString(PyExc_TypeError, "cells are a list");
-        return NULL;
-    }
-    column made = {0};
-    int64_t size_bytes = bytes_of(cells);
-    Py_ssize_t size = PyList_GET_SIZE(cells);
-    bool done = size_bytes >= 0 && open_column(&made, size, size_bytes);
-    for (Py_ssize_t at = 0; done && at < size; at++) {
-        PyObject *cell = PyList_GET_ITEM(cells, at);
-        if ((done = cell != Py_None))
-            add_cell(&made, PyBytes_AS_STRING(cell), PyBytes_GET_SIZE(cell));
-    }
-    if (!done && !PyErr_Occurred())
-        PyErr_SetString(PyExc_TypeError, "a cell is bytes");
-    PyObject *result = done ? as_pair(&made) : NULL;
-    close_column(&made);
     return result;
 }
 
@@ -297,7 +189,6 @@ static PyObject *window_rows(PyObject *Py_UNUSED(module), PyObject *args) {
 
 static PyMethodDef methods[] = {
     {"count_rows", count_rows, METH_VARARGS, count_rows_doc},
-    {"pack_cells", pack_cells, METH_O, pack_cells_doc},
     {"window_rows", window_rows, METH_VARARGS, window_rows_doc},
     {NULL, NULL, 0, NULL},
 };

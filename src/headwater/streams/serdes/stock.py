@@ -5,6 +5,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final
 
+from headwater.streams.serdes.native_cells import native_cells
 from headwater.streams.serdes.port import Serde, SerdeError
 
 _decode: Final = json.JSONDecoder().decode
@@ -134,6 +135,9 @@ for _serde in (BYTES, TEXT, SHORT, INT, LONG):
     _serde.exact = True
 TEXT.deserialize_all, TEXT.check_all = _decode_texts, _check_texts
 TEXT.serialize_all, TEXT.deserialize_quickly = _encode_texts, bytes.decode
+_native: Final = native_cells()
+if _native is not None:
+    TEXT.deserialize_all, TEXT.check_all = _native.read_texts, _native.check_texts
 
 _STOCK: Final[tuple[Serde, ...]] = (BYTES, TEXT, SHORT, INT, LONG, FLOAT, DOUBLE, JSON, VOID)
 BY_NAME: Final[dict[str, Serde]] = {serde.name: serde for serde in _STOCK} | {"string": TEXT}

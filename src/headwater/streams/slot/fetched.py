@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from headwater.streams.engine.columns import Chunk
 from headwater.streams.engine.record import Headers
+from headwater.streams.serdes.native_cells import Cells, native_cells
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,6 +22,7 @@ def chunks(batch: "pa.RecordBatch") -> Iterator[Chunk]:
         return
     topics, partitions = batch.column("topic"), _numbers(batch.column("partition"), "int32")
     times = _numbers(batch.column("timestamp"), "int64") // 1000
+    offsets = _numbers(batch.column("offset"), "int64")
     borders = [0, *(np.flatnonzero(np.diff(partitions)) + 1).tolist(), rows]
     for begin, end in pairwise(borders):
         for first, last in _of_one_topic(topics, begin, end):
@@ -28,10 +30,10 @@ def chunks(batch: "pa.RecordBatch") -> Iterator[Chunk]:
             yield Chunk(
                 topics[first].as_py(),
                 int(partitions[first]),
-                part.column("offset").to_pylist(),
+                offsets[first:last].tolist(),
                 times[first:last].tolist(),
-                part.column("key").to_pylist(),
-                part.column("value").to_pylist(),
+                _cells(part.column("key")),
+                _cells(part.column("value")),
                 _headers(part),
             )
 
@@ -42,6 +44,17 @@ def _numbers(column: "pa.Array", kind: str) -> "np.ndarray[Any, Any]":
 
     data = column.buffers()[1]
     return np.frombuffer(data, kind, count=len(column), offset=column.offset * np.dtype(kind).itemsize)
+
+
+def _cells(column: "pa.Array") -> Cells:
+    """Of a binary column."""
+    import pyarrow as pa
+
+    native = native_cells()
+    if native is None or column.type != pa.binary():
+        listed: Cells = column.to_pylist()
+        return listed
+    return native.list_cells(*column.buffers(), column.offset, len(column))
 
 
 def _of_one_topic(topics: "pa.Array", begin: int, end: int) -> Iterator[tuple[int, int]]:

@@ -31,7 +31,9 @@ def _packed(part: PackedRows) -> "pa.RecordBatch":
     import pyarrow as pa
 
     rows = part.row_count
-    places = np.arange(rows + 1, dtype=np.int64) * part.value_size
+    places = part.value_offsets
+    if places is None:
+        places = np.arange(rows + 1, dtype=np.int64) * part.value_size
     arrays = {
         "key": _array(pa.large_binary(), rows, part.key_offsets, part.key_data),
         "value": _array(pa.large_binary(), rows, places, part.values),

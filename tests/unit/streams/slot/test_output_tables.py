@@ -8,8 +8,8 @@ from itertools import accumulate
 import pytest
 
 from headwater.streams.engine.columns import OutputColumns, PackedColumns, PackedRows
-from headwater.streams.engine.lane.counting import Column, compiled_counting
 from headwater.streams.engine.record import OutputRecord
+from headwater.streams.serdes.native_cells import Column, native_cells
 from headwater.streams.slot.output_tables import as_table
 from headwater.streams.slot.pending_outputs import PendingOutputs
 
@@ -63,8 +63,8 @@ def test_packed_columns_without_rows_are_not_sent() -> None:
 def test_cells_are_packed_as_in_python() -> None:
     if os.environ.get("HEADWATER_PURE", "") not in ("", "0"):
         pytest.skip("HEADWATER_PURE asks for no compiled modules")
-    native = compiled_counting()
-    assert native is not None, "headwater.streams._counting is not built: make venv"
+    native = native_cells()
+    assert native is not None, "headwater.streams._cells is not built: make venv"
     dice = random.Random(6)
     for count in (0, 1, 2, 300):
         cells = [dice.randbytes(dice.choice((0, 1, 7, 300))) for _ in range(count)]

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from headwater.streams.engine.columns import OutputColumns
 from headwater.streams.engine.lane.batches import LeadingSteps, leading_steps
+from headwater.streams.engine.lane.chains import Chain, Readers, chain_of
 from headwater.streams.engine.lane.code import Code, Flow, NotInLane, Raw
 from headwater.streams.engine.lane.stateful import STATEFUL, Rows
 from headwater.streams.engine.lane.stateless import STATELESS
 from headwater.streams.engine.lane.tables import TABLES
+from headwater.streams.engine.lane.topic_results import TopicResults
 from headwater.streams.engine.sink import Sink
 from headwater.streams.engine.time import fail_on_invalid_timestamp, log_and_skip_on_invalid_timestamp
 from headwater.streams.plan.partitioning import ByInnerKey
@@ -43,6 +44,7 @@ class Compiled:
     source_of: dict[str, int]  # by topic
     expiries: list[list[tuple[Segments, int]]]
     checks: list[tuple[Check, Check]]  # by source, of keys and values: they raise what reading them would raise
+    chains: list[Chain | None]  # by source: the way of a run of its records alone
     needs: list[Callable[[], bool]]  # all of them, before each run; else the nodes have to do it
     text: str
 
@@ -52,28 +54,26 @@ class Output:
     before the first node that writes here.
     """
 
-    def __init__(self, code: Code, columns: Callable[[], OutputColumns], placed: bool) -> None:
+    def __init__(self, code: Code, results: TopicResults, placed: bool) -> None:
         self.placed = placed
         self.of_objects: bool | None = None
-        owner = code.bind(columns, "columns")
+        self.results = results
         self._names = [code.name(each) for each in ("keys", "values", "times", "places")[: 4 if placed else 3]]
-        fields = ("keys", "values", "timestamps", "partitions")
         for name in self._names:
             code.before.append(f"{name} = []")
             code.before.append(f"add_{name} = {name}.append")
-        made = code.name("made")
-        code.after.append(f"{made} = {owner}()")
-        for field, name in zip(fields, self._names, strict=False):
-            code.after.append(f"{made}.{field} += {name}")
-
-    def encode_by_column(self, code: Code, encode: Callable[[list[Any]], Any]) -> None:
-        values = self._names[1]
-        code.through.append(f"{values} = {code.bind(encode, 'encode_all')}({values})")
 
     def write(self, code: Code, key: str, value: str, time: str, place: str | None = None) -> None:
         assert self.placed == (place is not None)
         for name, given in zip(self._names, (key, value, time, place), strict=False):
             code.line(f"add_{name}({given})")
+
+    def finish(self, code: Code) -> None:
+        """Behind the last record."""
+        results, prepared = code.bind(self.results, "results"), code.name("prepared")
+        keys, _, *rest = self._names
+        code.through.append(f"{prepared} = {results}.prepare({', '.join(self._names)})")
+        code.after.append(f"{results}.give({', '.join([keys, prepared, *rest])})")
 
 
 class Compiler:
@@ -100,6 +100,8 @@ class Compiler:
         source_of: dict[str, int] = {}
         self.code.before.append("dropped = []")
         columns = [self._source(node) for node in sources]
+        for output in self._outputs.values():
+            output.finish(self.code)
         for number, node in enumerate(sources):
             source_of |= {self.task.topic_name(topic): number for topic in node.topics}
         self.code.after.append(f"{self.code.bind(self._drop_all, 'drop_all')}(dropped)")
@@ -107,7 +109,9 @@ class Compiler:
         run = self.code.compiled(text, f"<lane of {self.task.task_id}>")
         settings = self.task.settings
         checks = [(checker(node.key or settings.key), checker(node.value or settings.value)) for node in sources]
-        return Compiled(run, source_of, self._expiries, checks, self._needs, text)
+        readers = Readers(decoder, checker)
+        chains = [chain_of(self.task, node, self._children, readers) for node in sources]
+        return Compiled(run, source_of, self._expiries, checks, chains, self._needs, text)
 
     def _source(self, node: SourceNode) -> dict[str, str]:
         """Writes all behind a source -> what the loop reads."""
@@ -203,12 +207,10 @@ class Compiler:
     def _takes_objects(self, output: Output, node: SinkNode, flow: Flow, serde: Serde) -> bool:
         """Whether this topic gets its values as objects. The first way to its sink decides; with two sinks none does."""
         if output.of_objects is None:
-            encode = getattr(serde, "serialize_all", None)
             alone = sum(each.topic == node.topic for each in self._sinks.values()) == 1
             has_bytes = flow.raw_value is not None and flow.raw_value.serde is serde
-            output.of_objects = encode is not None and alone and not has_bytes
-            if encode is not None and output.of_objects:
-                output.encode_by_column(self.code, encode)
+            output.of_objects = getattr(serde, "serialize_all", None) is not None and alone and not has_bytes
+            output.results.serde = serde if output.of_objects else None
         return output.of_objects
 
     def _count(self, topic: str) -> int:
@@ -222,8 +224,7 @@ class Compiler:
             return known
         if known is not None:
             raise NotInLane("two ways to choose partitions of one topic")
-        task = self.task
-        made = Output(self.code, lambda: task.columns_of(topic, partition, placed), placed)
+        made = Output(self.code, TopicResults(self.task, topic, partition, placed), placed)
         self._outputs[topic, partition] = made
         return made
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from headwater.records.codec import partition_keys
 from headwater.records.columns import BinaryColumn
-from headwater.streams.engine.columns import Cells, PackedRows
+from headwater.streams.engine.columns import PackedRows
 from headwater.streams.engine.sink import Sink
 from headwater.streams.engine.stream_aggregate import StreamAggregateProcessor
 from headwater.streams.engine.table_to_stream import TableToStream
@@ -22,6 +22,7 @@ from headwater.streams.engine.window_aggregate import WindowAggregateProcessor
 from headwater.streams.engine.windows import TimeWindows
 from headwater.streams.plan.partitioning import ByInnerKey
 from headwater.streams.plan.topology import SinkNode, SourceNode
+from headwater.streams.serdes.native_cells import Cells, Column, NativeCells, native_cells
 from headwater.streams.serdes.stock import LONG
 from headwater.streams.serdes.windowed import WindowedSerde
 from headwater.streams.stores.ordered import PendingMap
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from headwater.streams.engine.task import Task
 
 Run = Callable[..., None]
-Column = tuple[bytes, bytes]  # where each cell begins (int64, one more than cells), and the bytes of all
 Check = Callable[[list[bytes | None]], Any]
 
 
@@ -47,8 +47,6 @@ class Counting(Protocol):
         get: Callable[[bytes], bytes | None],
         /,
     ) -> tuple[bytes, bytes]: ...
-
-    def pack_cells(self, cells: list[bytes], /) -> "Column": ...
 
     def window_rows(self, keys: Cells, times: list[int], /, *numbers: int) -> Any: ...
 
@@ -75,12 +73,13 @@ class Shape:
 
 def counting_run(task: "Task", checks: tuple[Check, Check], otherwise: Run) -> Run | None:
     """For a task that has a lane, whose function is `otherwise`."""
-    native = compiled_counting()
+    native, cells = compiled_counting(), native_cells()
     shape = None if native is None else _shape(task)
-    if native is None or shape is None:
+    if native is None or cells is None or shape is None:
         return None
-    kind = _WindowCounts if isinstance(shape.processor, WindowAggregateProcessor) else _KeyCounts
-    return kind(task, shape, native, checks, otherwise)
+    if isinstance(shape.processor, WindowAggregateProcessor):
+        return _WindowCounts(task, shape, native, checks, otherwise)
+    return _KeyCounts(task, shape, native, checks, otherwise, cells)
 
 
 def _shape(task: "Task") -> Shape | None:
@@ -164,6 +163,18 @@ class _Counts:
 
 
 class _KeyCounts(_Counts):
+    def __init__(
+        self,
+        task: "Task",
+        shape: Shape,
+        native: Counting,
+        checks: tuple[Check, Check],
+        otherwise: Run,
+        cells: NativeCells,
+    ) -> None:
+        super().__init__(task, shape, native, checks, otherwise)
+        self._pack_cells = cells.pack_cells
+
     def __call__(self, order: bytes, keys: Cells, values: Cells, times: list[int]) -> None:  # noqa: ARG002 - as a lane's function
         self._check_keys(keys)
         self._check_values(values)
@@ -171,7 +182,7 @@ class _KeyCounts(_Counts):
         if None in keys or None in values:
             whole = [i for i, key in enumerate(keys) if key is not None and values[i] is not None]
             kept, times = [keys[i] for i in whole], [times[i] for i in whole]
-        packed = self._native.pack_cells(kept)
+        packed = self._pack_cells(kept)
         counts, stamps, fresh = self._count(kept, times)
         self._rows.put_all(fresh)
         self._log(packed, counts, stamps)

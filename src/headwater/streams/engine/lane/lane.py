@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from headwater.streams.engine.task import Task
 
 _MOST_INPUTS: Final = 2  # of more, ties have an order that only the heap itself knows
+_LONG_ENOUGH: Final = 64  # a run of one source among those of others: below, the loop over all is quicker
 NEVER: Final = (1 << 63) - 1
 
 Head = tuple[PartitionQueue, Chunk]
@@ -62,7 +63,7 @@ class Lane:
         if not heads:
             return 0
         order = _merged([(chunk.timestamps, chunk.at) for _, chunk in heads], most)
-        order = self._before_expiry(heads, order)
+        order = self._of_one_source(heads, self._before_expiry(heads, order))
         if not order:
             self._by_nodes(*heads[0])
             return 1
@@ -80,7 +81,7 @@ class Lane:
             latest = max(latest, max(times, default=-1))
         try:
             with _no_collections():
-                compiled.run(order.translate(bytes([*sources, *range(len(sources), 256)])), *columns)
+                self._run(order, sources, columns)
         except Exception:  # noqa: BLE001 - whatever it was: it happens again, where it can be told
             group.leave_columns()
             return 0
@@ -90,6 +91,22 @@ class Lane:
                 queue.took(chunk, chunk.at + count)
         self._arrange(heads, order)
         return len(order)
+
+    def _run(self, order: bytes, sources: list[int], columns: list[Any]) -> None:
+        first = sources[order[0]]
+        chain = self.compiled.chains[first] if order.count(order[0]) == len(order) else None
+        if chain is not None and chain(*columns[3 * first : 3 * first + 3]):
+            return
+        self.compiled.run(order.translate(bytes([*sources, *range(len(sources), 256)])), *columns)
+
+    def _of_one_source(self, heads: list[Head], order: bytes) -> bytes:
+        """Up to where another source begins, if that is a run for a chain."""
+        if not order or len(heads) == 1:
+            return order
+        alone = len(order) - len(order.lstrip(order[:1]))
+        topic = heads[order[0]][0].topic_partition[0]
+        takes = alone >= _LONG_ENOUGH and self.compiled.chains[self.compiled.source_of[topic]] is not None
+        return order[:alone] if takes else order
 
     def _before_expiry(self, heads: list[Head], order: bytes) -> bytes:
         """Up to a record that may make segments expire."""
