@@ -54,7 +54,8 @@ def _cells(column: "pa.Array") -> Cells:
     if native is None or column.type != pa.binary():
         listed: Cells = column.to_pylist()
         return listed
-    return native.list_cells(*column.buffers(), column.offset, len(column))
+    validity, offsets, data = column.buffers()
+    return native.list_cells(validity, offsets, data, column.offset, len(column))
 
 
 def _of_one_topic(topics: "pa.Array", begin: int, end: int) -> Iterator[tuple[int, int]]:

@@ -31,7 +31,7 @@ def _packed(part: PackedRows) -> "pa.RecordBatch":
     import pyarrow as pa
 
     rows = part.row_count
-    places = part.value_offsets
+    places: object = part.value_offsets
     if places is None:
         places = np.arange(rows + 1, dtype=np.int64) * part.value_size
     arrays = {
