@@ -36,7 +36,7 @@ from headwater.client.producer.producer import Producer
 PARTITIONS = 4
 RECORDS = 1_000_000
 QUIX_SHARE = 10
-QUIX_VERSION = "3.28.0"
+QUIX_VERSION = "3.28.1"
 INSTALL_S = 600
 KEYS = 100_000
 COMMIT_MS = 100

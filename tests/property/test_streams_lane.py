@@ -103,9 +103,18 @@ def _mapped(app: App) -> None:
 
 
 def _mapped_with_its_key(app: App) -> None:
-    app.stream("in").map_values(lambda key, value: {"key": key, "value": value and _touchy(value)}).to(
-        "out", value="json"
-    )
+    app.stream("in").map_values(lambda key, value: f"{key}{value and _touchy(value)}").to("out")
+
+
+def _mapped_to_what_changes(app: App) -> None:
+    """Each record has what the object was when it was returned."""
+
+    def seen(key: str | None, value: str | None) -> list[Any]:
+        row[0] = [key, value]
+        return row
+
+    row: list[Any] = [None]
+    app.stream("in").map_values(seen).to("out", value="json")
 
 
 def _filtered(app: App) -> None:
@@ -191,7 +200,7 @@ def _vectorized_behind(app: App) -> None:
     seen.select_key(lambda key, value: value).filter(_ordinary).to("more")
 
 
-TOPOLOGIES = [_vectorized, _vectorized_columns, _vectorized_join, _vectorized_behind, _count, _count_twice, _count_twice_to_one_topic, _windowed_and_shown, _windowed_by_minutes, _reduce_to_nothing, _aggregate_json, _windowed, _hopping, _table_join, _left_table_join, _bytes_table_join, _mapped, _mapped_with_its_key, _filtered, _stream_join, _branches, _table_alone]  # fmt: skip
+TOPOLOGIES = [_vectorized, _vectorized_columns, _vectorized_join, _vectorized_behind, _count, _count_twice, _count_twice_to_one_topic, _windowed_and_shown, _windowed_by_minutes, _reduce_to_nothing, _aggregate_json, _windowed, _hopping, _table_join, _left_table_join, _bytes_table_join, _mapped, _mapped_with_its_key, _mapped_to_what_changes, _filtered, _stream_join, _branches, _table_alone]  # fmt: skip
 
 
 class Twin:
@@ -290,7 +299,7 @@ def _two_functions(app: App) -> None:
 
 
 def test_two_functions_are_called_for_a_record_before_the_next() -> None:
-    for build in (_two_functions, _branches, _stream_join, _vectorized):
+    for build in (_two_functions, _branches, _stream_join, _vectorized, _mapped_to_what_changes):
         lane = compile_lane(Twin(build, "fail").task)
         assert lane is not None
         assert lane.compiled.chains[0] is None, build.__name__

@@ -270,6 +270,8 @@ def _results(task: "Task", node: Processor, source: Source) -> TopicResults | No
         return None
     results = TopicResults(task, node.topic, None)
     results.serde = sink.value or task.settings.value
+    if getattr(results.serde, "serialize_all", None) is None:  # its objects may change until the last record is through
+        return None
     return results
 
 
