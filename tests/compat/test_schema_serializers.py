@@ -473,7 +473,13 @@ def test_protobuf_columns_of_other_messages_and_versions_are_told(ours: SchemaRe
     assert ProtobufColumns(ours, newer)(pa.array([first], pa.binary())).to_pylist() == [{"text": "fragile", "size": 0}]
 
 
-def test_a_topic_is_typed_by_itself(group_broker: BrokerProcess, ours: SchemaRegistryClient, topic: str) -> None:
+def test_a_topic_is_typed_by_itself(
+    group_broker: BrokerProcess,
+    registry: Registry,
+    ours: SchemaRegistryClient,
+    topic: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     import pyarrow as pa
 
     box = parcel_class("post.Box")
@@ -483,12 +489,27 @@ def test_a_topic_is_typed_by_itself(group_broker: BrokerProcess, ours: SchemaReg
     with headwater.read(topic, bootstrap_servers=group_broker.bootstrap, schema_registry=ours) as frame:
         (row,) = frame.to_arrow().select(["key", "value"]).to_pylist()
     assert row == {"key": b"plain", "value": {"page": "/", "seconds": 1}}
+    monkeypatch.setenv("HEADWATER_SCHEMA_REGISTRY_URL", registry.url)
+    with headwater.read(topic, bootstrap_servers=group_broker.bootstrap) as frame:
+        assert frame.to_arrow().column("value").to_pylist() == [{"page": "/", "seconds": 1}]
+    with headwater.read(topic, bootstrap_servers=group_broker.bootstrap, schema_registry="none") as frame:
+        assert frame.to_arrow().column("value").to_pylist() == [avro]
     json_value = JsonSchemaSerializer(ours, '{"type": "object"}').serialize(f"{topic}-json", {"a": 1})
     proto = ProtobufSerializer(ours, box).serialize(f"{topic}-proto", box(width=3))
     for data, wanted in ((avro, {"page": "/", "seconds": 1}), (json_value, {"a": 1}), (proto, {"width": 3})):
         assert RegistryColumns(ours)(pa.array([data, None], pa.binary())).to_pylist() == [wanted, None]
     with pytest.raises(KafkaError, match="not JSON"):
         RegistryColumns(ours)(pa.array([json_value, avro], pa.binary()))
+
+
+def test_json_has_the_types_of_its_schema_and_not_of_the_first_values(ours: SchemaRegistryClient, topic: str) -> None:
+    text = json.dumps({"type": "object", "properties": {"n": {"type": "number"}, "s": {"type": ["null", "string"]}}})
+    serializer = JsonSchemaSerializer(ours, text)
+    data = [serializer.serialize(topic, each) for each in ({"n": 1, "more": True}, {"n": 2}, {"s": "2024-01-01"})]
+    wanted = pa.struct([("n", pa.float64()), ("s", pa.string()), ("more", pa.bool_())])
+    for columns in (RegistryColumns(ours), RegistryColumns(ours, subject=f"{topic}-value")):
+        assert columns(pa.array(data[:2], pa.binary())).type == wanted
+        assert columns(pa.array([data[2]], pa.binary())).to_pylist() == [{"n": None, "s": "2024-01-01"}]
 
 
 def test_consume_shows_typed_records_as_json(

@@ -11,6 +11,7 @@ Where a read ends is settled when it begins: what is written later is not in it.
 The ends are looked up at once; the records come when the frame is used, and are kept after that.
 """
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 _AGE: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|min|s|m|h|d|w)")
 _SECONDS: Final = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
 _ROWS_SHOWN: Final = 10
+REGISTRY_VARIABLE: Final = "HEADWATER_SCHEMA_REGISTRY_URL"  # as for commands
+_NO_REGISTRY: Final = "none"
 
 When = str | datetime | int | float
 Offsets = int | Mapping[int, int]
@@ -56,13 +59,16 @@ def read(
     """See the module. `progress`: True, False, or (None) a bar if it takes long and somebody looks on.
 
     With a `schema_registry`, keys and values whose subjects (`topic-key`, `topic-value`) it has are typed columns,
-    unless `decode` names them.
+    unless `decode` names them. Without one, it is that of HEADWATER_SCHEMA_REGISTRY_URL, if there is such a variable;
+    "none" is none.
     """
     if sum(each is not None for each in (last, from_, start)) > 1:
         raise UserError("last, from_ and start say where to begin", "more than one of them was given")
     if until is not None and end is not None:
         raise UserError("until and end say where to stop", "both were given")
-    if schema_registry is not None:
+    if schema_registry is None:
+        schema_registry = os.environ.get(REGISTRY_VARIABLE) or _NO_REGISTRY
+    if schema_registry != _NO_REGISTRY:
         from headwater.client.schema_registry.registry_columns import columns_of_topic
 
         decode = {**columns_of_topic(schema_registry, topic), **(decode or {})}

@@ -210,7 +210,12 @@ def _numbers(column: "pa.Array", form: str) -> "pa.Array":
     return pa.array(numbers, mask=mask)
 
 
-def _json(column: "pa.Array", schema: "pa.Schema | None") -> "pa.Array":
+def decode_json(column: "pa.Array", schema: "pa.Schema | None") -> "pa.Array":
+    """Fields of the schema in its types, others in those that their values look like."""
+    return _json(column, schema, others="infer")
+
+
+def _json(column: "pa.Array", schema: "pa.Schema | None", others: str = "ignore") -> "pa.Array":
     """One document per line, read as a table by Arrow's own reader; null stays null."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -224,7 +229,7 @@ def _json(column: "pa.Array", schema: "pa.Schema | None") -> "pa.Array":
         valid = pa.array([_one_line(value) for value in valid.to_pylist()], pa.binary())
     lines = pc.binary_join(pa.ListArray.from_arrays([0, len(valid)], valid), b"\n")[0].as_buffer()
     options = pyarrow.json.ParseOptions(
-        explicit_schema=schema, unexpected_field_behavior="ignore" if schema is not None else "infer"
+        explicit_schema=schema, unexpected_field_behavior=others if schema is not None else "infer"
     )
     reading = pyarrow.json.ReadOptions(block_size=max(lines.size + 1, 1 << 20))
     try:

@@ -50,22 +50,35 @@ class RegistryColumns(FramedColumns):
             from headwater.client.schema_registry.protobuf_columns import ProtobufColumns
 
             return ProtobufColumns(self.registry, subject=self._subject)
-        return _JsonColumns(self.registry)
+        return _JsonColumns(self.registry, self._subject)
 
 
 class _JsonColumns(FramedColumns):
-    """Behind their ids, values of JSON: the types are what the values look like."""
+    """Behind their ids, values of JSON: the types are those of the subject's latest schema, or of the first record's.
+    What the schema leaves open is typed by what the values look like.
+    """
 
     format_name = "JSON"
 
-    def __init__(self, registry: SchemaRegistryClient) -> None:
+    def __init__(self, registry: SchemaRegistryClient, subject: str) -> None:
         self.registry = registry
+        self._subject = subject
+        self._types: pa.Schema | None = None
+        self._is_typed = False
+
+    def _typed(self, schema_id: int) -> None:
+        from headwater.schemas.columns.json_types import json_arrow_schema
+
+        if not self._is_typed:
+            registry = self.registry
+            schema = registry.version(self._subject).schema if self._subject else registry.schema_by_id(schema_id)
+            self._types, self._is_typed = json_arrow_schema(schema.text), True
 
     def __call__(self, column: "pa.Array") -> "pa.Array":
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        from headwater.client.consumer.arrow import decode_column
+        from headwater.client.consumer.arrow import decode_json
         from headwater.schemas.columns import frame_ids
 
         ids = frame_ids(column)
@@ -75,8 +88,9 @@ class _JsonColumns(FramedColumns):
             found = self.registry.schema_by_id(schema_id).schema_type
             if found is not SchemaType.JSON:
                 raise self.undecodable(f"the schema {schema_id} is {found}, not JSON")
+            self._typed(schema_id)
         rows = [None if data is None else data[PREFIX_BYTES:] for data in column.to_pylist()]
-        return decode_column(pa.array(rows, pa.binary()), "json")
+        return decode_json(pa.array(rows, pa.binary()), self._types)
 
     def known_type(self) -> "pa.DataType | None":
         return None
