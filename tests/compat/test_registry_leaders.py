@@ -252,3 +252,23 @@ def cut_and_heal(broker: BrokerProcess, link: Link, topic: str) -> None:
             assert far.register("last", schema(400_000))["id"] > max(load.made.values())  # far has read all before it
             for registry in (near, far):
                 check(load, registry)
+
+
+def test_a_follower_that_is_cut_off_from_the_brokers_alone_says_that_it_has_not_read_the_write(tmp_path: Path) -> None:
+    with broker_with_a_far_listener(tmp_path) as (broker, link):
+        shared = {**settings("cut-follower"), "schema_registry_group_session_timeout_ms": 60_000}
+        with (
+            Registry(broker.bootstrap, **shared) as near,
+            Registry(link.address, **{**shared, "leader_eligibility": "false", "leader_read_timeout_ms": 5000}) as far,
+        ):
+            known = far.register("known", schema(1))["id"]
+            link.cut()
+            status, answer = far.call("POST", "/subjects/later/versions", {"schema": schema(2)})
+            assert (status, answer["error_code"]) == (500, 50002)
+            assert near.call("GET", "/subjects/later/versions") == (200, [1])
+            assert far.call("GET", f"/schemas/ids/{known}")[1]["schema"] == schema(1)
+            assert far.call("GET", "/subjects/later/versions")[0] == 404
+            link.heal()
+            until(
+                lambda: far.call("GET", "/subjects/later/versions") == (200, [1]), "it never reads what it missed", 120
+            )

@@ -147,3 +147,14 @@ def _varint(value: int) -> bytes:
         out += bytes([value & 0x7F | 0x80])
         value >>= 7
     return out + bytes([value])
+
+
+def test_options_and_entries_of_maps_stand_where_protoc_puts_them() -> None:
+    text = """syntax = "proto3"; option go_package = "g"; option java_package = "j";
+    message M { message A {} map<string, A> of = 1; message B {} }"""
+    schema = parse(SchemaType.PROTOBUF, text)
+    assert isinstance(schema, ProtobufSchema)
+    data = schema.descriptor("m.proto")
+    file = descriptor_pb2.FileDescriptorProto.FromString(data)
+    assert [each.name for each in file.message_type[0].nested_type] == ["A", "OfEntry", "B"]
+    assert data == file.SerializeToString(deterministic=True)

@@ -47,11 +47,10 @@ def _message(message: Message, file: File) -> bytes:
         oneofs[f"_{field.name}"] = len(message.oneofs) + index
     for field in message.fields:
         writer.data(2, _field(field, file, oneofs, message))
-    for inner in message.messages:
-        writer.data(3, _message(inner, file))
-    for field in message.fields:
-        if field.type == "map":
-            writer.data(3, _map_entry(field))
+    nested = [(field.entry_place, 0, _map_entry(field)) for field in message.fields if field.type == "map"]
+    nested += [(place, 1, _message(inner, file)) for place, inner in enumerate(message.messages)]
+    for _, _, each in sorted(nested, key=lambda each: each[:2]):
+        writer.data(3, each)
     for enum in message.enums:
         writer.data(4, _enum(enum))
     for start, end in message.extension_ranges.numbers:

@@ -40,17 +40,20 @@ _UNINTERPRETED: Final = 999
 
 
 def write_options(options: list[Option], known: dict[str, tuple[int, Kind]]) -> bytes:
+    """By their numbers, as protoc serializes them; of one that stands twice, the last counts."""
     writer = Writer()
-    for option in options:
-        number, kind = known.get(option.name, (0, "text"))
-        if not number:
-            writer.data(_UNINTERPRETED, _uninterpreted(option))
-        elif kind == "text":
+    by_number = {known[each.name][0]: each for each in options if each.name in known}
+    for number, option in sorted(by_number.items()):
+        _, kind = known[option.name]
+        if kind == "text":
             writer.data(number, option.value.data)
         elif kind == "bool":
             writer.number(number, option.value.text == "true")
         elif option.value.text in kind:
             writer.number(number, kind.index(option.value.text))
+    for option in options:
+        if option.name not in known:
+            writer.data(_UNINTERPRETED, _uninterpreted(option))
     return writer.bytes()
 
 

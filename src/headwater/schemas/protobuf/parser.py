@@ -277,7 +277,9 @@ class _Parser:
         if self._token.text in _LABELS and not oneof:
             label = _LABELS[self._take().text]
         if self._token.text == "map" and self._tokens[self._next + 1].text == "<":
-            return self._map_field(label)
+            field = self._map_field(label)
+            field.entry_place = len(messages)
+            return field
         if self._token.text == "group" and self._tokens[self._next + 1].kind == "identifier":
             return self._group(messages, label, oneof)
         field_type = self._type_name()

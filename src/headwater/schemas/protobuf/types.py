@@ -40,6 +40,7 @@ class Field:
     oneof: str = ""
     map_key: str = ""
     map_value: str = ""
+    entry_place: int = 0  # of a map: how many messages stand before it, where protoc puts the message of its entries
     extendee: str = ""
     options: list[Option] = field(default_factory=list)
     target: "Message | Enum | None" = None  # what `type` (or map_value) names
