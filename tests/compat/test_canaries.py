@@ -108,6 +108,7 @@ def broker_settings(directory: Path, canaries: Canaries, authority: Authority, i
         "confluent.basic.auth.user.info": f"broker:{canaries.plant('confluent.basic.auth.user.info')}",
         "password.encoder.secret": canaries.plant("password.encoder.secret"),
         "sasl.login.refresh.secret": canaries.plant("a property that nobody knows"),
+        "headwater.audit.topic": "audit",  # its records are among the files
         "headwater.schema.registry.timeout.ms": "200",
         "metrics.port": "0",
         "connection.failed.authentication.delay.ms": "0",
