@@ -18,6 +18,7 @@ from headwater.sql.testing_on_spark import CasesOnSpark
 from headwater.streams.on_spark import Runtime
 from headwater.testing import Broker
 from unit.sql.cases_support import CASES, Case
+from unit.sql.expression_cases import INPUT, queries
 
 _PATIENCE_S = 300
 _RUNNABLE = [case for case in CASES if case.refusal is None]
@@ -50,6 +51,13 @@ def _compare(cases: CasesOnSpark, chosen: list[Case]) -> None:
 
 def test_cases_give_on_spark_what_they_give_in_process(cases: CasesOnSpark) -> None:
     _compare(cases, _SAMPLE)
+
+
+def test_expressions_have_the_same_values_on_spark(cases: CasesOnSpark) -> None:
+    """All cases of expressions, as columns of a few queries."""
+    made = queries(columns=160)
+    assert sum(len(expressions) for _, expressions in made) > 600
+    _compare(cases, [Case(f"expressions {place}", sql, [INPUT], [], None, []) for place, (sql, _) in enumerate(made)])
 
 
 @pytest.mark.soak(only=True)

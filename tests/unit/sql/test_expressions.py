@@ -6,7 +6,6 @@ import json
 import math
 from datetime import date, datetime, time
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +19,7 @@ from headwater.sql.language import tree
 from headwater.sql.language import types as t
 from headwater.sql.language.errors import SqlError
 from headwater.sql.language.parser import parse
+from unit.sql.expression_cases import LINES, parts_of
 
 _COLUMNS: dict[str, tuple[t.Type, Any]] = {
     "I": (t.INTEGER, 7),
@@ -37,12 +37,6 @@ _COLUMNS: dict[str, tuple[t.Type, Any]] = {
 }
 _SCOPE = Scope({(None, name): (place, given) for place, (name, (given, _)) in enumerate(_COLUMNS.items())}, width=12)
 _ROW = [value for _, value in _COLUMNS.values()]
-_CASES = [
-    line
-    for name in ("expressions.txt", "more_expressions.txt")
-    for line in (Path(__file__).parent / "cases" / name).read_text().splitlines()
-    if line and not line.startswith("#")
-]
 
 
 def compiled(text: str) -> Any:
@@ -72,9 +66,9 @@ def shown(value: Any) -> Any:
             return value
 
 
-@pytest.mark.parametrize("line", _CASES)
+@pytest.mark.parametrize("line", LINES)
 def test_an_expression_has_the_documented_value(line: str) -> None:
-    text, _, rest = line.partition(" => ") if " => " in line and line.count(" => ") == 1 else line.rpartition(" => ")
+    text, rest = parts_of(line)
     wanted, _, wanted_type = rest.partition(" :: ")
     if wanted == "refused":
         with pytest.raises(SqlError):
@@ -98,7 +92,7 @@ def test_an_expression_has_the_documented_value(line: str) -> None:
 
 def test_every_function_has_a_case() -> None:
     """Those that give another value each time are left out."""
-    text = "\n".join(_CASES)
+    text = "\n".join(LINES)
     different = {"RANDOM", "UUID", "AS_VALUE"}
     assert [name for name in library.SCALARS if name not in different and f"{name}(" not in text] == []
 
