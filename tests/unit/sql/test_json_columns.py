@@ -76,6 +76,7 @@ def test_a_run_is_read_and_written_as_its_records_are(fields: list[Field]) -> No
         [b'{"S":"a', b'{"b"}', b'{"I":1},{"I":2},{"I":3}'],
         [b'{"I":1}]', b'[{"I":1}'],
         [b'{"A":[1', b"{2]}", b'{"I":1},{"I":2},{"I":3}'],
+        [b'{"other":[1', b"{}]}", b'{"I":1},{"I":2},{"I":3}'],
         [b'{"I":NaN}', b'{"I":1}'],
     ],
 )
