@@ -45,7 +45,7 @@ server.serve_forever()
 
 
 @contextmanager
-def _process(command: list[str]) -> Iterator[tuple[int, float]]:
+def process(command: list[str]) -> Iterator[tuple[int, float]]:
     """Its port, and the milliseconds until it was ready."""
     began = time.perf_counter()
     process = subprocess.Popen(
@@ -62,7 +62,7 @@ def _process(command: list[str]) -> Iterator[tuple[int, float]]:
         process.communicate(timeout=60)
 
 
-def _registry(bench: Bench, topic: str) -> list[str]:
+def registry_command(bench: Bench, topic: str) -> list[str]:
     settings = {
         "listeners": "http://127.0.0.1:0",
         "kafkastore.bootstrap.servers": f"127.0.0.1:{bench.port()}",
@@ -100,7 +100,7 @@ def _load(port: int, requests: int, ask: Ask) -> tuple[float, float]:
     return rate, statistics.quantiles(took, n=100)[98]
 
 
-def _answered(connection: http.client.HTTPConnection, method: str, path: str, body: bytes | None = None) -> bytes:
+def answered(connection: http.client.HTTPConnection, method: str, path: str, body: bytes | None = None) -> bytes:
     connection.request(method, path, body)
     answer = connection.getresponse()
     data = answer.read()
@@ -113,14 +113,14 @@ def _register(connection: http.client.HTTPConnection, number: int) -> None:
     fields = [{"name": f"f{each}", "type": "string"} for each in range(5)]
     schema = {"type": "record", "name": f"R{number}", "fields": fields}
     body = json.dumps({"schema": json.dumps(schema)}).encode()
-    _answered(connection, "POST", f"/subjects/s{number}/versions", body)
+    answered(connection, "POST", f"/subjects/s{number}/versions", body)
 
 
 def serving(bench: Bench) -> Figures:
     registrations, lookups = bench.count(REGISTRATIONS), bench.count(LOOKUPS)
-    with _process([sys.executable, "-c", BARE]) as (port, _):
-        bare, bare_p99 = _load(port, lookups, lambda connection, _: _answered(connection, "GET", "/") and None)
-    with bench.topic(1) as topic, _process(_registry(bench, f"_{topic}")) as (port, _):
+    with process([sys.executable, "-c", BARE]) as (port, _):
+        bare, bare_p99 = _load(port, lookups, lambda connection, _: answered(connection, "GET", "/") and None)
+    with bench.topic(1) as topic, process(registry_command(bench, f"_{topic}")) as (port, _):
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         _register(connection, registrations)  # who leads is known from here on
         connection.close()
@@ -129,7 +129,7 @@ def serving(bench: Bench) -> Figures:
             port,
             lookups,
             lambda connection, number: (
-                _answered(connection, "GET", f"/schemas/ids/{number % registrations + 1}") and None
+                answered(connection, "GET", f"/schemas/ids/{number % registrations + 1}") and None
             ),
         )
         return {
@@ -144,10 +144,10 @@ def starting(bench: Bench) -> Figures:
     """Empty, and with many schemas, which are written as a registry of Confluent's would have."""
     from headwater.client import Admin, NewTopic, Producer
 
-    with _process([sys.executable, "-c", BARE]) as (_, bare_ms):
+    with process([sys.executable, "-c", BARE]) as (_, bare_ms):
         pass
     with bench.topic(1) as topic:
-        with _process(_registry(bench, f"_{topic}-empty")) as (_, empty_ms):
+        with process(registry_command(bench, f"_{topic}-empty")) as (_, empty_ms):
             pass
         loaded = f"_{topic}-loaded"
         with Admin({"bootstrap.servers": f"127.0.0.1:{bench.port()}"}) as admin:
@@ -158,9 +158,9 @@ def starting(bench: Bench) -> Figures:
                 text = json.dumps({"type": "record", "name": f"R{number}", "fields": [{"name": "a", "type": "int"}]})
                 value = {"subject": f"s{number}", "version": 1, "id": number, "schema": text, "deleted": False}
                 producer.send(loaded, json.dumps(value).encode(), key=json.dumps(key, separators=(",", ":")).encode())
-        with _process(_registry(bench, loaded)) as (port, loaded_ms):
+        with process(registry_command(bench, loaded)) as (port, loaded_ms):
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-            found = json.loads(_answered(connection, "GET", "/subjects?limit=20000"))
+            found = json.loads(answered(connection, "GET", "/subjects?limit=20000"))
             connection.close()
             check("subjects", len(found), bench.count(LOADED))
     return {"registry-start": Figure(empty_ms, bare_ms), "registry-start-10000": Figure(loaded_ms, bare_ms)}

@@ -28,9 +28,11 @@ def varint(number: int) -> bytes:
     return bytes(out)
 
 
-def batch(records: int, value_bytes: int, first_key: int | None = None) -> bytes:
-    """A record batch with the same random value in each record; with keys (8 bytes each) if there is a first one."""
-    value = os.urandom(value_bytes)
+def batch(records: int, value_bytes: int, first_key: int | None = None, value: bytes | None = None) -> bytes:
+    """A record batch with the same value, a random one if none is given, in each record; with keys (8 bytes each) if
+    there is a first one.
+    """
+    value = os.urandom(value_bytes) if value is None else value
     rows = bytearray()
     for index in range(records):
         key = varint(-1) if first_key is None else varint(8) + struct.pack(">q", first_key + index)

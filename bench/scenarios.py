@@ -30,6 +30,7 @@ from bench.sql_streams import sql_streams_scenarios
 from bench.streams import streams_scenarios
 from bench.streams_latency import latency_scenarios as streams_latency_scenarios
 from bench.streams_state import state_scenarios as streams_state_scenarios
+from bench.validation import validation_scenarios
 
 
 def scenarios() -> list[Scenario]:
@@ -95,6 +96,7 @@ def scenarios() -> list[Scenario]:
         of_the_broker
         + client_scenarios()
         + registry_scenarios()
+        + validation_scenarios()
         + column_scenarios()
         + streams_scenarios()
         + streams_latency_scenarios()
