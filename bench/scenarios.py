@@ -3,6 +3,7 @@
 from bench.clients import client_scenarios
 from bench.cluster import cluster_scenarios
 from bench.columns import column_scenarios
+from bench.connect import connect_scenarios
 from bench.groups import group_scenarios
 from bench.latency import latency_scenarios
 from bench.recovery import recovery_scenarios
@@ -103,6 +104,7 @@ def scenarios() -> list[Scenario]:
         + streams_state_scenarios()
         + sql_scenarios()
         + sql_streams_scenarios()
+        + connect_scenarios()
         + spark_scenarios()
         + cluster_scenarios()
     )

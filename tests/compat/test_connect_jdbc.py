@@ -1,12 +1,17 @@
 """PostgreSQL to a topic and back into PostgreSQL, row for row, with a restart in between."""
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
 import pytest
 
-from headwater.testing.connect import ConnectWorker
+from headwater.connect.connectors.jdbc_sink import JdbcSinkConnector
+from headwater.connect.connectors.jdbc_source import JdbcSourceConnector
+from headwater.connect.data import schema as s
+from headwater.connect.data.struct import Struct
+from headwater.testing.connect import ConnectWorker, SinkKit, SourceKit
 from spark.support.postgres import Postgres, running_postgres
 
 
@@ -75,3 +80,31 @@ def test_rows_go_from_a_table_through_a_topic_into_another(database: Postgres, b
 def _millis(found: list[Any]) -> list[Any]:
     """Connect's timestamps have milliseconds."""
     return [(*row[:4], row[4].replace(microsecond=row[4].microsecond // 1000 * 1000), *row[5:]) for row in found]
+
+
+def test_columns_without_a_zone_are_in_that_of_the_database(database: Postgres) -> None:
+    rows(database, "CREATE TABLE t (id INT PRIMARY KEY, bare TIMESTAMP, zoned TIMESTAMPTZ)")
+    rows(database, "INSERT INTO t VALUES (1, '2020-07-01 12:00', '2020-07-01 12:00+00')")
+    url = f"jdbc:{database.url}"
+    config = {"connection.url": url, "db.timezone": "Europe/Berlin", "topic.prefix": "p-", "mode": "timestamp", "poll.interval.ms": "1"}  # fmt: skip
+    source = SourceKit(JdbcSourceConnector, {**config, "table.whitelist": "t", "timestamp.column.name": "bare"})
+    try:
+        (record,) = source.poll()
+        found = record.value.as_dict()
+        assert found["bare"] == datetime(2020, 7, 1, 10, tzinfo=UTC)  # noon in Berlin, in summer
+        assert found["zoned"] == datetime(2020, 7, 1, 12, tzinfo=UTC)
+        rows(database, "INSERT INTO t VALUES (2, '2020-07-01 12:30', NULL)")  # compared in the same zone: younger
+        later: list[Any] = []
+        while not later:
+            later = source.poll()
+        assert [each.value.get("id") for each in later] == [2]
+    finally:
+        source.task.close()  # type: ignore[attr-defined]
+        source.connector.stop()
+    sink = SinkKit(JdbcSinkConnector, {"connection.url": url, "db.timezone": "Europe/Berlin", "table.name.format": "t"})
+    schema = s.struct([("id", s.INT32), ("bare", s.TIMESTAMP_SCHEMA), ("zoned", s.TIMESTAMP_SCHEMA)])
+    moment = datetime(2020, 7, 1, 10, tzinfo=UTC)
+    sink.put(sink.record(Struct(schema, {"id": 3, "bare": moment, "zoned": moment}), schema=schema))
+    sink.commit()
+    sink.close()
+    assert rows(database, "SELECT bare::text, zoned FROM t WHERE id = 3") == [("2020-07-01 12:00:00", moment)]

@@ -10,7 +10,7 @@ import pytest
 
 from headwater.connect.config.validation import validate
 from headwater.connect.connectors.jdbc_sink import JdbcSinkConnector
-from headwater.connect.connectors.jdbc_source import JdbcSourceConnector
+from headwater.connect.connectors.jdbc_source import JdbcSourceConnector, JdbcSourceTask
 from headwater.connect.data import schema as s
 from headwater.connect.data.struct import Struct
 from headwater.connect.errors import ConnectError, RetriableError
@@ -154,6 +154,27 @@ def test_a_query_and_bulk(database: Database, sources: list[Source]) -> None:
     assert source.rows()[0] == {"total": 4.0, "share": "50%"}
 
 
+def test_parts_of_a_table_are_shared_out_and_each_row_is_in_one(database: Database, sources: list[Source]) -> None:
+    database("CREATE TABLE a (n INTEGER)")
+    database("CREATE TABLE b (n INTEGER)")
+    for number in (None, -4, -1, 0, 1, 2, 3, 7, 8):
+        database("INSERT INTO a VALUES (?)", number)
+    config = {"mode": "bulk", "table.partitions": "3", "table.partition.column": "n", "poll.interval.ms": "1000000"}
+    sources.append(Source(database, **config))
+    connector = sources[0].connector
+    assert isinstance(connector, JdbcSourceConnector)
+    assert [len(connector.task_configs(most)) for most in (1, 4, 100)] == [1, 4, 6]
+    found: list[Any] = []
+    for props in connector.task_configs(4):
+        task = JdbcSourceTask()
+        task.context = sources[0].task.context  # type: ignore[assignment]
+        task.start(props)
+        while any(query.due == 0 for query in task._queries) or task._open is not None:
+            found += [record.value.get("n") for record in task.poll() or []]
+        task.close()
+    assert sorted(found, key=str) == sorted([None, -4, -1, 0, 1, 2, 3, 7, 8], key=str)
+
+
 def test_types_and_tables_are_those_of_the_database(database: Database, sources: list[Source]) -> None:
     database('CREATE TABLE "odd name" (i INT NOT NULL, b BOOLEAN, d DATE, x BLOB, f REAL)')
     database("""INSERT INTO "odd name" VALUES (1, 1, '2020-02-29', x'00ff', 0.5)""")
@@ -289,6 +310,20 @@ def test_what_has_no_schema_or_no_table_is_told(database: Database) -> None:
         ({"connector.class": "JdbcSource", "topic.prefix": "p", "query": "q", "table.whitelist": "t"}, "query"),
         ({"connector.class": "JdbcSource", "topic.prefix": "p", "numeric.mapping": "best_fit"}, "connection.url"),
         ({"connector.class": "JdbcSource", "topic.prefix": "p", "connection.url": "jdbc:oracle:x"}, "connection.url"),
+        ({"connector.class": "JdbcSource", "topic.prefix": "p", "db.timezone": "Europe/Berlin"}, "db.timezone"),
+        ({"connector.class": "JdbcSource", "topic.prefix": "p", "db.timezone": "Middle/Earth"}, "db.timezone"),
+        ({"connector.class": "JdbcSource", "topic.prefix": "p", "table.partitions": "2"}, "table.partition.column"),
+        (
+            {
+                "connector.class": "JdbcSource",
+                "topic.prefix": "p",
+                "table.partitions": "2",
+                "table.partition.column": "n",
+                "mode": "incrementing",
+                "incrementing.column.name": "n",
+            },
+            "table.partitions",
+        ),
         (
             {"connector.class": "io.confluent.connect.jdbc.JdbcSinkConnector", "topics": "t", "insert.mode": "upsert"},
             "pk.mode",

@@ -1,6 +1,7 @@
 """Short ways to write rows of a config definition."""
 
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from headwater.base.config.definition import ConfigType, Importance
 from headwater.base.config.validators import ConfigValueError, Validator
@@ -64,6 +65,17 @@ class NonEmptyText:
 
     def __str__(self) -> str:
         return "not empty"
+
+
+class TimeZone:
+    def check(self, name: str, value: object) -> None:
+        try:
+            ZoneInfo(str(value))
+        except (KeyError, ValueError, OSError):
+            raise ConfigValueError(name, value, "no time zone of that name is known, such as Europe/Berlin") from None
+
+    def __str__(self) -> str:
+        return "a time zone's name"
 
 
 class Pattern:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
+from zoneinfo import ZoneInfo
 
 from headwater.connect.data import schema as s
 from headwater.connect.data.logical import millis_to_time, millis_to_timestamp, scale_of
@@ -227,10 +228,22 @@ _POSTGRES_OIDS: Final = {16: s.BOOLEAN, 17: s.BYTES, 20: s.INT64, 21: s.INT16, 2
 _NUMERIC_OID: Final = 1700
 
 
+def _loader_in(zone: ZoneInfo) -> Any:
+    """Reads timestamps of columns without a zone."""
+    from psycopg.types.datetime import TimestampLoader
+
+    class InZone(TimestampLoader):
+        def load(self, data: Any) -> datetime:
+            return super().load(data).replace(tzinfo=zone)
+
+    return InZone
+
+
 class Postgresql(Dialect):
     placeholder = "%s"
 
-    def __init__(self, url: str, user: str | None, password: str | None) -> None:
+    def __init__(self, url: str, user: str | None, password: str | None, zone: str = "UTC") -> None:
+        """`zone`: of columns without one."""
         try:
             import psycopg
         except ImportError:
@@ -238,14 +251,17 @@ class Postgresql(Dialect):
         self._psycopg = psycopg
         self.errors = (psycopg.Error,)
         self.misfits, self.conflicts = (psycopg.DataError,), (psycopg.IntegrityError,)
-        self._url = url
+        self._url, self._zone = url, zone
         self._login: dict[str, Any] = {name: value for name, value in (("user", user), ("password", password)) if value}
 
     def connect(self) -> Any:
         try:
             connection = self._psycopg.connect(self._url, connect_timeout=10, **self._login)
-            connection.execute("SET TIME ZONE 'UTC'")  # so that columns without a zone compare as UTC
+            # Columns without a zone are compared, and written, as if they were in the session's.
+            connection.execute("SELECT set_config('TimeZone', %s, false)", [self._zone])
             connection.commit()
+            if self._zone != "UTC":
+                connection.adapters.register_loader("timestamp", _loader_in(ZoneInfo(self._zone)))
             return connection
         except self._psycopg.Error as error:
             raise RetriableError(f"Cannot connect to the database: {error}") from None

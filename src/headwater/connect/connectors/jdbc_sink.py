@@ -23,7 +23,7 @@ from headwater.connect.connectors.jdbc_url import CONNECTION_KEYS, check_url, di
 from headwater.connect.data.record import SinkRecord
 from headwater.connect.errors import ConnectError, DataError, RetriableError
 
-_REFUSED: Final = ("dialect.name", "table.types", "quote.sql.identifiers", "db.timezone", "mssql.use.merge.holdlock")
+_REFUSED: Final = ("dialect.name", "table.types", "quote.sql.identifiers", "mssql.use.merge.holdlock")
 
 
 class _Plan(NamedTuple):

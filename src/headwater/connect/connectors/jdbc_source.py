@@ -23,18 +23,25 @@ from headwater.connect.data.schema import struct
 from headwater.connect.data.struct import Struct
 from headwater.connect.errors import ConnectError, RetriableError
 
-_TABLES: Final = "tables"
+_TABLES: Final = "tables"  # of a task: names, or names with the part that is read
+_NEXT, _PART = "\x1f", "\x1e"
 _EPOCH: Final = millis_to_timestamp(0)
-_REFUSED: Final = ("catalog.pattern", "schema.pattern", "numeric.mapping", "numeric.precision.mapping", "query.suffix", "dialect.name", "table.types", "db.timezone", "timestamp.granularity", "transaction.isolation.mode")  # fmt: skip
+_REFUSED: Final = ("catalog.pattern", "schema.pattern", "numeric.mapping", "numeric.precision.mapping", "query.suffix", "dialect.name", "table.types", "timestamp.granularity", "transaction.isolation.mode")  # fmt: skip
 
 
 class _Query:
     """One table or query, where it has got to, and the cursor that is open."""
 
     def __init__(
-        self, dialect: Dialect, config: Mapping[str, Any], table: str | None, offset: Mapping[str, Any] | None
+        self,
+        dialect: Dialect,
+        config: Mapping[str, Any],
+        table: str | None,
+        offset: Mapping[str, Any] | None,
+        part: int | None = None,
     ) -> None:
-        self._dialect, self._config, self.table = dialect, config, table
+        """`part`: the one of table.partitions that is read."""
+        self._dialect, self._config, self.table, self._part = dialect, config, table, part
         self.partition: dict[str, Any] = {"protocol": "1", "table": table} if table is not None else {"query": "query"}
         mode = config["mode"]
         self._incrementing = config["incrementing.column.name"] if "incrementing" in mode else None
@@ -75,7 +82,7 @@ class _Query:
         number = dialect.quote_column(self._incrementing) if self._incrementing else ""
         if not self._timestamps:
             if not number:
-                return base, []
+                return base + self._of_part(), []
             return f"{base} WHERE {number} > {mark} ORDER BY {number} ASC", [self._last_number]
         parts = [dialect.timestamp_expression(each) for each in self._timestamps]
         when = parts[0] if len(parts) == 1 else f"COALESCE({', '.join(parts)})"
@@ -86,6 +93,14 @@ class _Query:
         both = f"({when} = {mark} AND {number} > {mark}) OR {when} > {mark}"
         sql = f"{base} WHERE {when} < {mark} AND ({both}) ORDER BY {when}, {number} ASC"
         return sql, [end, begin, self._last_number, begin]
+
+    def _of_part(self) -> str:
+        """Rows without a number are the first part's."""
+        if self._part is None:
+            return ""
+        column = self._dialect.quote_column(self._config["table.partition.column"])
+        rest = self._dialect.escaped(f"% {self._config['table.partitions']}")
+        return f" WHERE COALESCE(ABS({column}) {rest}, 0) = {self._part}"
 
     def _records(self, columns: Sequence[Column], rows: Sequence[Any], following: Sequence[Any]) -> list[SourceRecord]:
         schema = struct([(each.name, each.schema) for each in columns], name=self.table)
@@ -143,10 +158,17 @@ class JdbcSourceTask(SourceTask):
     def start(self, props: Mapping[str, str]) -> None:
         config = self._config = JdbcSourceConnector.config_def.parse(props)
         self._dialect = dialect_of(config)
-        names = [each for each in props.get(_TABLES, "").split("\x1f") if each]
+        names = [each.partition(_PART) for each in props.get(_TABLES, "").split(_NEXT) if each]
         reader = self.context.offset_reader
         self._queries = [
-            _Query(self._dialect, config, name, reader.offset({"protocol": "1", "table": name})) for name in names
+            _Query(
+                self._dialect,
+                config,
+                name,
+                reader.offset({"protocol": "1", "table": name}),
+                int(part) if part else None,
+            )
+            for name, _, part in names
         ]
         if config["query"]:
             self._queries = [_Query(self._dialect, config, None, reader.offset({"query": "query"}))]
@@ -210,6 +232,8 @@ class JdbcSourceConnector(SourceConnector):
         long("timestamp.initial", None, LOW, "Where timestamps begin (ms); -1: now."),
         listing("table.whitelist", [], MEDIUM, "The tables; all of them if there is no list."),
         listing("table.blacklist", [], MEDIUM, "Tables that are left out."),
+        whole("table.partitions", 1, MEDIUM, "In how many parts each table is read with mode=bulk, at the same time as far as tasks.max allows.", AtLeast(1)),
+        text("table.partition.column", "", MEDIUM, "The column of whole numbers whose rest, divided by table.partitions, tells the parts apart."),
         text("query", "", MEDIUM, "A query instead of tables; topic.prefix is then the topic."),
         text("topic.prefix", REQUIRED, HIGH, "The topic of a table is this and its name."),
         whole("poll.interval.ms", 5000, HIGH, "How often a table is asked.", AtLeast(1)),
@@ -254,8 +278,11 @@ class JdbcSourceConnector(SourceConnector):
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         if self._config["query"]:
             return [dict(self.props)]
-        count = max(1, min(max_tasks, len(self._tables)))
-        return [{**self.props, _TABLES: "\x1f".join(self._tables[at::count])} for at in range(count)]
+        parts, shares = self._config["table.partitions"], self._tables
+        if parts > 1:
+            shares = [f"{name}{_PART}{part}" for part in range(parts) for name in self._tables]
+        count = max(1, min(max_tasks, len(shares)))
+        return [{**self.props, _TABLES: _NEXT.join(shares[at::count])} for at in range(count)]
 
     def stop(self) -> None:
         stop = getattr(self, "_stop", None)
@@ -272,6 +299,12 @@ class JdbcSourceConnector(SourceConnector):
             found["incrementing.column.name"].errors.append(f"mode={mode} needs it")
         if isinstance(mode, str) and "timestamp" in mode and not found["timestamp.column.name"].value:
             found["timestamp.column.name"].errors.append(f"mode={mode} needs it")
+        parts = found["table.partitions"].value
+        if isinstance(parts, int) and parts > 1:
+            if mode != "bulk" or found["query"].value:
+                found["table.partitions"].errors.append("Only tables with mode=bulk are read in parts")
+            if not found["table.partition.column"].value:
+                found["table.partition.column"].errors.append("table.partitions needs it")
         if found["query"].value and (found["table.whitelist"].value or found["table.blacklist"].value):
             found["query"].errors.append("A query, or tables: not both")
         check_url(found)

@@ -9,7 +9,7 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from headwater.connect.config.definition import ConfigValue
-from headwater.connect.config.keys import HIGH, REQUIRED, NonEmptyText, secret, text
+from headwater.connect.config.keys import HIGH, MEDIUM, REQUIRED, NonEmptyText, TimeZone, secret, text
 from headwater.connect.connectors.jdbc_dialects import Dialect, Postgresql, Sqlite
 from headwater.connect.connectors.jdbc_mariadb import Mariadb
 from headwater.connect.errors import ConfigError
@@ -17,6 +17,7 @@ from headwater.connect.errors import ConfigError
 CONNECTION_KEYS: Final = (
     text("connection.url", REQUIRED, HIGH, "jdbc:sqlite:/path, jdbc:postgresql://host:port/database, jdbc:mariadb://host:port/database or jdbc:mysql://host:port/database.", NonEmptyText()),
     text("connection.user", None, HIGH, "The user."),
+    text("db.timezone", "UTC", MEDIUM, "The zone of timestamps in columns that have none, such as Europe/Berlin: when they are read, compared and written. PostgreSQL only; elsewhere they are UTC.", TimeZone()),
     secret("connection.password", None, HIGH, "Its password; better a reference to a config provider."),
 )  # fmt: skip
 
@@ -33,7 +34,7 @@ def dialect_of(config: Mapping[str, Any]) -> Dialect:
         return Sqlite(path)
     user, password = config["connection.user"], config["connection.password"]
     if url.startswith(("postgresql://", "postgres://")):
-        return Postgresql(url, user, password)
+        return Postgresql(url, user, password, config["db.timezone"])
     if url.startswith(("mariadb://", "mysql://")):
         try:
             return Mariadb(urlsplit(url), user, password)
@@ -54,6 +55,10 @@ def refuse(props: Mapping[str, str], found: dict[str, ConfigValue], names: Seque
 
 def check_url(found: dict[str, ConfigValue]) -> None:
     if found["connection.url"].errors:
+        return
+    if found["db.timezone"].value != "UTC" and "postgres" not in str(found["connection.url"].value):
+        found["db.timezone"].errors.append("Only PostgreSQL's columns may be of another zone than UTC")
+    if found["db.timezone"].errors:
         return
     try:
         dialect_of({name: each.value for name, each in found.items()})

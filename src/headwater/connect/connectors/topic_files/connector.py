@@ -14,7 +14,7 @@ from headwater.base.config.validators import AtLeast, Between, ConfigValueError,
 from headwater.base.ids import TopicPartition
 from headwater.connect.api import Offsets, SinkConnector, SinkTask
 from headwater.connect.config.definition import ConfigDef, ConfigValue
-from headwater.connect.config.keys import HIGH, LOW, MEDIUM, REQUIRED, listing, long, secret, text, whole
+from headwater.connect.config.keys import HIGH, LOW, MEDIUM, REQUIRED, TimeZone, listing, long, secret, text, whole
 from headwater.connect.connectors.topic_files.formats import AvroContainer, Format, JsonLines, Parquet
 from headwater.connect.connectors.topic_files.object_store import ObjectStore
 from headwater.connect.connectors.topic_files.partitioners import Partitioner, by_fields, by_partition, by_time
@@ -64,17 +64,6 @@ class _Path:
 
     def __str__(self) -> str:
         return "a local path, s3://bucket/prefix or webhdfs://host:port/directory"
-
-
-class _Zone:
-    def check(self, name: str, value: object) -> None:
-        try:
-            ZoneInfo(str(value))
-        except (KeyError, ValueError, OSError):
-            raise ConfigValueError(name, value, "no time zone of that name is known, such as Europe/Berlin") from None
-
-    def __str__(self) -> str:
-        return "a time zone's name"
 
 
 class TopicFilesTask(SinkTask):
@@ -186,7 +175,7 @@ class TopicFilesConnector(SinkConnector):
         text("format", "parquet", HIGH, "parquet (values are structs; needs `pip install 'headwater[arrow]'`), avro (values have a schema) or json (a line for each).", OneOf("parquet", "avro", "json")),
         text("partitioner", "default", HIGH, "The directories in that of a topic: default (`partition=N/`), field (`name=value/` for each field of partition.field.name, escaped as Hive does it) or time (`year=/month=/day=/hour=/` of the record's timestamp).", OneOf("default", "field", "time")),
         listing("partition.field.name", [], MEDIUM, "The fields of the value that partitioner=field makes directories of: texts, whole numbers, booleans, decimals, dates. Null is `__HIVE_DEFAULT_PARTITION__`."),
-        text("timezone", "UTC", MEDIUM, "The zone in which partitioner=time counts years, months, days and hours.", _Zone()),
+        text("timezone", "UTC", MEDIUM, "The zone in which partitioner=time counts years, months, days and hours.", TimeZone()),
         whole("flush.size", 1000, HIGH, "How many records a file has. When one file of a topic's partition is full, all its open files end: a record that is in no finished file yet is in memory alone.", AtLeast(1)),
         long("file.size.max", 0, MEDIUM, "How large (bytes) a file becomes, before compression and without headers; a record that is larger has a file of its own. 0: no limit.", AtLeast(0)),
         long("rotate.interval.ms", 0, MEDIUM, "A record whose timestamp is so much (ms) behind that of the first one in the open files ends these. Records' timestamps count and no clock: while none come, files stay open. 0: no limit.", AtLeast(0)),

@@ -1,0 +1,65 @@
+"""PostgreSQL to a topic to PostgreSQL, row for row, while workers of the group are killed: thirty rounds, by chance.
+
+The source is exactly once by its transactions, the sink by its table of progress, so the copy has neither more rows nor
+fewer; it has no primary key that would hide a row that came twice. HEADWATER_CHAOS_SEED draws other kills.
+"""
+
+import os
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import psycopg
+import pytest
+
+from compat.support.local_cluster import until
+from compat.test_connect_distributed import WorkerProcess, committed
+from headwater.client import Admin, NewTopic
+from spark.support.postgres import running_postgres
+
+SEED = int(os.environ.get("HEADWATER_CHAOS_SEED", "1"))
+ROUNDS = int(os.environ.get("HEADWATER_CONNECT_ROUNDS", "30"))
+JSON = {"key.converter": "JsonConverter", "value.converter": "JsonConverter"}
+
+
+@pytest.mark.soak(only=True)
+@pytest.mark.timeout(3600)
+def test_rows_are_copied_once_though_workers_are_killed(broker_address: str, topic: str, tmp_path: Path) -> None:
+    random = Random(SEED)
+    print(f"HEADWATER_CHAOS_SEED={SEED} HEADWATER_CONNECT_ROUNDS={ROUNDS}")
+    name = topic.replace("-", "_").replace(".", "_")[:30]
+    with Admin({"bootstrap.servers": broker_address}) as admin:
+        admin.create_topics([NewTopic(f"pg-{name}", 1)])
+    with running_postgres() as server, psycopg.connect(server.url, autocommit=True) as database:
+
+        def ask(sql: str) -> list[Any]:
+            found = database.execute(sql)  # type: ignore[call-overload]
+            return found.fetchall() if found.description is not None else []
+
+        ask(f"CREATE TABLE {name} (id BIGSERIAL PRIMARY KEY, text TEXT)")
+        ask(f"CREATE TABLE {name}_copy (id BIGINT, text TEXT)")
+        workers = [WorkerProcess(tmp_path, broker_address, f"kills-{topic}", **JSON) for _ in range(2)]
+        try:
+            _create(workers[0], name, f"jdbc:{server.url}")
+            for turn in range(ROUNDS):
+                ask(
+                    f"INSERT INTO {name} (text) SELECT 'round {turn}' FROM generate_series(1, {random.randint(1, 400)})"
+                )
+                wanted = ask(f"SELECT count(*) FROM {name}")[0][0]
+                some = random.randint(0, wanted)
+                until(lambda some=some: ask(f"SELECT count(*) FROM {name}_copy")[0][0] >= some, f"{some} rows")  # type: ignore[misc]
+                workers.pop(random.randrange(2)).kill()
+                workers.append(WorkerProcess(tmp_path, broker_address, f"kills-{topic}", **JSON))
+            until(lambda: ask(f"SELECT count(*) FROM {name}_copy")[0][0] >= wanted, "all rows")
+        finally:
+            for worker in workers:
+                worker.kill()
+        assert len(committed(broker_address, f"pg-{name}")) == wanted
+        assert ask(f"SELECT * FROM {name}_copy ORDER BY id") == ask(f"SELECT * FROM {name} ORDER BY id")
+
+
+def _create(worker: WorkerProcess, name: str, url: str) -> None:
+    source = {"connector.class": "JdbcSource", "connection.url": url, "mode": "incrementing", "incrementing.column.name": "id", "table.whitelist": name, "topic.prefix": "pg-", "poll.interval.ms": "50"}  # fmt: skip
+    sink = {"connector.class": "JdbcSink", "connection.url": url, "topics": f"pg-{name}", "table.name.format": f"{name}_copy", "insert.mode": "insert", "progress.table": f"{name}_progress", "consumer.override.isolation.level": "read_committed"}  # fmt: skip
+    for kind, config in (("source", source), ("sink", sink)):
+        assert worker.door.ask("PUT", f"/connectors/{kind}-{name}/config", config)[0] in (200, 201)
