@@ -7,7 +7,9 @@ from bench.scenarios import scenarios
 from bench.spark import batch_figures
 
 KINDS = {kind.row: kind for scenario in scenarios() for kind in scenario.kinds}
-BROKER = {row: kind for row, kind in KINDS.items() if row.partition("-")[0] not in ("client", "codec", "connect", "spark")}
+BROKER = {
+    row: kind for row, kind in KINDS.items() if row.partition("-")[0] not in ("client", "codec", "connect", "spark")
+}
 
 
 def test_targets():
