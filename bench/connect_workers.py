@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.brokers import HEAP, JARS, ROOT, _free_ports, _jars, die_with_parent
+from bench.brokers import HEAP, JARS, ROOT, _jars, die_with_parent, free_ports
 from bench.requests import Broken
 
 DEBEZIUM = ROOT / "tests/compat/debezium"  # of change data capture
@@ -65,7 +65,7 @@ def connect_worker(
 ) -> Iterator[ConnectProcess]:
     """`who`: headwater, or Kafka Connect; `plugin`: the folder of a pom.xml that the latter needs beside its own."""
     folder.mkdir(parents=True, exist_ok=True)
-    (port,) = _free_ports(1)
+    (port,) = free_ports(1)
     address = f"http://127.0.0.1:{port}"
     settings = {
         "bootstrap.servers": brokers,
@@ -138,7 +138,7 @@ def postgres() -> Iterator[tuple[Any, int]]:
     where = binaries()
     if where is None:
         raise Broken("PostgreSQL is not here: tests/tools.sh gets it")
-    (port,) = _free_ports(1)
+    (port,) = free_ports(1)
     server = Postgres(where, "wal_level=logical", "listen_addresses='127.0.0.1'", f"port={port}")
     server.url += f"&port={port}"
     try:
