@@ -70,6 +70,9 @@ class Bounds:
             )
 
 
+USUAL_BOUNDS: Final = Bounds()
+
+
 class Interruption:
     """How other threads stop a query."""
 
@@ -122,7 +125,7 @@ def sources_in(text: str) -> dict[str, bool]:
 def answer(
     text: str,
     relations: Mapping[str, Relation],
-    bounds: Bounds = Bounds(),  # noqa: B008  it cannot be changed
+    bounds: Bounds = USUAL_BOUNDS,
     interruption: Interruption | None = None,
 ) -> tuple[tuple[Column, ...], Iterator[list[Any]]]:
     """The columns and rows of a query over these relations. Raises SqlError. It computes: for threads."""
