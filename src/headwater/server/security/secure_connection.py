@@ -47,7 +47,7 @@ logger = logging.getLogger("headwater.security")
 
 
 class SecureConnection(Connection):
-    __slots__ = ("_is_refused", "_is_shaking", "_login", "_open_until_ns", "_security", "_timer", "_tls")
+    __slots__ = ("_is_refused", "_is_shaking", "_login", "_open_until_ns", "_security", "_step", "_timer", "_tls")
 
     def __init__(
         self,
@@ -62,6 +62,7 @@ class SecureConnection(Connection):
         self._security = security
         self._tls = sock if isinstance(sock, TlsSocket) else None
         self._is_shaking = self._tls is not None
+        self._step: Step | None = None  # of the handshake, that waits for its turn or is under way
         self._login: Login | None = security.new_login()
         self._is_refused = False
         if self._tls is not None:
@@ -99,16 +100,17 @@ class SecureConnection(Connection):
         """
         tls = self._tls
         assert tls is not None
-        if tls.is_lent:
+        if self._step is not None:
             return
         self._loop.modify(self._fd, select.EPOLLONESHOT)
-        tls.lend()
-        self._server.handshakes.submit(self.context.client_host, Step(tls.step, self._shaken))
+        self._step = Step(tls.lend, tls.step, self._shaken)
+        self._server.handshakes.submit(self.context.client_host, self._step)
 
     def _shaken(self, is_over: bool, problem: Exception | None) -> None:
-        """A step was taken; the connection may have ended meanwhile."""
+        """A step was taken, or could not be; the connection may have ended meanwhile."""
         tls = self._tls
         assert tls is not None
+        self._step = None
         tls.give_back()
         if self.closed:
             return
@@ -311,4 +313,7 @@ class SecureConnection(Connection):
     def close(self, why: str) -> None:
         self._timer.cancel()
         self._security.settled(self)
+        if self._step is not None and self._tls is not None and not self._tls.is_lent:
+            self._server.handshakes.withdraw(self.context.client_host, self._step)
+            self._step = None
         super().close(why)

@@ -10,12 +10,14 @@ import threading
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from compat.support.certificates import Authority
 from headwater.base.security.tls_socket import TlsSocket
 from headwater.server.node import Node
+from headwater.server.security import listener_security
 from headwater.server.security.handshakes import Handshakes, Step, Turns, threads_for
 from headwater.wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from unit.server.support.by_hand import TOPIC, Client, correlation, frame
@@ -28,8 +30,12 @@ def nothing() -> bool:
     return True
 
 
+def unlent() -> None:
+    pass
+
+
 def step(name: str, told: list[str]) -> Step:
-    return Step(nothing, lambda _is_over, _problem: told.append(name))
+    return Step(unlent, nothing, lambda _is_over, _problem: told.append(name))
 
 
 def test_addresses_take_turns() -> None:
@@ -42,6 +48,21 @@ def test_addresses_take_turns() -> None:
         taken.done(True, None)
     assert told == ["f1", "a1", "b1", "f2", "a2", "f3"]
     assert len(turns) == 0
+
+
+def test_a_step_that_is_withdrawn_is_not_taken() -> None:
+    turns = Turns()
+    told: list[str] = []
+    steps = {name: step(name, told) for name in ("a1", "a2", "a3", "b1")}
+    for name, each in steps.items():
+        turns.add(name[0], each)
+    for name in ("a2", "b1", "b1"):
+        turns.withdraw(name[0], steps[name])
+    assert len(turns) == 2
+    while (taken := turns.take()) is not None:
+        taken.done(True, None)
+    turns.withdraw("a", steps["a1"])
+    assert (told, len(turns)) == (["a1", "a3"], 0)
 
 
 @pytest.mark.parametrize(("cpus", "threads"), [(1, 1), (2, 1), (4, 3), (64, 4)])
@@ -63,7 +84,7 @@ def test_no_more_steps_are_under_way_than_there_are_threads() -> None:
 
     try:
         for _ in range(7):
-            handshakes.submit("flood", Step(slow, lambda is_over, _problem: outcomes.append(is_over)))
+            handshakes.submit("flood", Step(unlent, slow, lambda is_over, _problem: outcomes.append(is_over)))
         threads = {entered.get(timeout=WAIT_S), entered.get(timeout=WAIT_S)}
         assert (handshakes.under_way, handshakes.waiting) == (2, 5)
         assert entered.empty(), "a third has begun"
@@ -92,12 +113,62 @@ def test_what_breaks_in_a_step_is_told_and_the_next_one_is_taken() -> None:
 
     try:
         for take in (broken, nothing):
-            handshakes.submit("a", Step(take, lambda _is_over, problem: problems.append(problem)))
+            handshakes.submit("a", Step(unlent, take, lambda _is_over, problem: problems.append(problem)))
         posted.get(timeout=WAIT_S)()
         posted.get(timeout=WAIT_S)()
         assert [type(problem) for problem in problems] == [ssl.SSLError, type(None)]
     finally:
         handshakes.close()
+
+
+class NoThreads:
+    """A system that starts `left` more threads."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, left: int) -> None:
+        self.left = left
+        real = threading.Thread.start
+
+        def start(thread: threading.Thread) -> None:
+            if not self.left:
+                raise RuntimeError("can't start new thread")
+            self.left -= 1
+            real(thread)
+
+        monkeypatch.setattr(threading.Thread, "start", start)
+
+
+def test_without_a_thread_the_step_fails_and_the_end_waits_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    system = NoThreads(monkeypatch, 0)
+    posted: queue.Queue[Callable[[], None]] = queue.Queue()
+    handshakes = Handshakes(posted.put, threads_max=2)
+    problems: list[Exception | None] = []
+    lent: list[None] = []
+    each = Step(lambda: lent.append(None), nothing, lambda _is_over, problem: problems.append(problem))
+    handshakes.submit("a", each)
+    assert [type(problem) for problem in problems] == [BlockingIOError]
+    assert (handshakes.under_way, handshakes.waiting, lent) == (0, 0, [])
+    system.left = 1
+    handshakes.submit("a", each)
+    posted.get(timeout=WAIT_S)()
+    assert problems[1:] == lent == [None]
+    handshakes.close()
+
+
+def test_where_more_threads_cannot_be_started_those_that_are_there_take_all_steps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    NoThreads(monkeypatch, 1)
+    posted: queue.Queue[Callable[[], None]] = queue.Queue()
+    handshakes = Handshakes(posted.put, threads_max=3)
+    told: list[str] = []
+    names = [f"s{number}" for number in range(5)]
+    for name in names:
+        handshakes.submit("a", step(name, told))
+    assert (handshakes.under_way, handshakes.waiting) == (1, 4)
+    for _ in names:
+        posted.get(timeout=WAIT_S)()
+    assert told == names
+    handshakes.close()
 
 
 # With a broker
@@ -198,6 +269,43 @@ def test_a_connection_that_ends_in_the_middle_of_a_step_keeps_its_descriptor_unt
         assert tls.fileno() != -1
         gate.open.set()
         assert secured.loop.run_until(lambda: tls.fileno() == -1, WAIT_MS)
+
+
+def test_connections_that_end_while_they_wait_for_their_turn_close_their_sockets_at_once(
+    secured: Node, authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Evicted, too slow, or closed: who waits holds a descriptor for each, and nothing else bounds them."""
+    monkeypatch.setattr(listener_security, "PENDING_MAX", 3)
+    gate = Gate(monkeypatch)
+    made: list[TlsSocket] = []
+    real = TlsSocket.__init__
+
+    def noted(tls: TlsSocket, *arguments: Any) -> None:
+        real(tls, *arguments)
+        made.append(tls)
+
+    monkeypatch.setattr(TlsSocket, "__init__", noted)
+    monkeypatch.setattr(secured.server.handshakes, "_threads_max", 1)
+    handshakes, server = secured.server.handshakes, secured.server
+    with ExitStack() as stack:
+        stack.callback(gate.open.set)
+        for number in range(1, 9):
+            connect_by_tls(stack, secured, authority)
+            expected = min(number, 3) - (number <= 3)  # the first is under way, until it is evicted
+
+            def waits(count: int = number, waiting: int = expected) -> bool:
+                return len(made) == count and handshakes.waiting == waiting
+
+            assert secured.loop.run_until(waits, WAIT_MS)
+            left = [tls for tls in made if tls.fileno() != -1]
+            assert len(left) == server.connection_count + (number > 3), "and the one that a thread has"
+        for connection in list(server._connections.values()):
+            connection.close("test")
+        assert (handshakes.under_way, handshakes.waiting) == (1, 0)
+        assert [tls.fileno() == -1 for tls in made] == [False] + [True] * 7
+        gate.open.set()
+        assert secured.loop.run_until(lambda: made[0].fileno() == -1, WAIT_MS)
+        assert gate.entered.qsize() == 1
 
 
 def test_a_broker_that_stops_in_the_middle_of_handshakes_closes_their_sockets(
