@@ -10,8 +10,8 @@ import pytest
 from headwater.base.errors import ErrorCode, KafkaError
 from headwater.base.ids import BrokerId
 from headwater.broker.audit import trail
-from headwater.broker.audit.changes import EVENTS
-from headwater.broker.context import ConnectionContext
+from headwater.broker.audit.changes import EVENTS, audited
+from headwater.broker.context import ConnectionContext, RequestContext
 from headwater.broker.deferred import Deferred
 from headwater.records.reader import read_batches, read_records
 from headwater.server.dispatch import AUDITED, begin
@@ -24,7 +24,12 @@ from headwater.wire.messages.alter_user_scram_credentials import (
 )
 from headwater.wire.messages.create_acls import AclCreation, CreateAclsRequest
 from headwater.wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from headwater.wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from headwater.wire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
 from headwater.wire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from headwater.wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from headwater.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -157,13 +162,86 @@ def test_who_may_not_is_told_and_has_changed_nothing(secured: Any) -> None:
     ]
 
 
-def test_what_is_only_tried_or_sent_on_by_another_broker_is_not_told_here(secured: Any) -> None:
+def test_what_is_only_tried_is_not_told(secured: Any) -> None:
     tried = creation("orders")
     tried.validate_only = True
     ask(secured, tried, 7)
-    ask(secured, creation("orders"), 7, client_id="__forwarded-2")
     ask(secured, creation("last"), 7)
     assert [event.get("topic") for event in events(secured)] == ["last"]
+
+
+def test_no_client_id_hides_an_administrator_from_the_audit(secured: Any) -> None:
+    ask(secured, creation("orders"), 7, client_id="__forwarded")
+    ask(secured, creation("carts"), 7, client_id="__forwarded-2")
+    assert [event.get("topic") for event in events(secured)] == ["orders", "carts"]
+
+
+JAAS = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="broker" password="p";'
+IN_CLUSTER = {
+    **SETTINGS,
+    "super.users": "User:root;User:broker",
+    "listeners": "SASL_PLAINTEXT://:9092,CLIENTS://:9093",
+    "listener.security.protocol.map": "SASL_PLAINTEXT:SASL_PLAINTEXT,CLIENTS:SASL_PLAINTEXT",
+    "inter.broker.listener.name": "SASL_PLAINTEXT",
+    "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512",
+    "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+    "sasl.jaas.config": JAAS,
+}
+
+
+@pytest.mark.parametrize(
+    ("user", "listener", "client_id", "is_told"),
+    [
+        ("broker", "SASL_PLAINTEXT", "__forwarded-2", False),
+        ("broker", "SASL_PLAINTEXT", "tests", True),
+        ("broker", "CLIENTS", "__forwarded-2", True),
+        ("root", "SASL_PLAINTEXT", "__forwarded-2", True),
+    ],
+)
+def test_what_a_broker_sends_on_was_told_where_the_client_asked(
+    make_lab: Any,
+    caplog: pytest.LogCaptureFixture,
+    user: str,
+    listener: str,
+    client_id: str,
+    is_told: bool,
+) -> None:
+    caplog.set_level(logging.INFO, "headwater.audit")
+    broker = make_lab(**IN_CLUSTER).broker
+    broker.peers = FakePeers()
+    connection = ConnectionContext("10.0.0.7", 5000, listener, f"User:{user}")
+    answer = CreateTopicsResponse(topics=[CreatableTopicResult(name="orders")])
+    audited(broker, RequestContext(connection, 19, 7, client_id), creation("orders"), answer)
+    assert ("event=topic-created" in caplog.text) == is_told
+
+
+def test_where_a_token_says_who_brokers_are_their_rights_and_their_listener_count(
+    make_lab: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "headwater.audit")
+    broker = make_lab(**{**IN_CLUSTER, "sasl.mechanism.inter.broker.protocol": "OAUTHBEARER"}).broker
+    broker.peers = FakePeers()
+    answer = CreateTopicsResponse(topics=[CreatableTopicResult(name="orders")])
+    for user in ("broker", "mallory"):
+        connection = ConnectionContext("10.0.0.7", 5000, "SASL_PLAINTEXT", f"User:{user}")
+        audited(broker, RequestContext(connection, 19, 7, "__forwarded-2"), creation("orders"), answer)
+    assert "principal='User:broker'" not in caplog.text
+    assert "event=topic-created principal='User:mallory'" in caplog.text
+
+
+def test_a_change_whose_client_is_gone_by_then_is_told(make_lab: Any, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "headwater.audit")
+    broker = make_lab().broker
+    inner = Deferred(holds_order=True)
+    context = RequestContext(ConnectionContext("10.0.0.7", 5000, "PLAINTEXT", "User:root"), 19, 7, "tests")
+    outer = audited(broker, context, creation("orders"), inner)
+    assert outer.holds_order
+    answered: list[Any] = []
+    outer.listen(answered.append)
+    outer.cancel()
+    inner.complete(CreateTopicsResponse(topics=[CreatableTopicResult(name="orders")]))
+    assert caplog.text.count("event=topic-created") == 1
+    assert answered == []
 
 
 def test_it_is_off_unless_a_topic_is_named_and_lines_are_there(make_lab: Any, caplog: pytest.LogCaptureFixture) -> None:
